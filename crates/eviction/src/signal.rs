@@ -1,0 +1,223 @@
+//! The signals, the resource each one starves, and the node condition each one raises.
+
+use serde::{Deserialize, Serialize};
+
+/// What the node can run out of (S1-001).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Signal {
+    /// Memory of the node, in bytes.
+    MemoryAvailable,
+    /// Memory that the pods' cgroup may still take, in bytes.
+    AllocatableMemoryAvailable,
+    /// Bytes of the filesystem with the kubelet's root directory.
+    NodefsAvailable,
+    /// Inodes of the filesystem with the kubelet's root directory.
+    NodefsInodesFree,
+    /// Bytes of the filesystem with the images.
+    ImagefsAvailable,
+    /// Inodes of the filesystem with the images.
+    ImagefsInodesFree,
+    /// Bytes of the filesystem with the containers' writable layers.
+    ContainerfsAvailable,
+    /// Inodes of the filesystem with the containers' writable layers.
+    ContainerfsInodesFree,
+    /// Process ids, counted in threads.
+    PidAvailable,
+}
+
+impl Signal {
+    /// Every signal, in declaration order; `Signal as usize` indexes it.
+    pub const ALL: [Self; 9] = [
+        Self::MemoryAvailable,
+        Self::AllocatableMemoryAvailable,
+        Self::NodefsAvailable,
+        Self::NodefsInodesFree,
+        Self::ImagefsAvailable,
+        Self::ImagefsInodesFree,
+        Self::ContainerfsAvailable,
+        Self::ContainerfsInodesFree,
+        Self::PidAvailable,
+    ];
+
+    /// The name in configurations, metrics and messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MemoryAvailable => "memory.available",
+            Self::AllocatableMemoryAvailable => "allocatableMemory.available",
+            Self::NodefsAvailable => "nodefs.available",
+            Self::NodefsInodesFree => "nodefs.inodesFree",
+            Self::ImagefsAvailable => "imagefs.available",
+            Self::ImagefsInodesFree => "imagefs.inodesFree",
+            Self::ContainerfsAvailable => "containerfs.available",
+            Self::ContainerfsInodesFree => "containerfs.inodesFree",
+            Self::PidAvailable => "pid.available",
+        }
+    }
+
+    /// The signal of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|signal| signal.as_str() == name)
+    }
+
+    /// What is starved when this signal is low (S1-002).
+    pub const fn resource(self) -> StarvedResource {
+        match self {
+            Self::MemoryAvailable | Self::AllocatableMemoryAvailable => StarvedResource::Memory,
+            Self::NodefsAvailable | Self::ImagefsAvailable | Self::ContainerfsAvailable => {
+                StarvedResource::EphemeralStorage
+            }
+            Self::NodefsInodesFree | Self::ImagefsInodesFree | Self::ContainerfsInodesFree => {
+                StarvedResource::Inodes
+            }
+            Self::PidAvailable => StarvedResource::Pids,
+        }
+    }
+
+    /// The node condition that is raised while this signal is low (S1-003).
+    pub const fn condition(self) -> NodeCondition {
+        match self.resource() {
+            StarvedResource::Memory => NodeCondition::MemoryPressure,
+            StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
+                NodeCondition::DiskPressure
+            }
+            StarvedResource::Pids => NodeCondition::PidPressure,
+        }
+    }
+
+    /// Whether figures are bytes (printed as 128Mi) or counts (printed as 288k).
+    pub const fn counts_bytes(self) -> bool {
+        matches!(
+            self.resource(),
+            StarvedResource::Memory | StarvedResource::EphemeralStorage
+        )
+    }
+}
+
+impl std::fmt::Display for Signal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for Signal {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Signal {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::parse(&name).ok_or_else(|| {
+            serde::de::Error::custom(format_args!("unsupported eviction signal {name}"))
+        })
+    }
+}
+
+/// The name that messages, events and annotations give to what ran low (S1-002).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum StarvedResource {
+    /// Bytes of memory.
+    #[serde(rename = "memory")]
+    Memory,
+    /// Bytes of node-local disk.
+    #[serde(rename = "ephemeral-storage")]
+    EphemeralStorage,
+    /// Inodes of node-local disk.
+    #[serde(rename = "inodes")]
+    Inodes,
+    /// Processes.
+    #[serde(rename = "pids")]
+    Pids,
+}
+
+impl StarvedResource {
+    /// The word used in messages.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::EphemeralStorage => "ephemeral-storage",
+            Self::Inodes => "inodes",
+            Self::Pids => "pids",
+        }
+    }
+}
+
+impl std::fmt::Display for StarvedResource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A condition that tells the scheduler and admission that the node is short of something (S1-003).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum NodeCondition {
+    /// Short of bytes or inodes.
+    DiskPressure,
+    /// Short of memory.
+    MemoryPressure,
+    /// Short of process ids.
+    #[serde(rename = "PIDPressure")]
+    PidPressure,
+}
+
+impl NodeCondition {
+    /// Every condition, sorted by name.
+    pub const ALL: [Self; 3] = [Self::DiskPressure, Self::MemoryPressure, Self::PidPressure];
+
+    /// The condition's type in a node's status.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DiskPressure => "DiskPressure",
+            Self::MemoryPressure => "MemoryPressure",
+            Self::PidPressure => "PIDPressure",
+        }
+    }
+
+    /// The condition of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|condition| condition.as_str() == name)
+    }
+}
+
+impl std::fmt::Display for NodeCondition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_001_names_round_trip() {
+        for (index, signal) in Signal::ALL.into_iter().enumerate() {
+            assert_eq!(signal as usize, index);
+            assert_eq!(Signal::parse(signal.as_str()), Some(signal));
+        }
+        assert_eq!(Signal::parse("memory.free"), None);
+    }
+
+    #[test]
+    fn s1_002_s1_003_resource_and_condition_of_every_signal() {
+        let table = [
+            ("memory.available", "memory", "MemoryPressure"),
+            ("allocatableMemory.available", "memory", "MemoryPressure"),
+            ("nodefs.available", "ephemeral-storage", "DiskPressure"),
+            ("nodefs.inodesFree", "inodes", "DiskPressure"),
+            ("imagefs.available", "ephemeral-storage", "DiskPressure"),
+            ("imagefs.inodesFree", "inodes", "DiskPressure"),
+            ("containerfs.available", "ephemeral-storage", "DiskPressure"),
+            ("containerfs.inodesFree", "inodes", "DiskPressure"),
+            ("pid.available", "pids", "PIDPressure"),
+        ];
+        for (name, resource, condition) in table {
+            let signal = Signal::parse(name).unwrap();
+            assert_eq!(signal.resource().as_str(), resource);
+            assert_eq!(signal.condition().as_str(), condition);
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! The pod as both wings see it.
+#![forbid(unsafe_code)]

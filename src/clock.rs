@@ -1,0 +1,30 @@
+//! The only place that reads the clock.
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// Wall time that never jumps: the wall clock at start plus what the monotonic clock has counted since,
+/// so that setting the machine's clock neither ends nor prolongs a grace period.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    started: Instant,
+    started_at: Timestamp,
+}
+
+impl Clock {
+    /// Starts from the wall clock's present reading.
+    pub fn start() -> Self {
+        Self {
+            started: Instant::now(),
+            started_at: Timestamp::now(),
+        }
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> Timestamp {
+        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
+        self.started_at
+            .saturating_add(elapsed)
+            .unwrap_or(self.started_at)
+    }
+}

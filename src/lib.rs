@@ -1,0 +1,3 @@
+//! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
+
+pub mod clock;

@@ -1,0 +1,3 @@
+//! `evictd`, the node agent and its command line.
+
+fn main() {}
