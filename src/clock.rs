@@ -22,7 +22,8 @@ impl Clock {
 
     /// The present moment.
     pub fn now(&self) -> Timestamp {
-        let elapsed = SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
+        let elapsed =
+            SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);
         self.started_at
             .saturating_add(elapsed)
             .unwrap_or(self.started_at)

@@ -1,2 +1,13 @@
-//! The pod as both wings see it.
+//! The pod as both wings see it: what it asks for, how important it is, and the one door from the wire.
+//!
+//! No clock, no I/O, no logging; nothing above this crate touches a raw quantity string.
 #![forbid(unsafe_code)]
+
+pub mod pod;
+pub mod quantity;
+pub mod resources;
+pub mod wire;
+
+pub use pod::{Container, Critical, Pod, Volume};
+pub use quantity::Quantity;
+pub use resources::QosClass;

@@ -1,0 +1,393 @@
+//! The pod: a validated view of the wire object with everything a decision needs worked out once.
+
+use crate::{
+    Quantity,
+    resources::{self, QosClass},
+    wire::{self, OwnerReference, PodSpec, ResourceList, Toleration},
+};
+use jiff::Timestamp;
+use std::{collections::BTreeMap, fmt};
+
+/// From this priority on a pod is critical (S1-046): `system-cluster-critical`.
+pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
+/// The built-in priority classes.
+pub const SYSTEM_PRIORITY_CLASSES: [(&str, i32); 2] = [
+    ("system-cluster-critical", CRITICAL_PRIORITY),
+    ("system-node-critical", CRITICAL_PRIORITY + 1000),
+];
+
+const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Why a pod is critical, and so spared (S1-046).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Critical {
+    /// It comes from a file or URL of the node, not from the API.
+    Static,
+    /// It is the API's image of a static pod.
+    Mirror,
+    /// Its priority is at least [`CRITICAL_PRIORITY`].
+    Priority,
+}
+
+/// A pod.
+#[derive(Debug, Clone)]
+pub struct Pod {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Unique id.
+    pub uid: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The owner that manages it, if any.
+    pub controller: Option<OwnerReference>,
+    /// Priority as given; absent ranks as 0 (S1-063).
+    pub spec_priority: Option<i32>,
+    /// Why it is critical, if it is.
+    pub critical: Option<Critical>,
+    /// QoS class.
+    pub qos: QosClass,
+    /// Request of memory in bytes (S1-068).
+    pub memory_request: Quantity,
+    /// Request of node-local disk in bytes (S1-068).
+    pub ephemeral_storage_request: Quantity,
+    /// Limit of node-local disk, where any container has one (S1-070).
+    pub ephemeral_storage_limit: Option<Quantity>,
+    /// Memory request at pod level, which messages name by itself (S1-056).
+    pub pod_level_memory_request: Option<Quantity>,
+    /// Containers, then init containers.
+    pub containers: Vec<Container>,
+    /// Volumes.
+    pub volumes: Vec<Volume>,
+    /// Tolerations.
+    pub tolerations: Vec<Toleration>,
+    /// Its own grace, in seconds.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Succeeded or Failed: nothing of it runs any more (S1-042).
+    pub terminal: bool,
+    /// Since when it is being deleted.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Where it runs.
+    pub node_name: String,
+    spec: PodSpec,
+}
+
+/// A container of a pod, as messages and limits need it.
+#[derive(Debug, Clone)]
+pub struct Container {
+    /// Name within the pod.
+    pub name: String,
+    /// Whether it belongs to `initContainers`.
+    pub init: bool,
+    /// Requests.
+    pub requests: ResourceList,
+    /// Limit of node-local disk, unless absent or zero (S1-071).
+    pub ephemeral_storage_limit: Option<Quantity>,
+    /// The runtime's id without its scheme, where the status tells it.
+    pub id: Option<String>,
+}
+
+/// A volume of a pod, as local-storage accounting needs it.
+#[derive(Debug, Clone)]
+pub struct Volume {
+    /// Name within the pod.
+    pub name: String,
+    /// Whether what it holds counts as the pod's local storage (S1-067).
+    pub local: bool,
+    /// For an emptyDir: the most it may hold, where that is more than nothing (S1-069).
+    pub empty_dir_limit: Option<Quantity>,
+    /// For a disk-backed emptyDir, configMap or gitRepo: its directory below the pod's `volumes` directory.
+    pub plugin_directory: Option<&'static str>,
+    /// For a hostPath: the path on the node.
+    pub host_path: Option<String>,
+}
+
+impl Pod {
+    /// Works out everything a decision needs. Where the node reports allocated resources after an in-place
+    /// resize they replace the containers' requests (S1-068).
+    pub fn from_wire(mut pod: wire::Pod) -> Self {
+        use_allocated(&mut pod);
+        let wire::Pod {
+            metadata,
+            spec,
+            status,
+            ..
+        } = pod;
+        let critical = critical(&metadata.annotations, spec.priority);
+        Self {
+            namespace: if metadata.namespace.is_empty() {
+                "default".to_owned()
+            } else {
+                metadata.namespace
+            },
+            name: metadata.name,
+            uid: metadata.uid,
+            labels: metadata.labels,
+            annotations: metadata.annotations,
+            controller: metadata
+                .owner_references
+                .into_iter()
+                .find(|owner| owner.controller),
+            spec_priority: spec.priority,
+            critical,
+            qos: QosClass::parse(&status.qos_class).unwrap_or_else(|| QosClass::of(&spec)),
+            memory_request: resources::kubelet_request(&spec, resources::MEMORY),
+            ephemeral_storage_request: resources::kubelet_request(
+                &spec,
+                resources::EPHEMERAL_STORAGE,
+            ),
+            ephemeral_storage_limit: resources::ephemeral_storage_limit(&spec),
+            pod_level_memory_request: spec
+                .resources
+                .as_ref()
+                .and_then(|resources| resources.requests.get(resources::MEMORY).copied()),
+            containers: containers(&spec, &status),
+            volumes: spec.volumes.iter().map(Volume::from_wire).collect(),
+            tolerations: spec.tolerations.clone(),
+            termination_grace_period_seconds: spec.termination_grace_period_seconds,
+            terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+            deletion_timestamp: metadata.deletion_timestamp,
+            node_name: spec.node_name.clone(),
+            spec,
+        }
+    }
+
+    /// Priority for ranking: absent is 0 (S1-063).
+    pub fn priority(&self) -> i32 {
+        self.spec_priority.unwrap_or(0)
+    }
+
+    /// Whether the node itself brought it, by file or URL.
+    pub fn is_static(&self) -> bool {
+        is_static(&self.annotations)
+    }
+
+    /// Whether it is the API's image of a static pod.
+    pub fn is_mirror(&self) -> bool {
+        self.annotations.contains_key(CONFIG_MIRROR)
+    }
+
+    /// Whether its controller would start it on this same node again.
+    pub fn returns_to_this_node(&self) -> bool {
+        self.controller
+            .as_ref()
+            .is_some_and(|owner| owner.kind == "DaemonSet")
+    }
+
+    /// Request of any resource as the kubelet counts it (S1-068); `pods` is always 1 (S2-015).
+    pub fn request(&self, resource: &str) -> Quantity {
+        match resource {
+            resources::PODS => Quantity::count(1),
+            resources::MEMORY => self.memory_request,
+            resources::EPHEMERAL_STORAGE => self.ephemeral_storage_request,
+            _ => resources::kubelet_request(&self.spec, resource),
+        }
+    }
+
+    /// Every resource name that the pod requests anywhere, sorted, each once.
+    pub fn requested_resources(&self) -> Vec<&str> {
+        let spec = &self.spec;
+        let containers = spec.containers.iter().chain(&spec.init_containers);
+        let mut names: Vec<&str> = containers
+            .flat_map(|container| container.resources.requests.keys())
+            .chain(spec.resources.iter().flat_map(|pod| pod.requests.keys()))
+            .map(String::as_str)
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Node labels that the pod demands.
+    pub fn node_selector(&self) -> &BTreeMap<String, String> {
+        &self.spec.node_selector
+    }
+
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl fmt::Display for Pod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+fn is_static(annotations: &BTreeMap<String, String>) -> bool {
+    annotations
+        .get(CONFIG_SOURCE)
+        .is_some_and(|source| source != "api")
+}
+
+fn critical(annotations: &BTreeMap<String, String>, priority: Option<i32>) -> Option<Critical> {
+    if is_static(annotations) {
+        Some(Critical::Static)
+    } else if annotations.contains_key(CONFIG_MIRROR) {
+        Some(Critical::Mirror)
+    } else {
+        priority
+            .is_some_and(|priority| priority >= CRITICAL_PRIORITY)
+            .then_some(Critical::Priority)
+    }
+}
+
+fn use_allocated(pod: &mut wire::Pod) {
+    let allocate = |containers: &mut [wire::Container], statuses: &[wire::ContainerStatus]| {
+        for container in containers {
+            let status = statuses.iter().find(|status| status.name == container.name);
+            if let Some(allocated) = status.and_then(|status| status.allocated_resources.as_ref()) {
+                container.resources.requests.clone_from(allocated);
+            }
+        }
+    };
+    allocate(&mut pod.spec.containers, &pod.status.container_statuses);
+    allocate(
+        &mut pod.spec.init_containers,
+        &pod.status.init_container_statuses,
+    );
+}
+
+fn containers(spec: &PodSpec, status: &wire::PodStatus) -> Vec<Container> {
+    let convert = |init: bool, statuses: &[wire::ContainerStatus], container: &wire::Container| {
+        let id = statuses
+            .iter()
+            .find(|status| status.name == container.name)
+            .and_then(|status| status.container_id.split_once("://"))
+            .map(|(_, id)| id.to_owned());
+        let limit = container.resources.limits.get(resources::EPHEMERAL_STORAGE);
+        Container {
+            name: container.name.clone(),
+            init,
+            requests: container.resources.requests.clone(),
+            ephemeral_storage_limit: limit.filter(|limit| !limit.is_zero()).copied(),
+            id,
+        }
+    };
+    let regular = spec
+        .containers
+        .iter()
+        .map(|c| convert(false, &status.container_statuses, c));
+    let init = spec
+        .init_containers
+        .iter()
+        .map(|c| convert(true, &status.init_container_statuses, c));
+    regular.chain(init).collect()
+}
+
+impl Volume {
+    fn from_wire(volume: &wire::Volume) -> Self {
+        let disk_empty_dir = volume
+            .empty_dir
+            .as_ref()
+            .is_some_and(|dir| dir.medium.is_empty());
+        let plugin_directory = if disk_empty_dir {
+            Some("kubernetes.io~empty-dir")
+        } else if volume.config_map.is_some() {
+            Some("kubernetes.io~configmap")
+        } else if volume.git_repo.is_some() {
+            Some("kubernetes.io~git-repo")
+        } else {
+            None
+        };
+        Self {
+            name: volume.name.clone(),
+            local: plugin_directory.is_some() || volume.host_path.is_some(),
+            empty_dir_limit: volume
+                .empty_dir
+                .as_ref()
+                .and_then(|dir| dir.size_limit)
+                .filter(Quantity::is_positive),
+            plugin_directory,
+            host_path: volume.host_path.as_ref().map(|host| host.path.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(json: &str) -> Pod {
+        Pod::from_wire(serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn s1_046_what_makes_a_pod_critical() {
+        let table = [
+            ("{}", None),
+            (
+                r#"{"metadata":{"annotations":{"kubernetes.io/config.source":"api"}}}"#,
+                None,
+            ),
+            (
+                r#"{"metadata":{"annotations":{"kubernetes.io/config.source":"file"}}}"#,
+                Some(Critical::Static),
+            ),
+            (
+                r#"{"metadata":{"annotations":{"kubernetes.io/config.source":""}}}"#,
+                Some(Critical::Static),
+            ),
+            (
+                r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"x"}}}"#,
+                Some(Critical::Mirror),
+            ),
+            (r#"{"spec":{"priority":1999999999}}"#, None),
+            (
+                r#"{"spec":{"priority":2000000000}}"#,
+                Some(Critical::Priority),
+            ),
+        ];
+        for (json, critical) in table {
+            assert_eq!(pod(json).critical, critical, "{json}");
+        }
+    }
+
+    #[test]
+    fn s1_067_which_volumes_are_local() {
+        let table = [
+            (r#"{"name":"v","emptyDir":{}}"#, true),
+            (r#"{"name":"v","emptyDir":{"medium":"Memory"}}"#, false),
+            (r#"{"name":"v","hostPath":{"path":"/x"}}"#, true),
+            (r#"{"name":"v","configMap":{"name":"x"}}"#, true),
+            (r#"{"name":"v","gitRepo":{"repository":"x"}}"#, true),
+            (r#"{"name":"v","secret":{"secretName":"x"}}"#, false),
+            (
+                r#"{"name":"v","persistentVolumeClaim":{"claimName":"x"}}"#,
+                false,
+            ),
+        ];
+        for (volume, local) in table {
+            assert_eq!(
+                pod(&format!(r#"{{"spec":{{"volumes":[{volume}]}}}}"#)).volumes[0].local,
+                local,
+                "{volume}"
+            );
+        }
+    }
+
+    #[test]
+    fn s1_068_allocated_resources_replace_requests() {
+        let resized = pod(
+            r#"{"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"1Gi"}}}]},
+            "status":{"containerStatuses":[{"name":"c","containerID":"containerd://ab","allocatedResources":{"memory":"2Gi"}}]}}"#,
+        );
+        assert_eq!(resized.memory_request.to_string(), "2Gi");
+        assert_eq!(resized.containers[0].id.as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn nulls_count_as_absent() {
+        let empty = pod(
+            r#"{"metadata":{"annotations":null,"name":null},"spec":{"containers":null,"volumes":null,"overhead":null},"status":null}"#,
+        );
+        assert_eq!(empty.qos, QosClass::BestEffort);
+        assert_eq!(empty.full_name(), "default/");
+    }
+}

@@ -1,0 +1,270 @@
+//! What a pod asks for and what it may not exceed, by the kubelet's rules (S1-068).
+
+use crate::{
+    Quantity,
+    wire::{Container, PodSpec, ResourceList, ResourceRequirements},
+};
+
+/// Resource name of memory.
+pub const MEMORY: &str = "memory";
+/// Resource name of processor time.
+pub const CPU: &str = "cpu";
+/// Resource name of node-local disk.
+pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+/// Resource name of the number of pods.
+pub const PODS: &str = "pods";
+
+/// Whether an init container keeps running beside the containers.
+pub(crate) fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy == "Always"
+}
+
+/// Pod-level resources, where they name any request or limit at all; then containers are not looked at.
+fn pod_level(spec: &PodSpec) -> Option<&ResourceRequirements> {
+    spec.resources
+        .as_ref()
+        .filter(|resources| !(resources.requests.is_empty() && resources.limits.is_empty()))
+}
+
+/// The pod's request of one resource as the kubelet counts it for ranking and admission (S1-068):
+/// pod-level resources alone where there are any, else the larger of containers plus sidecars and the largest
+/// init container; overhead only on top of something.
+pub fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
+    let wanted = |container: &Container| container.resources.requests.get(resource).copied();
+    let mut request = if let Some(resources) = pod_level(spec) {
+        resources
+            .requests
+            .get(resource)
+            .copied()
+            .unwrap_or_default()
+    } else {
+        let mut sum = Quantity::default();
+        for quantity in spec.containers.iter().filter_map(wanted) {
+            sum += quantity;
+        }
+        let (sidecars, initial): (Vec<_>, Vec<_>) = spec
+            .init_containers
+            .iter()
+            .partition(|container| is_sidecar(container));
+        for quantity in sidecars.into_iter().filter_map(wanted) {
+            sum += quantity;
+        }
+        initial
+            .into_iter()
+            .filter_map(wanted)
+            .fold(sum, Quantity::max)
+    };
+    if let Some(overhead) = spec.overhead.get(resource)
+        && !request.is_zero()
+    {
+        request += *overhead;
+    }
+    request
+}
+
+/// The pod's limit of ephemeral storage, `None` where no container has one (S1-070). Pod-level resources do not
+/// know ephemeral storage, so containers decide alone.
+pub fn ephemeral_storage_limit(spec: &PodSpec) -> Option<Quantity> {
+    let limit_of =
+        |container: &Container| container.resources.limits.get(EPHEMERAL_STORAGE).copied();
+    let add = |sum: Option<Quantity>, quantity: Quantity| Some(sum.unwrap_or_default() + quantity);
+
+    let mut total = spec.containers.iter().filter_map(limit_of).fold(None, add);
+    let mut sidecars = None;
+    let mut largest_start = None;
+    for container in &spec.init_containers {
+        let own = limit_of(container);
+        let at_start = if is_sidecar(container) {
+            total = own.map_or(total, |quantity| add(total, quantity));
+            sidecars = own.map_or(sidecars, |quantity| add(sidecars, quantity));
+            sidecars
+        } else {
+            own.map_or(sidecars, |quantity| add(sidecars, quantity))
+        };
+        largest_start = largest_start.max(at_start);
+    }
+    let limit = total.max(largest_start)?;
+    let overhead = spec.overhead.get(EPHEMERAL_STORAGE);
+    Some(match overhead {
+        Some(overhead) if !limit.is_zero() => limit + *overhead,
+        _ => limit,
+    })
+}
+
+/// Sums the positive cpu and memory amounts, the only ones that count for the QoS class (S2-025).
+fn add_positive(sums: &mut [Option<Quantity>; 2], list: &ResourceList) -> bool {
+    let mut found = [false; 2];
+    for (index, name) in [CPU, MEMORY].into_iter().enumerate() {
+        if let Some(quantity) = list.get(name).filter(|quantity| quantity.is_positive()) {
+            sums[index] = Some(sums[index].unwrap_or_default() + *quantity);
+            found[index] = true;
+        }
+    }
+    found == [true; 2]
+}
+
+/// How firmly a pod's resources are promised to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+pub enum QosClass {
+    /// Nothing is promised.
+    BestEffort,
+    /// Something is promised, more may be used.
+    Burstable,
+    /// Limits equal requests.
+    Guaranteed,
+}
+
+impl QosClass {
+    /// The class as the API names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::BestEffort => "BestEffort",
+            Self::Burstable => "Burstable",
+            Self::Guaranteed => "Guaranteed",
+        }
+    }
+
+    /// The class of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::BestEffort, Self::Burstable, Self::Guaranteed]
+            .into_iter()
+            .find(|class| class.as_str() == name)
+    }
+
+    /// The class that follows from requests and limits (S2-025): pod-level resources alone where the field is
+    /// present, even empty; else containers and init containers.
+    pub fn of(spec: &PodSpec) -> Self {
+        let (mut requests, mut limits) = ([None; 2], [None; 2]);
+        let mut all_limited = true;
+        if let Some(resources) = &spec.resources {
+            add_positive(&mut requests, &resources.requests);
+            let both = add_positive(&mut limits, &resources.limits);
+            all_limited = both || resources.limits.is_empty();
+        } else {
+            for container in spec.containers.iter().chain(&spec.init_containers) {
+                add_positive(&mut requests, &container.resources.requests);
+                all_limited &= add_positive(&mut limits, &container.resources.limits);
+            }
+        }
+        if requests == [None; 2] && limits == [None; 2] {
+            return Self::BestEffort;
+        }
+        let requests_are_limits = requests == limits;
+        if all_limited && requests_are_limits {
+            Self::Guaranteed
+        } else {
+            Self::Burstable
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(json: &str) -> PodSpec {
+        serde_json::from_str(json).unwrap()
+    }
+
+    const SIDECAR: &str = r#"{"containers":[{"resources":{"requests":{"memory":"100Mi"}}},{"resources":{"requests":{"memory":"50Mi"}}}],
+        "initContainers":[{"restartPolicy":"Always","resources":{"requests":{"memory":"30Mi"}}},{"resources":{"requests":{"memory":"MAX"}}}],
+        "overhead":{"memory":"5Mi","cpu":"10m"}}"#;
+
+    #[test]
+    fn s1_068_containers_and_sidecars_against_the_largest_init_container() {
+        let memory =
+            |max: &str| kubelet_request(&spec(&SIDECAR.replace("MAX", max)), MEMORY).to_string();
+        assert_eq!(memory("10Mi"), "185Mi");
+        assert_eq!(memory("500Mi"), "505Mi");
+    }
+
+    #[test]
+    fn s1_068_overhead_never_makes_a_request_out_of_nothing() {
+        assert!(kubelet_request(&spec(SIDECAR.replace("MAX", "1").as_str()), CPU).is_zero());
+    }
+
+    #[test]
+    fn s1_068_pod_level_resources_hide_the_containers() {
+        let pod = r#"{"containers":[{"resources":{"requests":{"memory":"1Gi","ephemeral-storage":"1Gi"}}}],"resources":{"limits":{"memory":"2Gi"},"requests":{"cpu":"1"}}}"#;
+        assert!(kubelet_request(&spec(pod), MEMORY).is_zero());
+        assert!(kubelet_request(&spec(pod), EPHEMERAL_STORAGE).is_zero());
+        assert_eq!(kubelet_request(&spec(pod), CPU).to_string(), "1");
+        let empty = pod.replace(r#""limits":{"memory":"2Gi"},"requests":{"cpu":"1"}"#, "");
+        assert_eq!(kubelet_request(&spec(&empty), MEMORY).to_string(), "1Gi");
+    }
+
+    #[test]
+    fn s1_070_limits_of_containers_sidecars_and_starters() {
+        let of = |json: &str| ephemeral_storage_limit(&spec(json)).map(|limit| limit.to_string());
+        assert_eq!(of(r#"{"containers":[{"resources":{}}]}"#), None);
+        let limit = |value: &str| {
+            format!(r#"{{"resources":{{"limits":{{"ephemeral-storage":"{value}"}}}}}}"#)
+        };
+        assert_eq!(
+            of(&format!(
+                r#"{{"containers":[{},{}]}}"#,
+                limit("1Gi"),
+                limit("2Gi")
+            ))
+            .unwrap(),
+            "3Gi"
+        );
+        let start = format!(
+            r#"{{"containers":[{}],"initContainers":[{}]}}"#,
+            limit("1Gi"),
+            limit("2Gi")
+        );
+        assert_eq!(of(&start).unwrap(), "2Gi");
+        let sidecar = start.replace(
+            r#""initContainers":[{"#,
+            r#""initContainers":[{"restartPolicy":"Always","#,
+        );
+        assert_eq!(of(&sidecar).unwrap(), "3Gi");
+    }
+
+    #[test]
+    fn s2_025_qos_classes() {
+        let table = [
+            (r#"{"containers":[{}]}"#, "BestEffort"),
+            (
+                r#"{"containers":[{"resources":{"requests":{"cpu":"0","memory":"0"}}}]}"#,
+                "BestEffort",
+            ),
+            (
+                r#"{"containers":[{"resources":{"requests":{"nvidia.com/gpu":"1"}}}]}"#,
+                "BestEffort",
+            ),
+            (
+                r#"{"containers":[{"resources":{"requests":{"cpu":"1"}}}]}"#,
+                "Burstable",
+            ),
+            (
+                r#"{"containers":[{"resources":{"requests":{"cpu":"1","memory":"1"},"limits":{"cpu":"1","memory":"1"}}}]}"#,
+                "Guaranteed",
+            ),
+            (
+                r#"{"containers":[{"resources":{"requests":{"cpu":"1","memory":"1"},"limits":{"cpu":"1","memory":"1"}}},{}]}"#,
+                "Burstable",
+            ),
+            (
+                r#"{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1"}}}]}"#,
+                "Burstable",
+            ),
+            (
+                r#"{"resources":{},"containers":[{"resources":{"requests":{"cpu":"1"}}}]}"#,
+                "BestEffort",
+            ),
+            (
+                r#"{"resources":{"requests":{"cpu":"1","memory":"1"},"limits":{"cpu":"1","memory":"1"}},"containers":[{}]}"#,
+                "Guaranteed",
+            ),
+            (
+                r#"{"resources":{"requests":{"cpu":"1"}},"containers":[{}]}"#,
+                "Burstable",
+            ),
+        ];
+        for (json, class) in table {
+            assert_eq!(QosClass::of(&spec(json)).as_str(), class, "{json}");
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The one door from the wire: a v1 Pod as it comes in dumps, watches and manifests, with only the fields we
+//! use. Unknown fields are skipped, `null` counts as absent, as the API server itself treats them.
+
+use crate::Quantity;
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
+
+/// Resource names to amounts.
+pub type ResourceList = BTreeMap<String, Quantity>;
+
+/// For `#[serde(deserialize_with)]`: `null` is the default value.
+pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// A v1 Pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Pod {
+    /// `v1`, where given.
+    #[serde(deserialize_with = "null_is_default")]
+    pub api_version: String,
+    /// `Pod`, where given (items of a list omit it).
+    #[serde(deserialize_with = "null_is_default")]
+    pub kind: String,
+    /// Identity, labels, annotations, owners.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: PodSpec,
+    /// What is.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: PodStatus,
+}
+
+/// `metadata` of any object.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Metadata {
+    /// Name within the namespace.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// Namespace; empty means `default`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub namespace: String,
+    /// Unique id.
+    #[serde(deserialize_with = "null_is_default")]
+    pub uid: String,
+    /// Labels.
+    #[serde(deserialize_with = "null_is_default")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations.
+    #[serde(deserialize_with = "null_is_default")]
+    pub annotations: BTreeMap<String, String>,
+    /// Owners.
+    #[serde(deserialize_with = "null_is_default")]
+    pub owner_references: Vec<OwnerReference>,
+    /// Set while the object is being deleted.
+    pub deletion_timestamp: Option<Timestamp>,
+    /// The grace that the deletion was asked with, in seconds.
+    pub deletion_grace_period_seconds: Option<i64>,
+}
+
+/// One owner of an object.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct OwnerReference {
+    /// `ReplicaSet`, `DaemonSet`, ...
+    pub kind: String,
+    /// The owner's name.
+    pub name: String,
+    /// The owner's unique id.
+    pub uid: String,
+    /// Whether it is the one that manages the object.
+    #[serde(deserialize_with = "null_is_default")]
+    pub controller: bool,
+}
+
+/// `spec` of a pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodSpec {
+    /// Where it runs or shall run.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_name: String,
+    /// Resolved priority.
+    pub priority: Option<i32>,
+    /// Name of the class that gives the priority.
+    #[serde(deserialize_with = "null_is_default")]
+    pub priority_class_name: String,
+    /// Grace between SIGTERM and SIGKILL, in seconds.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Containers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub containers: Vec<Container>,
+    /// Containers that run before; sidecars are those with restartPolicy Always.
+    #[serde(deserialize_with = "null_is_default")]
+    pub init_containers: Vec<Container>,
+    /// Resources of the pod as a whole.
+    pub resources: Option<ResourceRequirements>,
+    /// What the sandbox itself costs.
+    #[serde(deserialize_with = "null_is_default")]
+    pub overhead: ResourceList,
+    /// Volumes.
+    #[serde(deserialize_with = "null_is_default")]
+    pub volumes: Vec<Volume>,
+    /// Tolerations.
+    #[serde(deserialize_with = "null_is_default")]
+    pub tolerations: Vec<Toleration>,
+    /// Labels that the node must carry.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_selector: BTreeMap<String, String>,
+}
+
+/// A container of a pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container {
+    /// Name within the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// Requests and limits.
+    #[serde(deserialize_with = "null_is_default")]
+    pub resources: ResourceRequirements,
+    /// `Always` makes an init container a sidecar.
+    #[serde(deserialize_with = "null_is_default")]
+    pub restart_policy: String,
+}
+
+/// Requests and limits.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceRequirements {
+    /// What is set aside.
+    #[serde(deserialize_with = "null_is_default")]
+    pub requests: ResourceList,
+    /// What may not be exceeded.
+    #[serde(deserialize_with = "null_is_default")]
+    pub limits: ResourceList,
+}
+
+/// A volume; only the kinds that count as local storage are told apart.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Volume {
+    /// Name within the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// An empty directory that lives as long as the pod.
+    pub empty_dir: Option<EmptyDir>,
+    /// A path of the node.
+    pub host_path: Option<HostPath>,
+    /// Files from a `ConfigMap`.
+    pub config_map: Option<Present>,
+    /// Files from a repository.
+    pub git_repo: Option<Present>,
+}
+
+/// Something of which only the presence matters.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Present {}
+
+/// `emptyDir` of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct EmptyDir {
+    /// Empty for disk, `Memory` for tmpfs, `HugePages...`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub medium: String,
+    /// The most it may hold.
+    pub size_limit: Option<Quantity>,
+}
+
+/// `hostPath` of a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct HostPath {
+    /// The path on the node.
+    #[serde(deserialize_with = "null_is_default")]
+    pub path: String,
+}
+
+/// A taint that the pod puts up with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Toleration {
+    /// The taint's key; empty with operator Exists matches every taint.
+    #[serde(deserialize_with = "null_is_default")]
+    pub key: String,
+    /// `Equal` (default), `Exists`, `Lt`, `Gt`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub operator: String,
+    /// The taint's value.
+    #[serde(deserialize_with = "null_is_default")]
+    pub value: String,
+    /// Empty matches every effect.
+    #[serde(deserialize_with = "null_is_default")]
+    pub effect: String,
+    /// How long a NoExecute taint is put up with.
+    pub toleration_seconds: Option<i64>,
+}
+
+/// `status` of a pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub phase: String,
+    /// `Guaranteed`, `Burstable`, `BestEffort`, where the kubelet has said so.
+    #[serde(deserialize_with = "null_is_default")]
+    pub qos_class: String,
+    /// Of the containers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub container_statuses: Vec<ContainerStatus>,
+    /// Of the init containers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// Status of one container.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStatus {
+    /// Name within the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// `containerd://<64 hex digits>`.
+    #[serde(rename = "containerID", deserialize_with = "null_is_default")]
+    pub container_id: String,
+    /// What the node has really set aside, after an in-place resize.
+    pub allocated_resources: Option<ResourceList>,
+}
