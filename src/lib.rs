@@ -1,3 +1,4 @@
 //! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
 
+pub mod cgroup;
 pub mod clock;

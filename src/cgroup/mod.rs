@@ -1,0 +1,256 @@
+//! Where the kernel keeps its control groups, and which processes are in them.
+//!
+//! A control group is named by a path relative to the root of its hierarchy (`kubepods/burstable/pod<UID>`), because
+//! on cgroup v1 the same group is one directory in every controller's hierarchy. A leading slash is ignored.
+
+mod layout;
+mod own;
+
+use std::fs;
+use std::io::{self, ErrorKind, Read};
+use std::path::{Component, Path, PathBuf};
+
+pub use layout::{Container, PodCgroup};
+pub use own::OwnCgroups;
+
+/// Where the kernel's hierarchies are mounted on every distribution.
+pub const DEFAULT_ROOT: &str = "/sys/fs/cgroup";
+
+/// What went wrong with which file of the cgroup file system.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// A file or directory could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file held something else than the kernel writes there.
+    #[error("{}: unexpected line {line:?}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
+    /// No hierarchy is mounted below the root.
+    #[error("{}: neither a cgroup v2 tree nor any cgroup v1 controller", root.display())]
+    NoHierarchy {
+        /// The directory that was searched.
+        root: PathBuf,
+    },
+    /// The group is in none of the hierarchies: removed, or never made.
+    #[error("no cgroup {} in any hierarchy", relative.display())]
+    NoSuchCgroup {
+        /// The group, relative to the root of its hierarchy.
+        relative: PathBuf,
+    },
+}
+
+impl CgroupError {
+    /// Whether the group is simply not there (any more), which is how a finished pod looks.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => removed(source),
+            Self::NoSuchCgroup { .. } => true,
+            Self::Malformed { .. } | Self::NoHierarchy { .. } => false,
+        }
+    }
+}
+
+/// A kernel controller whose figures or switches evictd uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// Memory limits and usage.
+    Memory,
+    /// Limits and counts of processes and threads.
+    Pids,
+    /// Stops and resumes all processes of a group (cgroup v1).
+    Freezer,
+    /// CPU shares.
+    Cpu,
+}
+
+impl Controller {
+    const ALL: [Self; 4] = [Self::Memory, Self::Pids, Self::Freezer, Self::Cpu];
+
+    /// The kernel's name of the controller.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Freezer => "freezer",
+            Self::Cpu => "cpu",
+        }
+    }
+}
+
+/// How this machine mounts its hierarchies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// One hierarchy a controller.
+    V1,
+    /// One hierarchy a controller, and a cgroup2 tree without controllers beside them.
+    Hybrid,
+    /// One tree for all controllers.
+    V2,
+}
+
+/// The hierarchies that are mounted below one root.
+#[derive(Debug, Clone)]
+pub struct Hierarchies {
+    /// In the order of [`Controller::ALL`]; empty on v2.
+    v1: Vec<(Controller, PathBuf)>,
+    unified: Option<PathBuf>,
+}
+
+impl Hierarchies {
+    /// Looks below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or cgroup v1 controllers, mounted
+    /// alone (`memory`) or together (`cpu,cpuacct`), with or without a cgroup2 tree in `unified`.
+    pub fn detect(root: &Path) -> Result<Self, CgroupError> {
+        if root.join("cgroup.controllers").is_file() {
+            return Ok(Self {
+                v1: Vec::new(),
+                unified: Some(root.to_owned()),
+            });
+        }
+        let mounts = subdirectories(root)?;
+        let mount_of = |controller: Controller| {
+            let mount = mounts
+                .iter()
+                .find(|name| name.split(',').any(|part| part == controller.as_str()))?;
+            Some((controller, root.join(mount)))
+        };
+        let v1: Vec<_> = Controller::ALL.into_iter().filter_map(mount_of).collect();
+        if v1.is_empty() {
+            return Err(CgroupError::NoHierarchy {
+                root: root.to_owned(),
+            });
+        }
+        let unified = root.join("unified");
+        let unified = unified.join("cgroup.procs").is_file().then_some(unified);
+        Ok(Self { v1, unified })
+    }
+
+    /// How the hierarchies are mounted.
+    pub fn version(&self) -> Version {
+        match (self.v1.is_empty(), &self.unified) {
+            (true, _) => Version::V2,
+            (false, Some(_)) => Version::Hybrid,
+            (false, None) => Version::V1,
+        }
+    }
+
+    /// The directory of a group in the hierarchy of `controller`, whether it exists or not. None where the controller
+    /// is not mounted, or `relative` holds `..`.
+    pub fn dir(&self, controller: Controller, relative: &Path) -> Option<PathBuf> {
+        if self.v1.is_empty() {
+            return self.unified(relative);
+        }
+        let (_, mount) = self.v1.iter().find(|(known, _)| *known == controller)?;
+        Some(mount.join(normal(relative)?))
+    }
+
+    /// The directory of a group in the cgroup2 tree, whether it exists or not. None where there is no such tree, or
+    /// `relative` holds `..`.
+    pub fn unified(&self, relative: &Path) -> Option<PathBuf> {
+        Some(self.unified.as_ref()?.join(normal(relative)?))
+    }
+
+    /// The directory that lists a group's processes: the cgroup2 tree on v2, else the first controller's hierarchy
+    /// that has the group.
+    pub fn home(&self, relative: &Path) -> Result<PathBuf, CgroupError> {
+        let controllers = Controller::ALL.into_iter();
+        controllers
+            .filter_map(|controller| self.dir(controller, relative))
+            .chain(self.unified(relative))
+            .find(|dir| dir.is_dir())
+            .ok_or_else(|| CgroupError::NoSuchCgroup {
+                relative: relative.to_owned(),
+            })
+    }
+
+    /// The ids of all processes in a group and below it. An id of 0 is a process in a pid namespace that we can't see.
+    pub fn procs(&self, relative: &Path) -> Result<Vec<u32>, CgroupError> {
+        procs_below(&self.home(relative)?)
+    }
+}
+
+/// The ids of all processes in the group at `dir` and below it, without duplicates. Groups that vanish meanwhile
+/// count as empty; a missing `dir` is an error for which [`CgroupError::is_gone`] holds.
+pub fn procs_below(dir: &Path) -> Result<Vec<u32>, CgroupError> {
+    let mut pids = Vec::new();
+    collect_procs(dir, &mut String::new(), &mut pids)?;
+    pids.sort_unstable();
+    pids.dedup();
+    Ok(pids)
+}
+
+fn collect_procs(dir: &Path, text: &mut String, pids: &mut Vec<u32>) -> Result<(), CgroupError> {
+    let file = dir.join("cgroup.procs");
+    text.clear();
+    match fs::File::open(&file).and_then(|mut open| open.read_to_string(text)) {
+        // A threaded group keeps its processes in the list of the group above.
+        Err(source) if source.kind() == ErrorKind::Unsupported => {}
+        Err(source) => return Err(CgroupError::Read { path: file, source }),
+        Ok(_) => {
+            for line in text.lines() {
+                let pid = line.parse().map_err(|_| CgroupError::Malformed {
+                    path: file.clone(),
+                    line: line.to_owned(),
+                })?;
+                pids.push(pid);
+            }
+        }
+    }
+    for child in subdirectories(dir)? {
+        match collect_procs(&dir.join(child), text, pids) {
+            Err(error) if !error.is_gone() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The names of the directories in `dir` (links to directories included), sorted; names that are not UTF-8, which no
+/// container runtime makes, are left out.
+pub fn subdirectories(dir: &Path) -> Result<Vec<String>, CgroupError> {
+    let failed = |source| CgroupError::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
+            names.extend(entry.file_name().into_string());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// A group's path without leading slash and `.`; None if it climbs with `..`.
+fn normal(relative: &Path) -> Option<PathBuf> {
+    let mut path = PathBuf::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(path)
+}
+
+/// Whether the error means that the group was removed: before the file was opened, or while it was open (ENODEV).
+fn removed(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+        || error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Which groups this process itself is in, so that it never ends its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{CgroupError, normal};
+
+/// The groups that this process is in, one a hierarchy.
+#[derive(Debug, Clone)]
+pub struct OwnCgroups {
+    groups: Vec<PathBuf>,
+}
+
+impl OwnCgroups {
+    /// Reads `self/cgroup` below `proc_root` (`/proc` on a real machine).
+    pub fn read(proc_root: &Path) -> Result<Self, CgroupError> {
+        let path = proc_root.join("self/cgroup");
+        let text = fs::read_to_string(&path).map_err(|source| CgroupError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let groups = memberships(&text)
+            .map(|line| line.map(|(_, group)| normal(group).unwrap_or_default()))
+            .collect::<Result<_, _>>()
+            .map_err(|line| CgroupError::Malformed { path, line })?;
+        Ok(Self { groups })
+    }
+
+    /// Whether this process is in the group or anywhere below it, in any hierarchy. True for the root.
+    pub fn are_within(&self, relative: &Path) -> bool {
+        normal(relative).is_none_or(|group| self.groups.iter().any(|own| own.starts_with(&group)))
+    }
+}
+
+/// The lines of a `/proc/PID/cgroup`: the hierarchy's controllers (empty for cgroup2) and the group, which starts with
+/// a slash. A line that is none is returned as the error.
+pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Result<(&str, &Path), String>> {
+    text.lines().map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        match (parts.next(), parts.next()) {
+            (Some(controllers), Some(group)) if group.starts_with('/') => {
+                Ok((controllers, Path::new(group)))
+            }
+            _ => Err(line.to_owned()),
+        }
+    })
+}
