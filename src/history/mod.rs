@@ -1,0 +1,406 @@
+//! The history of decisions: append-only, checksummed, bounded.
+//!
+//! One record is one line, `crc32 length json`, so that an operator can read it with `less` and a program can
+//! tell good bytes from bad ones. Two segments are kept, each up to half the byte limit: when `decisions.log` is
+//! full it becomes `decisions.1.log` and the former one of that name goes.
+//!
+//! Every record is one `write` followed by `fdatasync`: after [`History::append`] returned `Ok`, the record
+//! survives a power cut. A process killed at any byte leaves at most one torn record, which the next
+//! [`History::open`] cuts off. A disk can take seconds for a sync, so the daemon writes through a [`Recorder`].
+
+mod recorder;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub use recorder::{Kept, Recorder};
+pub use scan::Scanner;
+
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+const CURRENT: &str = "decisions.log";
+const PREVIOUS: &str = "decisions.1.log";
+
+/// The largest record in bytes; a decision over a thousand pods takes about 300 kB.
+pub const LARGEST_RECORD: usize = 4 << 20;
+
+/// What may wait in memory, in bytes, while the disk refuses writes.
+const WAITING_LIMIT: usize = LARGEST_RECORD;
+
+/// What went wrong with the history.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The directory or a segment could not be opened or created.
+    #[error("cannot open the history {path}: {source}")]
+    Open {
+        /// The directory or segment.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Another process holds the directory.
+    #[error("the history {path} is in use by another process")]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A segment could not be read.
+    #[error("cannot read the history {path}: {source}")]
+    Read {
+        /// The segment.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The disk refused; the record waits in memory and is written by a later call.
+    #[error("cannot write the history {path} ({waiting} records wait in memory): {source}")]
+    Write {
+        /// The segment.
+        path: PathBuf,
+        /// How many records wait, this one included.
+        waiting: usize,
+        /// Why.
+        source: io::Error,
+    },
+    /// The disk refuses writes and the memory set aside for that is used up: this record is not kept.
+    #[error(
+        "the history {path} cannot be written and {waiting} records wait already: this one is not kept"
+    )]
+    Full {
+        /// The directory.
+        path: PathBuf,
+        /// How many records wait.
+        waiting: usize,
+    },
+    /// The record is larger than [`LARGEST_RECORD`]: it is not kept.
+    #[error("a record of {size} bytes is larger than the history keeps ({LARGEST_RECORD})")]
+    TooLarge {
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// The record is not representable as JSON: it is not kept.
+    #[error("cannot encode a record for the history: {0}")]
+    Encode(#[from] serde_json::Error),
+    /// The disk is so slow that the writer's queue is full: this record is not kept.
+    #[error("the history's disk is slow and {waiting} records wait already: this one is not kept")]
+    Behind {
+        /// How many records wait.
+        waiting: usize,
+    },
+    /// The writing thread has ended.
+    #[error("the history's writer has ended: the record is not kept")]
+    Ended,
+}
+
+/// The one writer of a history directory.
+#[derive(Debug)]
+pub struct History {
+    directory: PathBuf,
+    /// Held open for its lock and to sync renames.
+    handle: File,
+    segment_limit: u64,
+    current: Option<File>,
+    /// Bytes of the current segment that hold good records or older damage.
+    length: u64,
+    /// The file may be longer than `length`: a write failed half way.
+    torn: bool,
+    /// The last record lacks its newline.
+    unterminated: bool,
+    records_current: u64,
+    records_previous: u64,
+    waiting: VecDeque<Vec<u8>>,
+    waiting_bytes: usize,
+}
+
+impl History {
+    /// Opens or creates the history in `directory`, which never grows past `limit` bytes by more than one record.
+    ///
+    /// A damaged tail is cut and damage further up is stepped over, each with a warning.
+    pub fn open(directory: &Path, limit: u64) -> Result<Self, HistoryError> {
+        let failed = |source| HistoryError::Open {
+            path: directory.to_owned(),
+            source,
+        };
+        create_directory(directory).map_err(failed)?;
+        let handle = File::open(directory).map_err(failed)?;
+        match handle.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(HistoryError::InUse {
+                    path: directory.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let mut history = Self {
+            directory: directory.to_owned(),
+            handle,
+            segment_limit: limit / 2,
+            current: None,
+            length: 0,
+            torn: false,
+            unterminated: false,
+            records_current: 0,
+            records_previous: 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+        };
+        history.records_previous = history
+            .check(PREVIOUS)?
+            .map_or(0, |checked| checked.records);
+        if let Some(checked) = history.check(CURRENT)? {
+            history.length = checked.good_end;
+            history.torn = checked.tail > 0;
+            history.unterminated = checked.unterminated;
+            history.records_current = checked.records;
+        }
+        // A disk that is full or read-only right now is a reason to keep trying, not to stay down.
+        if let Err(error) = history.open_current().and_then(|()| history.mend()) {
+            tracing::warn!(path = %history.path(CURRENT).display(), %error, "the history cannot be written yet");
+        }
+        Ok(history)
+    }
+
+    /// Appends one record and syncs it to the disk.
+    ///
+    /// On [`HistoryError::Write`] the record is kept in memory, in order, and goes out with the next `append` or
+    /// [`History::retry`] that the disk takes.
+    pub fn append(&mut self, record: &impl Serialize) -> Result<(), HistoryError> {
+        self.append_line(encode(record)?)
+    }
+
+    fn append_line(&mut self, line: Vec<u8>) -> Result<(), HistoryError> {
+        let full = self.waiting_bytes + line.len() > WAITING_LIMIT && !self.waiting.is_empty();
+        if full && self.retry().is_err() {
+            return Err(HistoryError::Full {
+                path: self.directory.clone(),
+                waiting: self.waiting.len(),
+            });
+        }
+        self.waiting_bytes += line.len();
+        self.waiting.push_back(line);
+        self.retry()
+    }
+
+    /// Writes what waits in memory; does nothing when nothing does.
+    pub fn retry(&mut self) -> Result<(), HistoryError> {
+        while let Some(line) = self.waiting.pop_front() {
+            if let Err(source) = self.write(&line) {
+                self.waiting.push_front(line);
+                return Err(HistoryError::Write {
+                    path: self.path(CURRENT),
+                    waiting: self.waiting.len(),
+                    source,
+                });
+            }
+            self.waiting_bytes -= line.len();
+        }
+        Ok(())
+    }
+
+    /// How many records wait in memory for the disk.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How many records are on disk.
+    pub fn records(&self) -> u64 {
+        self.records_previous + self.records_current
+    }
+
+    fn path(&self, segment: &str) -> PathBuf {
+        self.directory.join(segment)
+    }
+
+    fn check(&self, segment: &str) -> Result<Option<Checked>, HistoryError> {
+        let path = self.path(segment);
+        let failed = |source| HistoryError::Read {
+            path: path.clone(),
+            source,
+        };
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut scanner = Scanner::new(BufReader::new(file));
+        let mut records = 0;
+        while scanner.next_record().map_err(failed)?.is_some() {
+            records += 1;
+        }
+        let checked = Checked {
+            records,
+            good_end: scanner.good_end(),
+            tail: scanner.position() - scanner.good_end(),
+            unterminated: scanner.unterminated(),
+        };
+        if scanner.damaged_before_good_end() > 0 {
+            tracing::warn!(
+                path = %path.display(), bytes = scanner.damaged_before_good_end(), records,
+                "damage in the history was stepped over; the records around it are kept",
+            );
+        }
+        if checked.tail > 0 {
+            tracing::warn!(
+                path = %path.display(), bytes = checked.tail, records,
+                "a damaged tail of the history is cut: the record being written was lost",
+            );
+        }
+        Ok(Some(checked))
+    }
+
+    fn open_current(&mut self) -> io::Result<()> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o640)
+            .open(self.path(CURRENT))?;
+        self.handle.sync_all()?;
+        self.current = Some(file);
+        Ok(())
+    }
+
+    /// Cuts what a failed or interrupted write left behind.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn
+            && let Some(file) = &self.current
+        {
+            file.set_len(self.length)?;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.reopen_if_removed()?;
+        if self.length > 0 && self.length + line.len() as u64 > self.segment_limit {
+            self.rotate()?;
+        }
+        if self.current.is_none() {
+            self.open_current()?;
+        }
+        self.mend()?;
+        let mut written = line.len() as u64;
+        if let Some(file) = &mut self.current {
+            self.torn = true;
+            if self.unterminated {
+                file.write_all(b"\n")?;
+                written += 1;
+            }
+            file.write_all(line)?;
+            file.sync_data()?;
+        }
+        self.torn = false;
+        self.unterminated = false;
+        self.length += written;
+        self.records_current += 1;
+        Ok(())
+    }
+
+    /// Somebody emptied the directory under us: what follows must not go into a file without a name.
+    fn reopen_if_removed(&mut self) -> io::Result<()> {
+        let Some(file) = &self.current else {
+            return Ok(());
+        };
+        if file.metadata()?.nlink() > 0 {
+            return Ok(());
+        }
+        tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one begins");
+        create_directory(&self.directory)?;
+        self.handle = File::open(&self.directory)?;
+        self.begin_segment(0);
+        Ok(())
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.mend()?;
+        std::fs::rename(self.path(CURRENT), self.path(PREVIOUS))?;
+        self.begin_segment(self.records_current);
+        Ok(())
+    }
+
+    fn begin_segment(&mut self, records_previous: u64) {
+        self.current = None;
+        self.length = 0;
+        self.torn = false;
+        self.unterminated = false;
+        self.records_current = 0;
+        self.records_previous = records_previous;
+    }
+}
+
+/// What a segment was found to hold.
+struct Checked {
+    records: u64,
+    good_end: u64,
+    tail: u64,
+    unterminated: bool,
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o750).create(path)
+}
+
+fn encode(record: &impl Serialize) -> Result<Vec<u8>, HistoryError> {
+    let json = serde_json::to_vec(record)?;
+    if json.len() > LARGEST_RECORD {
+        return Err(HistoryError::TooLarge { size: json.len() });
+    }
+    let mut line = format!("{:08x} {} ", crc32fast::hash(&json), json.len()).into_bytes();
+    line.extend_from_slice(&json);
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The good records of a history, oldest first, each as its JSON text. Needs no lock: it may be read while a
+/// daemon writes, and a record half written is not yet there.
+#[derive(Debug)]
+pub struct Records {
+    segments: VecDeque<(PathBuf, Scanner<BufReader<File>>)>,
+}
+
+/// Opens the records kept in `directory`; a directory or segment that is not there holds none.
+pub fn read(directory: &Path) -> Result<Records, HistoryError> {
+    let mut segments = VecDeque::new();
+    let mut seen = None;
+    // The current one first: should the writer rotate in between, the same file is met twice, never missed.
+    for name in [CURRENT, PREVIOUS] {
+        let path = directory.join(name);
+        let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.ino(), file)));
+        let (inode, file) = match opened {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(HistoryError::Read { path, source }),
+        };
+        if seen.replace(inode) != Some(inode) {
+            segments.push_front((path, Scanner::new(BufReader::new(file))));
+        }
+    }
+    Ok(Records { segments })
+}
+
+impl Iterator for Records {
+    type Item = Result<String, HistoryError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (path, scanner) = self.segments.front_mut()?;
+            match scanner.next_record() {
+                Ok(Some(record)) => return Some(Ok(record)),
+                Ok(None) => {
+                    self.segments.pop_front();
+                }
+                Err(source) => {
+                    let path = path.clone();
+                    self.segments.pop_front();
+                    return Some(Err(HistoryError::Read { path, source }));
+                }
+            }
+        }
+    }
+}
