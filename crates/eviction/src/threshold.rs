@@ -1,0 +1,504 @@
+//! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
+
+use crate::{
+    Signal,
+    duration::{self, DurationError},
+};
+use evictd_pod::{Quantity, quantity::QuantityError};
+use jiff::SignedDuration;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::collections::BTreeMap;
+
+/// How much: an amount, or a part of the signal's capacity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ThresholdValue {
+    /// Bytes or counts.
+    Quantity(Quantity),
+    /// A fraction of capacity, kept in single precision as the kubelet does (S1-011).
+    Percentage(f32),
+}
+
+impl ThresholdValue {
+    /// The amount at this capacity (S1-011): the product is cut to a whole
+    /// number, and printed with binary suffixes whatever it counts (S1-054).
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "double precision is the kubelet's"
+    )]
+    #[allow(clippy::cast_possible_truncation, reason = "cutting is the kubelet's")]
+    pub fn at(self, capacity: i64) -> Quantity {
+        match self {
+            Self::Quantity(quantity) => quantity,
+            Self::Percentage(fraction) => {
+                let amount = (capacity as f64 * f64::from(fraction)) as i64;
+                Quantity::bytes(amount)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for ThresholdValue {
+    /// A canonical quantity, or the fraction as its shortest decimal.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Quantity(quantity) => quantity.fmt(f),
+            Self::Percentage(fraction) => fraction.fmt(f),
+        }
+    }
+}
+
+/// "Act when this signal falls below this value, and has been there this long."
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threshold {
+    /// The signal watched.
+    pub signal: Signal,
+    /// Met while what is available is strictly below this (S1-004).
+    pub value: ThresholdValue,
+    /// How long it must have been met before anything is reclaimed; zero is hard (S1-009).
+    pub grace_period: SignedDuration,
+    /// Once acting, go on until this much more than the value is available (S1-027).
+    pub min_reclaim: Option<ThresholdValue>,
+}
+
+impl Threshold {
+    /// Whether it acts at once (S1-009).
+    pub fn is_hard(&self) -> bool {
+        self.grace_period.is_zero()
+    }
+
+    /// Sorting key of printed lists.
+    pub fn order(&self) -> (&'static str, SignedDuration) {
+        (self.signal.as_str(), self.grace_period)
+    }
+}
+
+impl Serialize for Threshold {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("signal", &self.signal)?;
+        map.serialize_entry("value", &self.value.to_string())?;
+        serialize_seconds(&mut map, "gracePeriodSeconds", self.grace_period)?;
+        if let Some(min_reclaim) = self.min_reclaim {
+            map.serialize_entry("minReclaim", &min_reclaim.to_string())?;
+        }
+        map.end()
+    }
+}
+
+/// Whole seconds as an integer, others as a decimal.
+fn serialize_seconds<M: SerializeMap>(
+    map: &mut M,
+    key: &str,
+    duration: SignedDuration,
+) -> Result<(), M::Error> {
+    if duration.subsec_nanos() == 0 {
+        map.serialize_entry(key, &duration.as_secs())
+    } else {
+        map.serialize_entry(key, &duration.as_secs_f64())
+    }
+}
+
+/// The maps of a configuration that speak of thresholds, as written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThresholdMaps {
+    /// Signal to value; acts at once.
+    pub hard: BTreeMap<String, String>,
+    /// Signal to value; acts after the grace period.
+    pub soft: BTreeMap<String, String>,
+    /// Signal to duration.
+    pub soft_grace_period: BTreeMap<String, String>,
+    /// Signal to value.
+    pub minimum_reclaim: BTreeMap<String, String>,
+}
+
+/// One mistake, in the kubelet's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct ThresholdError {
+    /// The map it stands in: `evictionHard`, `evictionSoft`, ...
+    pub map: &'static str,
+    /// The key it stands at.
+    pub key: String,
+    /// What is wrong.
+    pub kind: ThresholdErrorKind,
+}
+
+/// What can be wrong with a threshold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ThresholdErrorKind {
+    /// S1-007
+    #[error("unsupported eviction signal {0}")]
+    UnsupportedSignal(String),
+    /// S1-006
+    #[error("eviction percentage threshold {signal} must be >= 0%: {value}")]
+    BelowZeroPercent {
+        /// The signal.
+        signal: Signal,
+        /// As written.
+        value: String,
+    },
+    /// S1-006
+    #[error("eviction percentage threshold {signal} must be <= 100%: {value}")]
+    AboveHundredPercent {
+        /// The signal.
+        signal: Signal,
+        /// As written.
+        value: String,
+    },
+    /// S1-006
+    #[error("eviction threshold {signal} must be positive: {value}")]
+    NotPositive {
+        /// The signal.
+        signal: Signal,
+        /// Canonical.
+        value: Quantity,
+    },
+    /// S1-010
+    #[error("eviction percentage minimum reclaim {signal} must be positive: {value}")]
+    MinimumReclaimNotPositive {
+        /// The signal.
+        signal: Signal,
+        /// As written.
+        value: String,
+    },
+    /// S1-010
+    #[error("negative eviction minimum reclaim specified for {0}")]
+    NegativeMinimumReclaim(Signal),
+    /// S1-008
+    #[error("invalid eviction grace period specified: {0}, must be a positive value")]
+    NegativeGracePeriod(String),
+    /// S1-008
+    #[error("grace period must be specified for the soft eviction threshold {0}")]
+    NoGracePeriod(Signal),
+    /// The number before `%`.
+    #[error("strconv.ParseFloat: parsing {0:?}: invalid syntax")]
+    Percentage(String),
+    /// The amount.
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    /// The grace period.
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+}
+
+impl ThresholdMaps {
+    /// Every threshold, hard ones first, or every mistake in the order in which the kubelet looks.
+    pub fn parse(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
+        let mut errors = Vec::new();
+        let hard = each("evictionHard", &self.hard, &mut errors, statement);
+        let soft = each("evictionSoft", &self.soft, &mut errors, statement);
+        let graces = each(
+            "evictionSoftGracePeriod",
+            &self.soft_grace_period,
+            &mut errors,
+            grace_period,
+        );
+        let reclaims = each(
+            "evictionMinimumReclaim",
+            &self.minimum_reclaim,
+            &mut errors,
+            minimum_reclaim,
+        );
+        let min_reclaim = |signal| {
+            let entry = reclaims.iter().find(|(of, _)| *of == signal)?;
+            Some(entry.1)
+        };
+        let mut thresholds = Vec::new();
+        for (signal, value) in hard {
+            thresholds.extend(value.map(|value| Threshold {
+                signal,
+                value,
+                grace_period: SignedDuration::ZERO,
+                min_reclaim: min_reclaim(signal),
+            }));
+        }
+        for (signal, value) in soft {
+            let Some(value) = value else { continue };
+            let Some((_, grace_period)) = graces.iter().find(|(of, _)| *of == signal) else {
+                // A grace period that is there but wrong has been reported already.
+                if !self.soft_grace_period.contains_key(signal.as_str()) {
+                    errors.push(ThresholdError {
+                        map: "evictionSoft",
+                        key: signal.as_str().to_owned(),
+                        kind: ThresholdErrorKind::NoGracePeriod(signal),
+                    });
+                }
+                continue;
+            };
+            thresholds.push(Threshold {
+                signal,
+                value,
+                grace_period: *grace_period,
+                min_reclaim: min_reclaim(signal),
+            });
+        }
+        if errors.is_empty() {
+            Ok(thresholds)
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+fn each<T>(
+    map: &'static str,
+    entries: &BTreeMap<String, String>,
+    errors: &mut Vec<ThresholdError>,
+    parse: impl Fn(Signal, &str) -> Result<T, ThresholdErrorKind>,
+) -> Vec<(Signal, T)> {
+    let mut parsed = Vec::new();
+    for (key, value) in entries {
+        let result = Signal::parse(key)
+            .ok_or_else(|| ThresholdErrorKind::UnsupportedSignal(key.clone()))
+            .and_then(|signal| Ok((signal, parse(signal, value)?)));
+        match result {
+            Ok(entry) => parsed.push(entry),
+            Err(kind) => errors.push(ThresholdError {
+                map,
+                key: key.clone(),
+                kind,
+            }),
+        }
+    }
+    parsed
+}
+
+/// `None` where the value switches the threshold off (S1-006).
+fn statement(signal: Signal, text: &str) -> Result<Option<ThresholdValue>, ThresholdErrorKind> {
+    if text == "0%" || text == "100%" {
+        return Ok(None);
+    }
+    if let Some(fraction) = percentage(text)? {
+        let value = text.to_owned();
+        return if fraction < 0.0 {
+            Err(ThresholdErrorKind::BelowZeroPercent { signal, value })
+        } else if fraction > 1.0 {
+            Err(ThresholdErrorKind::AboveHundredPercent { signal, value })
+        } else {
+            Ok(Some(ThresholdValue::Percentage(fraction)))
+        };
+    }
+    let value: Quantity = text.parse()?;
+    if value.is_positive() {
+        Ok(Some(ThresholdValue::Quantity(value)))
+    } else {
+        Err(ThresholdErrorKind::NotPositive { signal, value })
+    }
+}
+
+fn minimum_reclaim(signal: Signal, text: &str) -> Result<ThresholdValue, ThresholdErrorKind> {
+    if let Some(fraction) = percentage(text)? {
+        if fraction <= 0.0 {
+            return Err(ThresholdErrorKind::MinimumReclaimNotPositive {
+                signal,
+                value: text.to_owned(),
+            });
+        }
+        return Ok(ThresholdValue::Percentage(fraction));
+    }
+    let value: Quantity = text.parse()?;
+    if value.is_negative() {
+        return Err(ThresholdErrorKind::NegativeMinimumReclaim(signal));
+    }
+    Ok(ThresholdValue::Quantity(value))
+}
+
+fn grace_period(_: Signal, text: &str) -> Result<SignedDuration, ThresholdErrorKind> {
+    let duration = duration::parse(text)?;
+    if duration.is_negative() {
+        return Err(ThresholdErrorKind::NegativeGracePeriod(text.to_owned()));
+    }
+    Ok(duration)
+}
+
+/// The fraction, where the text ends in `%`.
+fn percentage(text: &str) -> Result<Option<f32>, ThresholdErrorKind> {
+    if !text.ends_with('%') {
+        return Ok(None);
+    }
+    let number = text.trim_end_matches('%');
+    match number.parse::<f32>() {
+        Ok(percent) if !percent.is_nan() => Ok(Some(percent / 100.0)),
+        _ => Err(ThresholdErrorKind::Percentage(number.to_owned())),
+    }
+}
+
+/// Copies each hard memory threshold to the pods' cgroup (S1-012).
+pub fn with_allocatable(thresholds: &[Threshold]) -> Vec<Threshold> {
+    let copies = thresholds
+        .iter()
+        .filter(|threshold| threshold.signal == Signal::MemoryAvailable && threshold.is_hard())
+        .map(|threshold| Threshold {
+            signal: Signal::AllocatableMemoryAvailable,
+            ..threshold.clone()
+        });
+    thresholds.iter().cloned().chain(copies).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn maps(hard: &[(&str, &str)]) -> ThresholdMaps {
+        ThresholdMaps {
+            hard: hard
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
+            ..ThresholdMaps::default()
+        }
+    }
+
+    fn first_error(maps: &ThresholdMaps) -> String {
+        maps.parse().unwrap_err()[0].to_string()
+    }
+
+    #[test]
+    fn s1_006_values() {
+        let table = [
+            ("100Mi", "100Mi"),
+            ("10%", "0.1"),
+            ("4.1%", "0.040999997"),
+            ("838860Ki", "838860Ki"),
+        ];
+        for (value, printed) in table {
+            let parsed = maps(&[("memory.available", value)]).parse().unwrap();
+            assert_eq!(parsed[0].value.to_string(), printed);
+            assert!(parsed[0].is_hard());
+        }
+        for off in ["0%", "100%"] {
+            assert_eq!(maps(&[("memory.available", off)]).parse().unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn s1_006_s1_007_refused_values() {
+        let table = [
+            (
+                "memory.free",
+                "1Gi",
+                "unsupported eviction signal memory.free",
+            ),
+            (
+                "memory.available",
+                "-1%",
+                "eviction percentage threshold memory.available must be >= 0%: -1%",
+            ),
+            (
+                "memory.available",
+                "101%",
+                "eviction percentage threshold memory.available must be <= 100%: 101%",
+            ),
+            (
+                "memory.available",
+                "0",
+                "eviction threshold memory.available must be positive: 0",
+            ),
+            (
+                "memory.available",
+                "-1Ki",
+                "eviction threshold memory.available must be positive: -1Ki",
+            ),
+            (
+                "memory.available",
+                "x%",
+                "strconv.ParseFloat: parsing \"x\": invalid syntax",
+            ),
+        ];
+        for (signal, value, error) in table {
+            assert_eq!(first_error(&maps(&[(signal, value)])), error);
+        }
+    }
+
+    #[test]
+    fn s1_008_soft_needs_a_grace_period() {
+        let mut config = ThresholdMaps::default();
+        config.soft.insert("nodefs.available".into(), "10%".into());
+        assert_eq!(
+            first_error(&config),
+            "grace period must be specified for the soft eviction threshold nodefs.available"
+        );
+        config
+            .soft_grace_period
+            .insert("nodefs.available".into(), "-1s".into());
+        assert_eq!(
+            first_error(&config),
+            "invalid eviction grace period specified: -1s, must be a positive value"
+        );
+        config
+            .soft_grace_period
+            .insert("nodefs.available".into(), "1M".into());
+        assert_eq!(
+            first_error(&config),
+            "time: unknown unit \"M\" in duration \"1M\""
+        );
+        config
+            .soft_grace_period
+            .insert("nodefs.available".into(), "90s".into());
+        assert_eq!(config.parse().unwrap()[0].grace_period.as_secs(), 90);
+    }
+
+    #[test]
+    fn s1_009_soft_without_delay_is_hard() {
+        let mut config = ThresholdMaps::default();
+        config.soft.insert("pid.available".into(), "10".into());
+        config
+            .soft_grace_period
+            .insert("pid.available".into(), "0s".into());
+        assert!(config.parse().unwrap()[0].is_hard());
+    }
+
+    #[test]
+    fn s1_010_minimum_reclaim() {
+        let mut config = maps(&[("memory.available", "1Gi")]);
+        for (value, error) in [
+            (
+                "0%",
+                "eviction percentage minimum reclaim memory.available must be positive: 0%",
+            ),
+            (
+                "-5",
+                "negative eviction minimum reclaim specified for memory.available",
+            ),
+        ] {
+            config
+                .minimum_reclaim
+                .insert("memory.available".into(), value.into());
+            assert_eq!(first_error(&config), error);
+        }
+        config
+            .minimum_reclaim
+            .insert("memory.available".into(), "0".into());
+        assert!(config.parse().unwrap()[0].min_reclaim.is_some());
+    }
+
+    #[test]
+    fn every_mistake_is_told_at_once() {
+        let mut config = maps(&[("memory.free", "1Gi"), ("pid.available", "x")]);
+        config.soft.insert("nodefs.available".into(), "10%".into());
+        assert_eq!(config.parse().unwrap_err().len(), 3);
+    }
+
+    #[test]
+    fn s1_011_percentages_follow_capacity() {
+        let value = ThresholdValue::Percentage(0.1);
+        assert_eq!(value.at(1000).value(), 100);
+        assert_eq!(value.at(2009).value(), 200);
+    }
+
+    #[test]
+    fn s1_012_only_hard_memory_is_copied() {
+        let mut config = maps(&[("memory.available", "1Gi"), ("nodefs.available", "10%")]);
+        config.soft.insert("memory.available".into(), "2Gi".into());
+        config
+            .soft_grace_period
+            .insert("memory.available".into(), "1m".into());
+        let all = with_allocatable(&config.parse().unwrap());
+        let copies: Vec<_> = all
+            .iter()
+            .filter(|threshold| threshold.signal == Signal::AllocatableMemoryAvailable)
+            .collect();
+        assert_eq!(copies.len(), 1);
+        assert_eq!(copies[0].value.to_string(), "1Gi");
+    }
+}

@@ -1,0 +1,69 @@
+//! What each pod uses, as far as it is known.
+
+use serde::Serialize;
+
+/// Usage of every pod, parallel to the slice of pods it was taken for. `None`: nothing is known of that pod.
+#[derive(Debug, Clone, Default)]
+pub struct Usage {
+    /// One entry a pod.
+    pub pods: Vec<Option<PodUsage>>,
+}
+
+impl Usage {
+    /// The usage of the pod at that index.
+    pub fn of(&self, index: usize) -> Option<&PodUsage> {
+        self.pods.get(index)?.as_ref()
+    }
+}
+
+/// What one pod uses. `None`: that figure is not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PodUsage {
+    /// Memory that is not easily taken back, in bytes.
+    pub working_set: Option<i64>,
+    /// Anonymous memory in bytes.
+    pub anon: Option<i64>,
+    /// Swap in bytes.
+    pub swap: Option<i64>,
+    /// Processes or threads.
+    pub processes: Option<u64>,
+    /// Everything on node-local disk, in bytes.
+    pub ephemeral_storage: Option<i64>,
+    /// Containers, in the order of the source.
+    pub containers: Vec<ContainerUsage>,
+    /// Volumes, in the order of the source.
+    pub volumes: Vec<VolumeUsage>,
+    /// When the oldest of the figures was measured.
+    pub time: Option<jiff::Timestamp>,
+}
+
+/// What one container uses.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContainerUsage {
+    /// Name within the pod.
+    pub name: String,
+    /// Memory that is not easily taken back, in bytes.
+    pub working_set: Option<i64>,
+    /// Its writable layer.
+    pub rootfs: FsUsage,
+    /// Its logs.
+    pub logs: FsUsage,
+}
+
+/// What one volume holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VolumeUsage {
+    /// Name within the pod.
+    pub name: String,
+    /// What it holds.
+    pub usage: FsUsage,
+}
+
+/// Bytes and inodes on a filesystem.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct FsUsage {
+    /// Bytes.
+    pub bytes: Option<i64>,
+    /// Inodes.
+    pub inodes: Option<i64>,
+}
