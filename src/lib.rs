@@ -1,5 +1,6 @@
 //! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
 
 pub mod cgroup;
+pub mod cli;
 pub mod clock;
 pub mod history;

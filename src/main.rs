@@ -1,3 +1,15 @@
 //! `evictd`, the node agent and its command line.
 
-fn main() {}
+use clap::Parser;
+use evictd::cli::Cli;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match Cli::parse().run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("evictd: {failure}");
+            failure.exit_code()
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Why a command did not do its work, and the exit code that says so.
+
+use std::{fmt, process::ExitCode};
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+pub enum Failure {
+    /// The work was begun and failed: exit code 1. What `?` makes of any error.
+    Work(anyhow::Error),
+    /// Bad usage or bad input, every mistake in one text: exit code 2.
+    Input(anyhow::Error),
+    /// Not permitted here; names the capability or RBAC verb that is missing: exit code 3.
+    NotPermitted(anyhow::Error),
+}
+
+impl Failure {
+    /// The caller's mistake.
+    pub fn input(error: impl Into<anyhow::Error>) -> Self {
+        Self::Input(error.into())
+    }
+
+    /// Something that this process may not do.
+    pub fn not_permitted(error: impl Into<anyhow::Error>) -> Self {
+        Self::NotPermitted(error.into())
+    }
+
+    /// The exit code of the program.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Work(_) => 1,
+            Self::Input(_) => 2,
+            Self::NotPermitted(_) => 3,
+        })
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Work(error.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Work(error) | Self::Input(error) | Self::NotPermitted(error)) = self;
+        write!(f, "{error:#}")
+    }
+}

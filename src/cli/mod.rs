@@ -1,0 +1,53 @@
+//! The command line: one file a subcommand.
+
+mod admit;
+mod failure;
+mod output;
+
+pub use failure::Failure;
+
+use clap::{Parser, Subcommand};
+
+/// Evicts the right pod before the kernel's OOM killer picks the wrong one.
+#[derive(Debug, Parser)]
+#[command(name = "evictd", version, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Admit(admit::Arguments),
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.command {
+            Command::Admit(arguments) => arguments.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_an_example() {
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|c| !c.is_hide_set())
+        {
+            let help = command.clone().render_long_help().to_string();
+            assert!(help.contains("Example"), "{}", command.get_name());
+        }
+    }
+}

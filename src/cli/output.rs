@@ -1,0 +1,47 @@
+//! `-o`: the same result as a table for people, as JSON or as YAML for programs.
+
+use super::Failure;
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use std::io::{self, Write};
+
+/// The `-o` option of every command that prints a result.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct Output {
+    /// How to print the result; only JSON and YAML are stable.
+    #[arg(short, long = "output", value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    format: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Table,
+    Json,
+    Yaml,
+}
+
+impl Output {
+    /// Prints `result`, one document, on stdout. `table` is called only where a person is to read it.
+    pub(super) fn print<T: Serialize>(
+        self,
+        result: &T,
+        table: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        let text = match self.format {
+            Format::Table => table(result),
+            Format::Json => serde_json::to_string_pretty(result)?,
+            Format::Yaml => serde_saphyr::to_string(result)?,
+        };
+        write_to_stdout(&text)
+    }
+}
+
+/// Writes `text` and a line end; a reader that has gone away (`| head`) is no failure.
+fn write_to_stdout(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let line_end = if text.ends_with('\n') { "" } else { "\n" };
+    match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
