@@ -4,3 +4,6 @@ pub mod cgroup;
 pub mod cli;
 pub mod clock;
 pub mod history;
+pub mod logging;
+#[cfg(test)]
+mod testing;

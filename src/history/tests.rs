@@ -1,4 +1,5 @@
 use super::*;
+use crate::testing::{wait_until, with_tmpfs};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -231,32 +232,9 @@ fn reading_where_nothing_is_finds_nothing() {
     assert_eq!(read(&directory.path().join("nothing")).unwrap().count(), 0);
 }
 
-/// Runs `test` with a tmpfs of `kibibytes` of its own, which nobody else sees and which goes with its thread.
-fn with_small_disk(name: &str, kibibytes: u32, test: impl FnOnce(&Path) + Send + 'static) {
-    use nix::mount::{MsFlags, mount};
+fn with_small_disk(name: &str, test: impl FnOnce(&Path) + Send + 'static) {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().to_owned();
-    let mounted = move || -> nix::Result<std::path::PathBuf> {
-        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
-        let (nothing, private) = (None::<&str>, MsFlags::MS_PRIVATE | MsFlags::MS_REC);
-        mount(nothing, "/", nothing, private, nothing)?;
-        let size = format!("size={kibibytes}k");
-        mount(
-            Some("tmpfs"),
-            &path,
-            Some("tmpfs"),
-            MsFlags::empty(),
-            Some(size.as_str()),
-        )?;
-        Ok(path)
-    };
-    let name = name.to_owned();
-    std::thread::spawn(move || match mounted() {
-        Ok(path) => test(&path),
-        Err(errno) => eprintln!("LEFT OUT {name}: cannot mount a tmpfs of its own: {errno}"),
-    })
-    .join()
-    .unwrap();
+    with_tmpfs(name, directory.path().to_owned(), 64, test);
 }
 
 fn fill(disk: &Path) -> std::path::PathBuf {
@@ -268,7 +246,7 @@ fn fill(disk: &Path) -> std::path::PathBuf {
 
 #[test]
 fn a_full_disk_loses_nothing_that_was_kept() {
-    with_small_disk("a_full_disk_loses_nothing_that_was_kept", 64, |disk| {
+    with_small_disk("a_full_disk_loses_nothing_that_was_kept", |disk| {
         let path = disk.join("evictd");
         let mut history = History::open(&path, 1 << 20).unwrap();
         history.append(&decision(0)).unwrap();
@@ -296,25 +274,21 @@ fn a_full_disk_loses_nothing_that_was_kept() {
 
 #[test]
 fn killed_on_a_full_disk_only_what_waited_is_lost() {
-    with_small_disk(
-        "killed_on_a_full_disk_only_what_waited_is_lost",
-        64,
-        |disk| {
-            let path = disk.join("evictd");
-            let mut history = History::open(&path, 1 << 20).unwrap();
-            let _filler = fill(disk);
-            let refused = history.append(&json!({ "text": "x".repeat(9000) }));
-            assert!(matches!(refused, Err(HistoryError::Write { .. })));
-            drop(history);
-            let history = History::open(&path, 1 << 20).unwrap();
-            assert_eq!(history.records(), 0);
-        },
-    );
+    with_small_disk("killed_on_a_full_disk_only_what_waited_is_lost", |disk| {
+        let path = disk.join("evictd");
+        let mut history = History::open(&path, 1 << 20).unwrap();
+        let _filler = fill(disk);
+        let refused = history.append(&json!({ "text": "x".repeat(9000) }));
+        assert!(matches!(refused, Err(HistoryError::Write { .. })));
+        drop(history);
+        let history = History::open(&path, 1 << 20).unwrap();
+        assert_eq!(history.records(), 0);
+    });
 }
 
 #[test]
 fn what_waits_for_a_full_disk_is_bounded() {
-    with_small_disk("what_waits_for_a_full_disk_is_bounded", 64, |disk| {
+    with_small_disk("what_waits_for_a_full_disk_is_bounded", |disk| {
         let mut history = History::open(&disk.join("evictd"), 1 << 20).unwrap();
         let _filler = fill(disk);
         let large = json!({ "text": "x".repeat(LARGEST_RECORD / 3) });
@@ -336,31 +310,19 @@ fn what_waits_for_a_full_disk_is_bounded() {
 
 #[test]
 fn the_recorder_tries_again_until_the_disk_takes_it() {
-    with_small_disk(
-        "the_recorder_tries_again_until_the_disk_takes_it",
-        64,
-        |disk| {
-            let path = disk.join("evictd");
-            let history = History::open(&path, 1 << 20).unwrap();
-            let filler = fill(disk);
-            let recorder = Recorder::start(history, Duration::from_millis(5)).unwrap();
-            let large = json!({ "id": "d-0", "text": "x".repeat(9000) });
-            recorder.record(&large).unwrap();
-            wait_until(|| recorder.kept().error.is_some());
-            assert_eq!(recorder.kept().waiting, 1);
-            std::fs::remove_file(filler).unwrap();
-            wait_until(|| recorder.kept().error.is_none());
-            recorder.record(&decision(1)).unwrap();
-            drop(recorder);
-            assert_eq!(ids(&path), expected(0..2));
-        },
-    );
-}
-
-fn wait_until(condition: impl Fn() -> bool) {
-    let deadline = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(10);
-    while !condition() {
-        assert!(jiff::Timestamp::now() < deadline, "waited 10 s in vain");
-        std::thread::yield_now();
-    }
+    with_small_disk("the_recorder_tries_again_until_the_disk_takes_it", |disk| {
+        let path = disk.join("evictd");
+        let history = History::open(&path, 1 << 20).unwrap();
+        let filler = fill(disk);
+        let recorder = Recorder::start(history, Duration::from_millis(5)).unwrap();
+        let large = json!({ "id": "d-0", "text": "x".repeat(9000) });
+        recorder.record(&large).unwrap();
+        wait_until("the disk refuses", || recorder.kept().error.is_some());
+        assert_eq!(recorder.kept().waiting, 1);
+        std::fs::remove_file(filler).unwrap();
+        wait_until("the disk takes it", || recorder.kept().error.is_none());
+        recorder.record(&decision(1)).unwrap();
+        drop(recorder);
+        assert_eq!(ids(&path), expected(0..2));
+    });
 }

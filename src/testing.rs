@@ -1,0 +1,51 @@
+//! What tests share.
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use std::path::{Path, PathBuf};
+
+/// Says on stderr, by name, that a test could not run here.
+pub(crate) fn left_out(name: &str, why: impl std::fmt::Display) {
+    eprintln!("LEFT OUT {name}: {why}");
+}
+
+/// Waits for a condition, for 10 s at most.
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let clock = crate::clock::Clock::start();
+    let deadline = clock.now() + jiff::SignedDuration::from_secs(10);
+    while !condition() {
+        assert!(clock.now() < deadline, "waited 10 s in vain until {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Runs `test` with a tmpfs mounted at `at`, which nobody else sees and which goes with its thread.
+pub(crate) fn with_tmpfs(
+    name: &str,
+    at: PathBuf,
+    kibibytes: u32,
+    test: impl FnOnce(&Path) + Send + 'static,
+) {
+    let mounted = move || -> nix::Result<PathBuf> {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        let (nothing, private) = (None::<&str>, MsFlags::MS_PRIVATE | MsFlags::MS_REC);
+        mount(nothing, "/", nothing, private, nothing)?;
+        let size = format!("size={kibibytes}k");
+        mount(
+            Some("tmpfs"),
+            &at,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(size.as_str()),
+        )?;
+        Ok(at)
+    };
+    let name = name.to_owned();
+    let thread = std::thread::spawn(move || match mounted() {
+        Ok(at) => test(&at),
+        Err(errno) => left_out(&name, format!("cannot mount a tmpfs of its own: {errno}")),
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
