@@ -5,5 +5,7 @@ pub mod cli;
 pub mod clock;
 pub mod history;
 pub mod logging;
+pub mod notify;
+pub mod publish;
 #[cfg(test)]
 mod testing;

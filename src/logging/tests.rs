@@ -1,4 +1,5 @@
 use super::*;
+use crate::publish::journal::Announcement;
 use crate::testing::with_tmpfs;
 use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;
@@ -70,6 +71,42 @@ fn the_journal_gets_the_fields_of_event_and_spans() {
             assert_eq!(field("BYTES"), Some("42"));
         },
     );
+}
+
+#[test]
+fn a_decision_can_be_searched_for_by_its_fields() {
+    let name = "a_decision_can_be_searched_for_by_its_fields";
+    with_tmpfs(name, PathBuf::from("/run"), 1024, |run| {
+        let journald = fake_journald(run);
+        let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+        receive(&journald);
+        let decision = serde_json::json!({
+            "id": "d-1", "signal": "memory.available", "kind": "hard", "pod": "shop/cart", "uid": "u-1",
+            "message": "The node was low on resource: memory. ",
+        });
+        tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
+            Announcement::of(&decision).log(false);
+            Announcement::of(&decision).log(true);
+        });
+        drop(guard);
+        let entry = receive(&journald);
+        let promised = [
+            (
+                "MESSAGE",
+                "evicting shop/cart: The node was low on resource: memory.",
+            ),
+            ("EVICTD_SIGNAL", "memory.available"),
+            ("EVICTD_POD_UID", "u-1"),
+            ("EVICTD_POD", "shop/cart"),
+            ("EVICTD_KIND", "hard"),
+            ("EVICTD_DECISION_ID", "d-1"),
+        ];
+        for (name, value) in promised {
+            assert_eq!(entry.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert_eq!(entry["MESSAGE_ID"].len(), 32);
+        assert!(receive(&journald)["MESSAGE"].starts_with("would evict shop/cart"));
+    });
 }
 
 #[test]

@@ -1,0 +1,520 @@
+//! The metrics, in `OpenMetrics` text.
+//!
+//! The loop owns [`Metrics`] and updates it each turn through handles that it keeps, without allocating; the HTTP
+//! door owns the [`Exposition`] and renders it when it is scraped.
+
+use evictd_eviction::{NodeCondition, Observation, Signal};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use std::time::Duration;
+
+/// What a scraper must be told about the text of [`Exposition::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const REACTION_BUCKETS: [f64; 14] = [
+    0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.15, 0.3, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0,
+];
+const CYCLE_BUCKETS: [f64; 11] = [
+    0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 1.0, 10.0,
+];
+const STATS_AGE_BUCKETS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+
+/// Whether crossing a threshold acts at once or after a grace period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// At once.
+    Hard,
+    /// After its grace period.
+    Soft,
+}
+
+impl Tier {
+    /// The value of the label `kind`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hard => "hard",
+            Self::Soft => "soft",
+        }
+    }
+}
+
+/// How a threshold stands now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThresholdState {
+    /// Its value in bytes or counts, percentages resolved against the capacity.
+    pub value: i64,
+    /// Whether it is crossed.
+    pub met: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BySignal {
+    signal: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BySignalAndKind {
+    signal: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByCondition {
+    condition: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByStage {
+    stage: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResource {
+    resource: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByWhat {
+    what: &'static str,
+}
+
+/// Makes the histograms of a family.
+#[derive(Debug, Clone)]
+struct Buckets(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Buckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+/// One gauge a signal, there only while the signal is.
+#[derive(Debug, Default)]
+struct SignalGauges {
+    family: Family<BySignal, Gauge>,
+    handles: [Option<Gauge>; Signal::ALL.len()],
+}
+
+impl SignalGauges {
+    fn set(&mut self, signal: Signal, value: Option<i64>) {
+        let handle = &mut self.handles[signal as usize];
+        let labels = || BySignal {
+            signal: signal.as_str(),
+        };
+        if let Some(value) = value {
+            handle
+                .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
+                .set(value);
+        } else if handle.take().is_some() {
+            // A figure that is no longer measured must not look like a fresh one.
+            self.family.remove(&labels());
+        }
+    }
+}
+
+/// One gauge a signal and tier, there only while the threshold is.
+#[derive(Debug, Default)]
+struct ThresholdGauges {
+    family: Family<BySignalAndKind, Gauge>,
+    handles: [[Option<Gauge>; 2]; Signal::ALL.len()],
+}
+
+impl ThresholdGauges {
+    fn set(&mut self, signal: Signal, tier: Tier, value: Option<i64>) {
+        let handle = &mut self.handles[signal as usize][tier as usize];
+        let labels = || BySignalAndKind {
+            signal: signal.as_str(),
+            kind: tier.as_str(),
+        };
+        if let Some(value) = value {
+            handle
+                .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
+                .set(value);
+        } else if handle.take().is_some() {
+            self.family.remove(&labels());
+        }
+    }
+}
+
+/// The loop's side of every metric.
+#[derive(Debug)]
+pub struct Metrics {
+    available: SignalGauges,
+    capacity: SignalGauges,
+    threshold: ThresholdGauges,
+    threshold_met: ThresholdGauges,
+    conditions: [Gauge; NodeCondition::ALL.len()],
+    evictions: Family<BySignalAndKind, Counter>,
+    eviction_failures: Family<ByStage, Counter>,
+    preemptions: Family<ByResource, Counter>,
+    reclaimed_bytes: Family<ByWhat, Counter>,
+    stats_age: Family<BySignal, Histogram, Buckets>,
+    cycle_duration: Histogram,
+    reaction: Histogram,
+    samples_rejected: [Counter; Signal::ALL.len()],
+    read_errors: [Counter; Signal::ALL.len()],
+}
+
+/// The door's side: renders what the loop counted.
+#[derive(Debug)]
+pub struct Exposition(Registry);
+
+impl Exposition {
+    /// The text of a scrape.
+    pub fn render(&self) -> Result<String, std::fmt::Error> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.0)?;
+        Ok(text)
+    }
+}
+
+impl Metrics {
+    /// Every metric at nothing, and what renders them.
+    pub fn new() -> (Self, Exposition) {
+        let mut registry = Registry::with_prefix("evictd");
+        let conditions = Family::<ByCondition, Gauge>::default();
+        let samples_rejected = Family::<BySignal, Counter>::default();
+        let read_errors = Family::<BySignal, Counter>::default();
+        let by_signal = |family: &Family<BySignal, Counter>| {
+            Signal::ALL.map(|signal| {
+                family.get_or_create_owned(&BySignal {
+                    signal: signal.as_str(),
+                })
+            })
+        };
+        let metrics = Self {
+            available: SignalGauges::default(),
+            capacity: SignalGauges::default(),
+            threshold: ThresholdGauges::default(),
+            threshold_met: ThresholdGauges::default(),
+            conditions: NodeCondition::ALL.map(|condition| {
+                conditions.get_or_create_owned(&ByCondition {
+                    condition: condition.as_str(),
+                })
+            }),
+            evictions: Family::default(),
+            eviction_failures: Family::default(),
+            preemptions: Family::default(),
+            reclaimed_bytes: Family::default(),
+            stats_age: Family::new_with_constructor(Buckets(&STATS_AGE_BUCKETS)),
+            cycle_duration: Buckets(&CYCLE_BUCKETS).new_metric(),
+            reaction: Buckets(&REACTION_BUCKETS).new_metric(),
+            samples_rejected: by_signal(&samples_rejected),
+            read_errors: by_signal(&read_errors),
+        };
+        metrics.register_gauges(&mut registry);
+        registry.register(
+            "node_condition",
+            "Whether the node condition is raised",
+            conditions,
+        );
+        metrics.register_events(&mut registry);
+        registry.register(
+            "samples_rejected",
+            "Samples that could not be true: negative, above capacity, capacity shrinking",
+            samples_rejected,
+        );
+        registry.register(
+            "signal_read_errors",
+            "Failed attempts to read a signal",
+            read_errors,
+        );
+        registry.register(
+            "build",
+            "The version that runs",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        metrics.begin_at_zero();
+        (metrics, Exposition(registry))
+    }
+
+    /// A counter that appears with its first eviction shows no increase to whoever asks for one.
+    fn begin_at_zero(&self) {
+        for signal in Signal::ALL.map(Signal::as_str) {
+            for kind in [Tier::Hard, Tier::Soft].map(Tier::as_str) {
+                drop(
+                    self.evictions
+                        .get_or_create(&BySignalAndKind { signal, kind }),
+                );
+            }
+        }
+    }
+
+    fn register_gauges(&self, registry: &mut Registry) {
+        let gauges = [
+            (
+                "signal_available",
+                "What is left, in bytes or counts",
+                &self.available,
+            ),
+            (
+                "signal_capacity",
+                "What there is in all, in bytes or counts",
+                &self.capacity,
+            ),
+        ];
+        for (name, help, gauges) in gauges {
+            registry.register(name, help, gauges.family.clone());
+        }
+        let thresholds = [
+            (
+                "threshold",
+                "Below this the signal counts as low, in bytes or counts",
+                &self.threshold,
+            ),
+            (
+                "threshold_met",
+                "Whether the signal is below the threshold",
+                &self.threshold_met,
+            ),
+        ];
+        for (name, help, gauges) in thresholds {
+            registry.register(name, help, gauges.family.clone());
+        }
+    }
+
+    fn register_events(&self, registry: &mut Registry) {
+        registry.register("evictions", "Pods evicted", self.evictions.clone());
+        registry.register(
+            "eviction_failures",
+            "Evictions that failed, by the stage they failed in",
+            self.eviction_failures.clone(),
+        );
+        registry.register(
+            "preemptions",
+            "Pods that had to go so that a critical pod could be admitted, by the resource it lacked",
+            self.preemptions.clone(),
+        );
+        registry.register(
+            "reclaimed_bytes",
+            "Bytes freed without evicting a pod",
+            self.reclaimed_bytes.clone(),
+        );
+        registry.register(
+            "stats_age_seconds",
+            "Age of the sample that an eviction was decided on",
+            self.stats_age.clone(),
+        );
+        registry.register(
+            "cycle_duration_seconds",
+            "From the beginning of a cycle to its decision",
+            self.cycle_duration.clone(),
+        );
+        registry.register(
+            "reaction_seconds",
+            "From the threshold first seen crossed to the end of the victim's last process",
+            self.reaction.clone(),
+        );
+    }
+
+    /// What a signal was observed at; `None` while it cannot be.
+    pub fn observed(&mut self, signal: Signal, observation: Option<&Observation>) {
+        self.available
+            .set(signal, observation.map(|observed| observed.available));
+        self.capacity
+            .set(signal, observation.map(|observed| observed.capacity));
+    }
+
+    /// How a signal's threshold stands; `None` where there is none.
+    pub fn threshold(&mut self, signal: Signal, tier: Tier, state: Option<ThresholdState>) {
+        self.threshold
+            .set(signal, tier, state.map(|state| state.value));
+        self.threshold_met
+            .set(signal, tier, state.map(|state| i64::from(state.met)));
+    }
+
+    /// Whether a node condition is raised.
+    pub fn condition(&self, condition: NodeCondition, raised: bool) {
+        let position = NodeCondition::ALL
+            .into_iter()
+            .zip(&self.conditions)
+            .find(|(one, _)| *one == condition);
+        if let Some((_, gauge)) = position {
+            gauge.set(i64::from(raised));
+        }
+    }
+
+    /// A pod was evicted for `signal`; `kind` is a threshold's `hard` or `soft`, or `localStorage`.
+    pub fn evicted(&self, signal: &'static str, kind: &'static str) {
+        self.evictions
+            .get_or_create(&BySignalAndKind { signal, kind })
+            .inc();
+    }
+
+    /// An eviction failed in the named stage.
+    pub fn eviction_failed(&self, stage: &'static str) {
+        self.eviction_failures
+            .get_or_create(&ByStage { stage })
+            .inc();
+    }
+
+    /// A pod had to go for a critical pod that lacked `resource`.
+    pub fn preempted(&self, resource: &str) {
+        let resource = resource.to_owned();
+        self.preemptions
+            .get_or_create(&ByResource { resource })
+            .inc();
+    }
+
+    /// Bytes were freed from the named kind of thing.
+    pub fn reclaimed(&self, what: &'static str, bytes: u64) {
+        self.reclaimed_bytes
+            .get_or_create(&ByWhat { what })
+            .inc_by(bytes);
+    }
+
+    /// An eviction was decided on a sample of this age (S1-043).
+    pub fn stats_age(&self, signal: Signal, age: Duration) {
+        self.stats_age
+            .get_or_create(&BySignal {
+                signal: signal.as_str(),
+            })
+            .observe(age.as_secs_f64());
+    }
+
+    /// A cycle took this long to its decision.
+    pub fn cycle(&self, duration: Duration) {
+        self.cycle_duration.observe(duration.as_secs_f64());
+    }
+
+    /// From the threshold first seen crossed to the end of the victim's last process.
+    pub fn reaction(&self, duration: Duration) {
+        self.reaction.observe(duration.as_secs_f64());
+    }
+
+    /// A sample of this signal could not be true.
+    pub fn sample_rejected(&self, signal: Signal) {
+        self.samples_rejected[signal as usize].inc();
+    }
+
+    /// This signal could not be read.
+    pub fn read_failed(&self, signal: Signal) {
+        self.read_errors[signal as usize].inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<&str> {
+        text.lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .map(|line| line.split_once(' ').unwrap().0)
+            .collect()
+    }
+
+    #[test]
+    fn everything_promised_is_rendered_under_its_name() {
+        let (mut metrics, exposition) = Metrics::new();
+        let observation = Observation {
+            available: 50,
+            capacity: 200,
+            time: None,
+        };
+        metrics.observed(Signal::MemoryAvailable, Some(&observation));
+        let state = ThresholdState {
+            value: 100,
+            met: true,
+        };
+        metrics.threshold(Signal::MemoryAvailable, Tier::Hard, Some(state));
+        metrics.condition(NodeCondition::PidPressure, true);
+        metrics.evicted("memory.available", "hard");
+        metrics.eviction_failed("kill");
+        metrics.preempted("cpu");
+        metrics.reclaimed("images", 4096);
+        metrics.stats_age(Signal::MemoryAvailable, Duration::from_millis(2));
+        metrics.cycle(Duration::from_micros(50));
+        metrics.reaction(Duration::from_millis(120));
+        metrics.sample_rejected(Signal::PidAvailable);
+        metrics.read_failed(Signal::NodefsAvailable);
+        let text = exposition.render().unwrap();
+        assert!(text.ends_with("# EOF\n"));
+        let mut names = names(&text);
+        names.sort_unstable();
+        // Counters carry `_total`, the build `_info`, on their sample lines.
+        let promised = [
+            "evictd_build",
+            "evictd_cycle_duration_seconds",
+            "evictd_eviction_failures",
+            "evictd_evictions",
+            "evictd_node_condition",
+            "evictd_preemptions",
+            "evictd_reaction_seconds",
+            "evictd_reclaimed_bytes",
+            "evictd_samples_rejected",
+            "evictd_signal_available",
+            "evictd_signal_capacity",
+            "evictd_signal_read_errors",
+            "evictd_stats_age_seconds",
+            "evictd_threshold",
+            "evictd_threshold_met",
+        ];
+        assert_eq!(names, promised);
+        for line in [
+            r#"evictd_signal_available{signal="memory.available"} 50"#,
+            r#"evictd_signal_capacity{signal="memory.available"} 200"#,
+            r#"evictd_threshold{signal="memory.available",kind="hard"} 100"#,
+            r#"evictd_threshold_met{signal="memory.available",kind="hard"} 1"#,
+            r#"evictd_node_condition{condition="PIDPressure"} 1"#,
+            r#"evictd_node_condition{condition="MemoryPressure"} 0"#,
+            r#"evictd_evictions_total{signal="memory.available",kind="hard"} 1"#,
+            r#"evictd_eviction_failures_total{stage="kill"} 1"#,
+            r#"evictd_preemptions_total{resource="cpu"} 1"#,
+            r#"evictd_reclaimed_bytes_total{what="images"} 4096"#,
+            r#"evictd_stats_age_seconds_bucket{le="0.003",signal="memory.available"} 1"#,
+            r#"evictd_stats_age_seconds_bucket{le="0.001",signal="memory.available"} 0"#,
+            "evictd_cycle_duration_seconds_count 1",
+            r#"evictd_reaction_seconds_bucket{le="0.15"} 1"#,
+            r#"evictd_reaction_seconds_bucket{le="0.1"} 0"#,
+            r#"evictd_samples_rejected_total{signal="pid.available"} 1"#,
+            r#"evictd_signal_read_errors_total{signal="nodefs.available"} 1"#,
+            concat!(
+                r#"evictd_build_info{version=""#,
+                env!("CARGO_PKG_VERSION"),
+                r#""} 1"#
+            ),
+        ] {
+            assert!(
+                text.lines().any(|rendered| rendered == line),
+                "{line} in\n{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_signal_that_is_gone_is_no_longer_shown() {
+        let (mut metrics, exposition) = Metrics::new();
+        let observation = Observation {
+            available: 50,
+            capacity: 200,
+            time: None,
+        };
+        for observation in [Some(&observation), None, Some(&observation)] {
+            metrics.observed(Signal::MemoryAvailable, observation);
+            let state = observation.map(|_| ThresholdState {
+                value: 1,
+                met: false,
+            });
+            metrics.threshold(Signal::MemoryAvailable, Tier::Soft, state);
+            let text = exposition.render().unwrap();
+            for name in [
+                "signal_available{",
+                "signal_capacity{",
+                "threshold{",
+                "threshold_met{",
+            ] {
+                assert_eq!(
+                    text.contains(&format!("evictd_{name}")),
+                    observation.is_some(),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
