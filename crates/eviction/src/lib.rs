@@ -3,13 +3,28 @@
 //! No clock, no I/O and no logging in here. The shell fetches what the core asks for; the core decides.
 #![forbid(unsafe_code)]
 
+mod containerfs;
+pub mod decision;
 pub mod duration;
+mod futility;
+pub mod housekeeper;
+pub mod local_storage;
+pub mod message;
 pub mod observation;
+pub mod rank;
+pub mod rules;
 pub mod signal;
+pub mod simulation;
+pub mod summary;
 pub mod threshold;
 pub mod usage;
+pub mod why;
 
+pub use decision::{Cause, Decision, Eviction, RankedPod};
+pub use housekeeper::{Housekeeper, Reclaim, Step, UsageNeed};
 pub use observation::{Observation, Observations};
+pub use rules::Rules;
 pub use signal::{NodeCondition, Signal, StarvedResource};
+pub use summary::Summary;
 pub use threshold::{Threshold, ThresholdMaps, ThresholdValue};
 pub use usage::Usage;

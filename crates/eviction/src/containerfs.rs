@@ -1,0 +1,51 @@
+//! Thresholds of containerfs follow those of nodefs or imagefs (S1-013).
+
+use crate::{Signal, Threshold, rules::FilesystemLayout};
+
+/// One threshold the housekeeper works with.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Worked {
+    pub(crate) threshold: Threshold,
+    /// Not configured but derived; the kubelet leaves it out of its first cycle (S1-014).
+    pub(crate) generated: bool,
+}
+
+/// The configured thresholds with those of containerfs replaced by copies of their sources. A copy of nothing is
+/// never met, so there is none.
+pub(crate) fn worked(configured: &[Threshold], layout: FilesystemLayout) -> Vec<Worked> {
+    let follows_imagefs = layout.dedicated_image_fs && !layout.split_container_fs;
+    let sources = if follows_imagefs {
+        [Signal::ImagefsAvailable, Signal::ImagefsInodesFree]
+    } else {
+        [Signal::NodefsAvailable, Signal::NodefsInodesFree]
+    };
+    let copies = [Signal::ContainerfsAvailable, Signal::ContainerfsInodesFree];
+    let own = configured
+        .iter()
+        .filter(|threshold| !copies.contains(&threshold.signal));
+    let mut all: Vec<Worked> = own
+        .map(|threshold| Worked {
+            threshold: threshold.clone(),
+            generated: false,
+        })
+        .collect();
+    for (source, copy) in sources.into_iter().zip(copies) {
+        for hard in [true, false] {
+            let of = |signal| {
+                move |threshold: &&Threshold| {
+                    threshold.signal == signal && threshold.is_hard() == hard
+                }
+            };
+            if let Some(source) = configured.iter().rfind(of(source)) {
+                all.push(Worked {
+                    threshold: Threshold {
+                        signal: copy,
+                        ..source.clone()
+                    },
+                    generated: !configured.iter().any(|threshold| of(copy)(&threshold)),
+                });
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,514 @@
+//! The housekeeper: one cycle after another, from what the node has left to who must go.
+//!
+//! ```text
+//! observe ── Rest
+//!    │────── LocalStorage ── check_local_storage ── evicted: the cycle is over (S1-034)
+//!    │                              │ nobody
+//!    │                           pressure
+//!    │────── Reclaim ── reclaimed ── Rest
+//!    │                     │
+//!    └────── Rank ─────────┴── decide ── Decision
+//! ```
+
+use crate::{
+    Cause, Decision, NodeCondition, Observation, Observations, Signal, Threshold, ThresholdValue,
+    Usage,
+    containerfs::{self, Worked},
+    decision::{ActingThreshold, Eviction, LocalStorageLimit, RankedPod, Spared, Withheld},
+    futility::Futile,
+    local_storage,
+    message::eviction_message,
+    rank::Ranking,
+    rules::Rules,
+    why::why,
+};
+use evictd_pod::{Pod, Quantity};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the shell is asked for next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing to do before the next look.
+    Rest,
+    /// Usage of the pods that have limits on local storage, for [`Housekeeper::check_local_storage`].
+    LocalStorage,
+    /// Free what can be freed without ending a pod, then look again and call [`Housekeeper::reclaimed`].
+    Reclaim(Reclaim),
+    /// Usage of every pod, for [`Housekeeper::decide`].
+    Rank(UsageNeed),
+}
+
+/// Node-level reclaim, in this order (S1-039 to S1-041).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reclaim {
+    /// The signal it is for.
+    pub signal: Signal,
+    /// Delete dead containers.
+    pub dead_containers: bool,
+    /// Then delete unused images.
+    pub unused_images: bool,
+}
+
+/// What must be known of every pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UsageNeed {
+    /// For this signal.
+    pub signal: Signal,
+    /// Whether it acts at once.
+    pub hard: bool,
+}
+
+/// State of one threshold between cycles.
+#[derive(Debug, Clone)]
+struct Watched {
+    threshold: Threshold,
+    generated: bool,
+    first_observed: Option<Timestamp>,
+    /// Met and past its grace in the last cycle, so that min-reclaim holds it (S1-028).
+    held: bool,
+    /// Held, and its figure is a new one (S1-033).
+    acting: bool,
+}
+
+/// Decides, cycle by cycle. All state is in here; time comes in as a value.
+#[derive(Debug, Clone)]
+pub struct Housekeeper {
+    rules: Rules,
+    watched: Vec<Watched>,
+    first_cycle: bool,
+    condition_seen: [Option<Timestamp>; NodeCondition::ALL.len()],
+    condition_active: [bool; NodeCondition::ALL.len()],
+    last: Observations,
+    /// UIDs on their way out, and until when what they hold counts as nearly free.
+    dying: BTreeMap<String, Timestamp>,
+    futile: Futile,
+}
+
+impl Housekeeper {
+    /// Starts with no memory of earlier cycles.
+    pub fn new(rules: Rules) -> Self {
+        let watched = containerfs::worked(&rules.thresholds, rules.layout)
+            .into_iter()
+            .map(
+                |Worked {
+                     threshold,
+                     generated,
+                 }| Watched {
+                    threshold,
+                    generated,
+                    first_observed: None,
+                    held: false,
+                    acting: false,
+                },
+            );
+        Self {
+            watched: watched.collect(),
+            first_cycle: true,
+            condition_seen: [None; 3],
+            condition_active: [false; 3],
+            last: Observations::default(),
+            dying: BTreeMap::new(),
+            futile: Futile::default(),
+            rules,
+        }
+    }
+
+    /// Takes on changed rules; thresholds that stay the same keep their history.
+    pub fn reconfigure(&mut self, rules: Rules) {
+        let mut next = Self::new(rules);
+        for watched in &mut next.watched {
+            let same = |old: &&Watched| old.threshold == watched.threshold;
+            if let Some(old) = self.watched.iter().find(same) {
+                *watched = old.clone();
+            }
+        }
+        *self = Self {
+            rules: next.rules,
+            watched: next.watched,
+            ..self.clone()
+        };
+    }
+
+    /// The rules in force.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// First half of a cycle: what is met, which conditions hold, what acts.
+    pub fn observe(&mut self, now: Timestamp, observations: &Observations) -> Step {
+        let waiting = self.first_cycle && self.rules.generated_thresholds_wait;
+        self.first_cycle = false;
+        self.futile.observe(now, observations, self.rules.futility);
+        for watched in &mut self.watched {
+            let observed = observations.get(watched.threshold.signal);
+            watched.look(
+                now,
+                observed,
+                waiting,
+                self.last.get(watched.threshold.signal),
+            );
+        }
+        self.update_conditions(now);
+        self.last.clone_from(observations);
+        if self.rules.local_storage_capacity_isolation {
+            Step::LocalStorage
+        } else {
+            self.pressure()
+        }
+    }
+
+    fn update_conditions(&mut self, now: Timestamp) {
+        let mut met = [false; NodeCondition::ALL.len()];
+        for watched in &self.watched {
+            if watched.first_observed.is_some() {
+                met[watched.threshold.signal.condition() as usize] = true;
+            }
+        }
+        for (index, met) in met.into_iter().enumerate() {
+            if met {
+                self.condition_seen[index] = Some(now);
+            }
+            let recent = self.condition_seen[index].is_some_and(|seen| {
+                now.duration_since(seen) < self.rules.pressure_transition_period
+            });
+            self.condition_active[index] = recent || (met && self.rules.condition_holds_while_met);
+        }
+    }
+
+    /// Every pod that exceeds one of its own limits on local storage; many may go in one cycle (S1-072).
+    pub fn check_local_storage(
+        &mut self,
+        now: Timestamp,
+        pods: &[Pod],
+        usage: &Usage,
+    ) -> Vec<Decision> {
+        let mut decisions = Vec::new();
+        for (index, pod) in pods.iter().enumerate() {
+            let Some(used) = usage
+                .of(index)
+                .filter(|_| !self.dying.contains_key(&pod.uid))
+            else {
+                continue;
+            };
+            let exceeded = local_storage::exceeded(pod, used, self.rules.layout.dedicated_image_fs);
+            let spared = pod.critical.is_some() || self.rules.protect.covers(pod);
+            if let Some((limit, message)) = exceeded.filter(|_| !spared) {
+                decisions.push(self.local_storage_decision(now, index, pod, limit, message));
+            }
+        }
+        decisions
+    }
+
+    fn local_storage_decision(
+        &self,
+        now: Timestamp,
+        index: usize,
+        pod: &Pod,
+        limit: LocalStorageLimit,
+        message: String,
+    ) -> Decision {
+        Decision {
+            time: now,
+            kind: Cause::LocalStorage,
+            signal: limit.as_str(),
+            resource: crate::StarvedResource::EphemeralStorage,
+            threshold: None,
+            why: format!("{pod} exceeds a limit of its own: {}", message.trim_end()),
+            eviction: Some(Eviction {
+                index,
+                pod: pod.full_name(),
+                grace_period_seconds: self.rules.hard_grace_period_seconds,
+                reason: "Evicted",
+                message,
+                annotations: BTreeMap::new(),
+                disruption_target: false,
+            }),
+            uid: Some(pod.uid.clone()),
+            withheld: None,
+            ranked: Vec::new(),
+            runner_up: None,
+            expected_gain: None,
+        }
+    }
+
+    /// Second half of a cycle, once nobody had to go for a limit of its own.
+    pub fn pressure(&self) -> Step {
+        let Some(need) = self.need() else {
+            return Step::Rest;
+        };
+        match self.reclaim_for(need.signal) {
+            Some(reclaim) => Step::Reclaim(reclaim),
+            None => Step::Rank(need),
+        }
+    }
+
+    fn need(&self) -> Option<UsageNeed> {
+        let acting = self.acting()?;
+        Some(UsageNeed {
+            signal: acting.threshold.signal,
+            hard: acting.threshold.is_hard(),
+        })
+    }
+
+    /// Memory goes first (S1-035), then hard before soft, then the order of the configuration.
+    fn acting(&self) -> Option<&Watched> {
+        let rank = |watched: &&Watched| {
+            let memory = watched.threshold.signal.resource() == crate::StarvedResource::Memory;
+            (!memory, !watched.threshold.is_hard())
+        };
+        self.watched
+            .iter()
+            .filter(|watched| watched.acting)
+            .min_by_key(rank)
+    }
+
+    fn reclaim_for(&self, signal: Signal) -> Option<Reclaim> {
+        use Signal::{ImagefsAvailable, ImagefsInodesFree, NodefsAvailable, NodefsInodesFree};
+        let image = matches!(signal, ImagefsAvailable | ImagefsInodesFree);
+        let node = matches!(signal, NodefsAvailable | NodefsInodesFree);
+        let disk = signal.condition() == NodeCondition::DiskPressure;
+        let layout = self.rules.layout;
+        let (dead_containers, unused_images) =
+            match (layout.dedicated_image_fs, layout.split_container_fs) {
+                _ if !disk => (false, false),
+                (true, true) => (!image, image),
+                (true, false) => (!node, !node),
+                (false, _) => (true, true),
+            };
+        (dead_containers || unused_images).then_some(Reclaim {
+            signal,
+            dead_containers,
+            unused_images,
+        })
+    }
+
+    /// After a node-level reclaim: enough when no threshold at all is met any more, grace ignored and min-reclaim
+    /// added (S1-037). `None` where no fresh look was possible: then pods are next.
+    pub fn reclaimed(&self, fresh: Option<&Observations>) -> Step {
+        let still_met = |watched: &Watched| {
+            fresh.is_none_or(|fresh| {
+                is_met(
+                    &watched.threshold,
+                    fresh.get(watched.threshold.signal),
+                    true,
+                )
+            })
+        };
+        match self.need() {
+            Some(need) if self.watched.iter().any(still_met) => Step::Rank(need),
+            _ => Step::Rest,
+        }
+    }
+
+    /// Who goes for the acting threshold; `None` where none acts. At most one pod a cycle (S1-044).
+    pub fn decide(&mut self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Decision> {
+        let acting = self.acting_threshold()?;
+        let signal = acting.threshold.signal;
+        let dying: BTreeSet<String> = self.dying.keys().cloned().collect();
+        let ranked = Ranking {
+            signal,
+            capacity: acting.observed.capacity,
+            rules: &self.rules,
+            dying: &dying,
+        }
+        .of(pods, usage);
+        let withheld = self.withheld(now, &acting, pods, &ranked);
+        let mut candidates = ranked.iter().filter(|pod| pod.spared.is_none());
+        let victim = candidates.next().filter(|_| withheld.is_none());
+        let runner_up = victim.and_then(|_| candidates.next());
+        let hard = acting.threshold.is_hard();
+        let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
+        if victim.is_some() {
+            self.futile.chosen(&acting);
+        }
+        Some(Decision {
+            time: now,
+            kind: if hard { Cause::Hard } else { Cause::Soft },
+            signal: signal.as_str(),
+            resource: signal.resource(),
+            why: why(&acting, victim, runner_up, withheld.as_ref()),
+            runner_up: runner_up.map(|pod| pod.pod.clone()),
+            expected_gain: victim.and_then(|victim| victim.usage),
+            uid: victim.map(|victim| pods[victim.index].uid.clone()),
+            threshold: Some(acting),
+            eviction,
+            withheld,
+            ranked,
+        })
+    }
+
+    fn acting_threshold(&self) -> Option<ActingThreshold> {
+        let watched = self.acting()?;
+        let observed = *self.last.get(watched.threshold.signal)?;
+        Some(ActingThreshold {
+            quantity: watched.threshold.value.at(observed.capacity),
+            observed,
+            first_observed_at: watched.first_observed?,
+            threshold: watched.threshold.clone(),
+        })
+    }
+
+    fn eviction(
+        &self,
+        acting: &ActingThreshold,
+        victim: &RankedPod,
+        pods: &[Pod],
+        usage: &Usage,
+    ) -> Eviction {
+        let pod = &pods[victim.index];
+        let (message, annotations) = eviction_message(acting, pod, usage.of(victim.index));
+        Eviction {
+            index: victim.index,
+            pod: victim.pod.clone(),
+            grace_period_seconds: self
+                .rules
+                .grace_period_seconds(pod, acting.threshold.is_hard()),
+            reason: "Evicted",
+            message,
+            annotations,
+            disruption_target: true,
+        }
+    }
+
+    fn withheld(
+        &self,
+        now: Timestamp,
+        acting: &ActingThreshold,
+        pods: &[Pod],
+        ranked: &[RankedPod],
+    ) -> Option<Withheld> {
+        let signal = acting.threshold.signal;
+        if pods.is_empty() {
+            return Some(Withheld::NoPods);
+        }
+        if let Some(reason) = self.rules.withhold_disk_evictions
+            && signal.condition() == NodeCondition::DiskPressure
+        {
+            return Some(Withheld::DiskEvictionsOff { reason });
+        }
+        if let Some(evictions) = self.futile.stopped(signal) {
+            return Some(Withheld::Futile { evictions });
+        }
+        let release = self.release(now, acting, pods, ranked);
+        release.or_else(|| {
+            ranked
+                .iter()
+                .all(|pod| pod.spared.is_some())
+                .then_some(Withheld::AllSpared)
+        })
+    }
+
+    /// Whether what dying pods still hold will lift the signal over its threshold.
+    fn release(
+        &self,
+        now: Timestamp,
+        acting: &ActingThreshold,
+        pods: &[Pod],
+        ranked: &[RankedPod],
+    ) -> Option<Withheld> {
+        if !self.rules.credit_dying_pods || self.dying.is_empty() {
+            return None;
+        }
+        let credited = |pod: &&RankedPod| {
+            pod.spared == Some(Spared::Dying)
+                && self
+                    .dying
+                    .get(&pods[pod.index].uid)
+                    .is_some_and(|until| now < *until)
+        };
+        let mut release = Quantity::ZERO;
+        let mut names = Vec::new();
+        for pod in ranked.iter().filter(credited) {
+            release += pod.usage.unwrap_or_default();
+            names.push(pod.pod.clone());
+        }
+        let enough = Quantity::count(acting.observed.available) + release >= acting.quantity;
+        (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
+            pods: names,
+            release,
+        })
+    }
+
+    /// The shell has begun to end this pod and will have killed it by `kill_at`.
+    pub fn dying(&mut self, uid: &str, kill_at: Timestamp) {
+        const UNMAPPING: SignedDuration = SignedDuration::from_secs(2);
+        let until = kill_at.saturating_add(UNMAPPING).unwrap_or(kill_at);
+        self.dying.insert(uid.to_owned(), until);
+    }
+
+    /// The pod's last process is gone; the next observation shows what that gained.
+    pub fn gone(&mut self, uid: &str) {
+        if self.dying.remove(uid).is_some() {
+            self.futile.victim_gone();
+        }
+    }
+
+    /// Conditions that hold, sorted by name (S1-030, S1-031).
+    pub fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
+        NodeCondition::ALL
+            .into_iter()
+            .filter(|condition| self.condition_active[*condition as usize])
+    }
+
+    /// Thresholds past their grace, before the question of freshness.
+    pub fn thresholds_met(&self) -> impl Iterator<Item = &Threshold> {
+        self.watched
+            .iter()
+            .filter(|watched| watched.held)
+            .map(|watched| &watched.threshold)
+    }
+
+    /// Every crossed threshold and since when.
+    pub fn first_observed(&self) -> impl Iterator<Item = (&Threshold, Timestamp)> {
+        self.watched
+            .iter()
+            .filter_map(|watched| Some((&watched.threshold, watched.first_observed?)))
+    }
+
+    /// Every threshold at work, the generated ones included.
+    pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> {
+        self.watched.iter().map(|watched| &watched.threshold)
+    }
+}
+
+impl Watched {
+    fn look(
+        &mut self,
+        now: Timestamp,
+        observed: Option<&Observation>,
+        waiting: bool,
+        last: Option<&Observation>,
+    ) {
+        let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
+        let met = crossed || (self.held && is_met(&self.threshold, observed, true));
+        self.first_observed = met.then(|| self.first_observed.unwrap_or(now));
+        self.held = self
+            .first_observed
+            .is_some_and(|first| now.duration_since(first) >= self.threshold.grace_period);
+        self.acting = self.held && observed.is_some_and(|observed| is_newer(observed, last));
+    }
+}
+
+/// S1-033
+fn is_newer(observed: &Observation, last: Option<&Observation>) -> bool {
+    match (observed.time, last) {
+        (Some(time), Some(last)) => last.time.is_none_or(|last| time > last),
+        _ => true,
+    }
+}
+
+/// S1-004, S1-022, S1-027
+fn is_met(threshold: &Threshold, observed: Option<&Observation>, with_min_reclaim: bool) -> bool {
+    let Some(observed) = observed else {
+        return false;
+    };
+    let at = |value: ThresholdValue| value.at(observed.capacity);
+    let mut quantity = at(threshold.value);
+    if let Some(min_reclaim) = threshold.min_reclaim.filter(|_| with_min_reclaim) {
+        quantity += at(min_reclaim);
+    }
+    quantity > Quantity::count(observed.available)
+}

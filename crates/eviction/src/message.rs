@@ -1,0 +1,89 @@
+//! The words of an eviction, exactly as the kubelet writes them (S1-054 to S1-057).
+
+use crate::{StarvedResource, decision::ActingThreshold, usage::PodUsage};
+use evictd_pod::{Pod, Quantity};
+use std::{collections::BTreeMap, fmt::Write};
+
+/// The status message and the event's annotations; without any usage of the pod there are none of the latter.
+pub fn eviction_message(
+    acting: &ActingThreshold,
+    pod: &Pod,
+    usage: Option<&PodUsage>,
+) -> (String, BTreeMap<&'static str, String>) {
+    let signal = acting.threshold.signal;
+    let resource = signal.resource();
+    let available = if signal.counts_bytes() {
+        Quantity::bytes(acting.observed.available)
+    } else {
+        Quantity::count(acting.observed.available)
+    };
+    let mut message = format!(
+        "The node was low on resource: {resource}. Threshold quantity: {}, available: {available}. ",
+        acting.quantity
+    );
+    let mut annotations = BTreeMap::new();
+    let Some(usage) = usage else {
+        return (message, annotations);
+    };
+    if resource == StarvedResource::Memory
+        && let (Some(request), Some(used)) = (pod.pod_level_memory_request, usage.working_set)
+    {
+        let used = Quantity::bytes(used).to_string();
+        push_larger(&mut message, "Pod", &pod.name, &used, request, resource);
+        annotations.insert("offending_pod", pod.name.clone());
+        annotations.insert("offending_pod_usage", used);
+    }
+    let (mut names, mut usages) = (Vec::new(), Vec::new());
+    for (name, used, request) in larger_containers(resource, pod, usage) {
+        let used = used.to_string();
+        push_larger(&mut message, "Container", name, &used, request, resource);
+        names.push(name);
+        usages.push(used);
+    }
+    annotations.insert("offending_containers", names.join(","));
+    annotations.insert("offending_containers_usage", usages.join(","));
+    annotations.insert("starved_resource", resource.as_str().to_owned());
+    (message, annotations)
+}
+
+fn push_larger(
+    message: &mut String,
+    what: &str,
+    name: &str,
+    used: &str,
+    request: Quantity,
+    resource: StarvedResource,
+) {
+    let _ = write!(
+        message,
+        "{what} {name} was using {used}, request is {request}, has larger consumption of {resource}. "
+    );
+}
+
+/// Containers that use more than they asked for, in the order of the figures (S1-055).
+fn larger_containers<'a>(
+    resource: StarvedResource,
+    pod: &'a Pod,
+    usage: &'a PodUsage,
+) -> impl Iterator<Item = (&'a str, Quantity, Quantity)> {
+    usage.containers.iter().filter_map(move |figures| {
+        let container = pod
+            .containers
+            .iter()
+            .find(|container| container.name == figures.name)?;
+        let used = match resource {
+            StarvedResource::Memory => figures.working_set?,
+            StarvedResource::EphemeralStorage => {
+                figures.rootfs.bytes?.wrapping_add(figures.logs.bytes?)
+            }
+            StarvedResource::Inodes | StarvedResource::Pids => return None,
+        };
+        let used = Quantity::bytes(used);
+        let request = container
+            .requests
+            .get(resource.as_str())
+            .copied()
+            .unwrap_or_default();
+        (used > request).then_some((container.name.as_str(), used, request))
+    })
+}

@@ -1,0 +1,268 @@
+//! Who goes first: the ranking of pods for each starved resource (S1-060 to S1-068).
+
+use crate::{
+    Signal, StarvedResource, Usage,
+    decision::{Excess, Preference, RankedPod, Spared},
+    rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
+    usage::{FsUsage, PodUsage},
+};
+use evictd_pod::{Pod, Quantity};
+use std::{cmp::Reverse, collections::BTreeSet};
+
+/// Annotation by which a pod asks to go early, late or never.
+pub const PREFERENCE_ANNOTATION: &str = "evictd.dev/eviction";
+
+/// Which parts of a pod's disk usage a signal counts (S1-064 to S1-066). Images have no figure of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskParts {
+    /// Writable layers.
+    pub rootfs: bool,
+    /// Logs.
+    pub logs: bool,
+    /// Local volumes.
+    pub volumes: bool,
+}
+
+impl DiskParts {
+    /// What counts for this signal on this layout.
+    pub const fn of(signal: Signal, layout: FilesystemLayout) -> Self {
+        use Signal::{
+            ContainerfsAvailable, ContainerfsInodesFree, ImagefsAvailable, ImagefsInodesFree,
+        };
+        let image = matches!(signal, ImagefsAvailable | ImagefsInodesFree);
+        let container = matches!(signal, ContainerfsAvailable | ContainerfsInodesFree);
+        let (rootfs, rest) = match (layout.dedicated_image_fs, layout.split_container_fs) {
+            (true, true) => (!image, !image),
+            (true, false) => (image || container, !(image || container)),
+            (false, _) => (true, true),
+        };
+        Self {
+            rootfs,
+            logs: rest,
+            volumes: rest,
+        }
+    }
+
+    fn sum(self, pod: &Pod, usage: &PodUsage, figure: impl Fn(&FsUsage) -> Option<i64>) -> i64 {
+        let mut sum = 0_i64;
+        let mut add = |usage: &FsUsage| sum = sum.saturating_add(figure(usage).unwrap_or(0));
+        for container in &usage.containers {
+            if self.rootfs {
+                add(&container.rootfs);
+            }
+            if self.logs {
+                add(&container.logs);
+            }
+        }
+        if self.volumes {
+            for volume in pod.volumes.iter().filter(|volume| volume.local) {
+                let found = usage.volumes.iter().find(|used| used.name == volume.name);
+                if let Some(used) = found {
+                    add(&used.usage);
+                }
+            }
+        }
+        sum
+    }
+}
+
+/// What is ranked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Ranking<'a> {
+    /// The acting signal.
+    pub signal: Signal,
+    /// Its capacity, for the even share of process ids.
+    pub capacity: i64,
+    /// The rules.
+    pub rules: &'a Rules,
+    /// UIDs of pods that were chosen before and are not gone yet.
+    pub dying: &'a BTreeSet<String>,
+}
+
+/// Sorting key; fields in order of weight. The index keeps equals in the order they came in.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    excess: Excess,
+    preference: Preference,
+    returns: bool,
+    priority: i32,
+    running: bool,
+    overage: Reverse<i128>,
+    index: usize,
+}
+
+/// One pod's figures for the starved resource.
+struct Figures {
+    excess: Excess,
+    usage: Option<Quantity>,
+    request: Quantity,
+    overage: Option<Quantity>,
+}
+
+impl Ranking<'_> {
+    /// All pods, the first to go first. Spared pods are ranked, too, and marked (S1-045).
+    pub fn of(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
+        let share = self.share(usage);
+        let figures: Vec<Figures> = pods
+            .iter()
+            .enumerate()
+            .map(|(index, pod)| self.figures(pod, usage.of(index), share))
+            .collect();
+        let key = |(index, pod): (usize, &Pod)| {
+            let figures = &figures[index];
+            Key {
+                excess: self.class(figures.excess),
+                preference: self.preference(pod).unwrap_or_default(),
+                returns: self.rules.returning_pods_last && pod.returns_to_this_node(),
+                priority: pod.priority(),
+                running: !(self.rules.terminating_pods_first && pod.deletion_timestamp.is_some()),
+                overage: Reverse(self.weight(figures)),
+                index,
+            }
+        };
+        let mut keys: Vec<Key> = pods.iter().enumerate().map(key).collect();
+        keys.sort_unstable();
+        let ranked = |key: Key| {
+            let (pod, figures) = (&pods[key.index], &figures[key.index]);
+            RankedPod {
+                index: key.index,
+                pod: pod.full_name(),
+                excess: figures.excess,
+                preference: key.preference,
+                returns: key.returns,
+                priority: key.priority,
+                terminating: !key.running,
+                overage: figures.overage,
+                usage: figures.usage,
+                request: figures.request,
+                spared: self.spared(pod),
+                qos: pod.qos,
+            }
+        };
+        keys.into_iter().map(ranked).collect()
+    }
+
+    /// The kubelet compares process counts without an excess step (S1-061), so unknown ones wait for the last key.
+    fn class(&self, excess: Excess) -> Excess {
+        if self.kubelet_pids() {
+            Excess::Exceeds
+        } else {
+            excess
+        }
+    }
+
+    fn kubelet_pids(&self) -> bool {
+        self.signal == Signal::PidAvailable && self.rules.pid_rank == PidRank::Kubelet
+    }
+
+    fn weight(&self, figures: &Figures) -> i128 {
+        let unknown = match self.rules.unknown_stats {
+            UnknownStats::First => i128::MAX,
+            UnknownStats::Last => i128::MIN,
+        };
+        figures
+            .overage
+            .map_or(unknown, |overage| overage.nano_value())
+    }
+
+    /// An even share of the node's process ids; under the kubelet's rules a request of nothing.
+    fn share(&self, usage: &Usage) -> Quantity {
+        if self.signal != Signal::PidAvailable || self.rules.pid_rank == PidRank::Kubelet {
+            return Quantity::ZERO;
+        }
+        let counted = usage
+            .pods
+            .iter()
+            .flatten()
+            .filter(|usage| usage.processes.is_some());
+        let pods = i64::try_from(counted.count().max(1)).unwrap_or(i64::MAX);
+        Quantity::count(self.capacity / pods)
+    }
+
+    fn figures(&self, pod: &Pod, usage: Option<&PodUsage>, share: Quantity) -> Figures {
+        let resource = self.signal.resource();
+        // For inodes the first key compares with nothing, yet the last subtracts bytes of disk (S1-062).
+        let (request, subtracted) = match resource {
+            StarvedResource::Memory => (pod.memory_request, pod.memory_request),
+            StarvedResource::EphemeralStorage => {
+                (pod.ephemeral_storage_request, pod.ephemeral_storage_request)
+            }
+            StarvedResource::Inodes => (Quantity::ZERO, pod.ephemeral_storage_request),
+            StarvedResource::Pids => (share, share),
+        };
+        let Some(used) = usage.and_then(|usage| self.used(pod, usage)) else {
+            let excess = match self.rules.unknown_stats {
+                UnknownStats::First => Excess::UnknownFirst,
+                UnknownStats::Last => Excess::UnknownLast,
+            };
+            return Figures {
+                excess,
+                usage: None,
+                request,
+                overage: None,
+            };
+        };
+        Figures {
+            excess: if used > request {
+                Excess::Exceeds
+            } else {
+                Excess::Within
+            },
+            usage: Some(used),
+            request,
+            overage: Some(used - subtracted),
+        }
+    }
+
+    /// Usage of the starved resource. The kubelet takes a missing figure for nothing (S1-060); ours for unknown.
+    fn used(&self, pod: &Pod, usage: &PodUsage) -> Option<Quantity> {
+        let kubelet = self.rules.unknown_stats == UnknownStats::First;
+        let parts = DiskParts::of(self.signal, self.rules.layout);
+        let or_nothing = |figure: Option<i64>| figure.or(kubelet.then_some(0));
+        match self.signal.resource() {
+            StarvedResource::Memory => or_nothing(usage.working_set).map(Quantity::bytes),
+            StarvedResource::EphemeralStorage => {
+                Some(Quantity::bytes(parts.sum(pod, usage, |used| used.bytes)))
+            }
+            StarvedResource::Inodes => {
+                Some(Quantity::count(parts.sum(pod, usage, |used| used.inodes)))
+            }
+            StarvedResource::Pids => {
+                let processes = usage
+                    .processes
+                    .map(|count| i64::try_from(count).unwrap_or(i64::MAX));
+                or_nothing(processes).map(Quantity::count)
+            }
+        }
+    }
+
+    /// What the pod asked for, where its namespace may ask; `None` is never.
+    fn preference(&self, pod: &Pod) -> Option<Preference> {
+        let allowed = &self.rules.pod_preference_namespaces;
+        if allowed.is_empty() || !allowed.contains(&pod.namespace) {
+            return Some(Preference::None);
+        }
+        match pod
+            .annotations
+            .get(PREFERENCE_ANNOTATION)
+            .map(String::as_str)
+        {
+            Some("prefer") => Some(Preference::Prefer),
+            Some("avoid") => Some(Preference::Avoid),
+            Some("never") => None,
+            _ => Some(Preference::None),
+        }
+    }
+
+    fn spared(&self, pod: &Pod) -> Option<Spared> {
+        if let Some(critical) = pod.critical {
+            Some(Spared::Critical(critical))
+        } else if self.rules.protect.covers(pod) {
+            Some(Spared::Protected)
+        } else if self.preference(pod).is_none() {
+            Some(Spared::Never)
+        } else {
+            self.dying.contains(&pod.uid).then_some(Spared::Dying)
+        }
+    }
+}

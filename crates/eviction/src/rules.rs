@@ -1,0 +1,234 @@
+//! The rules a housekeeper follows: the kubelet's to the letter, or ours where the kubelet's hurt its users.
+
+use crate::Threshold;
+use evictd_pod::Pod;
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Which of the node's filesystems are one (S1-025).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FilesystemLayout {
+    /// Images are on another filesystem than the kubelet's root directory.
+    pub dedicated_image_fs: bool,
+    /// Writable layers are on another filesystem than the images.
+    pub split_container_fs: bool,
+}
+
+/// Where a pod of which nothing is known stands in the ranking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UnknownStats {
+    /// The kubelet's way: it goes before all others.
+    First,
+    /// It goes after all others, since nobody knows that it would help.
+    Last,
+}
+
+/// What ranks first when process ids run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PidRank {
+    /// The kubelet's way: low priority first, then many processes (S1-061).
+    Kubelet,
+    /// Pods above an even share of the node's ids first, then as the kubelet.
+    FairShare,
+}
+
+/// Namespaces and labels of pods that are never chosen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Protect {
+    /// Namespaces.
+    pub namespaces: Vec<String>,
+    /// Label selectors; one match protects.
+    pub selectors: Vec<LabelSelector>,
+}
+
+/// A v1 `LabelSelector`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub struct LabelSelector {
+    /// Every one of these labels.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub match_labels: BTreeMap<String, String>,
+    /// And every one of these demands.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub match_expressions: Vec<LabelRequirement>,
+}
+
+/// One demand on labels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LabelRequirement {
+    /// The label's key.
+    pub key: String,
+    /// How it compares.
+    pub operator: LabelOperator,
+    /// With what, for `In` and `NotIn`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<String>,
+}
+
+/// How a label compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LabelOperator {
+    /// The value is one of these.
+    In,
+    /// The value is none of these, or the key is absent.
+    NotIn,
+    /// The key is there.
+    Exists,
+    /// The key is absent.
+    DoesNotExist,
+}
+
+impl LabelSelector {
+    /// Whether these labels match; an empty selector matches everything.
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let all_labels = self
+            .match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value));
+        all_labels
+            && self
+                .match_expressions
+                .iter()
+                .all(|demand| demand.matches(labels))
+    }
+}
+
+impl LabelRequirement {
+    fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        let value = labels.get(&self.key);
+        match self.operator {
+            LabelOperator::In => value.is_some_and(|value| self.values.contains(value)),
+            LabelOperator::NotIn => !value.is_some_and(|value| self.values.contains(value)),
+            LabelOperator::Exists => value.is_some(),
+            LabelOperator::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+impl Protect {
+    /// Whether this pod is never chosen.
+    pub fn covers(&self, pod: &Pod) -> bool {
+        self.namespaces.contains(&pod.namespace)
+            || self
+                .selectors
+                .iter()
+                .any(|selector| selector.matches(&pod.labels))
+    }
+}
+
+/// What stops a row of evictions that do not help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Futility {
+    /// After this many evictions in a row that gained too little, stop for that signal.
+    pub evictions: u32,
+    /// And start again after this long, or when what is available has moved.
+    pub pause: SignedDuration,
+}
+
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is one documented switch"
+)]
+/// Everything that decides, but for the observations themselves.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rules {
+    /// Thresholds as configured, allocatable ones included, generated ones not.
+    pub thresholds: Vec<Threshold>,
+    /// How long a condition outlives its cause (S1-031).
+    pub pressure_transition_period: SignedDuration,
+    /// A condition observed right now holds even where that period is zero; the kubelet drops it at once.
+    pub condition_holds_while_met: bool,
+    /// Whether limits of emptyDirs, pods and containers on local storage are enforced (S1-073).
+    pub local_storage_capacity_isolation: bool,
+    /// Filesystem layout (S1-025).
+    pub layout: FilesystemLayout,
+    /// Generated containerfs thresholds wait for the second cycle (S1-014).
+    pub generated_thresholds_wait: bool,
+    /// Seconds that a pod gets under a hard threshold or a local-storage limit (S1-047).
+    pub hard_grace_period_seconds: i64,
+    /// The most seconds that a pod gets under a soft threshold; `None`: as many as it asks for itself (S1-048).
+    pub max_pod_grace_period_seconds: Option<i64>,
+    /// Where pods without figures rank.
+    pub unknown_stats: UnknownStats,
+    /// What ranks first when process ids run out.
+    pub pid_rank: PidRank,
+    /// A pod that its controller would start right here again goes after its equals.
+    pub returning_pods_last: bool,
+    /// A pod that is ending anyway goes before its equals.
+    pub terminating_pods_first: bool,
+    /// Namespaces whose pods may ask for `evictd.dev/eviction: prefer|avoid|never`.
+    pub pod_preference_namespaces: Vec<String>,
+    /// Pods that are never chosen.
+    pub protect: Protect,
+    /// When to give up; `None`: never, as the kubelet.
+    pub futility: Option<Futility>,
+    /// Memory that a dying pod still holds counts as nearly free.
+    pub credit_dying_pods: bool,
+    /// Why no pod may go for a disk signal, where that is so.
+    pub withhold_disk_evictions: Option<&'static str>,
+}
+
+impl Rules {
+    /// The kubelet's rules and nothing else, without thresholds.
+    pub fn kubelet() -> Self {
+        Self {
+            thresholds: Vec::new(),
+            pressure_transition_period: SignedDuration::ZERO,
+            condition_holds_while_met: false,
+            local_storage_capacity_isolation: false,
+            layout: FilesystemLayout::default(),
+            generated_thresholds_wait: true,
+            hard_grace_period_seconds: 1,
+            max_pod_grace_period_seconds: Some(0),
+            unknown_stats: UnknownStats::First,
+            pid_rank: PidRank::Kubelet,
+            returning_pods_last: false,
+            terminating_pods_first: false,
+            pod_preference_namespaces: Vec::new(),
+            protect: Protect::default(),
+            futility: None,
+            credit_dying_pods: false,
+            withhold_disk_evictions: None,
+        }
+    }
+
+    /// Our rules, without thresholds.
+    pub fn evictd() -> Self {
+        Self {
+            pressure_transition_period: SignedDuration::from_mins(5),
+            condition_holds_while_met: true,
+            local_storage_capacity_isolation: true,
+            generated_thresholds_wait: false,
+            hard_grace_period_seconds: 0,
+            max_pod_grace_period_seconds: None,
+            unknown_stats: UnknownStats::Last,
+            pid_rank: PidRank::FairShare,
+            returning_pods_last: true,
+            terminating_pods_first: true,
+            futility: Some(Futility {
+                evictions: 3,
+                pause: SignedDuration::from_mins(5),
+            }),
+            credit_dying_pods: true,
+            ..Self::kubelet()
+        }
+    }
+
+    /// Seconds between SIGTERM and SIGKILL for this pod (S1-047, S1-048); the kubelet's can be negative.
+    pub fn grace_period_seconds(&self, pod: &Pod, hard: bool) -> i64 {
+        let own = pod.termination_grace_period_seconds;
+        match self.max_pod_grace_period_seconds {
+            _ if hard => self.hard_grace_period_seconds,
+            Some(most) => own.map_or(most, |own| own.min(most)),
+            None => own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS),
+        }
+    }
+}
+
+/// What the API server fills in for a pod that does not say.
+pub const DEFAULT_GRACE_PERIOD_SECONDS: i64 = 30;

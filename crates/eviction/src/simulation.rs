@@ -1,0 +1,283 @@
+//! Many cycles over a timeline of captured summaries: the same crank the daemon turns, with recorded hands on it.
+
+use crate::{
+    Decision, Housekeeper, NodeCondition, Observations, Reclaim, Rules, StarvedResource, Step,
+    Summary, Threshold, ThresholdMaps, Usage,
+    decision::{Eviction, Withheld},
+    duration,
+    rules::FilesystemLayout,
+    threshold::{self, ThresholdError},
+};
+use evictd_pod::{Pod, wire, wire::null_is_default};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A simulation file, but for its `config`, whose kind decides who reads it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Timeline {
+    /// When the first step begins.
+    pub now: Timestamp,
+    /// The node's pods.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub pods: Vec<wire::Pod>,
+    /// The cycles.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub steps: Vec<TimelineStep>,
+}
+
+/// One cycle's input.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimelineStep {
+    /// Seconds after `now`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub offset_seconds: f64,
+    /// What the node reports; without it the stats could not be had (S1-026).
+    pub summary: Option<Summary>,
+    /// What it reports once a node-level reclaim has run.
+    pub summary_after_reclaim: Option<Summary>,
+    /// Replaces the pods from here on.
+    pub pods: Option<Vec<wire::Pod>>,
+}
+
+/// A simulation's `config` without a kind: the kubelet's names, and nothing defaulted.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PlainConfig {
+    #[serde(deserialize_with = "null_is_default")]
+    eviction_hard: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_default")]
+    eviction_soft: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_default")]
+    eviction_soft_grace_period: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_default")]
+    eviction_minimum_reclaim: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_is_default")]
+    eviction_max_pod_grace_period: i64,
+    #[serde(deserialize_with = "null_is_default")]
+    eviction_pressure_transition_period: String,
+    #[serde(deserialize_with = "null_is_default")]
+    enforce_node_allocatable: Vec<String>,
+    #[serde(deserialize_with = "null_is_default")]
+    local_storage_capacity_isolation: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    dedicated_image_fs: bool,
+    #[serde(deserialize_with = "null_is_default")]
+    split_container_fs: bool,
+}
+
+/// Why a configuration is refused: every mistake, the kubelet's first one first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub Vec<String>);
+
+impl PlainConfig {
+    /// The kubelet's rules for it.
+    pub fn rules(self) -> Result<Rules, Refused> {
+        let maps = ThresholdMaps {
+            hard: self.eviction_hard,
+            soft: self.eviction_soft,
+            soft_grace_period: self.eviction_soft_grace_period,
+            minimum_reclaim: self.eviction_minimum_reclaim,
+        };
+        let thresholds = maps
+            .parse()
+            .map_err(|errors| Refused(errors.iter().map(ThresholdError::to_string).collect()))?;
+        let period = match self.eviction_pressure_transition_period.as_str() {
+            "" => SignedDuration::ZERO,
+            text => duration::parse(text).map_err(|error| Refused(vec![error.to_string()]))?,
+        };
+        let allocatable = self
+            .enforce_node_allocatable
+            .iter()
+            .any(|key| key == "pods");
+        Ok(Rules {
+            thresholds: if allocatable {
+                threshold::with_allocatable(&thresholds)
+            } else {
+                thresholds
+            },
+            pressure_transition_period: period,
+            local_storage_capacity_isolation: self.local_storage_capacity_isolation,
+            layout: FilesystemLayout {
+                dedicated_image_fs: self.dedicated_image_fs,
+                split_container_fs: self.split_container_fs,
+            },
+            max_pod_grace_period_seconds: Some(self.eviction_max_pod_grace_period),
+            ..Rules::kubelet()
+        })
+    }
+}
+
+/// What came of a timeline.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The configuration's thresholds, sorted by signal.
+    pub thresholds: Vec<Threshold>,
+    /// One entry a cycle.
+    pub steps: Vec<StepOutcome>,
+}
+
+/// What came of one cycle.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepOutcome {
+    /// Conditions that hold, sorted.
+    pub node_conditions: Vec<NodeCondition>,
+    /// Thresholds past their grace, before the question of freshness.
+    pub thresholds_met: Vec<Threshold>,
+    /// Every crossed threshold.
+    pub thresholds_first_observed_at: Vec<FirstObserved>,
+    /// The starved resource, when a reclaim was attempted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaiming: Option<StarvedResource>,
+    /// Dead containers were to be deleted.
+    #[serde(rename = "containerGC")]
+    pub container_gc: bool,
+    /// Unused images were to be deleted.
+    #[serde(rename = "imageGC")]
+    pub image_gc: bool,
+    /// `namespace/name` of every pod in ranked order, when pods were ranked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranking: Option<Vec<String>>,
+    /// Pods went for a limit of their own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub local_storage_eviction: bool,
+    /// Who went.
+    pub evicted: Vec<Eviction>,
+    /// Why nobody went although a threshold acted; only under our own rules is it ever more than "all spared".
+    #[serde(skip)]
+    pub decision: Option<Decision>,
+}
+
+/// A crossed threshold and since when.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FirstObserved {
+    /// The threshold.
+    #[serde(flatten)]
+    pub threshold: Threshold,
+    /// Offset of the step that saw it first.
+    pub observed_at_seconds: serde_json::Number,
+}
+
+/// Runs the whole timeline.
+pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
+    let mut thresholds = rules.thresholds.clone();
+    sort(&mut thresholds);
+    let mut housekeeper = Housekeeper::new(rules);
+    let mut pods: Vec<Pod> = timeline.pods.into_iter().map(Pod::from_wire).collect();
+    let mut evicted = BTreeSet::new();
+    let mut steps = Vec::new();
+    for step in timeline.steps {
+        if let Some(replaced) = step.pods {
+            pods = replaced.into_iter().map(Pod::from_wire).collect();
+        }
+        pods.retain(|pod| !pod.terminal && !evicted.contains(&pod.full_name()));
+        let offset = SignedDuration::try_from_secs_f64(step.offset_seconds).unwrap_or_default();
+        let now = timeline.now.saturating_add(offset).unwrap_or(timeline.now);
+        let mut outcome = match &step.summary {
+            Some(summary) => cycle(
+                &mut housekeeper,
+                now,
+                &pods,
+                summary,
+                step.summary_after_reclaim.as_ref(),
+            ),
+            None => StepOutcome::default(),
+        };
+        outcome.describe(&housekeeper, timeline.now);
+        for eviction in &outcome.evicted {
+            let uid = &pods[eviction.index].uid;
+            housekeeper.dying(uid, now);
+            housekeeper.gone(uid);
+            evicted.insert(eviction.pod.clone());
+        }
+        steps.push(outcome);
+    }
+    Outcome { thresholds, steps }
+}
+
+/// One cycle over captured state.
+pub fn cycle(
+    housekeeper: &mut Housekeeper,
+    now: Timestamp,
+    pods: &[Pod],
+    summary: &Summary,
+    after_reclaim: Option<&Summary>,
+) -> StepOutcome {
+    let mut outcome = StepOutcome::default();
+    let usage = summary.usage(pods);
+    let mut step = housekeeper.observe(now, &summary.observations());
+    if step == Step::LocalStorage {
+        let decisions = housekeeper.check_local_storage(now, pods, &usage);
+        if !decisions.is_empty() {
+            outcome.local_storage_eviction = true;
+            outcome.evicted = decisions
+                .into_iter()
+                .filter_map(|decision| decision.eviction)
+                .collect();
+            return outcome;
+        }
+        step = housekeeper.pressure();
+    }
+    if let Step::Reclaim(reclaim) = step {
+        outcome.reclaim(reclaim);
+        let fresh: Observations = after_reclaim.unwrap_or(summary).observations();
+        step = housekeeper.reclaimed(Some(&fresh));
+    }
+    if let Step::Rank(need) = step {
+        outcome.reclaiming = Some(need.signal.resource());
+        outcome.rank(housekeeper, now, pods, &usage);
+    }
+    outcome
+}
+
+impl StepOutcome {
+    fn reclaim(&mut self, reclaim: Reclaim) {
+        self.reclaiming = Some(reclaim.signal.resource());
+        self.container_gc = reclaim.dead_containers;
+        self.image_gc = reclaim.unused_images;
+    }
+
+    fn rank(&mut self, housekeeper: &mut Housekeeper, now: Timestamp, pods: &[Pod], usage: &Usage) {
+        self.decision = housekeeper.decide(now, pods, usage);
+        let Some(decision) = &self.decision else {
+            return;
+        };
+        if decision.withheld != Some(Withheld::NoPods) {
+            self.ranking = Some(decision.ranked.iter().map(|pod| pod.pod.clone()).collect());
+        }
+        self.evicted.extend(decision.eviction.clone());
+    }
+
+    fn describe(&mut self, housekeeper: &Housekeeper, start: Timestamp) {
+        self.node_conditions = housekeeper.conditions().collect();
+        self.thresholds_met = housekeeper.thresholds_met().cloned().collect();
+        sort(&mut self.thresholds_met);
+        let mut first: Vec<(Threshold, Timestamp)> = housekeeper
+            .first_observed()
+            .map(|(threshold, at)| (threshold.clone(), at))
+            .collect();
+        first.sort_by(|a, b| a.0.order().cmp(&b.0.order()));
+        self.thresholds_first_observed_at = first
+            .into_iter()
+            .map(|(threshold, at)| FirstObserved {
+                threshold,
+                observed_at_seconds: seconds(at.duration_since(start)),
+            })
+            .collect();
+    }
+}
+
+/// Whole seconds as an integer, others as a decimal.
+fn seconds(duration: SignedDuration) -> serde_json::Number {
+    let decimal = serde_json::Number::from_f64(duration.as_secs_f64());
+    decimal
+        .filter(|_| duration.subsec_nanos() != 0)
+        .unwrap_or_else(|| duration.as_secs().into())
+}
+
+fn sort(thresholds: &mut [Threshold]) {
+    thresholds.sort_by(|a, b| a.order().cmp(&b.order()));
+}

@@ -1,0 +1,381 @@
+//! The kubelet's `/stats/summary` document: the node's signals and every pod's usage.
+
+use crate::{
+    Observation, Observations, Signal,
+    usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage},
+};
+use evictd_pod::{Pod, wire::null_is_default};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer};
+use std::collections::HashMap;
+
+/// The document.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Summary {
+    /// The node.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node: NodeStats,
+    /// The pods.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pods: Vec<PodStats>,
+}
+
+/// Figures of the node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeStats {
+    /// Name of the node.
+    #[serde(deserialize_with = "null_is_default")]
+    pub node_name: String,
+    /// Memory.
+    pub memory: Option<MemoryStats>,
+    /// The filesystem with the kubelet's root directory.
+    pub fs: Option<FsStats>,
+    /// Filesystems of the container runtime.
+    pub runtime: Option<RuntimeStats>,
+    /// Process ids.
+    pub rlimit: Option<RlimitStats>,
+    /// Cgroups such as `pods`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub system_containers: Vec<ContainerStats>,
+}
+
+/// Memory figures in bytes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MemoryStats {
+    #[serde(deserialize_with = "time")]
+    time: Option<Timestamp>,
+    available_bytes: Option<u64>,
+    working_set_bytes: Option<u64>,
+}
+
+/// Filesystem figures in bytes and inodes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FsStats {
+    #[serde(deserialize_with = "time")]
+    time: Option<Timestamp>,
+    available_bytes: Option<u64>,
+    capacity_bytes: Option<u64>,
+    used_bytes: Option<u64>,
+    inodes_free: Option<u64>,
+    inodes: Option<u64>,
+    inodes_used: Option<u64>,
+}
+
+/// Filesystems of the container runtime.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RuntimeStats {
+    image_fs: Option<FsStats>,
+    container_fs: Option<FsStats>,
+}
+
+/// Process ids of the node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct RlimitStats {
+    #[serde(deserialize_with = "time")]
+    time: Option<Timestamp>,
+    maxpid: Option<i64>,
+    curproc: Option<i64>,
+}
+
+/// Figures of a container or a system cgroup.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ContainerStats {
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    memory: Option<MemoryStats>,
+    rootfs: Option<FsStats>,
+    logs: Option<FsStats>,
+}
+
+/// Figures of a pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodStats {
+    #[serde(deserialize_with = "null_is_default")]
+    pod_ref: PodReference,
+    memory: Option<MemoryStats>,
+    #[serde(deserialize_with = "null_is_default")]
+    containers: Vec<ContainerStats>,
+    #[serde(rename = "volume", deserialize_with = "null_is_default")]
+    volumes: Vec<VolumeStats>,
+    #[serde(rename = "ephemeral-storage")]
+    ephemeral_storage: Option<FsStats>,
+    #[serde(rename = "process_stats")]
+    process_stats: Option<ProcessStats>,
+    swap: Option<SwapStats>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct PodReference {
+    #[serde(deserialize_with = "null_is_default")]
+    uid: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct VolumeStats {
+    #[serde(deserialize_with = "null_is_default")]
+    name: String,
+    used_bytes: Option<u64>,
+    inodes_used: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct ProcessStats {
+    process_count: Option<u64>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct SwapStats {
+    swap_usage_bytes: Option<u64>,
+}
+
+/// Go's zero time counts as no time.
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+    let zero = Timestamp::from_second(-62_135_596_800).ok();
+    Ok(Option::deserialize(deserializer)?.filter(|time| Some(*time) != zero))
+}
+
+/// Go converts unsigned to signed figures this way.
+fn signed(value: u64) -> i64 {
+    value.cast_signed()
+}
+
+impl Summary {
+    /// The node's signals (S1-018 to S1-021).
+    pub fn observations(&self) -> Observations {
+        let node = &self.node;
+        let mut all = Observations::default();
+        let system_pods = node
+            .system_containers
+            .iter()
+            .find(|container| container.name == "pods");
+        let pods_memory = system_pods.and_then(|container| container.memory.as_ref());
+        all.set(
+            Signal::MemoryAvailable,
+            node.memory.as_ref().and_then(MemoryStats::observation),
+        );
+        all.set(
+            Signal::AllocatableMemoryAvailable,
+            pods_memory.and_then(MemoryStats::observation),
+        );
+        let runtime = node.runtime.as_ref();
+        let filesystems = [
+            (
+                node.fs.as_ref(),
+                Signal::NodefsAvailable,
+                Signal::NodefsInodesFree,
+            ),
+            (
+                runtime.and_then(|runtime| runtime.image_fs.as_ref()),
+                Signal::ImagefsAvailable,
+                Signal::ImagefsInodesFree,
+            ),
+            (
+                runtime.and_then(|runtime| runtime.container_fs.as_ref()),
+                Signal::ContainerfsAvailable,
+                Signal::ContainerfsInodesFree,
+            ),
+        ];
+        for (filesystem, bytes, inodes) in filesystems {
+            all.set(bytes, filesystem.and_then(FsStats::bytes));
+            all.set(inodes, filesystem.and_then(FsStats::inodes));
+        }
+        all.set(
+            Signal::PidAvailable,
+            node.rlimit.as_ref().and_then(RlimitStats::observation),
+        );
+        all
+    }
+
+    /// The usage of these pods, found by UID; where a UID is there twice the last one counts.
+    pub fn usage(&self, pods: &[Pod]) -> Usage {
+        let by_uid: HashMap<&str, &PodStats> = self
+            .pods
+            .iter()
+            .map(|stats| (stats.pod_ref.uid.as_str(), stats))
+            .collect();
+        let usage_of = |pod: &Pod| Some(by_uid.get(pod.uid.as_str())?.usage());
+        Usage {
+            pods: pods.iter().map(usage_of).collect(),
+        }
+    }
+}
+
+impl MemoryStats {
+    fn observation(&self) -> Option<Observation> {
+        let (available, working_set) = (self.available_bytes?, self.working_set_bytes?);
+        Some(Observation {
+            available: signed(available),
+            capacity: signed(available.wrapping_add(working_set)),
+            time: self.time,
+        })
+    }
+}
+
+impl FsStats {
+    fn bytes(&self) -> Option<Observation> {
+        Some(Observation {
+            available: signed(self.available_bytes?),
+            capacity: signed(self.capacity_bytes?),
+            time: self.time,
+        })
+    }
+
+    fn inodes(&self) -> Option<Observation> {
+        Some(Observation {
+            available: signed(self.inodes_free?),
+            capacity: signed(self.inodes?),
+            time: self.time,
+        })
+    }
+
+    fn usage(stats: Option<&Self>) -> FsUsage {
+        FsUsage {
+            bytes: stats.and_then(|stats| stats.used_bytes).map(signed),
+            inodes: stats.and_then(|stats| stats.inodes_used).map(signed),
+        }
+    }
+}
+
+impl RlimitStats {
+    fn observation(&self) -> Option<Observation> {
+        let (most, running) = (self.maxpid?, self.curproc?);
+        Some(Observation {
+            available: most.wrapping_sub(running),
+            capacity: most,
+            time: self.time,
+        })
+    }
+}
+
+impl PodStats {
+    fn usage(&self) -> PodUsage {
+        let memory = self.memory.as_ref();
+        let container = |stats: &ContainerStats| ContainerUsage {
+            name: stats.name.clone(),
+            working_set: stats
+                .memory
+                .as_ref()
+                .and_then(|memory| memory.working_set_bytes)
+                .map(signed),
+            rootfs: FsStats::usage(stats.rootfs.as_ref()),
+            logs: FsStats::usage(stats.logs.as_ref()),
+        };
+        let volume = |stats: &VolumeStats| VolumeUsage {
+            name: stats.name.clone(),
+            usage: FsUsage {
+                bytes: stats.used_bytes.map(signed),
+                inodes: stats.inodes_used.map(signed),
+            },
+        };
+        PodUsage {
+            // Figures that are there but for the working set count as a working set of zero (S1-060).
+            working_set: memory.map(|memory| memory.working_set_bytes.map_or(0, signed)),
+            anon: None,
+            swap: self
+                .swap
+                .as_ref()
+                .and_then(|swap| swap.swap_usage_bytes)
+                .map(signed),
+            processes: self
+                .process_stats
+                .as_ref()
+                .and_then(|stats| stats.process_count),
+            ephemeral_storage: self
+                .ephemeral_storage
+                .as_ref()
+                .and_then(|stats| stats.used_bytes)
+                .map(signed),
+            containers: self.containers.iter().map(container).collect(),
+            volumes: self.volumes.iter().map(volume).collect(),
+            time: memory.and_then(|memory| memory.time),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(json: &str, signal: Signal) -> Option<(i64, i64)> {
+        let summary: Summary = serde_json::from_str(json).unwrap();
+        let all = summary.observations();
+        all.get(signal).map(|seen| (seen.available, seen.capacity))
+    }
+
+    #[test]
+    fn s1_018_s1_019_memory() {
+        let memory = r#"{"memory":{"availableBytes":70,"workingSetBytes":30}}"#;
+        assert_eq!(
+            observed(&format!(r#"{{"node":{memory}}}"#), Signal::MemoryAvailable),
+            Some((70, 100))
+        );
+        let pods = r#"{"node":{"systemContainers":[{"name":"kubelet"},{"name":"pods","memory":{"availableBytes":7,"workingSetBytes":3}}]}}"#;
+        assert_eq!(
+            observed(pods, Signal::AllocatableMemoryAvailable),
+            Some((7, 10))
+        );
+        assert_eq!(observed(pods, Signal::MemoryAvailable), None);
+        assert_eq!(
+            observed(
+                r#"{"node":{"memory":{"availableBytes":70}}}"#,
+                Signal::MemoryAvailable
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn s1_020_each_half_needs_both_its_values() {
+        let fs = r#"{"node":{"fs":{"availableBytes":1,"capacityBytes":2,"inodesFree":3},"runtime":{"imageFs":{"inodesFree":5,"inodes":6},"containerFs":null}}}"#;
+        assert_eq!(observed(fs, Signal::NodefsAvailable), Some((1, 2)));
+        assert_eq!(observed(fs, Signal::NodefsInodesFree), None);
+        assert_eq!(observed(fs, Signal::ImagefsInodesFree), Some((5, 6)));
+        assert_eq!(observed(fs, Signal::ContainerfsAvailable), None);
+    }
+
+    #[test]
+    fn s1_021_process_ids() {
+        assert_eq!(
+            observed(
+                r#"{"node":{"rlimit":{"maxpid":100,"curproc":30}}}"#,
+                Signal::PidAvailable
+            ),
+            Some((70, 100))
+        );
+        assert_eq!(
+            observed(
+                r#"{"node":{"rlimit":{"maxpid":100}}}"#,
+                Signal::PidAvailable
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn gos_zero_time_is_no_time() {
+        let summary: Summary = serde_json::from_str(
+            r#"{"node":{"memory":{"time":"0001-01-01T00:00:00Z","availableBytes":1,"workingSetBytes":1},"startTime":null},"pods":null}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            summary
+                .observations()
+                .get(Signal::MemoryAvailable)
+                .unwrap()
+                .time,
+            None
+        );
+    }
+}
