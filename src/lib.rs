@@ -7,5 +7,6 @@ pub mod history;
 pub mod logging;
 pub mod notify;
 pub mod publish;
+pub mod signals;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,111 @@
+//! How each signal fares: what can't be true is turned away, what goes wrong is counted, and a change is said once.
+
+use super::kernel_file::ReadError;
+use super::reading::{Guard, Reading};
+use evictd_eviction::{Observation, Signal};
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// What became of one signal in one look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SignalState {
+    /// This node has no such signal, or nobody asked for it.
+    #[default]
+    Absent,
+    /// It was observed.
+    Observed,
+    /// Its source could not be read.
+    Failed,
+    /// Its source gave a figure that can't be true.
+    Rejected,
+    /// Its source has not answered yet.
+    Stale,
+}
+
+/// One signal's state, and how often it could not be observed since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalHealth {
+    /// In the last look.
+    pub state: SignalState,
+    /// Looks whose source could not be read.
+    pub failed: u64,
+    /// Looks whose figure can't be true.
+    pub rejected: u64,
+    /// Looks that got no answer in time.
+    pub stale: u64,
+}
+
+/// What a source had to say on a signal.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Outcome<'a> {
+    Absent,
+    Read(Reading, Timestamp),
+    Failed(&'a ReadError),
+    Unanswered,
+}
+
+impl<'a> Outcome<'a> {
+    pub(super) fn of(result: &'a Result<Reading, ReadError>, now: Timestamp) -> Self {
+        match result {
+            Ok(reading) => Self::Read(*reading, now),
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    pub(super) fn of_any(result: Option<&'a Result<Reading, ReadError>>, now: Timestamp) -> Self {
+        result.map_or(Self::Absent, |result| Self::of(result, now))
+    }
+}
+
+/// The health of all signals.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    guards: [Guard; Signal::ALL.len()],
+    pub(super) health: [SignalHealth; Signal::ALL.len()],
+}
+
+impl Registry {
+    /// Judges and counts what a source said; the observation if it is one.
+    pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
+        let health = &mut self.health[signal as usize];
+        let before = health.state;
+        match outcome {
+            Outcome::Absent => health.state = SignalState::Absent,
+            Outcome::Read(reading, time) => {
+                match self.guards[signal as usize].admit(reading, time) {
+                    Ok(observation) => {
+                        health.state = SignalState::Observed;
+                        if !matches!(before, SignalState::Observed | SignalState::Absent) {
+                            tracing::info!(%signal, "observed again");
+                        }
+                        return Some(observation);
+                    }
+                    Err(impossible) => {
+                        health.state = SignalState::Rejected;
+                        health.rejected += 1;
+                        if before != SignalState::Rejected {
+                            tracing::warn!(%signal, ?reading, "figure turned away: {impossible}");
+                        }
+                    }
+                }
+            }
+            Outcome::Failed(error) => {
+                health.state = SignalState::Failed;
+                health.failed += 1;
+                if before != SignalState::Failed {
+                    tracing::warn!(%signal, "unobserved: {error}");
+                }
+            }
+            Outcome::Unanswered => {
+                health.state = SignalState::Stale;
+                health.stale += 1;
+                if before != SignalState::Stale {
+                    tracing::warn!(%signal, "stale: the filesystem does not answer");
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,142 @@
+//! The node's memory: the machine's, or that of the cgroup which bounds the node.
+
+use super::cgroup_memory::CgroupMemory;
+use super::health::Outcome;
+use super::kernel_file::{Buffer, KernelFile, ReadError};
+use super::machine_memory::{Meminfo, RootWorkingSet};
+use super::reading::Reading;
+use super::swap::Swap;
+use super::{SignalSources, SourceError};
+use evictd_eviction::Observation;
+use jiff::Timestamp;
+use std::path::PathBuf;
+
+/// Which of the two figures `memory.available` is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MemoryAvailable {
+    /// What could be taken without swapping: page cache in active use is free.
+    #[default]
+    MemAvailable,
+    /// The kubelet's figure (S1-018): page cache in active use is used.
+    WorkingSet,
+}
+
+/// Both figures of the node's memory, whichever of them is the signal, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryFigures {
+    /// See [`MemoryAvailable::MemAvailable`].
+    pub mem_available: Option<Observation>,
+    /// See [`MemoryAvailable::WorkingSet`].
+    pub working_set: Option<Observation>,
+}
+
+/// Reads the node's memory, and the memory of the group with all pods in it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    meminfo: KernelFile,
+    node: NodeMemory,
+    pods: Option<CgroupMemory>,
+    signal: MemoryAvailable,
+}
+
+#[derive(Debug)]
+enum NodeMemory {
+    /// `None` where no memory controller is mounted to tell the working set.
+    Machine(Option<RootWorkingSet>),
+    Bounded(CgroupMemory),
+}
+
+/// What the sources said in one look.
+pub(super) struct MemoryReadings {
+    pub(super) swap: Option<Swap>,
+    mem_available: Reading,
+    /// May fail, or not exist, without the other.
+    working_set: Option<Result<Reading, ReadError>>,
+    /// What is left to the pods' group; `None` where there is none, or its limit is no tighter than the node's.
+    pub(super) pods: Option<Result<Reading, ReadError>>,
+}
+
+impl MemoryReadings {
+    pub(super) fn figures(&self, now: Timestamp) -> MemoryFigures {
+        let working_set = self.working_set.as_ref().and_then(|set| set.as_ref().ok());
+        MemoryFigures {
+            mem_available: self.mem_available.observe(now).ok(),
+            working_set: working_set.and_then(|reading| reading.observe(now).ok()),
+        }
+    }
+}
+
+impl Memory {
+    pub(super) fn new(sources: &SignalSources) -> Result<Self, SourceError> {
+        let hierarchies = sources.hierarchies.as_ref();
+        let memory_of = |group: &PathBuf| {
+            hierarchies
+                .and_then(|all| CgroupMemory::find(all, group))
+                .ok_or_else(|| SourceError::NoMemoryController {
+                    group: group.clone(),
+                })
+        };
+        let node = if let Some(group) = &sources.node_cgroup {
+            NodeMemory::Bounded(memory_of(group)?)
+        } else {
+            NodeMemory::Machine(hierarchies.and_then(RootWorkingSet::find))
+        };
+        if sources.memory_available == MemoryAvailable::WorkingSet
+            && matches!(node, NodeMemory::Machine(None))
+        {
+            return Err(SourceError::NoWorkingSet);
+        }
+        Ok(Self {
+            meminfo: Meminfo::file(&sources.proc_root),
+            node,
+            pods: sources.pods_cgroup.as_ref().map(memory_of).transpose()?,
+            signal: sources.memory_available,
+        })
+    }
+
+    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<MemoryReadings, ReadError> {
+        let meminfo = Meminfo::read(&mut self.meminfo, buffer)?;
+        let total = meminfo.total;
+        let (capacity, mem_available, working_set) = match &mut self.node {
+            NodeMemory::Machine(root) => (
+                total,
+                Reading::left(meminfo.available, total),
+                root.as_mut().map(|root| root.read(total, buffer)),
+            ),
+            NodeMemory::Bounded(group) => {
+                let group = group.read(buffer)?;
+                let capacity = group.limit.min(total);
+                let left = |used| Reading::unused(capacity, used, total);
+                let working_set = left(group.working_set());
+                (capacity, left(group.unreclaimable()), Some(Ok(working_set)))
+            }
+        };
+        let pods = self
+            .pods
+            .as_mut()
+            .and_then(|group| match group.read(buffer) {
+                Ok(pods) if pods.limit >= capacity => None,
+                Ok(pods) => Some(Ok(Reading::unused(pods.limit, pods.working_set(), total))),
+                Err(error) if error.is_missing() => None,
+                Err(error) => Some(Err(error)),
+            });
+        Ok(MemoryReadings {
+            swap: meminfo.swap,
+            mem_available,
+            working_set,
+            pods,
+        })
+    }
+
+    pub(super) fn watches_pods(&self) -> bool {
+        self.pods.is_some()
+    }
+
+    /// What became of `memory.available`.
+    pub(super) fn outcome<'a>(&self, readings: &'a MemoryReadings, now: Timestamp) -> Outcome<'a> {
+        match self.signal {
+            MemoryAvailable::MemAvailable => Outcome::Read(readings.mem_available, now),
+            MemoryAvailable::WorkingSet => Outcome::of_any(readings.working_set.as_ref(), now),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the node has left: one look at the kernel's figures after another.
+//!
+//! A look allocates nothing while all goes well, keeps the kernel's files open, and costs little more than its system
+//! calls. A signal that can't be read, or whose figure can't be true, is unobserved in that look and counted; an older
+//! figure never takes its place.
+
+mod cgroup_memory;
+mod filesystem;
+mod health;
+mod kernel_file;
+mod layout;
+mod machine_memory;
+mod memory;
+mod mounts;
+mod pids;
+mod pressure;
+mod reading;
+mod swap;
+
+use crate::cgroup::Hierarchies;
+use evictd_eviction::{Observations, Signal};
+use filesystem::Filesystems;
+use health::{Outcome, Registry};
+use jiff::Timestamp;
+use kernel_file::Buffer;
+use memory::Memory;
+use pids::Pids;
+use pressure::PressureFile;
+use std::path::PathBuf;
+
+pub use filesystem::FilesystemPaths;
+pub use health::{SignalHealth, SignalState};
+pub use kernel_file::ReadError;
+pub use layout::Layout;
+pub use memory::{MemoryAvailable, MemoryFigures};
+pub use pressure::Pressure;
+pub use swap::Swap;
+
+/// Where to look.
+#[derive(Debug, Clone)]
+pub struct SignalSources {
+    /// `/proc` on a real machine.
+    pub proc_root: PathBuf,
+    /// `None` where no control groups are mounted; then only the machine's own figures are observed.
+    pub hierarchies: Option<Hierarchies>,
+    /// The group whose limits are the node's; `None` where the machine is the node.
+    pub node_cgroup: Option<PathBuf>,
+    /// The group with all pods in it, whose limit is what the node can allocate (S1-019).
+    pub pods_cgroup: Option<PathBuf>,
+    /// Which figure decides.
+    pub memory_available: MemoryAvailable,
+    /// Directories of the filesystems to watch.
+    pub filesystems: FilesystemPaths,
+}
+
+/// What one look found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// The signals that could be observed.
+    pub observations: Observations,
+    /// Both memory figures.
+    pub memory: MemoryFigures,
+    /// The machine's swap; `None` where it can't be told.
+    pub swap: Option<Swap>,
+    /// The machine's memory pressure; `None` where the kernel does not tell.
+    pub memory_pressure: Option<Pressure>,
+    /// The machine's input and output pressure; `None` where the kernel does not tell.
+    pub io_pressure: Option<Pressure>,
+    health: [SignalHealth; Signal::ALL.len()],
+}
+
+impl Sample {
+    /// Whether and why not a signal was observed, and how often it could not be.
+    pub fn health(&self, signal: Signal) -> SignalHealth {
+        self.health[signal as usize]
+    }
+}
+
+/// Looks at all sources, again and again.
+pub struct Sampler {
+    buffer: Box<Buffer>,
+    memory: Memory,
+    pids: Pids,
+    filesystems: Filesystems,
+    memory_pressure: PressureFile,
+    io_pressure: PressureFile,
+    registry: Registry,
+}
+
+/// Why there is nowhere to look.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A group's memory was asked for.
+    #[error("no memory controller is mounted that could have the cgroup {}", group.display())]
+    NoMemoryController {
+        /// The group.
+        group: PathBuf,
+    },
+    /// The working set was asked for.
+    #[error("the working set can't be told: no memory controller is mounted")]
+    NoWorkingSet,
+}
+
+impl Sampler {
+    /// Reads nothing yet: a file that is missing now leaves its signal unobserved until it is there.
+    pub fn new(sources: &SignalSources) -> Result<Self, SourceError> {
+        let filesystems = Filesystems::new(sources.filesystems.clone(), &sources.proc_root);
+        Self::with_filesystems(sources, filesystems)
+    }
+
+    fn with_filesystems(
+        sources: &SignalSources,
+        filesystems: Filesystems,
+    ) -> Result<Self, SourceError> {
+        Ok(Self {
+            buffer: Box::new([0; _]),
+            memory: Memory::new(sources)?,
+            pids: Pids::new(
+                &sources.proc_root,
+                sources.hierarchies.as_ref(),
+                sources.node_cgroup.as_deref(),
+            ),
+            filesystems,
+            memory_pressure: PressureFile::new(&sources.proc_root, "memory"),
+            io_pressure: PressureFile::new(&sources.proc_root, "io"),
+            registry: Registry::default(),
+        })
+    }
+
+    /// Looks once at everything; `now` becomes the time of what is observed.
+    pub fn sample(&mut self, now: Timestamp) -> Sample {
+        let mut sample = Sample::default();
+        self.sample_memory(now, &mut sample);
+        let pids = self.pids.read(&mut self.buffer);
+        self.record(Signal::PidAvailable, Outcome::of(&pids, now), &mut sample);
+        self.sample_filesystems(now, &mut sample);
+        sample.memory_pressure = self.memory_pressure.read(&mut self.buffer);
+        sample.io_pressure = self.io_pressure.read(&mut self.buffer);
+        sample.health = self.registry.health;
+        sample
+    }
+
+    /// How the watched directories are spread over filesystems; `None` until each of them has answered a look.
+    pub fn layout(&self) -> Option<Layout> {
+        self.filesystems.layout()
+    }
+
+    fn record(&mut self, signal: Signal, outcome: Outcome<'_>, sample: &mut Sample) {
+        let observation = self.registry.record(signal, outcome);
+        sample.observations.set(signal, observation);
+    }
+
+    fn sample_memory(&mut self, now: Timestamp, sample: &mut Sample) {
+        let readings = self.memory.read(&mut self.buffer);
+        let (node, pods) = match &readings {
+            Ok(readings) => {
+                sample.memory = readings.figures(now);
+                sample.swap = readings.swap;
+                let pods = Outcome::of_any(readings.pods.as_ref(), now);
+                (self.memory.outcome(readings, now), pods)
+            }
+            Err(error) => (Outcome::Failed(error), Outcome::Failed(error)),
+        };
+        self.record(Signal::MemoryAvailable, node, sample);
+        if self.memory.watches_pods() {
+            self.record(Signal::AllocatableMemoryAvailable, pods, sample);
+        }
+    }
+
+    fn sample_filesystems(&mut self, now: Timestamp, sample: &mut Sample) {
+        let registry = &mut self.registry;
+        self.filesystems.look(now, |(bytes, inodes), look| {
+            let (of_bytes, of_inodes) = look.outcomes();
+            let mut record = |signal, outcome| {
+                let observation = registry.record(signal, outcome);
+                sample.observations.set(signal, observation);
+            };
+            record(bytes, of_bytes);
+            record(inodes, of_inodes);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Whether a figure can be true.
+
+use evictd_eviction::Observation;
+use jiff::Timestamp;
+
+/// A figure as the source gave it, before anyone has asked whether it can be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reading {
+    available: i128,
+    capacity: u64,
+}
+
+impl Reading {
+    /// From a source that says what is left.
+    pub(super) fn left(available: u64, capacity: u64) -> Self {
+        Self {
+            available: available.into(),
+            capacity,
+        }
+    }
+
+    /// From a source that says what is used. Using more than the capacity happens (the kernel lets a group pass its
+    /// limit for a moment, and a limit can be lowered below what is in use) and leaves nothing; using more than
+    /// the `machine` has can't be true and leaves less than nothing.
+    pub(super) fn unused(capacity: u64, used: u64, machine: u64) -> Self {
+        let available = i128::from(capacity) - i128::from(used);
+        Self {
+            available: if used > machine {
+                available
+            } else {
+                available.max(0)
+            },
+            capacity,
+        }
+    }
+
+    /// The observation, if a single figure can tell that it is possible.
+    pub(super) fn observe(self, now: Timestamp) -> Result<Observation, Impossible> {
+        let capacity = i64::try_from(self.capacity).map_err(|_| Impossible::AboveCapacity)?;
+        if capacity == 0 {
+            return Err(Impossible::NoCapacity);
+        }
+        if self.available < 0 {
+            return Err(Impossible::Negative);
+        }
+        match i64::try_from(self.available) {
+            Ok(available) if available <= capacity => Ok(Observation {
+                available,
+                capacity,
+                time: Some(now),
+            }),
+            _ => Err(Impossible::AboveCapacity),
+        }
+    }
+}
+
+/// Why a figure can't be true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Impossible {
+    #[error("the capacity is zero")]
+    NoCapacity,
+    #[error("less than nothing is left")]
+    Negative,
+    #[error("more is left than there is")]
+    AboveCapacity,
+    #[error("the capacity shrank")]
+    Shrunk,
+}
+
+/// Remembers one signal's capacity, because what a node has does not shrink from one look to the next: the usual reason
+/// is a bad figure. A real change (memory unplugged, a limit lowered) is believed once it has been seen in
+/// [`Guard::BELIEVED_AFTER`] looks in a row. Losing under one part in 64 counts as none: a balloon driver or
+/// a copy-on-write filesystem does that all the time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Guard {
+    capacity: i64,
+    shrunk: u8,
+}
+
+impl Guard {
+    const BELIEVED_AFTER: u8 = 3;
+
+    pub(super) fn admit(
+        &mut self,
+        reading: Reading,
+        now: Timestamp,
+    ) -> Result<Observation, Impossible> {
+        let observation = reading.observe(now)?;
+        if observation.capacity < self.capacity - self.capacity / 64 {
+            self.shrunk += 1;
+            if self.shrunk < Self::BELIEVED_AFTER {
+                return Err(Impossible::Shrunk);
+            }
+        }
+        *self = Self {
+            capacity: observation.capacity,
+            shrunk: 0,
+        };
+        Ok(observation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn possible_and_impossible_figures() {
+        let most = u64::MAX;
+        let limit = i64::MAX.cast_unsigned();
+        let table = [
+            (Reading::left(0, 10), Ok((0, 10))),
+            (Reading::left(10, 10), Ok((10, 10))),
+            (Reading::left(11, 10), Err(Impossible::AboveCapacity)),
+            (Reading::left(most, most), Err(Impossible::AboveCapacity)),
+            (Reading::left(0, 0), Err(Impossible::NoCapacity)),
+            (Reading::left(limit, limit), Ok((i64::MAX, i64::MAX))),
+            (Reading::unused(10, 4, 100), Ok((6, 10))),
+            (Reading::unused(10, 10, 100), Ok((0, 10))),
+            (Reading::unused(10, 12, 100), Ok((0, 10))),
+            (Reading::unused(10, 101, 100), Err(Impossible::Negative)),
+            (Reading::unused(10, most, 100), Err(Impossible::Negative)),
+            (Reading::unused(0, 0, 0), Err(Impossible::NoCapacity)),
+        ];
+        for (reading, expected) in table {
+            let got = reading.observe(NOW).map(|o| (o.available, o.capacity));
+            assert_eq!(got, expected, "{reading:?}");
+        }
+    }
+
+    #[test]
+    fn a_smaller_capacity_is_believed_the_third_time() {
+        let mut guard = Guard::default();
+        let mut capacity = |capacity| {
+            let admitted = guard.admit(Reading::left(1, capacity), NOW);
+            admitted.map(|observation| observation.capacity)
+        };
+        assert_eq!(capacity(1000), Ok(1000));
+        // A wrong figure between good ones is never believed.
+        for _ in 0..5 {
+            assert_eq!(capacity(500), Err(Impossible::Shrunk));
+            assert_eq!(capacity(1000), Ok(1000));
+        }
+        // Growing, and trembling, is believed at once.
+        assert_eq!(capacity(2000), Ok(2000));
+        assert_eq!(capacity(1990), Ok(1990));
+        assert_eq!(capacity(1980), Ok(1980));
+        // A real change is believed once it has been seen three times.
+        assert_eq!(capacity(500), Err(Impossible::Shrunk));
+        assert_eq!(capacity(490), Err(Impossible::Shrunk));
+        assert_eq!(capacity(500), Ok(500));
+        assert_eq!(capacity(500), Ok(500));
+    }
+}

@@ -1,0 +1,12 @@
+//! Swap space of the machine: reported, and no signal of its own.
+
+use serde::Serialize;
+
+/// Swap space, in bytes. Both are 0 where none is switched on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Swap {
+    /// All swap space.
+    pub total: u64,
+    /// What of it is unused.
+    pub free: u64,
+}
