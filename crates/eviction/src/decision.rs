@@ -66,6 +66,8 @@ pub enum Spared {
     Never,
     /// It was chosen before and is on its way out.
     Dying,
+    /// The shell knows no way to end it.
+    Unreachable,
 }
 
 /// Usage against request, as the ranking compares them.

@@ -90,4 +90,12 @@ impl Futile {
         let trial = self.trials[signal as usize]?;
         trial.stopped.map(|_| trial.in_a_row)
     }
+
+    /// Every stopped signal and since when.
+    pub(crate) fn stops(&self) -> impl Iterator<Item = (Signal, Timestamp)> {
+        Signal::ALL.into_iter().filter_map(|signal| {
+            let (since, _) = self.trials[signal as usize]?.stopped?;
+            Some((signal, since))
+        })
+    }
 }

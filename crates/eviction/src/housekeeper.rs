@@ -84,6 +84,7 @@ pub struct Housekeeper {
     last: Observations,
     /// UIDs on their way out, and until when what they hold counts as nearly free.
     dying: BTreeMap<String, Timestamp>,
+    unreachable: BTreeSet<String>,
     futile: Futile,
 }
 
@@ -111,6 +112,7 @@ impl Housekeeper {
             condition_active: [false; 3],
             last: Observations::default(),
             dying: BTreeMap::new(),
+            unreachable: BTreeSet::new(),
             futile: Futile::default(),
             rules,
         }
@@ -307,14 +309,7 @@ impl Housekeeper {
     pub fn decide(&mut self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Decision> {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
-        let dying: BTreeSet<String> = self.dying.keys().cloned().collect();
-        let ranked = Ranking {
-            signal,
-            capacity: acting.observed.capacity,
-            rules: &self.rules,
-            dying: &dying,
-        }
-        .of(pods, usage);
+        let ranked = self.rank(signal, pods, usage);
         let withheld = self.withheld(now, &acting, pods, &ranked);
         let mut candidates = ranked.iter().filter(|pod| pod.spared.is_none());
         let victim = candidates.next().filter(|_| withheld.is_none());
@@ -444,6 +439,38 @@ impl Housekeeper {
         if self.dying.remove(uid).is_some() {
             self.futile.victim_gone();
         }
+    }
+
+    /// The pods, by UID, that the shell could not end if they were chosen; they are ranked and passed over.
+    pub fn set_unreachable(&mut self, uids: BTreeSet<String>) {
+        self.unreachable = uids;
+    }
+
+    /// Every pod in the order in which it would go for this signal now, without deciding anything.
+    pub fn rank(&self, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
+        let dying: BTreeSet<String> = self.dying.keys().cloned().collect();
+        Ranking {
+            signal,
+            capacity: self
+                .last
+                .get(signal)
+                .map_or(0, |observed| observed.capacity),
+            rules: &self.rules,
+            dying: &dying,
+            unreachable: &self.unreachable,
+        }
+        .of(pods, usage)
+    }
+
+    /// Signals for which evictions are stopped because they did not help: since when, and until when at most.
+    pub fn futile_stops(&self) -> impl Iterator<Item = (Signal, Timestamp, Timestamp)> {
+        let pause = self
+            .rules
+            .futility
+            .map_or(SignedDuration::ZERO, |futility| futility.pause);
+        self.futile.stops().map(move |(signal, since)| {
+            (signal, since, since.saturating_add(pause).unwrap_or(since))
+        })
     }
 
     /// Conditions that hold, sorted by name (S1-030, S1-031).

@@ -77,6 +77,8 @@ pub struct Ranking<'a> {
     pub rules: &'a Rules,
     /// UIDs of pods that were chosen before and are not gone yet.
     pub dying: &'a BTreeSet<String>,
+    /// UIDs of pods that could not be ended if they were chosen.
+    pub unreachable: &'a BTreeSet<String>,
 }
 
 /// Sorting key; fields in order of weight. The index keeps equals in the order they came in.
@@ -261,8 +263,11 @@ impl Ranking<'_> {
             Some(Spared::Protected)
         } else if self.preference(pod).is_none() {
             Some(Spared::Never)
+        } else if self.dying.contains(&pod.uid) {
+            Some(Spared::Dying)
         } else {
-            self.dying.contains(&pod.uid).then_some(Spared::Dying)
+            let unreachable = self.unreachable.contains(&pod.uid);
+            unreachable.then_some(Spared::Unreachable)
         }
     }
 }

@@ -125,7 +125,9 @@ impl std::fmt::Display for Withheld {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoPods => f.write_str("there is no pod on this node"),
-            Self::AllSpared => f.write_str("every pod is critical, protected or going already"),
+            Self::AllSpared => {
+                f.write_str("every pod is critical, protected, out of reach or going already")
+            }
             Self::DyingPodsRelease { pods, release } => {
                 write!(
                     f,
@@ -152,6 +154,7 @@ impl std::fmt::Display for Spared {
             Self::Protected => "protected by the configuration",
             Self::Never => "its annotation says never",
             Self::Dying => "going already",
+            Self::Unreachable => "no cgroup of its own that may be touched",
         })
     }
 }
