@@ -3,9 +3,12 @@
 //! No clock, no I/O and no logging in here. The shell fetches what the core asks for; the core decides.
 #![forbid(unsafe_code)]
 
+pub mod admission;
 mod containerfs;
+pub mod critical;
 pub mod decision;
 pub mod duration;
+pub mod fit;
 mod futility;
 pub mod housekeeper;
 pub mod local_storage;

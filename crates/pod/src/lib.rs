@@ -3,11 +3,13 @@
 //! No clock, no I/O, no logging; nothing above this crate touches a raw quantity string.
 #![forbid(unsafe_code)]
 
+pub mod node;
 pub mod pod;
 pub mod quantity;
 pub mod resources;
 pub mod wire;
 
+pub use node::Node;
 pub use pod::{Container, Critical, Pod, Volume};
 pub use quantity::Quantity;
 pub use resources::QosClass;

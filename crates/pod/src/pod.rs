@@ -189,6 +189,11 @@ impl Pod {
         }
     }
 
+    /// Request of any resource as the check whether the pod fits counts it (S1-068).
+    pub fn fit_request(&self, resource: &str) -> Quantity {
+        resources::scheduler_request(&self.spec, resource)
+    }
+
     /// Every resource name that the pod requests anywhere, sorted, each once.
     pub fn requested_resources(&self) -> Vec<&str> {
         let spec = &self.spec;
@@ -196,6 +201,7 @@ impl Pod {
         let mut names: Vec<&str> = containers
             .flat_map(|container| container.resources.requests.keys())
             .chain(spec.resources.iter().flat_map(|pod| pod.requests.keys()))
+            .chain(spec.overhead.keys())
             .map(String::as_str)
             .collect();
         names.sort_unstable();

@@ -14,6 +14,15 @@ pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Resource name of the number of pods.
 pub const PODS: &str = "pods";
 
+/// An amount of a resource as integers compare it: millicores of cpu, whole units of anything else (S2-015).
+pub fn units(resource: &str, quantity: Quantity) -> i64 {
+    if resource == CPU {
+        quantity.milli_value()
+    } else {
+        quantity.value()
+    }
+}
+
 /// Whether an init container keeps running beside the containers.
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
@@ -26,33 +35,38 @@ fn pod_level(spec: &PodSpec) -> Option<&ResourceRequirements> {
         .filter(|resources| !(resources.requests.is_empty() && resources.limits.is_empty()))
 }
 
-/// The pod's request of one resource as the kubelet counts it for ranking and admission (S1-068):
-/// pod-level resources alone where there are any, else the larger of containers plus sidecars and the largest
-/// init container; overhead only on top of something.
+/// What the containers ask for: the larger of all that run side by side and, while the pod starts, of each init
+/// container beside the sidecars started before it.
+fn containers_request(spec: &PodSpec, resource: &str) -> Quantity {
+    let wanted = |container: &Container| {
+        let requests = &container.resources.requests;
+        requests.get(resource).copied().unwrap_or_default()
+    };
+    let mut running = Quantity::default();
+    for container in &spec.containers {
+        running += wanted(container);
+    }
+    let (mut sidecars, mut at_start) = (Quantity::default(), Quantity::default());
+    for container in &spec.init_containers {
+        let own = wanted(container);
+        let beside = sidecars + own;
+        if is_sidecar(container) {
+            running += own;
+            sidecars = beside;
+        }
+        at_start = beside.max(at_start);
+    }
+    at_start.max(running)
+}
+
+/// The pod's request of one resource as the kubelet counts it for ranking and for choosing victims (S1-068):
+/// pod-level resources alone where there are any, else the containers'; overhead only on top of something.
 pub fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
-    let wanted = |container: &Container| container.resources.requests.get(resource).copied();
     let mut request = if let Some(resources) = pod_level(spec) {
-        resources
-            .requests
-            .get(resource)
-            .copied()
-            .unwrap_or_default()
+        let requests = &resources.requests;
+        requests.get(resource).copied().unwrap_or_default()
     } else {
-        let mut sum = Quantity::default();
-        for quantity in spec.containers.iter().filter_map(wanted) {
-            sum += quantity;
-        }
-        let (sidecars, initial): (Vec<_>, Vec<_>) = spec
-            .init_containers
-            .iter()
-            .partition(|container| is_sidecar(container));
-        for quantity in sidecars.into_iter().filter_map(wanted) {
-            sum += quantity;
-        }
-        initial
-            .into_iter()
-            .filter_map(wanted)
-            .fold(sum, Quantity::max)
+        containers_request(spec, resource)
     };
     if let Some(overhead) = spec.overhead.get(resource)
         && !request.is_zero()
@@ -60,6 +74,16 @@ pub fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
         request += *overhead;
     }
     request
+}
+
+/// The pod's request of one resource as the scheduler counts it, and the kubelet when it asks whether the pod fits
+/// (S1-068): a pod-level value replaces the containers' of that resource only; overhead always on top.
+pub fn scheduler_request(spec: &PodSpec, resource: &str) -> Quantity {
+    let pod_level = spec.resources.as_ref();
+    let request = pod_level
+        .and_then(|resources| resources.requests.get(resource).copied())
+        .unwrap_or_else(|| containers_request(spec, resource));
+    request + spec.overhead.get(resource).copied().unwrap_or_default()
 }
 
 /// The pod's limit of ephemeral storage, `None` where no container has one (S1-070). Pod-level resources do not
@@ -175,7 +199,7 @@ mod tests {
         let memory =
             |max: &str| kubelet_request(&spec(&SIDECAR.replace("MAX", max)), MEMORY).to_string();
         assert_eq!(memory("10Mi"), "185Mi");
-        assert_eq!(memory("500Mi"), "505Mi");
+        assert_eq!(memory("500Mi"), "535Mi");
     }
 
     #[test]
@@ -191,6 +215,30 @@ mod tests {
         assert_eq!(kubelet_request(&spec(pod), CPU).to_string(), "1");
         let empty = pod.replace(r#""limits":{"memory":"2Gi"},"requests":{"cpu":"1"}"#, "");
         assert_eq!(kubelet_request(&spec(&empty), MEMORY).to_string(), "1Gi");
+    }
+
+    #[test]
+    fn s1_068_an_init_container_starts_beside_earlier_sidecars_only() {
+        let request = |json: &str| kubelet_request(&spec(json), MEMORY).to_string();
+        let (sidecar, starter) = (
+            r#"{"restartPolicy":"Always","resources":{"requests":{"memory":"10Mi"}}}"#,
+            r#"{"resources":{"requests":{"memory":"128Mi"}}}"#,
+        );
+        let pod = |init: [&str; 2]| format!(r#"{{"initContainers":[{}]}}"#, init.join(","));
+        assert_eq!(request(&pod([sidecar, starter])), "138Mi");
+        assert_eq!(request(&pod([starter, sidecar])), "128Mi");
+    }
+
+    #[test]
+    fn s1_068_the_scheduler_takes_pod_level_values_one_by_one_and_always_adds_overhead() {
+        let pod = spec(
+            r#"{"containers":[{"resources":{"requests":{"memory":"1Gi","cpu":"3"}}}],
+            "resources":{"requests":{"cpu":"1"}},"overhead":{"memory":"1Mi","ephemeral-storage":"2Mi"}}"#,
+        );
+        let request = |resource| scheduler_request(&pod, resource).to_string();
+        assert_eq!(request(CPU), "1");
+        assert_eq!(request(MEMORY), "1025Mi");
+        assert_eq!(request(EPHEMERAL_STORAGE), "2Mi");
     }
 
     #[test]

@@ -1,0 +1,355 @@
+//! Which pods go so that a critical pod, refused for want of resources, can be let in (S2-005 to S2-015).
+
+use evictd_pod::{Pod, resources};
+use std::{cmp::Ordering, fmt};
+
+/// The reason that a victim's status and its event show (S2-017).
+pub const REASON: &str = "Preempting";
+/// The message that a victim's status and its event show (S2-017).
+pub const MESSAGE: &str = "Preempted in order to admit critical pod";
+/// The message of a victim's condition `DisruptionTarget`, whose reason is `TerminationByKubelet` (S2-018).
+pub const CONDITION_MESSAGE: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
+
+/// How much of a resource is missing: millicores of cpu, whole units of anything else (S2-015).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Need {
+    /// Name of the resource.
+    pub resource: String,
+    /// The amount.
+    pub amount: i64,
+}
+
+/// All pods that could go would not be enough (S2-007). Holds what would still be missing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct NotEnough(pub Vec<Need>);
+
+impl fmt::Display for NotEnough {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no set of running pods found to reclaim resources: [")?;
+        for Need { resource, amount } in &self.0 {
+            write!(f, "(res: {resource}, q: {amount}), ")?;
+        }
+        f.write_str("]")
+    }
+}
+
+/// Whether `pod` may be killed to let `preemptor` in (S2-005).
+pub fn preemptable(preemptor: &Pod, pod: &Pod) -> bool {
+    if pod.terminal {
+        return false;
+    }
+    let outranked = preemptor.spec_priority.zip(pod.spec_priority);
+    (preemptor.critical.is_some() && pod.critical.is_none())
+        || outranked.is_some_and(|(preemptor, pod)| preemptor > pod)
+}
+
+/// A pod's request of `resource`: millicores of cpu, whole units of anything else, one of `pods` (S2-015).
+pub fn request(pod: &Pod, resource: &str) -> i64 {
+    resources::units(resource, pod.request(resource))
+}
+
+/// The pods to kill for `preemptor`, as indices into `pods`, in kill order: `BestEffort`, then
+/// Burstable, then Guaranteed (S2-011). Firmer promises are broken only where softer ones cannot make the room
+/// (S2-008 to S2-010).
+///
+/// # Errors
+/// When all pods that may go do not free what is needed; then none should go.
+pub fn victims(preemptor: &Pod, pods: &[Pod], needs: &[Need]) -> Result<Vec<usize>, NotEnough> {
+    let [best_effort, burstable, guaranteed] = Group::by_qos(preemptor, pods, needs);
+
+    let needed = Remaining::of(needs);
+    let softer_gone = needed.without(&best_effort).without(&burstable);
+    let unmet = softer_gone.without(&guaranteed);
+    if !unmet.is_empty() {
+        return Err(unmet.into());
+    }
+    let guaranteed = guaranteed.nearest(softer_gone)?;
+    let burstable = burstable.nearest(needed.without(&best_effort).without(&guaranteed))?;
+    let best_effort = best_effort.nearest(needed.without(&burstable).without(&guaranteed))?;
+    let kill_order = [best_effort, burstable, guaranteed];
+    Ok(kill_order
+        .into_iter()
+        .flat_map(|group| group.pods)
+        .collect())
+}
+
+/// What is still needed; every amount is positive.
+#[derive(Debug, Clone)]
+struct Remaining<'a>(Vec<Shortfall<'a>>);
+
+#[derive(Debug, Clone)]
+struct Shortfall<'a> {
+    resource: &'a str,
+    /// Place in the list of needs, and so in [`Group::requests`].
+    column: usize,
+    amount: i64,
+}
+
+impl<'a> Remaining<'a> {
+    fn of(needs: &'a [Need]) -> Self {
+        let shortfall = |(column, need): (usize, &'a Need)| Shortfall {
+            resource: &need.resource,
+            column,
+            amount: need.amount,
+        };
+        let needs = needs.iter().enumerate().map(shortfall);
+        Self(needs.filter(|need| need.amount > 0).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is needed once every pod of `group` is gone.
+    fn without(&self, group: &Group) -> Self {
+        let mut remaining = self.clone();
+        remaining.subtract(|column| &group.requests[column]);
+        remaining
+    }
+
+    fn subtract<'g>(&mut self, requests: impl Fn(usize) -> &'g [i64]) {
+        self.0.retain_mut(|need| {
+            requests(need.column).iter().all(|request| {
+                need.amount = need.amount.saturating_sub(*request);
+                need.amount > 0
+            })
+        });
+    }
+}
+
+impl From<Remaining<'_>> for NotEnough {
+    fn from(remaining: Remaining<'_>) -> Self {
+        let need = |shortfall: Shortfall<'_>| Need {
+            resource: shortfall.resource.to_owned(),
+            amount: shortfall.amount,
+        };
+        Self(remaining.0.into_iter().map(need).collect())
+    }
+}
+
+/// Pods of one QoS class with their requests as integers, one column a need: the search over all pods for each
+/// victim reads these and nothing else.
+#[derive(Debug, Clone)]
+struct Group {
+    /// Indices into the list of pods.
+    pods: Vec<usize>,
+    /// Memory, then cpu: the size that decides ties (S2-014).
+    sizes: Vec<(i64, i64)>,
+    /// What each pod requests, by need.
+    requests: Vec<Vec<i64>>,
+}
+
+impl Group {
+    fn empty(needs: usize) -> Self {
+        Self {
+            pods: Vec::new(),
+            sizes: Vec::new(),
+            requests: vec![Vec::new(); needs],
+        }
+    }
+
+    /// The pods that may go for `preemptor`, in the order given: `BestEffort`, Burstable, Guaranteed (S2-006).
+    fn by_qos(preemptor: &Pod, pods: &[Pod], needs: &[Need]) -> [Self; 3] {
+        let mut groups = [(); 3].map(|()| Self::empty(needs.len()));
+        for (index, pod) in pods.iter().enumerate() {
+            if preemptable(preemptor, pod) {
+                groups[pod.qos as usize].push(index, pod, needs);
+            }
+        }
+        groups
+    }
+
+    fn push(&mut self, index: usize, pod: &Pod, needs: &[Need]) {
+        let size = (
+            request(pod, resources::MEMORY),
+            request(pod, resources::CPU),
+        );
+        self.pods.push(index);
+        self.sizes.push(size);
+        for (column, need) in self.requests.iter_mut().zip(needs) {
+            column.push(match need.resource.as_str() {
+                resources::MEMORY => size.0,
+                resources::CPU => size.1,
+                other => request(pod, other),
+            });
+        }
+    }
+
+    /// Moves one pod into `chosen`; the last one takes its place, which decides later ties (S2-012).
+    fn move_to(&mut self, place: usize, chosen: &mut Self) {
+        chosen.pods.push(self.pods.swap_remove(place));
+        chosen.sizes.push(self.sizes.swap_remove(place));
+        for (from, to) in self.requests.iter_mut().zip(&mut chosen.requests) {
+            to.push(from.swap_remove(place));
+        }
+    }
+
+    /// Takes the pod nearest to what remains, again and again, until nothing remains (S2-012).
+    fn nearest(mut self, mut remaining: Remaining<'_>) -> Result<Self, NotEnough> {
+        let mut chosen = Self::empty(self.requests.len());
+        let mut distances = Vec::with_capacity(self.pods.len());
+        while !remaining.is_empty() {
+            if self.pods.is_empty() {
+                return Err(remaining.into());
+            }
+            let place = self.nearest_to(&remaining, &mut distances);
+            remaining.subtract(|column| std::slice::from_ref(&self.requests[column][place]));
+            self.move_to(place, &mut chosen);
+        }
+        Ok(chosen)
+    }
+
+    /// The place of the pod with the smallest distance (S2-013); of equals the smaller, then the later (S2-014).
+    fn nearest_to(&self, remaining: &Remaining<'_>, distances: &mut Vec<f64>) -> usize {
+        distances.clear();
+        distances.resize(self.pods.len(), 0.0);
+        for need in &remaining.0 {
+            add_distances(distances, &self.requests[need.column], need.amount);
+        }
+        let mut best = 0;
+        for (place, distance) in distances.iter().enumerate().skip(1) {
+            let nearer = match distance.total_cmp(&distances[best]) {
+                Ordering::Less => true,
+                Ordering::Equal => self.sizes[place] <= self.sizes[best],
+                Ordering::Greater => false,
+            };
+            if nearer {
+                best = place;
+            }
+        }
+        best
+    }
+}
+
+/// Adds to each pod's distance the square of the part of `need` that its request leaves open (S2-013). The steps and
+/// their order are the kubelet's, so that rounding makes and breaks the same ties.
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "the kubelet compares in f64 as well; an exact result would differ from its choice"
+)]
+fn add_distances(distances: &mut [f64], requests: &[i64], need: i64) {
+    for (distance, request) in distances.iter_mut().zip(requests) {
+        let open = need.saturating_sub(*request).max(0) as f64;
+        let part = open / need as f64;
+        *distance += part * part;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(json: &str) -> Pod {
+        Pod::from_wire(serde_json::from_str(json).unwrap())
+    }
+
+    fn critical() -> Pod {
+        pod(r#"{"spec":{"priority":2000000000}}"#)
+    }
+
+    /// A Burstable pod that requests so many millicores and bytes.
+    fn burstable(cpu: i64, memory: i64) -> Pod {
+        pod(&format!(
+            r#"{{"spec":{{"containers":[{{"resources":{{"requests":{{"cpu":"{cpu}m","memory":"{memory}"}}}}}}]}}}}"#
+        ))
+    }
+
+    fn need(resource: &str, amount: i64) -> Need {
+        Need {
+            resource: resource.to_owned(),
+            amount,
+        }
+    }
+
+    #[test]
+    fn s2_005_who_may_go_for_whom() {
+        let table = [
+            (r#"{"spec":{"priority":2000000000}}"#, "{}", true),
+            (
+                r#"{"spec":{"priority":2000000000}}"#,
+                r#"{"spec":{"priority":2000000000}}"#,
+                false,
+            ),
+            (
+                r#"{"spec":{"priority":2000001000}}"#,
+                r#"{"spec":{"priority":2000000000}}"#,
+                true,
+            ),
+            (
+                r#"{"spec":{"priority":5}}"#,
+                r#"{"spec":{"priority":4}}"#,
+                true,
+            ),
+            (r#"{"spec":{"priority":5}}"#, "{}", false),
+            (
+                r#"{"spec":{"priority":2000000000}}"#,
+                r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"x"}}}"#,
+                false,
+            ),
+            (
+                r#"{"spec":{"priority":2000000000}}"#,
+                r#"{"status":{"phase":"Failed"}}"#,
+                false,
+            ),
+        ];
+        for (preemptor, other, may) in table {
+            assert_eq!(
+                preemptable(&pod(preemptor), &pod(other)),
+                may,
+                "{preemptor} {other}"
+            );
+        }
+    }
+
+    #[test]
+    fn s2_007_what_is_missing_even_then() {
+        let needs = [need("cpu", 300), need("memory", 50), need("pods", 1)];
+        let error = victims(&critical(), &[burstable(100, 70)], &needs).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "no set of running pods found to reclaim resources: [(res: cpu, q: 200), ]"
+        );
+    }
+
+    #[test]
+    fn s2_008_to_s2_011_firm_promises_only_where_soft_ones_cannot_help() {
+        let guaranteed = pod(
+            r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}}]}}"#,
+        );
+        let best_effort = pod("{}");
+        let pods = [
+            guaranteed,
+            burstable(400, 0),
+            best_effort,
+            burstable(600, 0),
+        ];
+        let of = |needs: &[Need]| victims(&critical(), &pods, needs).unwrap();
+        assert_eq!(of(&[need("cpu", 1000)]), [3, 1]);
+        assert_eq!(of(&[need("cpu", 1100)]), [1, 0]);
+        assert_eq!(of(&[need("cpu", 1000), need("pods", 3)]), [2, 3, 1]);
+        assert_eq!(of(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn s2_012_the_last_pod_takes_the_place_of_the_one_chosen() {
+        let pods = [900, 100, 100, 100].map(|cpu| burstable(cpu, 0));
+        // Of equals the later goes: after place 0 is filled by the last pod, that is pod 2.
+        let chosen = victims(&critical(), &pods, &[need("cpu", 950)]).unwrap();
+        assert_eq!(chosen, [0, 2]);
+    }
+
+    #[test]
+    fn s2_013_s2_014_nearest_then_smallest_then_last() {
+        let table = [
+            ([burstable(400, 0), burstable(500, 0)], 1),
+            ([burstable(500, 0), burstable(400, 0)], 0),
+            ([burstable(2000, 0), burstable(1500, 0)], 1),
+            ([burstable(1500, 7), burstable(2000, 5)], 1),
+            ([burstable(1500, 5), burstable(1500, 5)], 1),
+        ];
+        for (pods, first) in table {
+            let chosen = victims(&critical(), &pods, &[need("cpu", 500)]).unwrap();
+            assert_eq!(chosen, [first], "{pods:?}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Whether a pod fits on a node beside the pods there: resources, name, selector, taints (S2-021, S2-022).
+
+use crate::admission::{Failure, Insufficient};
+use evictd_pod::{Node, Pod, resources};
+
+/// What is against `pod` on `node` beside those of `pods` that run there, in the order in which the kubelet looks;
+/// it reports the first.
+pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
+    let here: Vec<&Pod> = pods
+        .iter()
+        .filter(|other| is_here(other, node) && !is_same(other, pod))
+        .collect();
+    let mut failures: Vec<Failure> = too_many(here.len(), node).into_iter().collect();
+    let short = wanted(pod, node).into_iter();
+    failures.extend(short.filter_map(|resource| insufficient(pod, &here, node, resource)));
+    if !selects(pod, node) {
+        failures.push(predicate(
+            "NodeAffinity",
+            "node(s) didn't match Pod's node affinity/selector",
+        ));
+    }
+    if !is_here(pod, node) {
+        failures.push(predicate(
+            "NodeName",
+            "node(s) didn't match the requested node name",
+        ));
+    }
+    if has_untolerated_taint(pod, node) {
+        failures.push(predicate(
+            "TaintToleration",
+            "node(s) had taints that the pod didn't tolerate",
+        ));
+    }
+    failures
+}
+
+/// Whether `pod` takes room on `node`: it has not ended and is not bound to another node.
+pub fn is_here(pod: &Pod, node: &Node) -> bool {
+    let name = &node.metadata.name;
+    !pod.terminal && (pod.node_name.is_empty() || name.is_empty() || pod.node_name == *name)
+}
+
+fn is_same(one: &Pod, other: &Pod) -> bool {
+    one.name == other.name && one.namespace == other.namespace
+}
+
+fn predicate(name: &str, why: &str) -> Failure {
+    Failure::Predicate {
+        name: name.to_owned(),
+        why: why.to_owned(),
+    }
+}
+
+/// A node that does not say how many pods it takes, as only a handwritten one does, takes any number.
+fn too_many(pods: usize, node: &Node) -> Option<Failure> {
+    let capacity = node.status.allocatable.get(resources::PODS)?.value();
+    let used = i64::try_from(pods).unwrap_or(i64::MAX);
+    (used >= capacity).then(|| {
+        Failure::Insufficient(Insufficient {
+            resource: resources::PODS.to_owned(),
+            requested: 1,
+            used,
+            capacity,
+        })
+    })
+}
+
+/// The resources to look at: cpu, memory and disk first, then the others by name, without those extended ones that
+/// the node does not know, since others may provide them (S2-021).
+fn wanted<'a>(pod: &'a Pod, node: &Node) -> Vec<&'a str> {
+    let first = [
+        resources::CPU,
+        resources::MEMORY,
+        resources::EPHEMERAL_STORAGE,
+    ];
+    let checked = |name: &&str| {
+        !first.contains(name)
+            && *name != resources::PODS
+            && (name.starts_with("hugepages-") || node.status.allocatable.contains_key(*name))
+    };
+    let others = pod.requested_resources().into_iter().filter(checked);
+    first.into_iter().chain(others).collect()
+}
+
+fn insufficient(pod: &Pod, here: &[&Pod], node: &Node, resource: &str) -> Option<Failure> {
+    let units = |quantity| resources::units(resource, quantity);
+    let requested = units(pod.fit_request(resource));
+    let used = here
+        .iter()
+        .map(|other| units(other.fit_request(resource)))
+        .fold(0_i64, i64::saturating_add);
+    let allocatable = node.status.allocatable.get(resource).copied();
+    let capacity = units(allocatable.unwrap_or_default());
+    (requested > 0 && requested > capacity.saturating_sub(used)).then(|| {
+        Failure::Insufficient(Insufficient {
+            resource: resource.to_owned(),
+            requested,
+            used,
+            capacity,
+        })
+    })
+}
+
+fn selects(pod: &Pod, node: &Node) -> bool {
+    pod.node_selector()
+        .iter()
+        .all(|(key, value)| node.metadata.labels.get(key) == Some(value))
+}
+
+/// Only `NoExecute` counts once a pod is bound to its node, and never for a static pod (S2-021).
+fn has_untolerated_taint(pod: &Pod, node: &Node) -> bool {
+    !pod.is_static()
+        && node
+            .spec
+            .taints
+            .iter()
+            .any(|taint| taint.effect == "NoExecute" && !taint.is_tolerated(&pod.tolerations))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: &str = r#"{"metadata":{"name":"n","labels":{"disk":"ssd"}},"spec":{"taints":[{"key":"k","effect":"TAINT"}]},
+        "status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"3","example.com/gpu":"1"}}}"#;
+
+    fn node() -> Node {
+        serde_json::from_str(NODE).unwrap()
+    }
+
+    fn pod(json: &str) -> Pod {
+        Pod::from_wire(serde_json::from_str(json).unwrap())
+    }
+
+    fn asking(name: &str, requests: &str) -> Pod {
+        pod(&format!(
+            r#"{{"metadata":{{"name":"{name}"}},"spec":{{"containers":[{{"resources":{{"requests":{{{requests}}}}}}}]}}}}"#
+        ))
+    }
+
+    fn messages(pod: &Pod, pods: &[Pod]) -> Vec<String> {
+        let failures = failures(pod, pods, &node());
+        failures.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn s2_022_what_is_short_with_all_figures() {
+        let new = asking(
+            "new",
+            r#""cpu":"1500m","memory":"5Gi","hugepages-2Mi":"2Mi""#,
+        );
+        let old = asking("old", r#""cpu":"2600m","memory":"1Gi""#);
+        assert!(
+            failures(
+                &asking("new", r#""cpu":"1400m""#),
+                std::slice::from_ref(&old),
+                &node()
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            messages(&new, &[old]),
+            [
+                "Node didn't have enough resource: cpu, requested: 1500, used: 2600, capacity: 4000",
+                "Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0",
+            ]
+        );
+    }
+
+    #[test]
+    fn s2_022_one_pod_too_many() {
+        let pods = ["a", "b", "c"].map(|name| asking(name, ""));
+        assert_eq!(
+            messages(&asking("new", ""), &pods),
+            ["Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"]
+        );
+        assert_eq!(failures(&pods[0], &pods, &node()), [], "it is one of them");
+    }
+
+    #[test]
+    fn pods_that_ended_or_run_elsewhere_take_no_room() {
+        let all = r#""spec":{"nodeName":"NODE","containers":[{"resources":{"requests":{"cpu":"4"}}}]},"status":{"phase":"PHASE"}"#;
+        let table = [("n", "Running", 1), ("m", "Running", 0), ("n", "Failed", 0)];
+        for (node, phase, short) in table {
+            let other = all.replace("NODE", node).replace("PHASE", phase);
+            let other = pod(&format!(r#"{{"metadata":{{"name":"o"}},{other}}}"#));
+            let found = messages(&asking("new", r#""cpu":"1""#), &[other]);
+            assert_eq!(found.len(), short, "{node} {phase} {found:?}");
+        }
+    }
+
+    #[test]
+    fn s2_021_extended_resources_unknown_to_the_node_are_dropped() {
+        assert!(failures(&asking("new", r#""example.com/fpga":"1""#), &[], &node()).is_empty());
+        assert_eq!(
+            messages(&asking("new", r#""example.com/gpu":"2""#), &[]),
+            [
+                "Node didn't have enough resource: example.com/gpu, requested: 2, used: 0, capacity: 1"
+            ]
+        );
+    }
+
+    #[test]
+    fn s2_022_selector_name_and_taints_by_their_predicates() {
+        let reasons = |json: &str, taint: &str| {
+            let node = serde_json::from_str(&NODE.replace("TAINT", taint)).unwrap();
+            let failures = failures(&pod(json), &[], &node);
+            failures.iter().map(Failure::reason).collect::<Vec<_>>()
+        };
+        let nothing = "NoSchedule";
+        assert!(reasons(r#"{"spec":{"nodeSelector":{"disk":"ssd"}}}"#, nothing).is_empty());
+        assert_eq!(
+            reasons(r#"{"spec":{"nodeSelector":{"disk":"hdd"}}}"#, nothing),
+            ["NodeAffinity"]
+        );
+        assert_eq!(
+            reasons(r#"{"spec":{"nodeName":"m"}}"#, nothing),
+            ["NodeName"]
+        );
+        assert_eq!(reasons("{}", "NoExecute"), ["TaintToleration"]);
+        let static_pod = r#"{"metadata":{"annotations":{"kubernetes.io/config.source":"file"}}}"#;
+        assert!(reasons(static_pod, "NoExecute").is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! The node as it comes in dumps and manifests, with only the fields we use.
+
+use crate::wire::{Metadata, ResourceList, Toleration, null_is_default};
+use serde::Deserialize;
+
+/// A v1 Node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Node {
+    /// `Node`, where given.
+    #[serde(deserialize_with = "null_is_default")]
+    pub kind: String,
+    /// Name and labels.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// What is wanted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: NodeSpec,
+    /// What is.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: NodeStatus,
+}
+
+/// `spec` of a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeSpec {
+    /// What keeps pods away.
+    #[serde(deserialize_with = "null_is_default")]
+    pub taints: Vec<Taint>,
+}
+
+/// `status` of a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// What pods may request.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocatable: ResourceList,
+    /// Its conditions.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<Condition>,
+}
+
+/// One condition of a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Condition {
+    /// `Ready`, `MemoryPressure`, ...
+    #[serde(rename = "type", deserialize_with = "null_is_default")]
+    pub kind: String,
+    /// `True`, `False`, `Unknown`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: String,
+}
+
+/// What keeps pods away from a node unless they tolerate it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Taint {
+    /// Key.
+    #[serde(deserialize_with = "null_is_default")]
+    pub key: String,
+    /// Value.
+    #[serde(deserialize_with = "null_is_default")]
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub effect: String,
+}
+
+impl Taint {
+    /// Whether any of `tolerations` puts up with it.
+    pub fn is_tolerated(&self, tolerations: &[Toleration]) -> bool {
+        tolerations.iter().any(|toleration| {
+            let covers = |wanted: &str, own: &str| wanted.is_empty() || wanted == own;
+            covers(&toleration.effect, &self.effect)
+                && covers(&toleration.key, &self.key)
+                && match toleration.operator.as_str() {
+                    "" | "Equal" => toleration.value == self.value,
+                    "Exists" => true,
+                    _ => false,
+                }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_taints_a_toleration_covers() {
+        let taint: Taint =
+            serde_json::from_str(r#"{"key":"k","value":"v","effect":"NoExecute"}"#).unwrap();
+        let table = [
+            (r#"{"operator":"Exists"}"#, true),
+            (r#"{"key":"k","operator":"Exists"}"#, true),
+            (r#"{"key":"k","value":"v"}"#, true),
+            (r#"{"key":"k","operator":"Equal","value":"v"}"#, true),
+            (r#"{"key":"k","value":"w"}"#, false),
+            (r#"{"key":"other","operator":"Exists"}"#, false),
+            (r#"{"operator":"Exists","effect":"NoExecute"}"#, true),
+            (r#"{"operator":"Exists","effect":"NoSchedule"}"#, false),
+            (r#"{"key":"k","operator":"Sometimes","value":"v"}"#, false),
+        ];
+        for (toleration, tolerated) in table {
+            let tolerations = [serde_json::from_str(toleration).unwrap()];
+            assert_eq!(taint.is_tolerated(&tolerations), tolerated, "{toleration}");
+        }
+        assert!(!taint.is_tolerated(&[]));
+    }
+}
