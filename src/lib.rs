@@ -6,6 +6,7 @@ pub mod clock;
 pub mod history;
 pub mod logging;
 pub mod notify;
+pub mod pace;
 pub mod publish;
 pub mod signals;
 #[cfg(test)]

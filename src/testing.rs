@@ -10,7 +10,7 @@ pub(crate) fn left_out(name: &str, why: impl std::fmt::Display) {
 }
 
 /// Waits for a condition, for 10 s at most.
-pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let clock = crate::clock::Clock::start();
     let deadline = clock.now() + jiff::SignedDuration::from_secs(10);
     while !condition() {

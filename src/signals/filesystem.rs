@@ -1,25 +1,12 @@
-//! Bytes and inodes of the node's filesystems, asked so that one which never answers stops nobody.
-//!
-//! `statvfs` on a local filesystem answers from memory at once. On a network or FUSE one it may hang for ever and can't
-//! be interrupted, so it is asked on a thread of its own until the answer has shown that the filesystem is a local one.
-//! When the mount table changes, nothing is known any more.
+//! Bytes and inodes of the node's filesystems, and how its directories are spread over them.
 
-use super::health::Outcome;
-use super::kernel_file::ReadError;
 use super::layout::Layout;
 use super::mounts::MountTable;
-use super::reading::Reading;
+use super::probe::{Answer, Ask, Look, Probe};
 use evictd_eviction::Signal;
 use jiff::Timestamp;
-use nix::sys::statfs::{self, FsType, statfs};
-use nix::sys::statvfs::{Statvfs, statvfs};
-use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
 
 /// A directory of each filesystem that the node watches; `None` leaves its signals unobserved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,205 +32,6 @@ impl FilesystemPaths {
     }
 }
 
-/// How long one look waits for an answer from a filesystem that may hang. A later answer is taken at a later look.
-const PATIENCE: Duration = Duration::from_millis(5);
-
-/// An answer that took longer than this says nothing about the present.
-const TOO_OLD: jiff::SignedDuration = jiff::SignedDuration::from_secs(30);
-
-/// Filesystems whose `statvfs` reads memory and nothing else.
-const LOCAL: [FsType; 6] = [
-    statfs::EXT4_SUPER_MAGIC, // ext2 and ext3 share it
-    statfs::XFS_SUPER_MAGIC,
-    statfs::BTRFS_SUPER_MAGIC,
-    statfs::F2FS_SUPER_MAGIC,
-    statfs::TMPFS_MAGIC,
-    statfs::OVERLAYFS_SUPER_MAGIC,
-];
-
-/// The size of a filesystem and what is left of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Space {
-    bytes_available: u64,
-    bytes: u64,
-    inodes_free: u64,
-    inodes: u64,
-}
-
-impl Space {
-    /// Root's reserve is not available to pods and does not count as such.
-    fn of(found: &Statvfs) -> Self {
-        let block = found.fragment_size();
-        Self {
-            bytes_available: found.blocks_available().saturating_mul(block),
-            bytes: found.blocks().saturating_mul(block),
-            inodes_free: found.files_free(),
-            inodes: found.files(),
-        }
-    }
-
-    fn bytes(&self) -> Reading {
-        Reading::left(self.bytes_available, self.bytes)
-    }
-
-    /// `None` where the filesystem makes inodes as it needs them (btrfs) and so can't run out.
-    fn inodes(&self) -> Option<Reading> {
-        (self.inodes > 0).then(|| Reading::left(self.inodes_free, self.inodes))
-    }
-}
-
-/// What is learned when a filesystem is asked on its thread.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Answer {
-    space: Space,
-    device: u64,
-    local: bool,
-}
-
-impl Answer {
-    fn of(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            space: Space::of(&statvfs(path)?),
-            device: path.metadata()?.dev(),
-            local: LOCAL.contains(&statfs(path)?.filesystem_type()),
-        })
-    }
-}
-
-/// Asks one path, and may take for ever.
-pub(super) type Ask = Arc<dyn Fn(&Path) -> io::Result<Answer> + Send + Sync>;
-
-/// The outcome of one look at one filesystem.
-pub(super) enum Look {
-    /// What it said, and when it was asked.
-    Space(Space, Timestamp),
-    /// It refused.
-    Failed(ReadError),
-    /// It has not answered yet.
-    Unanswered,
-}
-
-impl Look {
-    /// What it means for the bytes and the inodes.
-    pub(super) fn outcomes(&self) -> (Outcome<'_>, Outcome<'_>) {
-        match self {
-            Self::Space(space, time) => {
-                let read = |reading| Outcome::Read(reading, *time);
-                (
-                    read(space.bytes()),
-                    space.inodes().map_or(Outcome::Absent, read),
-                )
-            }
-            Self::Failed(error) => (Outcome::Failed(error), Outcome::Failed(error)),
-            Self::Unanswered => (Outcome::Unanswered, Outcome::Unanswered),
-        }
-    }
-}
-
-/// One watched path.
-struct Probe {
-    path: Arc<Path>,
-    /// The bytes and the inodes signal of each role that the path has.
-    feeds: Vec<(Signal, Signal)>,
-    /// Known once it has answered.
-    device: Option<u64>,
-    /// Whether it is known to answer at once.
-    local: bool,
-    thread: Option<ProbeThread>,
-}
-
-/// A thread that may be stuck. At most one question is out at any time, so at most one thread a path ever is.
-struct ProbeThread {
-    questions: SyncSender<()>,
-    answers: Receiver<io::Result<Answer>>,
-    asked_at: Option<Timestamp>,
-}
-
-impl ProbeThread {
-    /// The stack is small because the daemon locks its memory.
-    fn start(path: Arc<Path>, ask: Ask) -> io::Result<Self> {
-        let (questions, asked) = sync_channel(1);
-        let (answer, answers) = sync_channel(1);
-        thread::Builder::new()
-            .name("statvfs".to_owned())
-            .stack_size(128 * 1024)
-            .spawn(
-                move || {
-                    while asked.recv().is_ok() && answer.send(ask(&path)).is_ok() {}
-                },
-            )?;
-        Ok(Self {
-            questions,
-            answers,
-            asked_at: None,
-        })
-    }
-
-    /// Asks unless a question is out, and waits a little. `None`: no answer yet.
-    fn look(&mut self, now: Timestamp) -> Option<(io::Result<Answer>, Timestamp)> {
-        if let Some(asked_at) = self.asked_at {
-            let answer = self.receive(Duration::ZERO)?;
-            if now.duration_since(asked_at) <= TOO_OLD {
-                return Some((answer, asked_at));
-            }
-        }
-        self.asked_at = Some(now);
-        // Can't block: the queue holds one, and no question is out.
-        let _ = self.questions.try_send(());
-        Some((self.receive(PATIENCE)?, now))
-    }
-
-    fn receive(&mut self, patience: Duration) -> Option<io::Result<Answer>> {
-        let answer = match self.answers.recv_timeout(patience) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => return None,
-            Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the thread died")),
-        };
-        self.asked_at = None;
-        Some(answer)
-    }
-}
-
-impl Probe {
-    fn look(&mut self, now: Timestamp, ask: &Ask) -> Look {
-        let outcome = if self.local {
-            let found = statvfs(self.path.as_ref()).map_err(io::Error::from);
-            found.map(|found| Some((Space::of(&found), now)))
-        } else {
-            self.look_on_thread(now, ask)
-        };
-        match outcome {
-            Ok(Some((space, time))) => Look::Space(space, time),
-            Ok(None) => Look::Unanswered,
-            Err(source) => Look::Failed(ReadError::Io {
-                path: Arc::clone(&self.path),
-                source,
-            }),
-        }
-    }
-
-    fn look_on_thread(
-        &mut self,
-        now: Timestamp,
-        ask: &Ask,
-    ) -> io::Result<Option<(Space, Timestamp)>> {
-        let thread = match &mut self.thread {
-            Some(thread) => thread,
-            none => none.insert(ProbeThread::start(Arc::clone(&self.path), Arc::clone(ask))?),
-        };
-        let Some((answer, asked_at)) = thread.look(now) else {
-            return Ok(None);
-        };
-        let answer = answer?;
-        self.device = Some(answer.device);
-        self.local = answer.local;
-        if answer.local {
-            self.thread = None;
-        }
-        Ok(Some((answer.space, asked_at)))
-    }
-}
-
 /// All watched filesystems.
 pub(super) struct Filesystems {
     paths: FilesystemPaths,
@@ -264,13 +52,7 @@ impl Filesystems {
             let Some(path) = path else { continue };
             match probes.iter_mut().find(|probe| *probe.path == **path) {
                 Some(probe) => probe.feeds.push(feeds),
-                None => probes.push(Probe {
-                    path: path.as_path().into(),
-                    feeds: vec![feeds],
-                    device: None,
-                    local: false,
-                    thread: None,
-                }),
+                None => probes.push(Probe::new(path, feeds)),
             }
         }
         Self {
@@ -285,7 +67,9 @@ impl Filesystems {
     pub(super) fn look(&mut self, now: Timestamp, mut tell: impl FnMut((Signal, Signal), &Look)) {
         let changed = self.mounts.changed();
         for probe in &mut self.probes {
-            probe.local &= !changed;
+            if changed {
+                probe.forget();
+            }
             let look = probe.look(now, &self.ask);
             for feeds in &probe.feeds {
                 tell(*feeds, &look);
@@ -304,11 +88,16 @@ impl Filesystems {
 
 #[cfg(test)]
 mod tests {
+    use super::super::probe::Space;
+    use super::super::reading::Reading;
     use super::*;
+    use crate::testing::{wait_until, with_tmpfs};
     use nix::mount::{MsFlags, mount};
-    use nix::sched::{CloneFlags, unshare};
+    use std::io;
     use std::os::unix::fs::symlink;
-    use std::sync::mpsc::channel;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{channel, sync_channel};
     use tempfile::tempdir;
 
     const BOTH: (Signal, Signal) = (Signal::NodefsAvailable, Signal::NodefsInodesFree);
@@ -339,12 +128,14 @@ mod tests {
 
     /// Looks until the filesystem has answered, which takes more than one look on a busy machine.
     fn answered(filesystems: &mut Filesystems, now: Timestamp) -> (Space, Timestamp) {
-        for _ in 0..1000 {
+        let mut answer = None;
+        wait_until("the filesystem answers", || {
             if let Look::Space(space, time) = look(filesystems, now) {
-                return (space, time);
+                answer = Some((space, time));
             }
-        }
-        panic!("no answer");
+            answer.is_some()
+        });
+        answer.unwrap()
     }
 
     fn answer() -> Answer {
@@ -364,7 +155,7 @@ mod tests {
     fn a_hung_filesystem_costs_one_question_and_recovers() {
         let (question, asked) = channel();
         let (let_go, held) = sync_channel::<()>(0);
-        let held = std::sync::Mutex::new(held);
+        let held = Mutex::new(held);
         let ask: Ask = Arc::new(move |_| {
             question.send(()).unwrap();
             held.lock().unwrap().recv().map_err(io::Error::other)?;
@@ -398,18 +189,18 @@ mod tests {
         assert!(matches!(look(&mut filesystems, at(11)), Look::Unanswered));
         asked.recv().unwrap();
         let_go.send(()).unwrap();
-        while asked.try_recv().is_err() {
+        wait_until("it is asked again", || {
             assert!(matches!(look(&mut filesystems, at(100)), Look::Unanswered));
-        }
+            asked.try_recv().is_ok()
+        });
     }
 
     #[test]
-    fn a_local_filesystem_is_asked_in_place() {
+    fn a_filesystem_is_described() {
         let directory = tempdir().unwrap();
         let mut filesystems = Filesystems::new(nodefs(directory.path()), Path::new("/proc"));
         let (first, _) = answered(&mut filesystems, at(1));
         assert!(first.bytes > 0 && first.bytes_available <= first.bytes);
-        assert!(filesystems.probes[0].local && filesystems.probes[0].thread.is_none());
         let (second, time) = answered(&mut filesystems, at(2));
         assert_eq!((second.bytes, time), (first.bytes, at(2)));
         let sentence = filesystems.layout().unwrap().to_string();
@@ -425,13 +216,14 @@ mod tests {
         let path = directory.path().join("images");
         let mut filesystems = Filesystems::new(nodefs(&path), Path::new("/proc"));
         let mut failed = None;
-        while failed.is_none() {
+        wait_until("the question fails", || {
             filesystems.look(at(1), |_, look| {
                 if let Look::Failed(error) = look {
                     failed = Some(error.to_string());
                 }
             });
-        }
+            failed.is_some()
+        });
         assert!(
             failed
                 .unwrap()
@@ -466,6 +258,17 @@ mod tests {
         assert_eq!(feeds, [1, 2]);
     }
 
+    /// Asks as usual, and counts how often.
+    fn counting() -> (Ask, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let ask: Ask = Arc::new(move |path| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Answer::of(path)
+        });
+        (ask, asked)
+    }
+
     #[test]
     fn something_mounted_over_a_known_directory_is_noticed() {
         let directory = tempdir().unwrap();
@@ -473,33 +276,37 @@ mod tests {
         let proc_root = directory.path().join("proc");
         std::fs::create_dir(&target).unwrap();
         std::fs::create_dir(&proc_root).unwrap();
-        // The mounts of this one thread, which gets a mount table of its own.
+        // The test's thread has a mount table of its own.
         symlink("/proc/thread-self", proc_root.join("self")).unwrap();
-        let private = thread::spawn(move || {
-            if let Err(error) = unshare(CloneFlags::CLONE_NEWNS) {
-                eprintln!("LEFT OUT something_mounted_over_a_known_directory_is_noticed: {error}");
-                return;
+        let name = "something_mounted_over_a_known_directory_is_noticed";
+        with_tmpfs(name, target, 1024, move |target| {
+            let (ask, asked) = counting();
+            let mut filesystems = Filesystems::asking(ask, nodefs(target), &proc_root);
+            for second in 0..3 {
+                let (before, _) = answered(&mut filesystems, at(second));
+                assert_eq!(before.bytes, 1 << 20);
             }
-            let none: Option<&str> = None;
-            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
-            let mut filesystems = Filesystems::new(nodefs(&target), &proc_root);
-            let (before, _) = answered(&mut filesystems, at(1));
-            answered(&mut filesystems, at(2));
-            assert!(filesystems.probes[0].local);
+            assert_eq!(asked.load(Ordering::SeqCst), 1);
 
-            let size = Some("size=1m,nr_inodes=64");
-            mount(
-                Some("tmpfs"),
-                &target,
-                Some("tmpfs"),
-                MsFlags::empty(),
-                size,
-            )
-            .unwrap();
-            filesystems.look(at(3), |_, _| assert_ne!(before.bytes, 1 << 20));
-            let (after, _) = answered(&mut filesystems, at(4));
-            assert_eq!((after.bytes, after.inodes), (1 << 20, 64));
+            let tmpfs = Some("tmpfs");
+            let size = Some("size=2m,nr_inodes=64");
+            mount(tmpfs, target, tmpfs, MsFlags::empty(), size).unwrap();
+            for second in 3..6 {
+                let (after, _) = answered(&mut filesystems, at(second));
+                assert_eq!((after.bytes, after.inodes), (2 << 20, 64));
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 2);
         });
-        private.join().unwrap();
+    }
+
+    #[test]
+    fn without_a_mount_table_to_watch_nothing_is_asked_in_place() {
+        let directory = tempdir().unwrap();
+        let (ask, asked) = counting();
+        let mut filesystems = Filesystems::asking(ask, nodefs(directory.path()), directory.path());
+        for second in 0..3 {
+            answered(&mut filesystems, at(second));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
     }
 }

@@ -14,6 +14,7 @@ mod memory;
 mod mounts;
 mod pids;
 mod pressure;
+mod probe;
 mod reading;
 mod swap;
 

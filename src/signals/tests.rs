@@ -1,11 +1,11 @@
 //! Whole looks: at fixture trees of both cgroup versions, and at this machine.
 
 use super::*;
+use crate::testing::{left_out, wait_until};
 use evictd_eviction::Observation;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 use tempfile::TempDir;
 
 const MI: i64 = 1 << 20;
@@ -345,9 +345,10 @@ fn this_machine() -> SignalSources {
 #[test]
 fn this_machine_has_something_left() {
     let mut sampler = Sampler::new(&this_machine()).unwrap();
-    while sampler.layout().is_none() {
+    wait_until("every filesystem has answered", || {
         sampler.sample(at(1));
-    }
+        sampler.layout().is_some()
+    });
     let sample = sampler.sample(at(2));
     for signal in [
         Signal::MemoryAvailable,
@@ -430,18 +431,7 @@ impl BoundedGroup {
 impl Drop for BoundedGroup {
     fn drop(&mut self) {
         self.kill_hog();
-        eventually("the group can be removed", || {
-            fs::remove_dir(&self.directory).is_ok()
-        });
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let clock = crate::clock::Clock::start();
-    let deadline = clock.now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(clock.now() < deadline, "waited in vain: {what}");
-        std::thread::yield_now();
+        let _ = fs::remove_dir(&self.directory);
     }
 }
 
@@ -455,7 +445,7 @@ fn a_real_cgroup_and_a_real_memory_user() {
         .and_then(|hierarchies| BoundedGroup::create(hierarchies, 1));
     let mut group = match created {
         Ok(group) => group,
-        Err(why) => return eprintln!("LEFT OUT a_real_cgroup_and_a_real_memory_user: {why}"),
+        Err(why) => return left_out("a_real_cgroup_and_a_real_memory_user", why),
     };
     sources.node_cgroup = Some(group.name.clone().into());
     let mut sampler = Sampler::new(&sources).unwrap();
@@ -467,11 +457,11 @@ fn a_real_cgroup_and_a_real_memory_user() {
     };
     assert!(available() > 120 * MI);
     group.fill_half();
-    eventually("half of the node is used", || {
+    wait_until("half of the node is used", || {
         (48 * MI..64 * MI).contains(&available())
     });
     group.kill_hog();
-    eventually("it is free again", || available() > 110 * MI);
+    wait_until("it is free again", || available() > 110 * MI);
 
     // The group goes away and comes back, as when the demo starts again.
     fs::remove_dir(&group.directory).unwrap();

@@ -1,0 +1,320 @@
+//! How long the loop may sleep before it looks at the node again.
+//!
+//! The sleep ends well before any signal can have crossed its next threshold: at twice the rate at which it fell between
+//! the last two looks, or at the rate at which a workload may start to fill a node that was quiet until now, whichever
+//! is faster.
+
+use evictd_eviction::{Observation, Signal, StarvedResource};
+use jiff::Timestamp;
+use std::time::Duration;
+
+/// The shortest sleep.
+pub const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The longest sleep while a signal is below a threshold. There is nothing left to catch in time, but a pod that may be
+/// evicted can appear, and the signal can recover.
+pub const CROSSED: Duration = Duration::from_secs(1);
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+/// How fast a quiet signal may start to fall, in its own unit a second. With many cores or disks at once a node can fall
+/// faster; but the sleep shortens on the way down, and the first look that meets such a fall knows its rate.
+const fn assumed_rate(signal: Signal) -> i128 {
+    match signal.resource() {
+        // A core faults in and fills 1.5 GB/s of small pages, about thrice that of huge ones.
+        StarvedResource::Memory => 4 << 30,
+        // Writers fill the page cache of a fast disk this fast; space is taken before it is written.
+        StarvedResource::EphemeralStorage => 2 << 30,
+        // A core that creates empty files on a local filesystem.
+        StarvedResource::Inodes => 100_000,
+        // A core that starts threads and never ends them.
+        StarvedResource::Pids => 20_000,
+    }
+}
+
+/// What was seen of one signal.
+#[derive(Debug, Clone, Copy)]
+struct Trend {
+    available: i64,
+    at: Timestamp,
+    /// How much less was available than at the look before; not positive while it rises.
+    fell: i128,
+    /// The nanoseconds in which it did.
+    within: i128,
+    /// Looks in a row that did not observe it.
+    missed: u32,
+}
+
+/// Sets the pace of the loop.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    longest: Duration,
+    trends: [Option<Trend>; Signal::ALL.len()],
+}
+
+impl Pace {
+    /// `longest` is the configured `housekeepingInterval`, the sleep of a node that has plenty of everything.
+    pub fn new(longest: Duration) -> Self {
+        Self {
+            longest,
+            trends: [None; Signal::ALL.len()],
+        }
+    }
+
+    /// How long to sleep after the look at `now`. `watched` has each threshold of an observed signal: the signal, its
+    /// observation, and the value below which it must not fall, in the signal's unit.
+    ///
+    /// A signal that was observed before and is missing now is looked for again soon, and then ever more rarely.
+    pub fn next(&mut self, now: Timestamp, watched: &[(Signal, Observation, i64)]) -> Duration {
+        let mut sleep = self.longest;
+        for trend in self.trends.iter_mut().flatten() {
+            trend.missed = trend.missed.saturating_add(1);
+        }
+        for (signal, observation, threshold) in watched {
+            let trend = self.observe(now, *signal, observation);
+            let headroom = i128::from(observation.available) - i128::from(*threshold);
+            sleep = sleep.min(until_crossed(*signal, headroom, &trend, now));
+        }
+        for trend in self.trends.iter().flatten() {
+            if let Some(doublings) = trend.missed.checked_sub(1) {
+                sleep = sleep.min(SHORTEST.saturating_mul(1_u32 << doublings.min(31)));
+            }
+        }
+        sleep.clamp(SHORTEST.min(self.longest), self.longest)
+    }
+
+    fn observe(&mut self, now: Timestamp, signal: Signal, observation: &Observation) -> Trend {
+        let Observation { available, .. } = *observation;
+        let at = observation.time.unwrap_or(now);
+        let trend = self.trends[signal as usize].get_or_insert(Trend {
+            available,
+            at,
+            fell: 0,
+            within: 1,
+            missed: 0,
+        });
+        trend.missed = 0;
+        // Two thresholds of one signal, and a figure that has not been renewed, say nothing new on its rate.
+        let within = at.as_nanosecond() - trend.at.as_nanosecond();
+        if within > 0 {
+            *trend = Trend {
+                available,
+                at,
+                fell: i128::from(trend.available) - i128::from(available),
+                within,
+                missed: 0,
+            };
+        }
+        *trend
+    }
+}
+
+/// The time from `now` in which the signal may at worst fall by `headroom`.
+fn until_crossed(signal: Signal, headroom: i128, trend: &Trend, now: Timestamp) -> Duration {
+    if headroom < 0 {
+        return CROSSED;
+    }
+    let mut nanos = headroom.saturating_mul(NANOS_PER_SECOND) / assumed_rate(signal);
+    if trend.fell > 0 {
+        let twice_the_rate = headroom.saturating_mul(trend.within) / (2 * trend.fell);
+        nanos = nanos.min(twice_the_rate);
+    }
+    // It has been falling since it was measured.
+    let since = now.as_nanosecond() - trend.at.as_nanosecond();
+    let left = nanos.saturating_sub(since.max(0)).max(0);
+    Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const INTERVAL: Duration = Duration::from_secs(10);
+    const MI: i64 = 1 << 20;
+    const GI: i64 = 1 << 30;
+
+    fn millis(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).unwrap()
+    }
+
+    fn seen(available: i64, milliseconds: i64) -> Observation {
+        Observation {
+            available,
+            capacity: i64::MAX,
+            time: Some(at(milliseconds)),
+        }
+    }
+
+    #[test]
+    fn first_look_assumes_the_worst_rate() {
+        let table = [
+            // Idle, with lots of room.
+            (Signal::MemoryAvailable, 64 * GI, 100 * MI, INTERVAL),
+            (Signal::NodefsAvailable, 100 * GI, 10 * GI, INTERVAL),
+            (Signal::PidAvailable, 4_000_000, 1000, INTERVAL),
+            // Nearer.
+            (Signal::MemoryAvailable, 5 * GI, GI, millis(1000)),
+            (
+                Signal::AllocatableMemoryAvailable,
+                GI + 512 * MI,
+                GI,
+                millis(125),
+            ),
+            (Signal::ImagefsAvailable, 3 * GI, GI, millis(1000)),
+            (Signal::ContainerfsInodesFree, 60_000, 10_000, millis(500)),
+            (Signal::PidAvailable, 31_000, 1000, millis(1500)),
+            // At the threshold, which is not yet below it (S1-004), and below it.
+            (Signal::MemoryAvailable, GI + MI, GI, SHORTEST),
+            (Signal::MemoryAvailable, GI, GI, SHORTEST),
+            (Signal::MemoryAvailable, GI - 1, GI, CROSSED),
+        ];
+        for (signal, available, threshold, expected) in table {
+            let mut pace = Pace::new(INTERVAL);
+            let sleep = pace.next(at(0), &[(signal, seen(available, 0), threshold)]);
+            assert_eq!(sleep, expected, "{signal} {available} {threshold}");
+        }
+    }
+
+    #[test]
+    fn a_fast_fall_shortens_the_sleep() {
+        let memory = Signal::MemoryAvailable;
+        let mut pace = Pace::new(INTERVAL);
+        assert_eq!(
+            pace.next(at(0), &[(memory, seen(100 * GI, 0), GI)]),
+            INTERVAL
+        );
+        // 50 GiB in a second leave 49 GiB: gone in 0.98 s, so 0.49 s.
+        assert_eq!(
+            pace.next(at(1000), &[(memory, seen(50 * GI, 1000), GI)]),
+            millis(490)
+        );
+        // The same figure again, or another threshold of it, changes nothing.
+        assert_eq!(
+            pace.next(at(1000), &[(memory, seen(50 * GI, 1000), GI)]),
+            millis(490)
+        );
+        // A look that found no newer figure leaves less time.
+        assert_eq!(
+            pace.next(at(1400), &[(memory, seen(50 * GI, 1000), GI)]),
+            millis(90)
+        );
+        assert_eq!(
+            pace.next(at(9000), &[(memory, seen(50 * GI, 1000), GI)]),
+            SHORTEST
+        );
+        // It rises again.
+        assert_eq!(
+            pace.next(at(9100), &[(memory, seen(90 * GI, 9100), GI)]),
+            INTERVAL
+        );
+    }
+
+    #[test]
+    fn the_nearest_threshold_decides() {
+        let mut pace = Pace::new(INTERVAL);
+        let watched = [
+            (Signal::MemoryAvailable, seen(5 * GI, 0), GI),
+            (Signal::MemoryAvailable, seen(5 * GI, 0), 3 * GI),
+            (Signal::NodefsAvailable, seen(100 * GI, 0), GI),
+        ];
+        assert_eq!(pace.next(at(0), &watched), millis(500));
+        // Below its soft threshold, the hard one is what is ahead.
+        let watched = [
+            (Signal::MemoryAvailable, seen(2 * GI, 0), GI),
+            (Signal::MemoryAvailable, seen(2 * GI, 0), 3 * GI),
+        ];
+        assert_eq!(Pace::new(INTERVAL).next(at(0), &watched), millis(250));
+    }
+
+    #[test]
+    fn a_signal_that_went_missing_is_looked_for_ever_more_rarely() {
+        let mut pace = Pace::new(INTERVAL);
+        let memory = (Signal::MemoryAvailable, seen(100 * GI, 0), GI);
+        assert_eq!(pace.next(at(0), &[]), INTERVAL);
+        assert_eq!(pace.next(at(0), &[memory]), INTERVAL);
+        for doublings in 0..10 {
+            assert_eq!(pace.next(at(1), &[]), millis(10 << doublings));
+        }
+        for _ in 0..100 {
+            assert_eq!(pace.next(at(1), &[]), INTERVAL);
+        }
+        assert_eq!(pace.next(at(2), &[memory]), INTERVAL);
+        assert_eq!(pace.next(at(3), &[]), SHORTEST);
+    }
+
+    #[test]
+    fn a_short_housekeeping_interval_is_kept() {
+        let mut pace = Pace::new(millis(5));
+        let watched = [(Signal::MemoryAvailable, seen(GI, 0), GI)];
+        assert_eq!(pace.next(at(0), &watched), millis(5));
+        assert_eq!(Pace::new(millis(5)).next(at(0), &[]), millis(5));
+    }
+
+    proptest! {
+        #[test]
+        fn wakes_before_the_crossing_at_the_observed_rate(
+            signal in 0..Signal::ALL.len(),
+            threshold in 0_i64..1 << 40,
+            headroom in 0_i64..1 << 40,
+            fell in 1_i64..1 << 40,
+            within in 1_i64..100_000,
+        ) {
+            let signal = Signal::ALL[signal];
+            let available = threshold + headroom;
+            let mut pace = Pace::new(INTERVAL);
+            pace.next(at(0), &[(signal, seen(available + fell, 0), threshold)]);
+            let watched = [(signal, seen(available, within), threshold)];
+            let sleep = pace.next(at(within), &watched);
+            let crossing = i128::from(headroom) * i128::from(within) * 1_000_000 / i128::from(fell);
+            let nanos = i128::try_from(sleep.as_nanos()).unwrap();
+            prop_assert!(sleep == SHORTEST || nanos <= crossing, "{sleep:?} {crossing}");
+            prop_assert!((SHORTEST..=INTERVAL).contains(&sleep));
+        }
+
+        #[test]
+        fn absurd_figures_stay_within_bounds(
+            looks in prop::collection::vec(
+                (any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>(), 0..Signal::ALL.len()),
+                1..20,
+            ),
+            longest in any::<u64>(),
+        ) {
+            let longest = Duration::from_nanos(longest);
+            let mut pace = Pace::new(longest);
+            for (available, threshold, now, time, signal) in looks {
+                let moment = |nanos: i64| Timestamp::from_nanosecond(nanos.into()).unwrap();
+                let observation = Observation {
+                    available,
+                    capacity: threshold,
+                    time: (time % 3 != 0).then(|| moment(time)),
+                };
+                let sleep = pace.next(moment(now), &[(Signal::ALL[signal], observation, threshold)]);
+                prop_assert!(sleep <= longest && sleep >= SHORTEST.min(longest));
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time() {
+        let mut pace = Pace::new(Duration::MAX);
+        for (now, available) in [
+            (Timestamp::MIN, i64::MAX),
+            (Timestamp::MAX, i64::MIN),
+            (Timestamp::MIN, i64::MAX),
+            (Timestamp::MAX, i64::MAX - 1),
+        ] {
+            let observation = Observation {
+                available,
+                capacity: 0,
+                time: None,
+            };
+            let sleep = pace.next(now, &[(Signal::PidAvailable, observation, i64::MIN)]);
+            assert!(sleep >= SHORTEST);
+        }
+    }
+}
