@@ -1,8 +1,8 @@
 //! How long the loop may sleep before it looks at the node again.
 //!
-//! The sleep ends well before any signal can have crossed its next threshold: at twice the rate at which it fell between
-//! the last two looks, or at the rate at which a workload may start to fill a node that was quiet until now, whichever
-//! is faster.
+//! The sleep ends well before any signal can have crossed its next threshold: at twice the rate at which it fell
+//! between the last two looks, or at the rate at which a workload may start to fill a node that was quiet until now,
+//! whichever is faster.
 
 use evictd_eviction::{Observation, Signal, StarvedResource};
 use jiff::Timestamp;
@@ -17,8 +17,8 @@ pub const CROSSED: Duration = Duration::from_secs(1);
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// How fast a quiet signal may start to fall, in its own unit a second. With many cores or disks at once a node can fall
-/// faster; but the sleep shortens on the way down, and the first look that meets such a fall knows its rate.
+/// How fast a quiet signal may start to fall, in its own unit a second. With many cores or disks at once a node can
+/// fall faster; but the sleep shortens on the way down, and the first look that meets such a fall knows its rate.
 const fn assumed_rate(signal: Signal) -> i128 {
     match signal.resource() {
         // A core faults in and fills 1.5 GB/s of small pages, about thrice that of huge ones.
