@@ -31,3 +31,4 @@ pub use signal::{NodeCondition, Signal, StarvedResource};
 pub use summary::Summary;
 pub use threshold::{Threshold, ThresholdMaps, ThresholdValue};
 pub use usage::Usage;
+pub use why::DecidingKey;

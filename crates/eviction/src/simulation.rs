@@ -82,10 +82,17 @@ impl PlainConfig {
         };
         let thresholds = maps
             .parse()
-            .map_err(|errors| Refused(errors.iter().map(ThresholdError::to_string).collect()))?;
+            .map_err(|errors| errors.iter().map(ThresholdError::to_string).collect());
         let period = match self.eviction_pressure_transition_period.as_str() {
-            "" => SignedDuration::ZERO,
-            text => duration::parse(text).map_err(|error| Refused(vec![error.to_string()]))?,
+            "" => Ok(SignedDuration::ZERO),
+            text => duration::parse(text).map_err(|error| vec![error.to_string()]),
+        };
+        let (thresholds, period) = match (thresholds, period) {
+            (Ok(thresholds), Ok(period)) => (thresholds, period),
+            (thresholds, period) => {
+                let mistakes = [thresholds.err(), period.err()];
+                return Err(Refused(mistakes.into_iter().flatten().flatten().collect()));
+            }
         };
         let allocatable = self
             .enforce_node_allocatable

@@ -28,80 +28,113 @@ pub(crate) fn why(
     }
 }
 
+/// The first key in which two pods of a ranking differ, which is the one that put them in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DecidingKey {
+    /// One exceeds its request and the other does not, or one is unknown.
+    Excess,
+    /// What one of them asked for by annotation.
+    Preference,
+    /// One would come straight back to this node.
+    Returns,
+    /// Lower priority goes first.
+    Priority,
+    /// One is ending anyway.
+    Terminating,
+    /// Usage above the request.
+    Overage,
+    /// Equal in every key: the order of the list.
+    Order,
+}
+
 impl RankedPod {
-    /// Why this pod stands before that one: the first key in which they differ.
-    fn before(&self, next: &Self, resource: StarvedResource) -> String {
+    /// The key that put this pod before that one.
+    pub fn deciding_key(&self, next: &Self, resource: StarvedResource) -> DecidingKey {
+        // The kubelet ranks process counts without an excess step (S1-061), which shows in the absent share.
+        let excess_counts = resource != StarvedResource::Pids || !self.request.is_zero();
+        if excess_counts && self.excess != next.excess {
+            DecidingKey::Excess
+        } else if self.preference != next.preference {
+            DecidingKey::Preference
+        } else if self.returns != next.returns {
+            DecidingKey::Returns
+        } else if self.priority != next.priority {
+            DecidingKey::Priority
+        } else if self.terminating != next.terminating {
+            DecidingKey::Terminating
+        } else if self.overage != next.overage {
+            DecidingKey::Overage
+        } else {
+            DecidingKey::Order
+        }
+    }
+
+    /// One sentence: why this pod stands before that one.
+    pub fn before(&self, next: &Self, resource: StarvedResource) -> String {
         let (own, other) = (&self.pod, &next.pod);
-        let uses = self.uses(resource);
-        if self.excess != next.excess {
-            let next_uses = next.uses(resource);
-            return format!("{own} {uses}, while {other}, next, {next_uses}");
-        }
-        if self.preference != next.preference {
-            let asked = if self.preference == Preference::Prefer {
-                own
-            } else {
-                other
-            };
-            return format!(
-                "{own} goes before {other} because {asked} asked for it ({:?} against {:?})",
-                self.preference, next.preference
-            );
-        }
-        if self.returns != next.returns {
-            return format!(
+        let (uses, next_uses) = (self.uses(resource), next.uses(resource));
+        match self.deciding_key(next, resource) {
+            DecidingKey::Excess => format!("{own} {uses}, while {other}, next, {next_uses}"),
+            DecidingKey::Preference if self.preference == Preference::Prefer => {
+                format!("{own} {uses} and asked to go early, unlike {other}, next")
+            }
+            DecidingKey::Preference => {
+                format!("{own} {uses}; {other}, next, asked to go late")
+            }
+            DecidingKey::Returns => format!(
                 "{own} {uses}; {other}, next, would be started right here again by its DaemonSet"
-            );
-        }
-        if self.priority != next.priority {
-            return format!(
+            ),
+            DecidingKey::Priority => format!(
                 "{own} {uses}, and its priority {} is lower than {} of {other}, next",
                 self.priority, next.priority
-            );
+            ),
+            DecidingKey::Terminating => {
+                format!("{own} {uses} and is ending anyway, unlike {other}, next")
+            }
+            DecidingKey::Overage if self.excess == Excess::Within => {
+                format!("{own} {uses}, with the least to spare; {other}, next, {next_uses}")
+            }
+            DecidingKey::Overage => {
+                format!("{own} {uses}, the most of its kind; {other}, next, {next_uses}")
+            }
+            DecidingKey::Order => format!(
+                "{own} and {other}, next, are equal in every key; {own} is first in the list"
+            ),
         }
-        if self.terminating != next.terminating {
-            return format!("{own} {uses} and is ending anyway, unlike {other}, next");
-        }
-        if self.overage != next.overage {
-            let next_uses = next.uses(resource);
-            return format!("{own} {uses}, the most of its kind; {other}, next, {next_uses}");
-        }
-        format!("{own} and {other}, next, are equal in every key; {own} is first in the list")
     }
 
     /// `uses 300Mi, 250Mi above its request of 50Mi`.
     pub fn uses(&self, resource: StarvedResource) -> String {
-        let of = match resource {
-            StarvedResource::Pids => "an even share",
-            _ => "its request",
-        };
-        match (self.usage, self.excess) {
-            (Some(usage), Excess::Exceeds) if self.request.is_zero() => {
-                format!("uses {} and asked for none", shown(usage, resource))
+        let Some(usage) = self.usage else {
+            return match self.excess {
+                Excess::UnknownFirst => "has no figures, which the kubelet puts first",
+                _ => "has no figures",
             }
-            (Some(usage), Excess::Exceeds) => format!(
-                "uses {}, {} above {of} of {}",
-                shown(usage, resource),
-                shown(usage - self.request, resource),
-                self.request
-            ),
-            (Some(usage), _) => format!(
-                "uses {}, within {of} of {}",
-                shown(usage, resource),
-                self.request
-            ),
-            (None, _) => "has no figures".to_owned(),
+            .to_owned();
+        };
+        let uses = match resource {
+            StarvedResource::Memory | StarvedResource::EphemeralStorage => {
+                format!("uses {}", human_bytes(usage.value()))
+            }
+            StarvedResource::Inodes => format!("uses {} inodes", usage.value()),
+            StarvedResource::Pids => format!("runs {} processes", usage.value()),
+        };
+        let request = self.request;
+        match (resource, self.excess) {
+            (StarvedResource::Inodes, _) => uses,
+            (StarvedResource::Pids, _) if request.is_zero() => uses,
+            (StarvedResource::Pids, Excess::Exceeds) => {
+                let above = (usage - request).value();
+                format!("{uses}, {above} above an even share of {request}")
+            }
+            (StarvedResource::Pids, _) => format!("{uses}, within an even share of {request}"),
+            _ if request.is_zero() => format!("{uses} and asked for none"),
+            (_, Excess::Exceeds) => {
+                let above = human_bytes((usage - request).value());
+                format!("{uses}, {above} above its request of {request}")
+            }
+            _ => format!("{uses}, within its request of {request}"),
         }
-    }
-}
-
-/// A quantity a person can read at a glance: bytes with at most four digits, counts as they are.
-fn shown(quantity: evictd_pod::Quantity, resource: StarvedResource) -> String {
-    match resource {
-        StarvedResource::Memory | StarvedResource::EphemeralStorage => {
-            human_bytes(quantity.value())
-        }
-        StarvedResource::Inodes | StarvedResource::Pids => quantity.value().to_string(),
     }
 }
 
@@ -156,5 +189,115 @@ impl std::fmt::Display for Spared {
             Self::Dying => "going already",
             Self::Unreachable => "no cgroup of its own that may be touched",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_pod::{QosClass, Quantity};
+
+    fn pod(name: &str, usage: Option<i64>, request: i64) -> RankedPod {
+        let (usage, request) = (usage.map(Quantity::bytes), Quantity::bytes(request));
+        RankedPod {
+            index: 0,
+            pod: name.to_owned(),
+            excess: match usage {
+                None => Excess::UnknownFirst,
+                Some(usage) if usage > request => Excess::Exceeds,
+                Some(_) => Excess::Within,
+            },
+            preference: Preference::None,
+            returns: false,
+            priority: 0,
+            terminating: false,
+            overage: usage.map(|usage| usage - request),
+            usage,
+            request,
+            spared: None,
+            qos: QosClass::Burstable,
+        }
+    }
+
+    #[test]
+    fn the_key_that_decided_is_the_one_that_is_told() {
+        use StarvedResource::{Memory, Pids};
+        let first = pod("a", Some(300 << 20), 50 << 20);
+        let lower = |priority| RankedPod {
+            priority,
+            ..first.clone()
+        };
+        let table = [
+            (
+                first.clone(),
+                pod("b", Some(1), 2),
+                Memory,
+                DecidingKey::Excess,
+            ),
+            (
+                lower(-1),
+                pod("b", Some(2), 1),
+                Memory,
+                DecidingKey::Priority,
+            ),
+            (
+                first.clone(),
+                pod("b", Some(2), 1),
+                Memory,
+                DecidingKey::Overage,
+            ),
+            (first.clone(), first.clone(), Memory, DecidingKey::Order),
+            (
+                pod("a", None, 0),
+                pod("b", Some(7), 0),
+                Memory,
+                DecidingKey::Excess,
+            ),
+        ];
+        for (own, next, resource, key) in table {
+            assert_eq!(own.deciding_key(&next, resource), key);
+            assert!(own.before(&next, resource).starts_with("a "));
+        }
+        // S1-061: no excess step among process counts.
+        let (none, one) = (pod("a", Some(0), 0), pod("b", Some(1), 0));
+        assert_eq!(one.deciding_key(&none, Pids), DecidingKey::Overage);
+    }
+
+    #[test]
+    fn usage_in_words() {
+        use StarvedResource::{EphemeralStorage, Inodes, Memory, Pids};
+        let counted = |usage: i64, request: i64| RankedPod {
+            usage: Some(Quantity::count(usage)),
+            request: Quantity::count(request),
+            ..pod("a", Some(usage), request)
+        };
+        let table = [
+            (
+                pod("a", Some(300 << 20), 50 << 20),
+                Memory,
+                "uses 300Mi, 250Mi above its request of 50Mi",
+            ),
+            (
+                pod("a", Some(5 << 20), 50 << 20),
+                EphemeralStorage,
+                "uses 5Mi, within its request of 50Mi",
+            ),
+            (pod("a", Some(0), 0), Memory, "uses 0 and asked for none"),
+            (counted(4000, 0), Inodes, "uses 4000 inodes"),
+            (counted(37, 0), Pids, "runs 37 processes"),
+            (
+                counted(37, 25),
+                Pids,
+                "runs 37 processes, 12 above an even share of 25",
+            ),
+            (
+                pod("a", None, 0),
+                Memory,
+                "has no figures, which the kubelet puts first",
+            ),
+        ];
+        for (pod, resource, words) in table {
+            assert_eq!(pod.uses(resource), words);
+        }
     }
 }
