@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::{fs, path::Path};
 
 /// Every case in this folder by file name.
-pub fn cases(folder: &Path) -> Vec<(String, Value)> {
+pub(crate) fn cases(folder: &Path) -> Vec<(String, Value)> {
     let mut cases: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| {
@@ -22,7 +22,7 @@ pub fn cases(folder: &Path) -> Vec<(String, Value)> {
 }
 
 /// In what the answer differs from what this case expects.
-pub fn difference(expected: &Value, answer: &Value) -> Option<String> {
+pub(crate) fn difference(expected: &Value, answer: &Value) -> Option<String> {
     if expected.get("parseError").is_some() {
         return (expected["parseError"] != answer["parseError"])
             .then(|| format!("expected {expected} but got {answer}"));
