@@ -10,8 +10,10 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
+pub(crate) use layout::pod_uid;
 pub use layout::{Container, PodCgroup};
 pub use own::OwnCgroups;
+pub(crate) use own::memberships;
 
 /// Where the kernel's hierarchies are mounted on every distribution.
 pub const DEFAULT_ROOT: &str = "/sys/fs/cgroup";
@@ -162,14 +164,24 @@ impl Hierarchies {
     /// The directory that lists a group's processes: the cgroup2 tree on v2, else the first controller's hierarchy
     /// that has the group.
     pub fn home(&self, relative: &Path) -> Result<PathBuf, CgroupError> {
-        let controllers = Controller::ALL.into_iter();
-        controllers
-            .filter_map(|controller| self.dir(controller, relative))
-            .chain(self.unified(relative))
-            .find(|dir| dir.is_dir())
-            .ok_or_else(|| CgroupError::NoSuchCgroup {
-                relative: relative.to_owned(),
-            })
+        Ok(self.home_hierarchy(relative)?.1)
+    }
+
+    /// [`Self::home`] with the hierarchy that it is in: a v1 controller's, or (None) the cgroup2 tree.
+    pub(crate) fn home_hierarchy(
+        &self,
+        relative: &Path,
+    ) -> Result<(Option<Controller>, PathBuf), CgroupError> {
+        let gone = || CgroupError::NoSuchCgroup {
+            relative: relative.to_owned(),
+        };
+        let group = normal(relative).ok_or_else(gone)?;
+        let v1 = self.v1.iter().map(|(known, mount)| (Some(*known), mount));
+        let unified = self.unified.iter().map(|mount| (None, mount));
+        v1.chain(unified)
+            .map(|(hierarchy, mount)| (hierarchy, mount.join(&group)))
+            .find(|(_, dir)| dir.is_dir())
+            .ok_or_else(gone)
     }
 
     /// The ids of all processes in a group and below it. An id of 0 is a process in a pid namespace that we can't see.
@@ -234,7 +246,7 @@ pub fn subdirectories(dir: &Path) -> Result<Vec<String>, CgroupError> {
 }
 
 /// A group's path without leading slash and `.`; None if it climbs with `..`.
-fn normal(relative: &Path) -> Option<PathBuf> {
+pub(crate) fn normal(relative: &Path) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in relative.components() {
         match part {

@@ -1,0 +1,290 @@
+//! The victim's cgroup: whether it may be touched at all, who is in it, and when that changes.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::sleep;
+
+use super::process::{self, Stat};
+use super::{EvictError, Refusal, Survivor, Victim};
+use crate::cgroup::{
+    CgroupError, Controller, Hierarchies, OwnCgroups, normal, pod_uid, procs_below,
+};
+
+/// The cgroup of a victim that passed every check of [`Group::open`].
+pub(super) struct Group<'a> {
+    pub(super) hierarchies: &'a Hierarchies,
+    pub(super) proc_root: &'a Path,
+    /// Relative to the root of its hierarchy.
+    pub(super) relative: PathBuf,
+    /// The hierarchy whose list of processes counts: a v1 controller's or (None) the cgroup2 tree.
+    hierarchy: Option<Controller>,
+    home: PathBuf,
+    /// Device and inode of `home`: a group that was removed and made anew is another one.
+    identity: (u64, u64),
+}
+
+impl<'a> Group<'a> {
+    /// Refuses what must never be ended. None if the cgroup does not exist (any more).
+    pub(super) fn open(
+        hierarchies: &'a Hierarchies,
+        proc_root: &'a Path,
+        pod_roots: &[PathBuf],
+        victim: &Victim,
+    ) -> Result<Option<Self>, EvictError> {
+        let refused = |why| EvictError::Refused {
+            cgroup: victim.cgroup.clone(),
+            why,
+        };
+        let relative = normal(&victim.cgroup).ok_or_else(|| refused(Refusal::OutsidePodCgroups))?;
+        let below = |root: &PathBuf| {
+            normal(root).is_some_and(|root| relative != root && relative.starts_with(root))
+        };
+        if !pod_roots.iter().any(below) {
+            return Err(refused(Refusal::OutsidePodCgroups));
+        }
+        if OwnCgroups::read(proc_root)?.are_within(&relative) {
+            return Err(refused(Refusal::HoldsEvictd));
+        }
+        let name = relative.file_name().unwrap_or_default().to_string_lossy();
+        if let Some(found) = pod_uid(&name).filter(|found| *found != victim.uid) {
+            return Err(refused(Refusal::OtherPod { found }));
+        }
+        let (hierarchy, home) = match hierarchies.home_hierarchy(&relative) {
+            Err(error) if error.is_gone() => return Ok(None),
+            found => found?,
+        };
+        let Some(identity) = identity(&home)? else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            hierarchies,
+            proc_root,
+            relative,
+            hierarchy,
+            home,
+            identity,
+        }))
+    }
+
+    /// The ids of all processes that the group and those below it list, zombies included on older kernels.
+    pub(super) fn pids(&self) -> Result<Vec<u32>, EvictError> {
+        if identity(&self.home)? != Some(self.identity) {
+            return Ok(Vec::new());
+        }
+        self.checked_pids(&self.home)
+    }
+
+    /// The ids listed at and below `dir`, a directory of this group in any hierarchy; none where it does not exist.
+    pub(super) fn checked_pids(&self, dir: &Path) -> Result<Vec<u32>, EvictError> {
+        let pids = match procs_below(dir) {
+            Err(error) if error.is_gone() => Vec::new(),
+            listed => listed?,
+        };
+        let refused = |why| EvictError::Refused {
+            cgroup: self.relative.clone(),
+            why,
+        };
+        if pids.contains(&0) {
+            return Err(EvictError::ForeignPidNamespace {
+                cgroup: self.relative.clone(),
+            });
+        }
+        if pids.contains(&1) {
+            return Err(refused(Refusal::HoldsInit));
+        }
+        if pids.contains(&std::process::id()) {
+            return Err(refused(Refusal::HoldsEvictd));
+        }
+        Ok(pids)
+    }
+
+    /// Whether the process is in this group by its own account.
+    pub(super) fn holds(&self, pid: u32) -> Result<bool, CgroupError> {
+        process::is_member(self.proc_root, pid, self.hierarchy, &self.relative)
+    }
+
+    /// The directory of this group in the cgroup2 tree, if every process of the group is in it and nobody else.
+    pub(super) fn unified_with_same_processes(
+        &self,
+        pids: &[u32],
+    ) -> Result<Option<PathBuf>, EvictError> {
+        let Some(unified) = self.hierarchies.unified(&self.relative) else {
+            return Ok(None);
+        };
+        if self.hierarchy.is_none() {
+            return Ok(Some(unified));
+        }
+        let here: BTreeSet<_> = pids.iter().copied().collect();
+        let there: BTreeSet<_> = self.checked_pids(&unified)?.into_iter().collect();
+        // What is in one list only was born or died between the two looks, or is really elsewhere.
+        for &pid in here.symmetric_difference(&there) {
+            let in_both =
+                self.holds(pid)? && process::is_member(self.proc_root, pid, None, &self.relative)?;
+            if !in_both && self.is_alive(pid)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(unified))
+    }
+
+    /// Whether any of the processes is alive.
+    pub(super) fn any_alive(&self, pids: &[u32]) -> Result<bool, EvictError> {
+        for &pid in pids {
+            if self.is_alive(pid)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_alive(&self, pid: u32) -> Result<bool, CgroupError> {
+        Ok(Stat::read(self.proc_root, pid)?.is_some_and(|stat| stat.is_alive()))
+    }
+
+    /// The processes that are still alive, for the report.
+    pub(super) fn survivors(&self) -> Result<Vec<Survivor>, EvictError> {
+        let mut survivors = Vec::new();
+        for pid in self.pids()? {
+            if let Some(stat) = Stat::read(self.proc_root, pid)?.filter(Stat::is_alive) {
+                survivors.push(Survivor {
+                    pid,
+                    name: stat.name,
+                    state: stat.state,
+                });
+            }
+        }
+        Ok(survivors)
+    }
+
+    /// The processes that get SIGTERM, and the groups of the sandbox, which never does: the first process of each
+    /// container, or every process where there are no containers. `sandbox` is its container id, where it is known.
+    pub(super) fn first_processes(&self, sandbox: Option<&str>) -> Result<Targets, EvictError> {
+        let mut targets = Targets::default();
+        let containers = match self.hierarchies.children(&self.relative) {
+            Err(error) if error.is_gone() => Vec::new(),
+            found => found?,
+        };
+        for container in containers {
+            let Some(name) = container.relative.file_name() else {
+                continue;
+            };
+            let dir = self.home.join(name);
+            let first = self.oldest(&self.checked_pids(&dir)?)?;
+            let is_pause = first.as_ref().is_some_and(|(_, stat)| stat.name == "pause");
+            if is_pause || sandbox == Some(&container.id) {
+                targets.sandboxes.push(dir);
+            } else if let Some((pid, _)) = first {
+                targets.pids.push(pid);
+            }
+        }
+        if targets.pids.is_empty() {
+            targets.pids = self.pids_without(&targets.sandboxes)?;
+        }
+        Ok(targets)
+    }
+
+    /// The listed processes that are in none of the given groups.
+    pub(super) fn pids_without(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
+        let mut pids = self.pids()?;
+        for dir in sandboxes {
+            let spared = self.checked_pids(dir)?;
+            pids.retain(|pid| spared.binary_search(pid).is_err());
+        }
+        Ok(pids)
+    }
+
+    /// The living process that started first, the lowest id among those of the same tick.
+    fn oldest(&self, pids: &[u32]) -> Result<Option<(u32, Stat)>, EvictError> {
+        let mut oldest: Option<(u32, Stat)> = None;
+        for &pid in pids {
+            if let Some(stat) = Stat::read(self.proc_root, pid)?.filter(Stat::is_alive)
+                && oldest
+                    .as_ref()
+                    .is_none_or(|(_, other)| stat.started < other.started)
+            {
+                oldest = Some((pid, stat));
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// Waits for the group's processes to change.
+    pub(super) fn changes(&self, longest: Duration) -> Changes {
+        let events = self.hierarchies.unified(&self.relative);
+        Changes {
+            events: events.and_then(|dir| watch(&dir.join("cgroup.events"))),
+            pause: SHORTEST_PAUSE,
+            longest,
+        }
+    }
+}
+
+/// Who gets SIGTERM and who is spared it.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    pub(super) pids: Vec<u32>,
+    pub(super) sandboxes: Vec<PathBuf>,
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+
+/// Tells when it is worth looking at a group again: when the kernel says that it became empty (`cgroup.events`, in the
+/// cgroup2 tree), or after a pause that doubles from 1 ms to the longest.
+pub(super) struct Changes {
+    events: Option<AsyncFd<File>>,
+    pause: Duration,
+    longest: Duration,
+}
+
+impl Changes {
+    pub(super) async fn next(&mut self) {
+        let pause = self.pause;
+        self.pause = (pause * 2).min(self.longest);
+        let Some(events) = &self.events else {
+            return sleep(pause).await;
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            ready = events.ready(Interest::PRIORITY) => {
+                if let Ok(mut guard) = ready {
+                    guard.clear_ready();
+                }
+            }
+        }
+    }
+}
+
+/// Writes to one of the kernel's files. Never makes one: what isn't there can't be switched.
+pub(super) fn write_switch(file: &Path, value: &str) -> io::Result<()> {
+    fs::OpenOptions::new()
+        .write(true)
+        .open(file)?
+        .write_all(value.as_bytes())
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for types that may lie about their descriptor; an owned File can't"
+)]
+fn watch(events: &Path) -> Option<AsyncFd<File>> {
+    // A fixture's plain file can't be watched; the kernel's can.
+    AsyncFd::with_interest(File::open(events).ok()?, Interest::PRIORITY).ok()
+}
+
+fn identity(dir: &Path) -> Result<Option<(u64, u64)>, CgroupError> {
+    match fs::metadata(dir) {
+        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(CgroupError::Read {
+            path: dir.to_owned(),
+            source,
+        }),
+    }
+}

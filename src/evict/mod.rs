@@ -1,0 +1,189 @@
+//! How a pod leaves the node: the port, and its implementations one file each.
+
+mod cgroup;
+mod freezer;
+mod group;
+mod process;
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+pub use cgroup::CgroupEvictor;
+
+use crate::cgroup::CgroupError;
+
+/// A way to make a pod leave.
+pub trait Leave {
+    /// Ends the pod: asks it to stop, waits `grace` (zero: neither asks nor waits) or until `cut` says otherwise, then
+    /// kills, and returns when its last process is gone or has outlived the deadline.
+    fn leave(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+    ) -> impl Future<Output = Result<Departure, EvictError>> + Send;
+}
+
+/// Who has to leave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Victim {
+    /// The pod's UID.
+    pub uid: String,
+    /// The pod's cgroup, relative to the root of its hierarchy.
+    pub cgroup: PathBuf,
+    /// The container id of the pod's sandbox, where it is known.
+    pub sandbox: Option<String>,
+}
+
+/// Ends a running grace period early. Clones cut the same one; a cut made before the grace begins counts too.
+#[derive(Debug, Clone, Default)]
+pub struct GraceCut(Arc<Notify>);
+
+impl GraceCut {
+    /// Ends the grace now: what is still running is killed.
+    pub fn cut_grace(&self) {
+        self.0.notify_one();
+    }
+
+    pub(super) async fn wait(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// How a pod left, or did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// When the first signal was sent; None if there was nothing left to signal.
+    pub first_signal_at: Option<Timestamp>,
+    /// When the first SIGKILL was sent; None if all left without.
+    pub killed_at: Option<Timestamp>,
+    /// When the last process was seen gone; None while `survivors` remain.
+    pub gone_at: Option<Timestamp>,
+    /// How many processes were seen in the pod's cgroup in all.
+    pub processes: usize,
+    /// What ended the last of them.
+    pub method: Method,
+    /// Who would not die by the deadline, in uninterruptible sleep as a rule.
+    pub survivors: Vec<Survivor>,
+}
+
+/// What ended a pod's last process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Nothing: no process was alive when its turn came.
+    AlreadyGone,
+    /// SIGTERM, within the grace period.
+    Terminated,
+    /// One write to `cgroup.kill`.
+    CgroupKill,
+    /// SIGKILL to each process while cgroup v1's freezer held them.
+    FrozenKill,
+    /// SIGKILL to each process until none was left.
+    RepeatedKill,
+}
+
+impl Method {
+    /// The name in logs and in the history.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AlreadyGone => "already-gone",
+            Self::Terminated => "terminated",
+            Self::CgroupKill => "cgroup-kill",
+            Self::FrozenKill => "frozen-kill",
+            Self::RepeatedKill => "repeated-kill",
+        }
+    }
+}
+
+/// A process that SIGKILL did not end in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Survivor {
+    /// Its id.
+    pub pid: u32,
+    /// Its name, as in `/proc/PID/comm`.
+    pub name: String,
+    /// The kernel's letter for its state: `D` is uninterruptible sleep.
+    pub state: char,
+}
+
+/// Why a pod could not be made to leave.
+#[derive(Debug, thiserror::Error)]
+pub enum EvictError {
+    /// It must not be touched.
+    #[error("refusing to end cgroup {}: {why}", cgroup.display())]
+    Refused {
+        /// The cgroup, relative to the root of its hierarchy.
+        cgroup: PathBuf,
+        /// What forbids it.
+        why: Refusal,
+    },
+    /// The kernel shows process id 0: the processes live in a pid namespace that we cannot see, so no signal can reach
+    /// them and nobody could tell when they are gone.
+    #[error(
+        "processes of cgroup {} are in a pid namespace that is not visible from here; run evictd in the host's (hostPID)",
+        cgroup.display()
+    )]
+    ForeignPidNamespace {
+        /// The cgroup, relative to the root of its hierarchy.
+        cgroup: PathBuf,
+    },
+    /// The cgroup lists processes of which none says in `/proc/PID/cgroup` that it is there.
+    #[error(
+        "no process listed in cgroup {} says so in /proc/PID/cgroup; run evictd in the host's pid and cgroup namespaces",
+        cgroup.display()
+    )]
+    Unverifiable {
+        /// The cgroup, relative to the root of its hierarchy.
+        cgroup: PathBuf,
+    },
+    /// The cgroup could not be read.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// A signal could not be sent.
+    #[error("cannot signal process {pid}")]
+    Signal {
+        /// The process.
+        pid: u32,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl EvictError {
+    /// Whether evictd lacks a permission or a view of the host, so that trying again is useless (exit code 3).
+    pub fn is_not_permitted(&self) -> bool {
+        match self {
+            Self::ForeignPidNamespace { .. } | Self::Unverifiable { .. } => true,
+            Self::Signal { source, .. } | Self::Cgroup(CgroupError::Read { source, .. }) => {
+                source.kind() == io::ErrorKind::PermissionDenied
+            }
+            Self::Refused { .. } | Self::Cgroup(_) => false,
+        }
+    }
+}
+
+/// What forbids to end a cgroup.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It is not strictly below any of the cgroups that may hold pods.
+    #[error("it is not below a configured pod cgroup")]
+    OutsidePodCgroups,
+    /// evictd runs in it or below it.
+    #[error("evictd itself is in it")]
+    HoldsEvictd,
+    /// The machine's first process is in it.
+    #[error("process 1 is in it")]
+    HoldsInit,
+    /// By its name it belongs to another pod.
+    #[error("it is the cgroup of the pod with UID {found}")]
+    OtherPod {
+        /// The UID in the cgroup's name.
+        found: String,
+    },
+}
