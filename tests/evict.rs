@@ -1,0 +1,588 @@
+//! Pods of real processes in real cgroups leave.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may panic, its helpers too"
+)]
+
+#[path = "support/cgroup.rs"]
+mod cgroup_support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use cgroup_support::{TestCgroup, eventually};
+use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, Version};
+use evictd::clock::Clock;
+use evictd::evict::{
+    CgroupEvictor, Departure, EvictError, GraceCut, Leave, Method, Refusal, Victim,
+};
+
+const NO_GRACE: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_mins(1);
+
+/// The hierarchies that lead to each of the three ways to kill on a machine with cgroup v1.
+const WAYS: [(&[&str], Method); 3] = [
+    (&["memory", "unified", "freezer"], Method::CgroupKill),
+    (&["memory", "freezer"], Method::FrozenKill),
+    (&["pids"], Method::RepeatedKill),
+];
+
+const SLEEPER: &str = "echo ready; exec sleep 600";
+const IGNORES_TERM: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
+const FORKER: &str = "trap '' TERM; echo ready; while :; do sleep 0.01 & done";
+/// Never the same process for long: each forks the next and ends.
+const HOPPER: &str = "hop() { hop & exit; }; echo ready; hop";
+
+fn evictor(group: &TestCgroup) -> CgroupEvictor {
+    CgroupEvictor {
+        hierarchies: Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap(),
+        proc_root: "/proc".into(),
+        pod_roots: vec![group.relative.clone()],
+        kill_deadline: Duration::from_secs(20),
+        clock: Clock::start(),
+    }
+}
+
+fn victim(group: &TestCgroup) -> Victim {
+    Victim {
+        uid: "uid".into(),
+        cgroup: group.relative.join("pod"),
+        sandbox: None,
+    }
+}
+
+async fn leave(group: &TestCgroup, grace: Duration) -> Departure {
+    let cut = GraceCut::default();
+    let departure = evictor(group).leave(&victim(group), grace, &cut).await;
+    let departure = departure.unwrap();
+    assert_eq!(departure.survivors, []);
+    let procs = evictor(group).hierarchies.procs(&victim(group).cgroup);
+    assert_eq!(procs.unwrap(), Vec::<u32>::new());
+    departure
+}
+
+fn milliseconds(from: Option<jiff::Timestamp>, to: Option<jiff::Timestamp>) -> i128 {
+    to.unwrap().duration_since(from.unwrap()).as_millis()
+}
+
+/// Which method is right where the machine has not all of cgroup v1.
+fn expected(method: Method) -> Method {
+    match Hierarchies::detect(Path::new(DEFAULT_ROOT))
+        .unwrap()
+        .version()
+    {
+        Version::V2 => Method::CgroupKill,
+        Version::V1 | Version::Hybrid => method,
+    }
+}
+
+/// Runs each script in a pod for each way to kill and wants it gone at once.
+async fn all_ways(test: &str, script: &str) {
+    for (hierarchies, method) in WAYS {
+        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+            continue;
+        };
+        group.script("pod/app", script);
+        let departure = leave(&group, NO_GRACE).await;
+        assert_eq!(departure.method, expected(method));
+        assert!(departure.processes >= 1);
+        let took = milliseconds(departure.first_signal_at, departure.gone_at);
+        eprintln!("{test} by {}: {took} ms", method.as_str());
+        assert!(took < 5000, "{took} ms");
+    }
+}
+
+#[tokio::test]
+async fn without_grace_a_pod_is_killed_at_once() {
+    all_ways("without_grace_a_pod_is_killed_at_once", IGNORES_TERM).await;
+}
+
+#[tokio::test]
+async fn a_forker_does_not_get_away() {
+    all_ways("a_forker_does_not_get_away", FORKER).await;
+}
+
+#[tokio::test]
+async fn a_process_that_hops_from_id_to_id_does_not_get_away() {
+    all_ways(
+        "a_process_that_hops_from_id_to_id_does_not_get_away",
+        HOPPER,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_stopped_process_is_killed() {
+    all_ways("a_stopped_process_is_killed", "echo ready; kill -STOP $$").await;
+}
+
+#[tokio::test]
+async fn a_hog_is_gone_within_tens_of_milliseconds() {
+    let test = "a_hog_is_gone_within_tens_of_milliseconds";
+    for (hierarchies, method) in WAYS {
+        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+            continue;
+        };
+        let hog =
+            "exec 3>&1; { head -c 150M /dev/zero; echo ready >&3; sleep 600; } | tail -c 150M";
+        group.script("pod/app", hog);
+        let departure = leave(&group, NO_GRACE).await;
+        let took = milliseconds(departure.first_signal_at, departure.gone_at);
+        eprintln!("{test} by {}: {took} ms", method.as_str());
+        assert!(took < 1000, "{took} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_pod_is_thawed_and_killed() {
+    let test = "a_frozen_pod_is_thawed_and_killed";
+    for (hierarchies, frozen) in [
+        (&["freezer", "memory"], "pod"),
+        (&["freezer", "memory"], "pod/app"),
+        (&["freezer", "unified"], "pod/app"),
+    ] {
+        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+            continue;
+        };
+        group.script("pod/app", SLEEPER);
+        let dir = group.dir(frozen);
+        let (switch, on, is_on) = if dir.join("freezer.state").exists() {
+            ("freezer.state", "FROZEN", "FROZEN")
+        } else {
+            ("cgroup.freeze", "1", "1")
+        };
+        fs::write(dir.join(switch), on).unwrap();
+        eventually("the group is frozen", || {
+            fs::read_to_string(dir.join(switch)).unwrap().trim() == is_on
+        });
+        let departure = leave(&group, NO_GRACE).await;
+        assert!(departure.gone_at.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_zombie_is_not_waited_for() {
+    let test = "a_zombie_is_not_waited_for";
+    let Some(mut group) = TestCgroup::new(test, &["memory"]) else {
+        return;
+    };
+    let zombie = group.script("pod/app", "echo ready");
+    eventually("the child has ended", || TestCgroup::has_ended(zombie));
+    let departure = leave(&group, LONG).await;
+    assert_eq!(departure.method, Method::AlreadyGone);
+    assert_eq!(departure.first_signal_at, None);
+}
+
+#[tokio::test]
+async fn the_grace_is_waited_then_the_pod_is_killed() {
+    let test = "the_grace_is_waited_then_the_pod_is_killed";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
+        return;
+    };
+    group.script("pod", IGNORES_TERM);
+    // Sampling goes on meanwhile.
+    let mut looks = 0;
+    let departure = tokio::select! {
+        departure = leave(&group, Duration::from_millis(400)) => departure,
+        () = async { loop { tokio::time::sleep(Duration::from_millis(5)).await; looks += 1; } } => unreachable!(),
+    };
+    let graced = milliseconds(departure.first_signal_at, departure.killed_at);
+    assert!(graced >= 400, "{graced} ms");
+    assert!(looks > 10, "only {looks} looks in 400 ms");
+    assert_eq!(departure.method, expected(Method::CgroupKill));
+}
+
+#[tokio::test]
+async fn who_leaves_in_its_grace_is_not_killed() {
+    let test = "who_leaves_in_its_grace_is_not_killed";
+    for hierarchies in [&["memory"][..], &["memory", "unified"]] {
+        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+            continue;
+        };
+        group.script("pod", SLEEPER);
+        group.script(
+            "pod",
+            "trap 'exit 0' TERM; echo ready; while :; do sleep 0.02; done",
+        );
+        let departure = leave(&group, LONG).await;
+        assert_eq!(departure.method, Method::Terminated);
+        assert_eq!(departure.killed_at, None);
+        assert!(departure.processes >= 2);
+    }
+}
+
+#[tokio::test]
+async fn a_grace_can_be_cut() {
+    let test = "a_grace_can_be_cut";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "freezer"]) else {
+        return;
+    };
+    let heard = tempfile::tempdir().unwrap();
+    let heard = heard.path().join("term");
+    group.script("pod", &hears(&heard));
+    let (evictor, victim, cut) = (evictor(&group), victim(&group), GraceCut::default());
+    let cutter = async {
+        until_exists(&heard).await;
+        cut.clone().cut_grace();
+    };
+    let (departure, ()) = tokio::join!(evictor.leave(&victim, LONG, &cut), cutter);
+    let departure = departure.unwrap();
+    assert_eq!(departure.method, expected(Method::FrozenKill));
+    let took = milliseconds(departure.first_signal_at, departure.gone_at);
+    assert!(took < 10_000, "{took} ms");
+}
+
+/// A script that notes in a file that it got SIGTERM, and stays.
+fn hears(file: &Path) -> String {
+    let file = file.display();
+    format!("trap 'echo > {file}' TERM; echo ready; while :; do sleep 0.02; done")
+}
+
+async fn until_exists(file: &Path) {
+    let look = async {
+        while !file.exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(Duration::from_secs(10), look).await;
+    assert!(seen.is_ok(), "{} never came", file.display());
+}
+
+#[tokio::test]
+async fn only_the_first_process_of_each_container_is_asked_to_stop() {
+    let test = "only_the_first_process_of_each_container_is_asked_to_stop";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let pause = dir.path().join("pause");
+    fs::copy("/bin/sh", &pause).unwrap();
+    let file = |name: &str| dir.path().join(name);
+    group.script_of(&pause, "pod/0-by-name", &hears(&file("sandbox-by-name")));
+    group.script("pod/1-by-id", &hears(&file("sandbox-by-id")));
+    group.script("pod/a", &hears(&file("first-of-a")));
+    group.script("pod/b", &hears(&file("first-of-b")));
+    // Start times count ticks of 10 ms.
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    group.script("pod/a", &hears(&file("second-of-a")));
+    let evictor = evictor(&group);
+    let victim = Victim {
+        sandbox: Some("1-by-id".into()),
+        ..victim(&group)
+    };
+    let cut = GraceCut::default();
+    let cutter = async {
+        until_exists(&file("first-of-a")).await;
+        until_exists(&file("first-of-b")).await;
+        // Time enough for a signal to the others to show.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cut.cut_grace();
+    };
+    let (departure, ()) = tokio::join!(evictor.leave(&victim, LONG, &cut), cutter);
+    assert!(departure.unwrap().processes >= 5);
+    for never in ["sandbox-by-name", "sandbox-by-id", "second-of-a"] {
+        assert!(!file(never).exists(), "{never} got SIGTERM");
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_is_left_alone_ends_the_grace() {
+    let test = "a_sandbox_that_is_left_alone_ends_the_grace";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "freezer"]) else {
+        return;
+    };
+    group.script("pod/sandbox", IGNORES_TERM);
+    group.script("pod/app", SLEEPER);
+    let victim = Victim {
+        sandbox: Some("sandbox".into()),
+        ..victim(&group)
+    };
+    let cut = GraceCut::default();
+    let departure = evictor(&group).leave(&victim, LONG, &cut).await.unwrap();
+    assert_eq!(departure.method, expected(Method::FrozenKill));
+    let took = milliseconds(departure.first_signal_at, departure.gone_at);
+    assert!(took < 10_000, "{took} ms");
+}
+
+#[tokio::test]
+async fn processes_elsewhere_in_the_cgroup2_tree_are_killed_one_by_one() {
+    let test = "processes_elsewhere_in_the_cgroup2_tree_are_killed_one_by_one";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
+        return;
+    };
+    if expected(Method::RepeatedKill) != Method::RepeatedKill {
+        return;
+    }
+    let mover = "echo $$ > /sys/fs/cgroup/unified/cgroup.procs; trap '' TERM; echo ready; while :; do sleep 0.05; done";
+    group.script("pod", mover);
+    let departure = leave(&group, NO_GRACE).await;
+    assert_eq!(departure.method, Method::RepeatedKill);
+}
+
+#[tokio::test]
+async fn a_cgroup2_group_with_a_stranger_in_it_is_not_killed_as_a_whole() {
+    let test = "a_cgroup2_group_with_a_stranger_in_it_is_not_killed_as_a_whole";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
+        return;
+    };
+    if expected(Method::RepeatedKill) != Method::RepeatedKill {
+        return;
+    }
+    group.script("pod", SLEEPER);
+    let stranger = format!(
+        "echo $$ > /sys/fs/cgroup/memory/{}/cgroup.procs; {SLEEPER}",
+        group.relative.display()
+    );
+    let stranger = group.script("pod", &stranger);
+    let departure = leave(&group, NO_GRACE).await;
+    assert_eq!(departure.method, Method::RepeatedKill);
+    assert!(!TestCgroup::has_ended(stranger));
+}
+
+#[tokio::test]
+async fn a_cgroup_made_anew_under_the_same_name_is_left_alone() {
+    let test = "a_cgroup_made_anew_under_the_same_name_is_left_alone";
+    let Some(mut group) = TestCgroup::new(test, &["memory"]) else {
+        return;
+    };
+    let heard = tempfile::tempdir().unwrap();
+    let heard = heard.path().join("term");
+    let leaver = format!(
+        "trap 'echo > {}' TERM; echo ready; while [ ! -e {0} ]; do sleep 0.02; done",
+        heard.display()
+    );
+    let old = group.script("pod", &leaver);
+    let (evictor, victim, cut) = (evictor(&group), victim(&group), GraceCut::default());
+    let replace = async {
+        until_exists(&heard).await;
+        // Nothing is awaited from here on, so the eviction sees the old group, then the new one, and nothing between.
+        eventually("the old pod has ended", || TestCgroup::has_ended(old));
+        eventually("its group is empty", || {
+            fs::read_to_string(group.dir("pod/cgroup.procs"))
+                .unwrap()
+                .is_empty()
+        });
+        group.remove("pod");
+        group.script("pod", SLEEPER)
+    };
+    let (departure, new) = tokio::join!(evictor.leave(&victim, LONG, &cut), replace);
+    assert_eq!(departure.unwrap().method, Method::Terminated);
+    assert!(!TestCgroup::has_ended(new));
+}
+
+/// A small file system that can be frozen: who writes to it then sleeps uninterruptibly.
+struct FrozenFilesystem {
+    dir: tempfile::TempDir,
+}
+
+impl FrozenFilesystem {
+    fn new(test: &str) -> Option<Self> {
+        let filesystem = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        let image = filesystem.dir.path().join("image");
+        fs::File::create(&image).unwrap().set_len(4 << 20).unwrap();
+        fs::create_dir(filesystem.mount()).unwrap();
+        let steps = [
+            vec!["mkfs.ext4".into(), "-q".into(), image.clone()],
+            vec![
+                "mount".into(),
+                "-o".into(),
+                "loop".into(),
+                image,
+                filesystem.mount(),
+            ],
+            vec!["fsfreeze".into(), "-f".into(), filesystem.mount()],
+        ];
+        for step in steps {
+            if !run(&step) {
+                eprintln!("LEFT OUT {test}: {step:?} failed");
+                return None;
+            }
+        }
+        Some(filesystem)
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.dir.path().join("mount")
+    }
+
+    fn thaw(&self) {
+        run(&["fsfreeze".into(), "-u".into(), self.mount()]);
+    }
+}
+
+impl Drop for FrozenFilesystem {
+    fn drop(&mut self) {
+        self.thaw();
+        run(&["umount".into(), "--lazy".into(), self.mount()]);
+    }
+}
+
+fn run(command: &[PathBuf]) -> bool {
+    let output = Command::new(&command[0]).args(&command[1..]).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+#[tokio::test]
+async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
+    let test = "a_process_in_uninterruptible_sleep_is_named_at_the_deadline";
+    for (hierarchies, method) in WAYS {
+        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+            continue;
+        };
+        let Some(filesystem) = FrozenFilesystem::new(test) else {
+            return;
+        };
+        let writer = format!("echo ready; echo > {}/file", filesystem.mount().display());
+        let writer = group.script("pod/app", &writer);
+        eventually("the writer sleeps uninterruptibly", || {
+            let stat = fs::read_to_string(format!("/proc/{writer}/stat")).unwrap();
+            stat.contains(") D ")
+        });
+        let evictor = CgroupEvictor {
+            kill_deadline: Duration::from_millis(300),
+            ..evictor(&group)
+        };
+        let departure = evictor
+            .leave(&victim(&group), NO_GRACE, &GraceCut::default())
+            .await;
+        let departure = departure.unwrap();
+        assert_eq!(departure.method, expected(method));
+        assert_eq!(departure.gone_at, None);
+        assert_eq!(departure.survivors.len(), 1);
+        assert_eq!(departure.survivors[0].pid, writer);
+        assert_eq!(departure.survivors[0].state, 'D');
+        filesystem.thaw();
+        eventually("it dies once it wakes", || TestCgroup::has_ended(writer));
+    }
+}
+
+/// A cgroup v2 tree and a /proc of plain files.
+fn fixture(procs: &str) -> (tempfile::TempDir, CgroupEvictor) {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("cgroup/cgroup.controllers", "memory\n"),
+        ("cgroup/pods/app/cgroup.procs", procs),
+        ("cgroup/pods/us/cgroup.procs", ""),
+        ("cgroup/pods/podother/cgroup.procs", ""),
+        ("proc/self/cgroup", "0::/pods/us/deep\n"),
+        ("proc/4000000/cgroup", "0::/../../elsewhere\n"),
+        (
+            "proc/4000000/stat",
+            "4000000 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 0 99 1\n",
+        ),
+    ] {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let evictor = CgroupEvictor {
+        hierarchies: Hierarchies::detect(&dir.path().join("cgroup")).unwrap(),
+        proc_root: dir.path().join("proc"),
+        pod_roots: vec!["pods".into()],
+        kill_deadline: LONG,
+        clock: Clock::start(),
+    };
+    (dir, evictor)
+}
+
+async fn refusal(procs: &str, cgroup: &str) -> EvictError {
+    let (_dir, evictor) = fixture(procs);
+    let victim = Victim {
+        uid: "uid".into(),
+        cgroup: cgroup.into(),
+        sandbox: None,
+    };
+    evictor
+        .leave(&victim, NO_GRACE, &GraceCut::default())
+        .await
+        .unwrap_err()
+}
+
+#[tokio::test]
+async fn the_root_our_own_group_and_foreign_groups_are_refused() {
+    for (cgroup, expected) in [
+        ("/", Refusal::OutsidePodCgroups),
+        ("", Refusal::OutsidePodCgroups),
+        ("pods", Refusal::OutsidePodCgroups),
+        ("pods/..", Refusal::OutsidePodCgroups),
+        ("pods/app/../../other", Refusal::OutsidePodCgroups),
+        ("podsapp", Refusal::OutsidePodCgroups),
+        ("system.slice", Refusal::OutsidePodCgroups),
+        ("pods/us", Refusal::HoldsEvictd),
+        ("/pods/us/deep", Refusal::HoldsEvictd),
+        (
+            "pods/podother",
+            Refusal::OtherPod {
+                found: "other".into(),
+            },
+        ),
+    ] {
+        match refusal("", cgroup).await {
+            EvictError::Refused { why, .. } => assert_eq!(why, expected, "{cgroup}"),
+            other => panic!("{cgroup}: {other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_group_with_process_1_or_ourselves_in_it_is_refused() {
+    let ourselves = format!("{}\n", std::process::id());
+    for (procs, expected) in [
+        ("1\n", Refusal::HoldsInit),
+        (&ourselves, Refusal::HoldsEvictd),
+    ] {
+        match refusal(procs, "pods/app").await {
+            EvictError::Refused { why, .. } => assert_eq!(why, expected),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_pid_namespace_is_not_permitted() {
+    let error = refusal("0\n", "pods/app").await;
+    assert!(
+        matches!(error, EvictError::ForeignPidNamespace { .. }),
+        "{error}"
+    );
+    assert!(error.is_not_permitted());
+}
+
+#[tokio::test]
+async fn processes_that_are_elsewhere_by_their_own_account_are_not_signalled() {
+    let error = refusal("4000000\n", "pods/app").await;
+    assert!(matches!(error, EvictError::Unverifiable { .. }), "{error}");
+    assert!(error.is_not_permitted());
+}
+
+#[tokio::test]
+async fn a_cgroup_that_is_gone_has_left_already() {
+    let (_dir, evictor) = fixture("");
+    let victim = Victim {
+        uid: "uid".into(),
+        cgroup: "pods/gone".into(),
+        sandbox: None,
+    };
+    let departure = evictor
+        .leave(&victim, LONG, &GraceCut::default())
+        .await
+        .unwrap();
+    assert_eq!(departure.method, Method::AlreadyGone);
+    assert!(departure.gone_at.is_some());
+}
+
+#[tokio::test]
+async fn unreadable_process_lists_are_errors_with_the_file() {
+    let error = refusal("rubbish\n", "pods/app").await;
+    assert!(
+        error.to_string().contains("pods/app/cgroup.procs"),
+        "{error}"
+    );
+    let error = refusal("4000001\n4000000 \n", "pods/app").await;
+    assert!(matches!(error, EvictError::Cgroup(_)), "{error}");
+}
