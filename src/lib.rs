@@ -8,6 +8,7 @@ pub mod history;
 pub mod logging;
 pub mod notify;
 pub mod pace;
+pub mod pods;
 pub mod publish;
 pub mod signals;
 #[cfg(test)]

@@ -145,6 +145,12 @@ impl Hierarchies {
         }
     }
 
+    /// Where the hierarchies are mounted, the cgroup2 tree last.
+    pub fn mounts(&self) -> impl Iterator<Item = &Path> {
+        let v1 = self.v1.iter().map(|(_, mount)| mount.as_path());
+        v1.chain(self.unified.as_deref())
+    }
+
     /// The directory of a group in the hierarchy of `controller`, whether it exists or not. None where the controller
     /// is not mounted, or `relative` holds `..`.
     pub fn dir(&self, controller: Controller, relative: &Path) -> Option<PathBuf> {

@@ -1,0 +1,281 @@
+use super::*;
+use evictd_pod::{Pod, wire};
+use std::{fs, os::unix::fs::symlink, sync::Arc};
+
+/// A machine's cgroups (v1: memory and pids) and this process's place in them, in a temporary directory.
+struct Machine {
+    top: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(groups: &[&str], own: &str) -> Self {
+        let machine = Self {
+            top: tempfile::tempdir().unwrap(),
+        };
+        for hierarchy in ["memory", "pids"] {
+            machine.make(hierarchy, "");
+            for group in groups {
+                machine.make(hierarchy, group);
+            }
+        }
+        let proc = machine.top.path().join("proc/self");
+        fs::create_dir_all(&proc).unwrap();
+        fs::write(proc.join("cgroup"), format!("4:memory:{own}\n8:pids:/\n")).unwrap();
+        machine
+    }
+
+    fn make(&self, hierarchy: &str, group: &str) {
+        fs::create_dir_all(self.top.path().join("cgroup").join(hierarchy).join(group)).unwrap();
+    }
+
+    fn binder(&self, roots: &[&str]) -> Binder {
+        let hierarchies = Hierarchies::detect(&self.top.path().join("cgroup")).unwrap();
+        let roots = roots.iter().map(PathBuf::from).collect();
+        Binder::new(hierarchies, self.top.path().join("proc"), roots)
+    }
+}
+
+fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
+    let mut pod = wire::Pod::default();
+    pod.metadata.name = name.to_owned();
+    pod.metadata.uid = uid.to_owned();
+    if let Some(path) = annotation {
+        let annotation = (CGROUP_ANNOTATION.to_owned(), path.to_owned());
+        pod.metadata.annotations.extend([annotation]);
+    }
+    Listed {
+        pod: Pod::from_wire(pod),
+        manifest: Some(Arc::from(Path::new("/etc/evictd/pod.yaml"))),
+    }
+}
+
+fn bound(bindings: &Bindings) -> Vec<Option<&str>> {
+    bindings
+        .cgroups
+        .iter()
+        .map(|cgroup| cgroup.as_ref().and_then(|cgroup| cgroup.relative.to_str()))
+        .collect()
+}
+
+fn refusals(bindings: &Bindings) -> Vec<(&str, &Refusal)> {
+    let warnings = bindings.warnings.iter();
+    let refusals = warnings.filter_map(|warning| match warning {
+        Warning::Cgroup { pod, refusal, .. } => Some((pod.as_str(), refusal)),
+        _ => None,
+    });
+    refusals.collect()
+}
+
+#[test]
+fn a_pod_is_found_by_its_uid_and_a_stranger_is_listed() {
+    let machine = Machine::new(
+        &[
+            "kubepods/burstable/podu-1/abc",
+            "kubepods/podu-2",
+            "kubepods/podstranger",
+        ],
+        "/system",
+    );
+    let pods = [
+        listed("a", "u-1", None),
+        listed("b", "u-2", None),
+        listed("c", "u-3", None),
+    ];
+    let bindings = machine.binder(&[]).bind(&pods).unwrap();
+    assert_eq!(
+        bound(&bindings),
+        [
+            Some("kubepods/burstable/podu-1"),
+            Some("kubepods/podu-2"),
+            None
+        ]
+    );
+    assert_eq!(bindings.warnings, []);
+    let unknown: Vec<_> = bindings
+        .unknown
+        .iter()
+        .map(|group| group.uid.as_str())
+        .collect();
+    assert_eq!(unknown, ["stranger"]);
+}
+
+#[test]
+fn a_manifest_may_name_a_cgroup_below_a_configured_root() {
+    let machine = Machine::new(&["batch/web/c", "kubepods/podu-1"], "/system");
+    let mounted = machine.top.path().join("cgroup/memory/batch/web");
+    let root_as_mounted = machine.top.path().join("cgroup/pids/batch");
+    let roots = ["batch", "/batch/", root_as_mounted.to_str().unwrap(), "/"];
+    let named = [
+        "batch/web",
+        "/batch/web",
+        "/batch/./x/../web",
+        "batch//web/",
+        mounted.to_str().unwrap(),
+    ];
+    machine.make("memory", "batch/x");
+    machine.make("pids", "batch/x");
+    for root in roots {
+        for name in named {
+            let pods = [listed("a", "u-1", Some(name))];
+            let bindings = machine.binder(&[root]).bind(&pods).unwrap();
+            assert_eq!(
+                bound(&bindings),
+                [Some("batch/web")],
+                "{name:?} below {root:?}: {:?}",
+                bindings.warnings
+            );
+            assert!(bindings.cgroups[0].as_ref().unwrap().by_annotation);
+        }
+    }
+}
+
+#[test]
+fn an_annotation_counts_only_in_a_manifest() {
+    let machine = Machine::new(&["batch/web", "kubepods/podu-1"], "/system");
+    let mut pod = listed("a", "u-1", Some("/batch/web"));
+    pod.manifest = None;
+    let bindings = machine.binder(&["/batch"]).bind(&[pod]).unwrap();
+    assert_eq!(bound(&bindings), [Some("kubepods/podu-1")]);
+}
+
+#[test]
+fn every_refusal_has_its_reason() {
+    let machine = Machine::new(
+        &[
+            "batch/web",
+            "other/web",
+            "batch/evictd/leaf",
+            "kubepods/podu-9/c",
+            "batches/web",
+        ],
+        "/batch/evictd/leaf",
+    );
+    let cgroup = machine.top.path().join("cgroup");
+    fs::write(cgroup.join("memory/batch/file"), "").unwrap();
+    symlink("../other", cgroup.join("memory/batch/sideways")).unwrap();
+    symlink("/", cgroup.join("memory/batch/outside")).unwrap();
+    symlink("web", cgroup.join("memory/batch/alias")).unwrap();
+    symlink("../batch", cgroup.join("pids/batch/alias")).unwrap();
+    fs::create_dir_all(cgroup.join("pids/batch/deep/web")).unwrap();
+    symlink("deep", cgroup.join("pids/batch/split")).unwrap();
+    symlink(".", cgroup.join("memory/batch/split")).unwrap();
+    let outside = |path: &str| Refusal::OutsideRoots(PathBuf::from(path));
+    let table = [
+        ("/", Refusal::Root),
+        ("", Refusal::Root),
+        ("/batch/..", Refusal::Root),
+        ("/batch", outside("/batch")),
+        ("/batch/.", outside("/batch")),
+        ("/batch/web/..", outside("/batch")),
+        ("/batches/web", outside("/batches/web")),
+        ("/other/web", outside("/other/web")),
+        ("/batch/../other/web", outside("/other/web")),
+        ("/batch/sideways/web", outside("/other/web")),
+        ("/kubepods/podu-9", outside("/kubepods/podu-9")),
+        ("/batch/missing", Refusal::Missing),
+        ("/batch/file", Refusal::Missing),
+        ("/batch/split/web", Refusal::Ambiguous),
+        ("/batch/evictd", Refusal::Own),
+        ("/batch/evictd/leaf", Refusal::Own),
+    ];
+    for (named, refusal) in table {
+        let pods = [listed("a", "u-1", Some(named))];
+        let bindings = machine.binder(&["/batch"]).bind(&pods).unwrap();
+        assert_eq!(bound(&bindings), [None], "{named}");
+        assert_eq!(refusals(&bindings), [("default/a", &refusal)], "{named}");
+    }
+    for escape in ["/../../..", "/batch/../../../..", "/batch/outside/etc"] {
+        let pods = [listed("a", "u-1", Some(escape))];
+        let bindings = machine.binder(&["/batch", "/"]).bind(&pods).unwrap();
+        assert!(
+            matches!(refusals(&bindings)[..], [(_, Refusal::OutsideRoots(_))]),
+            "{escape}"
+        );
+    }
+    // Without a configured root no manifest may name anything.
+    let pods = [listed("a", "u-1", Some("/batch/web"))];
+    let bindings = machine.binder(&[]).bind(&pods).unwrap();
+    assert_eq!(refusals(&bindings), [("default/a", &outside("/batch/web"))]);
+}
+
+#[test]
+fn evictds_own_pod_is_not_touched() {
+    let machine = Machine::new(&["kubepods/podu-1/leaf"], "/kubepods/podu-1/leaf");
+    let bindings = machine
+        .binder(&[])
+        .bind(&[listed("evictd", "u-1", None)])
+        .unwrap();
+    assert_eq!(bound(&bindings), [None]);
+    assert_eq!(refusals(&bindings), [("default/evictd", &Refusal::Own)]);
+}
+
+#[test]
+fn a_cgroup_that_two_claim_is_nobodys() {
+    let machine = Machine::new(
+        &[
+            "r/a/b/c",
+            "r/a-1",
+            "r/d",
+            "kubepods/podu-8",
+            "kubepods/podstranger/c",
+            "kubepods/podu-7",
+        ],
+        "/system",
+    );
+    let claims = |table: &[(&str, &str, Option<&str>)]| {
+        let pods: Vec<_> = table
+            .iter()
+            .map(|(name, uid, path)| listed(name, uid, *path))
+            .collect();
+        let bindings = machine.binder(&["/r", "/kubepods"]).bind(&pods).unwrap();
+        let bound = bound(&bindings)
+            .into_iter()
+            .map(|path| path.map(str::to_owned))
+            .collect::<Vec<_>>();
+        let rivals = refusals(&bindings)
+            .into_iter()
+            .map(|(pod, refusal)| match refusal {
+                Refusal::ClaimedBy { pod: rival, .. } => format!("{pod} {rival}"),
+                other => panic!("{other}"),
+            });
+        (bound, rivals.collect::<Vec<_>>())
+    };
+    let some = |path: &str| Some(path.to_owned());
+
+    // The same one, and a third that only looks alike.
+    let (bound, rivals) = claims(&[
+        ("x", "1", Some("/r/a")),
+        ("y", "2", Some("/r/a/")),
+        ("z", "3", Some("/r/a-1")),
+    ]);
+    assert_eq!(bound, [None, None, some("r/a-1")]);
+    assert_eq!(rivals, ["default/x default/y", "default/y default/x"]);
+
+    // One inside another, at any depth.
+    let (bound, rivals) = claims(&[
+        ("x", "1", Some("/r/a/b/c")),
+        ("y", "2", Some("/r/a")),
+        ("z", "3", Some("/r/a/b")),
+        ("w", "4", Some("/r/d")),
+    ]);
+    assert_eq!(bound, [None, None, None, some("r/d")]);
+    assert_eq!(rivals.len(), 3);
+
+    // What the kubelet made stays its pod's, listed or not.
+    let (bound, rivals) = claims(&[
+        ("x", "u-8", None),
+        ("y", "2", Some("/kubepods/podu-8")),
+        ("z", "3", Some("/kubepods/podstranger/c")),
+        ("w", "u-7", Some("/kubepods/podu-7")),
+    ]);
+    assert_eq!(
+        bound,
+        [some("kubepods/podu-8"), None, None, some("kubepods/podu-7")]
+    );
+    assert_eq!(rivals, ["default/z stranger", "default/y default/x"]);
+
+    // Two manifests with one UID.
+    let (bound, rivals) = claims(&[("x", "u-8", None), ("y", "u-8", None)]);
+    assert_eq!(bound, [None, None]);
+    assert_eq!(rivals.len(), 2);
+}

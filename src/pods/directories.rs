@@ -1,0 +1,242 @@
+//! What is in the manifest directories: files read once, and again only when they changed.
+
+use super::{
+    Listed, Listing, ManifestRules, Mistake, Warning, manifest::Contents,
+    manifests::ManifestDirectory,
+};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    ffi::{OsStr, OsString},
+    fs, io,
+    io::Read,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Far more than the API server takes for one object.
+const LARGEST_MANIFEST: u64 = 8 * 1024 * 1024;
+
+/// What is known to have happened since the last look.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Files that were written or put in place: read again, whatever their times say.
+    pub(super) touched: HashSet<PathBuf>,
+    /// Files that were deleted or moved away. They count as gone even where the whole directory is gone by now,
+    /// whose other files stay.
+    pub(super) removed: HashSet<PathBuf>,
+}
+
+/// The manifest directories and everything read from them.
+#[derive(Debug, Default)]
+pub(super) struct Directories {
+    watched: Vec<ManifestDirectory>,
+    rules: ManifestRules,
+    files: BTreeMap<PathBuf, File>,
+    unreadable: BTreeMap<PathBuf, String>,
+}
+
+/// A manifest file as last read.
+#[derive(Debug)]
+struct File {
+    stamp: Stamp,
+    path: Arc<Path>,
+    static_pods: bool,
+    /// Of the last version without a mistake; where there was none yet, whatever is good of this one.
+    pods: Vec<evictd_pod::Pod>,
+    /// Whether `pods` came from a version without a mistake.
+    whole: bool,
+    mistakes: Vec<Mistake>,
+}
+
+/// Tells one version of a file from the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl Directories {
+    pub(super) fn new(directories: Vec<ManifestDirectory>, rules: ManifestRules) -> Self {
+        Self {
+            watched: directories,
+            rules,
+            files: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn paths(&self) -> Vec<PathBuf> {
+        let paths = self.watched.iter();
+        paths.map(|directory| directory.path.clone()).collect()
+    }
+
+    /// Looks through all directories; true if the listing is another one now.
+    pub(super) fn scan(&mut self, happened: &Changes) -> bool {
+        let before = self.files.len();
+        self.files
+            .retain(|path, _| !happened.removed.contains(path));
+        let mut changed = self.files.len() != before;
+        for directory in self.watched.clone() {
+            let scanned = self.scan_directory(&directory, happened);
+            let problem = scanned.as_ref().err().map(ToString::to_string);
+            changed |= self.unreadable.get(&directory.path) != problem.as_ref();
+            match problem {
+                Some(problem) => self.unreadable.insert(directory.path, problem),
+                None => self.unreadable.remove(&directory.path),
+            };
+            changed |= scanned.unwrap_or(false);
+        }
+        changed
+    }
+
+    fn scan_directory(
+        &mut self,
+        directory: &ManifestDirectory,
+        happened: &Changes,
+    ) -> io::Result<bool> {
+        let names = manifest_names(&directory.path)?;
+        let static_pods = self.is_static(&directory.path);
+        let paths: HashSet<PathBuf> = names.iter().map(|name| directory.path.join(name)).collect();
+        let before = self.files.len();
+        self.files.retain(|path, _| {
+            path.parent() != Some(directory.path.as_path()) || paths.contains(path)
+        });
+        let mut changed = self.files.len() != before;
+        for path in paths {
+            let touched = happened.touched.contains(&path);
+            changed |= self.look_at(path, touched, static_pods);
+        }
+        Ok(changed)
+    }
+
+    /// Whether the directory is one of static pods, under whichever name.
+    fn is_static(&self, path: &Path) -> bool {
+        let identity = |path: &Path| {
+            fs::metadata(path)
+                .map(|metadata| (metadata.dev(), metadata.ino()))
+                .ok()
+        };
+        let mut fixed = self
+            .watched
+            .iter()
+            .filter(|directory| directory.static_pods);
+        fixed.any(|directory| directory.path == path || identity(&directory.path) == identity(path))
+    }
+
+    /// Reads one file again if it changed.
+    fn look_at(&mut self, path: PathBuf, touched: bool, static_pods: bool) -> bool {
+        let known = self.files.get(&path);
+        let stamp = match fs::metadata(&path) {
+            Ok(metadata) if !metadata.is_file() => return self.files.remove(&path).is_some(),
+            Ok(metadata) => Stamp::of(&metadata),
+            // It went between the listing and now.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return self.files.remove(&path).is_some();
+            }
+            Err(_) => Stamp::default(),
+        };
+        if !touched && known.is_some_and(|known| known.stamp == stamp) {
+            return false;
+        }
+        let read = read(&path).map(|bytes| self.rules.read(&bytes, static_pods));
+        let contents = read.unwrap_or_else(Contents::unreadable);
+        let good = contents.mistakes.is_empty();
+        let earlier = self.files.remove(&path);
+        let earlier = earlier.filter(|earlier| !good && earlier.whole);
+        let file = File {
+            stamp,
+            path: Arc::from(path.as_path()),
+            static_pods,
+            whole: good || earlier.is_some(),
+            pods: earlier.map_or(contents.pods, |earlier| earlier.pods),
+            mistakes: contents.mistakes,
+        };
+        self.files.insert(path, file);
+        true
+    }
+
+    /// Everything that is known now, by directory and file name. Of several manifests of one pod the first counts.
+    pub(super) fn listing(&self) -> Listing {
+        let mut listing = Listing::default();
+        let mut seen: HashMap<String, Arc<Path>> = HashMap::new();
+        for (directory, problem) in &self.unreadable {
+            listing.warnings.push(Warning::Directory {
+                directory: directory.clone(),
+                problem: problem.clone(),
+            });
+        }
+        // A static pod stays static, whoever else describes it.
+        let (fixed, others): (Vec<_>, Vec<_>) =
+            self.files.values().partition(|file| file.static_pods);
+        for file in fixed.into_iter().chain(others) {
+            for mistake in &file.mistakes {
+                listing.warnings.push(Warning::Manifest {
+                    file: Arc::clone(&file.path),
+                    mistake: mistake.clone(),
+                    earlier_version_in_use: file.whole,
+                });
+            }
+            for pod in &file.pods {
+                let name = pod.full_name();
+                if let Some(first) = seen.get(&name) {
+                    listing.warnings.push(Warning::Duplicate {
+                        pod: name,
+                        first: Arc::clone(first),
+                        second: Arc::clone(&file.path),
+                    });
+                    continue;
+                }
+                seen.insert(name, Arc::clone(&file.path));
+                listing.pods.push(Listed {
+                    pod: pod.clone(),
+                    manifest: Some(Arc::clone(&file.path)),
+                });
+            }
+        }
+        listing
+    }
+}
+
+/// The names in a directory that can be manifests: not hidden (the kubelet's rule) and not what editors leave behind.
+fn manifest_names(directory: &Path) -> io::Result<Vec<OsString>> {
+    let names = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    names.retain(|name| is_manifest_name(name));
+    Ok(names)
+}
+
+pub(super) fn is_manifest_name(name: &OsStr) -> bool {
+    const LEFT_BEHIND: [&str; 6] = ["~", ".swp", ".swx", ".bak", ".orig", ".tmp"];
+    let name = name.to_string_lossy();
+    let left_behind = LEFT_BEHIND.iter().any(|suffix| name.ends_with(suffix));
+    !(left_behind || name.starts_with('.') || (name.starts_with('#') && name.ends_with('#')))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut limited = file.take(LARGEST_MANIFEST + 1);
+    limited
+        .read_to_end(&mut bytes)
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > LARGEST_MANIFEST {
+        return Err(format!("larger than {} MiB", LARGEST_MANIFEST >> 20));
+    }
+    Ok(bytes)
+}

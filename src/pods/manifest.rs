@@ -1,0 +1,436 @@
+//! One manifest file: its text in, pods and mistakes out.
+
+use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+use std::{collections::BTreeMap, fmt};
+
+/// How a manifest becomes a pod of this node.
+#[derive(Debug, Clone, Default)]
+pub struct ManifestRules {
+    /// The node's name, which is part of a derived UID.
+    pub node_name: String,
+    /// Priorities of the priority classes that manifests may name besides the two built-in ones.
+    pub priority_classes: BTreeMap<String, i32>,
+}
+
+/// What is wrong with a manifest, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line in the file, counted from 1, where it is known.
+    pub line: Option<u64>,
+    /// Path of the key within its document (`spec.containers[0].name`), where it is known.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub problem: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, "{key}: ")?;
+        }
+        f.write_str(&self.problem)
+    }
+}
+
+/// What a manifest file holds.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    pub(super) pods: Vec<Pod>,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
+impl Contents {
+    /// Of a file that can't be read as a whole.
+    pub(super) fn unreadable(problem: String) -> Self {
+        Self {
+            pods: Vec::new(),
+            mistakes: vec![Mistake {
+                line: None,
+                key: None,
+                problem,
+            }],
+        }
+    }
+}
+
+impl ManifestRules {
+    /// Reads every document of a file. A document with a mistake gives no pod and leaves the others alone.
+    pub(super) fn read(&self, bytes: &[u8], static_pods: bool) -> Contents {
+        let mut contents = Contents::default();
+        let text = match std::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let before = &bytes[..error.valid_up_to()];
+                contents.mistakes.push(Mistake {
+                    line: Some(1 + newlines(before)),
+                    key: None,
+                    problem: "not UTF-8".to_owned(),
+                });
+                return contents;
+            }
+        };
+        let mut documents = 0;
+        for document in documents_of(text) {
+            documents += 1;
+            match self.read_document(&document, static_pods) {
+                Ok(pod) => contents.pods.push(pod),
+                Err(mistakes) => contents.mistakes.extend(mistakes),
+            }
+        }
+        if documents == 0 {
+            return Contents::unreadable("empty: no pod in it".to_owned());
+        }
+        contents
+    }
+
+    fn read_document(
+        &self,
+        document: &Document<'_>,
+        static_pods: bool,
+    ) -> Result<Pod, Vec<Mistake>> {
+        let mut pod: wire::Pod = document.parse().map_err(|mistake| vec![mistake])?;
+        let places: Places = document.parse().unwrap_or_default();
+        let mut mistakes = Vec::new();
+        let mut wrong = |line: Option<u64>, key: &str, problem: String| {
+            mistakes.push(Mistake {
+                line: Some(line.map_or(document.first_line, |line| document.line_in_file(line))),
+                key: Some(key.to_owned()),
+                problem,
+            });
+        };
+        for (key, value, place, wanted) in [
+            ("apiVersion", &pod.api_version, &places.api_version, "v1"),
+            ("kind", &pod.kind, &places.kind, "Pod"),
+        ] {
+            if value != wanted {
+                wrong(
+                    line_of(place.as_ref()),
+                    key,
+                    format!("must be {wanted}, is {value:?}"),
+                );
+            }
+        }
+        if pod.metadata.name.is_empty() {
+            wrong(None, "metadata.name", "required".to_owned());
+        }
+        if pod.spec.containers.is_empty() {
+            wrong(
+                None,
+                "spec.containers",
+                "required: a pod has at least one container".to_owned(),
+            );
+        }
+        let class = pod.spec.priority_class_name.as_str();
+        pod.spec.priority = pod.spec.priority.or_else(|| self.priority_of(class));
+        if pod.spec.priority.is_none() && !class.is_empty() {
+            wrong(
+                places
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| line_of(spec.priority_class_name.as_ref())),
+                "spec.priorityClassName",
+                format!(
+                    "priority class {class:?} is unknown on this node: give spec.priority, or the class under \
+                     priorityClasses in the configuration"
+                ),
+            );
+        }
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        self.make_ours(&mut pod, document, static_pods)?;
+        Ok(Pod::from_wire(pod))
+    }
+
+    fn priority_of(&self, class: &str) -> Option<i32> {
+        let built_in = SYSTEM_PRIORITY_CLASSES
+            .iter()
+            .find(|(name, _)| *name == class);
+        built_in
+            .map(|(_, priority)| *priority)
+            .or_else(|| self.priority_classes.get(class).copied())
+    }
+
+    /// What the kubelet does to the pods of its own manifests: ties them to the node, and gives one without a UID the
+    /// hash of its manifest and the node's name, so that an edited manifest is another pod and a moved one is not.
+    fn make_ours(
+        &self,
+        pod: &mut wire::Pod,
+        document: &Document<'_>,
+        static_pods: bool,
+    ) -> Result<(), Vec<Mistake>> {
+        if pod.metadata.uid.is_empty() {
+            let manifest: serde_json::Value = document.parse().map_err(|mistake| vec![mistake])?;
+            pod.metadata.uid = derived_uid(&self.node_name, &manifest);
+        }
+        pod.spec.node_name.clone_from(&self.node_name);
+        if static_pods {
+            let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
+            pod.metadata.annotations.extend([source]);
+        }
+        Ok(())
+    }
+}
+
+/// 32 hexadecimal digits, like the UIDs that the kubelet derives for static pods: FNV-1a of 128 bits over the node's name,
+/// a zero byte and the manifest as JSON with sorted keys.
+fn derived_uid(node_name: &str, manifest: &serde_json::Value) -> String {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let manifest = manifest.to_string();
+    let bytes = node_name.bytes().chain([0]).chain(manifest.bytes());
+    let hash = bytes.fold(OFFSET, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(PRIME)
+    });
+    format!("{hash:032x}")
+}
+
+/// One document of a file.
+struct Document<'a> {
+    text: &'a str,
+    /// Line of the file on which its text begins.
+    first_line: u64,
+}
+
+impl Document<'_> {
+    fn line_in_file(&self, line: u64) -> u64 {
+        self.first_line + line.saturating_sub(1)
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, Mistake> {
+        let mut key = None;
+        let parsed = serde_saphyr::with_deserializer_from_str(self.text, |deserializer| {
+            serde_path_to_error::deserialize(deserializer).map_err(|error| {
+                key = Some(error.path().to_string()).filter(|path| path != ".");
+                error.into_inner()
+            })
+        });
+        parsed.map_err(|error| {
+            let problem = error.without_snippet().to_string();
+            // Its line counts from the document's beginning; ours, which counts from the file's, is said instead.
+            let told = problem.rsplit_once(" at line ").map(|(told, _)| told);
+            Mistake {
+                line: error.location().map(|at| self.line_in_file(at.line())),
+                key,
+                problem: told.unwrap_or(&problem).to_owned(),
+            }
+        })
+    }
+}
+
+/// The documents of a YAML or JSON text, without those of only comments. A line of `---` can be
+/// nothing but a document's border in YAML.
+fn documents_of(text: &str) -> impl Iterator<Item = Document<'_>> {
+    let mut rest = Some((text, 1));
+    std::iter::from_fn(move || {
+        let (text, first_line) = rest.take()?;
+        let mut offset = 0;
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            let after_dashes = line.strip_prefix("---");
+            let border =
+                after_dashes.is_some_and(|rest| rest.trim_start() != rest || rest.is_empty());
+            if border && offset > 0 {
+                rest = Some((&text[offset..], first_line + index as u64));
+                break;
+            }
+            offset += line.len();
+        }
+        Some(Document {
+            text: &text[..offset],
+            first_line,
+        })
+    })
+    .filter(|document| {
+        let mut lines = document.text.lines().map(str::trim);
+        !lines.all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+    })
+}
+
+/// Where the keys are whose values can be wrong although their type is right.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Places {
+    api_version: Option<Spanned<String>>,
+    kind: Option<Spanned<String>>,
+    spec: Option<PlacesInSpec>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PlacesInSpec {
+    priority_class_name: Option<Spanned<String>>,
+}
+
+fn line_of(place: Option<&Spanned<String>>) -> Option<u64> {
+    Some(place?.referenced.line())
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.split(|byte| *byte == b'\n').skip(1).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_pod::{Critical, QosClass};
+
+    fn rules() -> ManifestRules {
+        ManifestRules {
+            node_name: "node-1".to_owned(),
+            priority_classes: [("batch".to_owned(), -10)].into(),
+        }
+    }
+
+    fn read(text: &str) -> Contents {
+        rules().read(text.as_bytes(), false)
+    }
+
+    fn pod(spec: &str) -> String {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  containers:\n  - name: c\n{spec}"
+        )
+    }
+
+    #[test]
+    fn yaml_and_json_and_several_documents() {
+        let json = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"j","uid":"u-1"},
+	"spec":{"containers":[{"name":"c","resources":{"requests":{"memory":"64Mi"}}}]}}"#;
+        let one = read(json);
+        assert_eq!(one.mistakes, []);
+        assert_eq!(
+            (one.pods[0].full_name().as_str(), one.pods[0].uid.as_str()),
+            ("default/j", "u-1")
+        );
+        assert_eq!(one.pods[0].qos, QosClass::Burstable);
+
+        let several = read(&format!(
+            "# two\n---\n{}---\n# nothing\n---\n{json}\n",
+            pod("")
+        ));
+        assert_eq!(several.mistakes, []);
+        let names: Vec<_> = several.pods.iter().map(Pod::full_name).collect();
+        assert_eq!(names, ["shop/web", "default/j"]);
+        assert_eq!(several.pods[0].node_name, "node-1");
+    }
+
+    #[test]
+    fn a_mistake_names_its_line_and_key_and_spares_the_other_documents() {
+        let table = [
+            (
+                pod("    resources:\n      requests:\n        memory: 12Q\n"),
+                11,
+                "spec.containers[0].resources.requests.memory",
+                "12Q",
+            ),
+            (pod("  priority: high\n"), 9, "spec.priority", "invalid i32"),
+            (
+                pod("  priorityClassName: gold\n"),
+                9,
+                "spec.priorityClassName",
+                "\"gold\" is unknown",
+            ),
+            (
+                pod("").replace("Pod", "Deployment"),
+                2,
+                "kind",
+                "must be Pod",
+            ),
+            (pod("").replace("v1", "v2"), 1, "apiVersion", "must be v1"),
+            (
+                pod("").replace("  name: web\n", ""),
+                1,
+                "metadata.name",
+                "required",
+            ),
+            (
+                "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n".to_owned(),
+                1,
+                "spec.containers",
+                "required",
+            ),
+        ];
+        for (text, line, key, problem) in table {
+            let contents = read(&format!("---\n{text}---\n{}", pod("")));
+            assert_eq!(contents.pods.len(), 1, "{text}");
+            let [mistake] = contents.mistakes.as_slice() else {
+                panic!("{text}: {:?}", contents.mistakes)
+            };
+            let expected_line = if mistake.problem.starts_with("required") {
+                1
+            } else {
+                line + 1
+            };
+            assert_eq!(mistake.line, Some(expected_line), "{mistake}");
+            assert_eq!(mistake.key.as_deref(), Some(key), "{mistake}");
+            assert!(mistake.problem.contains(problem), "{mistake}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_no_document_is_a_mistake_with_its_line() {
+        let table: [(&[u8], Option<u64>); 5] = [
+            (b"", None),
+            (b"# only a comment\n---\n", None),
+            (b"a: 1\nb: \xff\n", Some(2)),
+            (b"apiVersion: v1\n kind: Pod\n", Some(2)),
+            (b"{\"apiVersion\": \"v1\",", Some(1)),
+        ];
+        for (bytes, line) in table {
+            let contents = rules().read(bytes, false);
+            assert_eq!(contents.pods.len(), 0);
+            assert_eq!(contents.mistakes.len(), 1);
+            assert_eq!(contents.mistakes[0].line, line, "{}", contents.mistakes[0]);
+        }
+    }
+
+    #[test]
+    fn priority_classes_resolve() {
+        let table = [
+            ("", None),
+            ("  priority: 7\n  priorityClassName: gold\n", Some(7)),
+            ("  priorityClassName: batch\n", Some(-10)),
+            (
+                "  priorityClassName: system-node-critical\n",
+                Some(2_000_001_000),
+            ),
+            (
+                "  priorityClassName: system-cluster-critical\n",
+                Some(2_000_000_000),
+            ),
+        ];
+        for (spec, priority) in table {
+            assert_eq!(read(&pod(spec)).pods[0].spec_priority, priority, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_derived_uid_follows_the_manifest_and_the_node_and_nothing_else() {
+        let uid = |rules: &ManifestRules, text: &str| {
+            rules.read(text.as_bytes(), false).pods[0].uid.clone()
+        };
+        let ours = uid(&rules(), &pod(""));
+        assert_eq!(ours.len(), 32);
+        assert_eq!(ours, uid(&rules(), &format!("# moved\n---\n{}", pod(""))));
+        assert_ne!(ours, uid(&rules(), &pod("    image: other\n")));
+        assert_ne!(ours, uid(&ManifestRules::default(), &pod("")));
+    }
+
+    #[test]
+    fn a_derived_uid_never_changes_between_versions() {
+        // Computed by another program: FNV-1a of "node-1\0null".
+        let uid = derived_uid("node-1", &serde_json::Value::Null);
+        assert_eq!(uid, "44d78529f4c3bf6b90e0bde97ba38098");
+    }
+
+    #[test]
+    fn s1_046_a_pod_from_the_static_directory_is_critical() {
+        let contents = rules().read(pod("").as_bytes(), true);
+        assert_eq!(contents.pods[0].critical, Some(Critical::Static));
+        assert_eq!(read(&pod("")).pods[0].critical, None);
+    }
+}

@@ -1,0 +1,182 @@
+//! The port "which pods are here": sources that list pods, and the roster that admits them and ties them to cgroups.
+//!
+//! ```text
+//!   a source (manifests, later others)      the roster
+//!   watches in the background          ->   admits new pods, binds each to its cgroup   ->   PodSet, a snapshot a cycle
+//!   publishes a whole Listing               finds cgroups of pods that nobody listed
+//! ```
+
+mod binding;
+mod directories;
+mod manifest;
+pub mod manifests;
+mod roster;
+mod watcher;
+
+use crate::cgroup::PodCgroup;
+use evictd_pod::Pod;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::sync::watch;
+
+pub use binding::{Binder, BoundCgroup, CGROUP_ANNOTATION, Refusal};
+pub use manifest::{ManifestRules, Mistake};
+pub use manifests::{ManifestDirectory, Manifests};
+pub use roster::Roster;
+
+/// A source of pods.
+pub trait PodSource {
+    /// Lists the pods once, then keeps the listing up to date in the background until every receiver is dropped. A
+    /// source that can't list its pods publishes what it last knew, with a warning.
+    fn start(self) -> impl Future<Output = watch::Receiver<Arc<Listing>>> + Send;
+}
+
+/// All pods that a source knows; a pod that is not in it (any more) is gone.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// The pods, in an order that does not change by itself.
+    pub pods: Vec<Listed>,
+    /// What the source could not read, and what it did instead.
+    pub warnings: Vec<Warning>,
+}
+
+/// A pod as a source lists it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The pod.
+    pub pod: Pod,
+    /// The manifest it was read from. Only such a pod may name its cgroup itself.
+    pub manifest: Option<Arc<Path>>,
+}
+
+/// The pods of this node at one moment. The vectors that say so are parallel to `pods`.
+#[derive(Debug, Default)]
+pub struct PodSet {
+    /// Counts the changes; equal generations are the same set.
+    pub generation: u64,
+    /// Every admitted pod.
+    pub pods: Arc<[Pod]>,
+    /// The cgroup of each, where it has one that evictd may touch. Parallel to `pods`.
+    pub cgroups: Vec<Option<BoundCgroup>>,
+    /// The manifest of each, where it was read from one. Parallel to `pods`.
+    pub manifests: Vec<Option<Arc<Path>>>,
+    /// Listed pods that were not let in: without a place in `pods`, they are never chosen.
+    pub rejected: Vec<Rejected>,
+    /// Pods that have a cgroup of the kubelet's on this node, but that no source lists: never chosen.
+    pub unknown: Vec<PodCgroup>,
+    /// What is wrong at present.
+    pub warnings: Vec<Warning>,
+}
+
+/// Why a pod is not let in (S1-085 to S1-088).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// One word (`Evicted`).
+    pub reason: String,
+    /// The sentence.
+    pub message: String,
+}
+
+/// A pod that was not let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its UID.
+    pub uid: String,
+    /// The manifest it was read from.
+    pub manifest: Option<Arc<Path>>,
+    /// Why.
+    pub rejection: Rejection,
+}
+
+/// Something about the pods that their owner should mend. Nothing else stops because of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// A manifest directory can't be read; the pods last read from it stay.
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// The kernel does not tell of changes to the manifest directories; they are looked at every few seconds.
+    NotWatching {
+        /// Why not.
+        problem: String,
+    },
+    /// A manifest has a mistake.
+    Manifest {
+        /// The file.
+        file: Arc<Path>,
+        /// The mistake.
+        mistake: Mistake,
+        /// Whether pods of an earlier version of the file stay in use.
+        earlier_version_in_use: bool,
+    },
+    /// Two manifests describe one pod; the first counts.
+    Duplicate {
+        /// `namespace/name`.
+        pod: String,
+        /// The manifest that counts.
+        first: Arc<Path>,
+        /// The manifest that does not.
+        second: Arc<Path>,
+    },
+    /// A pod is not tied to the cgroup that it names or that has its UID.
+    Cgroup {
+        /// `namespace/name`.
+        pod: String,
+        /// The cgroup as it was named.
+        path: String,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// The cgroups can't be looked through; no pod is tied to one until then.
+    Cgroups {
+        /// Why not.
+        problem: String,
+    },
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Directory { directory, problem } => write!(
+                f,
+                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay",
+                directory.display()
+            ),
+            Self::NotWatching { problem } => write!(
+                f,
+                "the kernel does not tell of changed manifests ({problem}); looking every few seconds"
+            ),
+            Self::Manifest {
+                file,
+                mistake,
+                earlier_version_in_use,
+            } => {
+                write!(f, "{}: {mistake}", file.display())?;
+                if *earlier_version_in_use {
+                    f.write_str("; its last good version stays in use")?;
+                }
+                Ok(())
+            }
+            Self::Duplicate { pod, first, second } => write!(
+                f,
+                "{}: pod {pod} is already described by {}, which counts",
+                second.display(),
+                first.display()
+            ),
+            Self::Cgroup { pod, path, refusal } => {
+                write!(f, "pod {pod} is not tied to cgroup {path:?}: {refusal}")
+            }
+            Self::Cgroups { problem } => {
+                write!(f, "cannot look through the cgroups: {problem}")
+            }
+        }
+    }
+}
