@@ -441,6 +441,11 @@ impl Housekeeper {
         }
     }
 
+    /// The pod could not be ended and lives on; that says nothing on whether ending it would have helped.
+    pub fn not_dying(&mut self, uid: &str) {
+        self.dying.remove(uid);
+    }
+
     /// The pods, by UID, that the shell could not end if they were chosen; they are ranked and passed over.
     pub fn set_unreachable(&mut self, uids: BTreeSet<String>) {
         self.unreachable = uids;

@@ -5,6 +5,7 @@ use crate::{
     decision::{ActingThreshold, Excess, Preference, RankedPod, Spared, Withheld},
 };
 use evictd_pod::Critical;
+use serde::Serialize;
 
 /// Why the victim goes rather than the runner-up, or why nobody goes.
 pub(crate) fn why(
@@ -47,7 +48,29 @@ pub enum DecidingKey {
     Order,
 }
 
+/// One pod's line in a printed ranking.
+#[derive(Debug, Serialize)]
+pub struct Row<'a> {
+    /// From 1.
+    pub rank: usize,
+    /// The pod with every sort key.
+    #[serde(flatten)]
+    pub pod: &'a RankedPod,
+    /// What put it there, and why it is passed over if it is.
+    pub why: String,
+}
+
 impl RankedPod {
+    /// This pod's line at that place, counted from 1.
+    pub fn row(&self, rank: usize, resource: StarvedResource) -> Row<'_> {
+        let uses = self.uses(resource);
+        let why = match self.spared {
+            Some(spared) => format!("passed over: {spared}; {uses}"),
+            None => uses,
+        };
+        Row { rank, pod: self, why }
+    }
+
     /// The key that put this pod before that one.
     pub fn deciding_key(&self, next: &Self, resource: StarvedResource) -> DecidingKey {
         // The kubelet ranks process counts without an excess step (S1-061), which shows in the absent share.
