@@ -1,8 +1,15 @@
 //! The command line: one file a subcommand.
 
 mod admit;
+mod daemon;
 mod failure;
+mod history;
+mod machine;
 mod output;
+mod rank;
+mod status;
+mod table;
+mod top;
 
 pub use failure::Failure;
 
@@ -19,6 +26,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Admit(admit::Arguments),
+    Status(status::Arguments),
+    Rank(rank::Arguments),
+    Top(top::Arguments),
+    History(history::Arguments),
 }
 
 impl Cli {
@@ -26,6 +37,10 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Admit(arguments) => arguments.run(),
+            Command::Status(arguments) => arguments.run(),
+            Command::Rank(arguments) => arguments.run(),
+            Command::Top(arguments) => arguments.run(),
+            Command::History(arguments) => arguments.run(),
         }
     }
 }

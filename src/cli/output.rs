@@ -37,7 +37,7 @@ impl Output {
 }
 
 /// Writes `text` and a line end; a reader that has gone away (`| head`) is no failure.
-fn write_to_stdout(text: &str) -> Result<(), Failure> {
+pub(super) fn write_to_stdout(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {

@@ -1,6 +1,7 @@
 use super::*;
-use crate::publish::journal::Announcement;
+use crate::publish::journal::announce;
 use crate::testing::with_tmpfs;
+use evictd_eviction::{Cause, Decision, Eviction, StarvedResource};
 use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,32 @@ fn the_journal_gets_the_fields_of_event_and_spans() {
     );
 }
 
+fn decision() -> Decision {
+    let eviction = Eviction {
+        index: 0,
+        pod: "shop/cart".to_owned(),
+        grace_period_seconds: 0,
+        reason: "Evicted",
+        message: "The node was low. ".to_owned(),
+        annotations: std::collections::BTreeMap::new(),
+        disruption_target: true,
+    };
+    Decision {
+        time: jiff::Timestamp::UNIX_EPOCH,
+        kind: Cause::Hard,
+        signal: "memory.available",
+        resource: StarvedResource::Memory,
+        threshold: None,
+        eviction: Some(eviction),
+        uid: Some("u-1".to_owned()),
+        withheld: None,
+        ranked: Vec::new(),
+        runner_up: None,
+        expected_gain: None,
+        why: "it is the only one".to_owned(),
+    }
+}
+
 #[test]
 fn a_decision_can_be_searched_for_by_its_fields() {
     let name = "a_decision_can_be_searched_for_by_its_fields";
@@ -80,20 +107,17 @@ fn a_decision_can_be_searched_for_by_its_fields() {
         let journald = fake_journald(run);
         let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
         receive(&journald);
-        let decision = serde_json::json!({
-            "id": "d-1", "signal": "memory.available", "kind": "hard", "pod": "shop/cart", "uid": "u-1",
-            "message": "The node was low on resource: memory. ",
-        });
+        let decision = decision();
         tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
-            Announcement::of(&decision).log(false);
-            Announcement::of(&decision).log(true);
+            announce("d-1", &decision, false);
+            announce("d-1", &decision, true);
         });
         drop(guard);
         let entry = receive(&journald);
         let promised = [
             (
                 "MESSAGE",
-                "evicting shop/cart: The node was low on resource: memory.",
+                "evicting shop/cart: The node was low. (it is the only one)",
             ),
             ("EVICTD_SIGNAL", "memory.available"),
             ("EVICTD_POD_UID", "u-1"),

@@ -1,64 +1,46 @@
 //! A decision as one log line, which under systemd is a journal entry with fields to search by.
 
-use serde_json::Value;
+use evictd_eviction::{Cause, Decision};
 
-/// The journal's message ids (`journalctl MESSAGE_ID=…`), one a kind of decision.
-const HARD: &str = "a05675d9a00b4cfa9e873395e2735072";
-const SOFT: &str = "8b601c4739e44442bfa4ed9b68ce3b53";
-const LOCAL_STORAGE: &str = "21302457f91f431e94dd7e61160494ca";
-
-/// What the log line takes from a decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Announcement<'a> {
-    /// The decision's own id, by which `evictd history` finds its evidence.
-    pub id: &'a str,
-    /// The signal it was made for.
-    pub signal: &'a str,
-    /// `hard`, `soft` or `localStorage`.
-    pub kind: &'a str,
-    /// The victim as `namespace/name`.
-    pub pod: &'a str,
-    /// The victim's UID.
-    pub uid: &'a str,
-    /// The message that its status gets.
-    pub message: &'a str,
+/// Logs a decision before anything is done about it; `id` is that of its record in the history.
+pub fn announce(id: &str, decision: &Decision, dry_run: bool) {
+    let pod = decision
+        .eviction
+        .as_ref()
+        .map(|eviction| eviction.pod.as_str());
+    tracing::warn!(
+        MESSAGE_ID = message_id(decision.kind),
+        EVICTD_DECISION_ID = id,
+        EVICTD_SIGNAL = decision.signal,
+        EVICTD_KIND = decision.kind.as_str(),
+        EVICTD_POD = pod,
+        EVICTD_POD_UID = decision.uid,
+        "{}",
+        sentence(decision, dry_run),
+    );
 }
 
-impl<'a> Announcement<'a> {
-    /// Takes it from a decision's JSON; a field that is missing is empty.
-    pub fn of(decision: &'a Value) -> Self {
-        let text = |name: &str| decision[name].as_str().unwrap_or_default();
-        Self {
-            id: text("id"),
-            signal: text("signal"),
-            kind: text("kind"),
-            pod: text("pod"),
-            uid: text("uid"),
-            message: text("message"),
-        }
-    }
-
-    /// Logs it, before anything is done about it.
-    pub fn log(&self, dry_run: bool) {
-        let what = if dry_run { "would evict" } else { "evicting" };
-        tracing::warn!(
-            MESSAGE_ID = message_id(self.kind),
-            EVICTD_DECISION_ID = self.id,
-            EVICTD_SIGNAL = self.signal,
-            EVICTD_KIND = self.kind,
-            EVICTD_POD = self.pod,
-            EVICTD_POD_UID = self.uid,
-            "{what} {}: {}",
-            self.pod,
-            self.message.trim_end(),
+fn sentence(decision: &Decision, dry_run: bool) -> String {
+    let Some(eviction) = &decision.eviction else {
+        return format!(
+            "{} is low and nobody is evicted: {}",
+            decision.signal, decision.why
         );
-    }
+    };
+    let what = if dry_run { "would evict" } else { "evicting" };
+    format!(
+        "{what} {}: {} ({})",
+        eviction.pod,
+        eviction.message.trim_end(),
+        decision.why
+    )
 }
 
-fn message_id(kind: &str) -> &'static str {
+/// What `journalctl MESSAGE_ID=` finds all decisions of a kind by.
+const fn message_id(kind: Cause) -> &'static str {
     match kind {
-        "soft" => SOFT,
-        "localStorage" => LOCAL_STORAGE,
-        _ => HARD,
+        Cause::Hard => "09e9dd33d8f94c26bd12f79362b54123",
+        Cause::Soft => "f4ebb21001584b3cba9aaec3e28363c6",
+        Cause::LocalStorage => "1a650738001f4c3ebe6fc543c1376815",
     }
 }

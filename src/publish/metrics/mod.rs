@@ -3,7 +3,12 @@
 //! The loop owns [`Metrics`] and updates it each turn through handles that it keeps, without allocating; the HTTP
 //! door owns the [`Exposition`] and renders it when it is scraped.
 
+mod gauges;
+#[cfg(test)]
+mod tests;
+
 use evictd_eviction::{NodeCondition, Observation, Signal};
+use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -53,17 +58,6 @@ pub struct ThresholdState {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BySignal {
-    signal: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BySignalAndKind {
-    signal: &'static str,
-    kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByCondition {
     condition: &'static str,
 }
@@ -90,54 +84,6 @@ struct Buckets(&'static [f64]);
 impl MetricConstructor<Histogram> for Buckets {
     fn new_metric(&self) -> Histogram {
         Histogram::new(self.0.iter().copied())
-    }
-}
-
-/// One gauge a signal, there only while the signal is.
-#[derive(Debug, Default)]
-struct SignalGauges {
-    family: Family<BySignal, Gauge>,
-    handles: [Option<Gauge>; Signal::ALL.len()],
-}
-
-impl SignalGauges {
-    fn set(&mut self, signal: Signal, value: Option<i64>) {
-        let handle = &mut self.handles[signal as usize];
-        let labels = || BySignal {
-            signal: signal.as_str(),
-        };
-        if let Some(value) = value {
-            handle
-                .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
-                .set(value);
-        } else if handle.take().is_some() {
-            // A figure that is no longer measured must not look like a fresh one.
-            self.family.remove(&labels());
-        }
-    }
-}
-
-/// One gauge a signal and tier, there only while the threshold is.
-#[derive(Debug, Default)]
-struct ThresholdGauges {
-    family: Family<BySignalAndKind, Gauge>,
-    handles: [[Option<Gauge>; 2]; Signal::ALL.len()],
-}
-
-impl ThresholdGauges {
-    fn set(&mut self, signal: Signal, tier: Tier, value: Option<i64>) {
-        let handle = &mut self.handles[signal as usize][tier as usize];
-        let labels = || BySignalAndKind {
-            signal: signal.as_str(),
-            kind: tier.as_str(),
-        };
-        if let Some(value) = value {
-            handle
-                .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
-                .set(value);
-        } else if handle.take().is_some() {
-            self.family.remove(&labels());
-        }
     }
 }
 
@@ -395,126 +341,5 @@ impl Metrics {
     /// This signal could not be read.
     pub fn read_failed(&self, signal: Signal) {
         self.read_errors[signal as usize].inc();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(text: &str) -> Vec<&str> {
-        text.lines()
-            .filter_map(|line| line.strip_prefix("# TYPE "))
-            .map(|line| line.split_once(' ').unwrap().0)
-            .collect()
-    }
-
-    #[test]
-    fn everything_promised_is_rendered_under_its_name() {
-        let (mut metrics, exposition) = Metrics::new();
-        let observation = Observation {
-            available: 50,
-            capacity: 200,
-            time: None,
-        };
-        metrics.observed(Signal::MemoryAvailable, Some(&observation));
-        let state = ThresholdState {
-            value: 100,
-            met: true,
-        };
-        metrics.threshold(Signal::MemoryAvailable, Tier::Hard, Some(state));
-        metrics.condition(NodeCondition::PidPressure, true);
-        metrics.evicted("memory.available", "hard");
-        metrics.eviction_failed("kill");
-        metrics.preempted("cpu");
-        metrics.reclaimed("images", 4096);
-        metrics.stats_age(Signal::MemoryAvailable, Duration::from_millis(2));
-        metrics.cycle(Duration::from_micros(50));
-        metrics.reaction(Duration::from_millis(120));
-        metrics.sample_rejected(Signal::PidAvailable);
-        metrics.read_failed(Signal::NodefsAvailable);
-        let text = exposition.render().unwrap();
-        assert!(text.ends_with("# EOF\n"));
-        let mut names = names(&text);
-        names.sort_unstable();
-        // Counters carry `_total`, the build `_info`, on their sample lines.
-        let promised = [
-            "evictd_build",
-            "evictd_cycle_duration_seconds",
-            "evictd_eviction_failures",
-            "evictd_evictions",
-            "evictd_node_condition",
-            "evictd_preemptions",
-            "evictd_reaction_seconds",
-            "evictd_reclaimed_bytes",
-            "evictd_samples_rejected",
-            "evictd_signal_available",
-            "evictd_signal_capacity",
-            "evictd_signal_read_errors",
-            "evictd_stats_age_seconds",
-            "evictd_threshold",
-            "evictd_threshold_met",
-        ];
-        assert_eq!(names, promised);
-        for line in [
-            r#"evictd_signal_available{signal="memory.available"} 50"#,
-            r#"evictd_signal_capacity{signal="memory.available"} 200"#,
-            r#"evictd_threshold{signal="memory.available",kind="hard"} 100"#,
-            r#"evictd_threshold_met{signal="memory.available",kind="hard"} 1"#,
-            r#"evictd_node_condition{condition="PIDPressure"} 1"#,
-            r#"evictd_node_condition{condition="MemoryPressure"} 0"#,
-            r#"evictd_evictions_total{signal="memory.available",kind="hard"} 1"#,
-            r#"evictd_eviction_failures_total{stage="kill"} 1"#,
-            r#"evictd_preemptions_total{resource="cpu"} 1"#,
-            r#"evictd_reclaimed_bytes_total{what="images"} 4096"#,
-            r#"evictd_stats_age_seconds_bucket{le="0.003",signal="memory.available"} 1"#,
-            r#"evictd_stats_age_seconds_bucket{le="0.001",signal="memory.available"} 0"#,
-            "evictd_cycle_duration_seconds_count 1",
-            r#"evictd_reaction_seconds_bucket{le="0.15"} 1"#,
-            r#"evictd_reaction_seconds_bucket{le="0.1"} 0"#,
-            r#"evictd_samples_rejected_total{signal="pid.available"} 1"#,
-            r#"evictd_signal_read_errors_total{signal="nodefs.available"} 1"#,
-            concat!(
-                r#"evictd_build_info{version=""#,
-                env!("CARGO_PKG_VERSION"),
-                r#""} 1"#
-            ),
-        ] {
-            assert!(
-                text.lines().any(|rendered| rendered == line),
-                "{line} in\n{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_signal_that_is_gone_is_no_longer_shown() {
-        let (mut metrics, exposition) = Metrics::new();
-        let observation = Observation {
-            available: 50,
-            capacity: 200,
-            time: None,
-        };
-        for observation in [Some(&observation), None, Some(&observation)] {
-            metrics.observed(Signal::MemoryAvailable, observation);
-            let state = observation.map(|_| ThresholdState {
-                value: 1,
-                met: false,
-            });
-            metrics.threshold(Signal::MemoryAvailable, Tier::Soft, state);
-            let text = exposition.render().unwrap();
-            for name in [
-                "signal_available{",
-                "signal_capacity{",
-                "threshold{",
-                "threshold_met{",
-            ] {
-                assert_eq!(
-                    text.contains(&format!("evictd_{name}")),
-                    observation.is_some(),
-                    "{name}"
-                );
-            }
-        }
     }
 }

@@ -1,0 +1,106 @@
+//! Asking the running daemon over its socket.
+
+use super::Failure;
+use crate::doors::socket::{DEFAULT_PATH, GROUP};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// A daemon that takes longer is stuck.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the daemon is found.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Daemon {
+    /// The running daemon's socket.
+    #[arg(long, value_name = "PATH", default_value = DEFAULT_PATH)]
+    socket: PathBuf,
+}
+
+impl Daemon {
+    /// The JSON document at `path`.
+    pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
+        let request = Request::get(path)
+            .header(header::HOST, "evictd")
+            .body(Empty::<Bytes>::new())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (code, answer) = runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, exchange(&self.socket, request))
+                .await
+                .unwrap_or_else(|_| {
+                    let socket = self.socket.display();
+                    Err(anyhow!("the daemon at {socket} did not answer within {} s; is it stuck? `systemctl status evictd`", PATIENCE.as_secs()).into())
+                })
+        })?;
+        let answer: Value = serde_json::from_slice(&answer).with_context(|| {
+            format!("{} answered {code} and not in JSON", self.socket.display())
+        })?;
+        if code.is_success() {
+            return Ok(answer);
+        }
+        let told = answer["error"].as_str().unwrap_or_default();
+        let error = anyhow!("the daemon refused: {told}");
+        Err(if code.is_client_error() {
+            Failure::Input(error)
+        } else {
+            Failure::Work(error)
+        })
+    }
+}
+
+async fn exchange(
+    socket: &Path,
+    request: Request<Empty<Bytes>>,
+) -> Result<(StatusCode, Bytes), Failure> {
+    let stream = match UnixStream::connect(socket).await {
+        Ok(stream) => stream,
+        Err(error) => return Err(unreachable_daemon(socket, error)),
+    };
+    let broke = || format!("the daemon at {} broke off", socket.display());
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .with_context(broke)?;
+    tokio::spawn(connection);
+    let response = sender.send_request(request).await.with_context(broke)?;
+    let code = response.status();
+    let body = response.into_body().collect().await.with_context(broke)?;
+    Ok((code, body.to_bytes()))
+}
+
+fn unreachable_daemon(socket: &Path, error: std::io::Error) -> Failure {
+    let path = socket.display();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Failure::Work(anyhow!(
+            "no daemon answers at {path}; start it with `systemctl start evictd` or `evictd run`, \
+             or say with --socket where it listens"
+        )),
+        ErrorKind::PermissionDenied => Failure::not_permitted(anyhow!(
+            "{path} is only for root and the group `{}`; run this with sudo, or join the group \
+             (`usermod --append --groups {GROUP} USER`) and log in again",
+            group_of(socket)
+        )),
+        _ => Failure::Work(
+            anyhow::Error::new(error).context(format!("cannot reach the daemon at {path}")),
+        ),
+    }
+}
+
+fn group_of(socket: &Path) -> String {
+    let gid = std::fs::metadata(socket).map(|found| nix::unistd::Gid::from_raw(found.gid()));
+    let group = gid
+        .ok()
+        .and_then(|gid| nix::unistd::Group::from_gid(gid).ok().flatten());
+    group.map_or_else(|| GROUP.to_owned(), |group| group.name)
+}

@@ -1,0 +1,150 @@
+//! `evictd history`: past evictions with all the evidence kept of each.
+
+use super::Failure;
+use super::daemon::Daemon;
+use super::output::Output;
+use super::rank::ranking;
+use super::table::{amount, moment, quantity, seconds, table, text};
+use anyhow::anyhow;
+use clap::Args;
+use evictd_eviction::Signal;
+use jiff::Timestamp;
+use serde_json::Value;
+use std::fmt::Write;
+
+const EXAMPLE: &str = "Example:
+  evictd history
+  evictd history 20261121T131500-1
+  evictd history -o json | jq '.[] | select(.kind == \"hard\") | .pod'";
+
+/// Past evictions, oldest first; one of them in full when its id is given.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// Show this decision with all its evidence.
+    #[arg(value_name = "ID")]
+    id: Option<String>,
+    #[command(flatten)]
+    daemon: Daemon,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let all = self.daemon.get("/v1/history")?;
+        let Some(id) = self.id else {
+            return self.output.print(&all, list);
+        };
+        let one = decisions(&all)
+            .iter()
+            .find(|decision| decision["id"] == id)
+            .ok_or_else(|| {
+                Failure::Input(anyhow!(
+                    "no decision {id:?} is kept; `evictd history` lists them"
+                ))
+            })?;
+        self.output.print(one, evidence)
+    }
+}
+
+fn decisions(all: &Value) -> &[Value] {
+    all.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn list(all: &Value) -> String {
+    if decisions(all).is_empty() {
+        return "Nothing was ever evicted.".to_owned();
+    }
+    let rows = decisions(all).iter().map(|decision| {
+        vec![
+            time(&decision["time"]),
+            text(&decision["id"]),
+            text(&decision["signal"]),
+            text(&decision["kind"]),
+            text(&decision["pod"]),
+            text(&decision["gracePeriodSeconds"]),
+            took(decision),
+            text(&decision["message"]),
+        ]
+    });
+    let headings = [
+        "TIME",
+        "ID",
+        "SIGNAL",
+        "KIND",
+        "POD",
+        ">GRACE",
+        ">GONE AFTER",
+        "MESSAGE",
+    ];
+    table(&headings, rows)
+}
+
+fn time(value: &Value) -> String {
+    let time: Option<Timestamp> = value.as_str().and_then(|time| time.parse().ok());
+    time.map_or_else(|| text(value), moment)
+}
+
+fn took(decision: &Value) -> String {
+    decision["outcome"]["lastProcessGoneSeconds"]
+        .as_f64()
+        .map_or_else(|| "-".to_owned(), seconds)
+}
+
+/// Everything kept of one decision.
+fn evidence(decision: &Value) -> String {
+    let signal = decision["signal"].as_str().and_then(Signal::parse);
+    let acting = match &decision["threshold"] {
+        threshold @ Value::Object(_) => threshold,
+        _ => decision,
+    };
+    let observed = format!(
+        "{} available of {}",
+        amount(signal, acting["observed"]["available"].as_i64()),
+        amount(signal, acting["observed"]["capacity"].as_i64())
+    );
+    let threshold = format!(
+        "below {} since {}",
+        quantity(signal, &acting["quantity"]),
+        time(&acting["firstObservedAt"])
+    );
+    let lines = [
+        ("DECISION", text(&decision["id"])),
+        ("TIME", time(&decision["time"])),
+        (
+            "POD",
+            format!(
+                "{} (uid {})",
+                text(&decision["pod"]),
+                text(&decision["uid"])
+            ),
+        ),
+        (
+            "SIGNAL",
+            format!(
+                "{} ({})",
+                text(&decision["signal"]),
+                text(&decision["kind"])
+            ),
+        ),
+        ("OBSERVED", observed),
+        ("THRESHOLD", threshold),
+        (
+            "GRACE",
+            format!("{} s", text(&decision["gracePeriodSeconds"])),
+        ),
+        ("REASON", text(&decision["reason"])),
+        ("MESSAGE", text(&decision["message"])),
+        ("WHY", text(&decision["why"])),
+        ("NEXT", text(&decision["runnerUp"])),
+        ("GAIN", quantity(signal, &decision["expectedGain"])),
+        ("GONE", took(decision)),
+    ];
+    let mut page = String::new();
+    for (heading, told) in lines {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "{heading:<11}{told}");
+    }
+    format!("{page}\n{}\n", ranking(signal, &decision["ranking"]))
+}

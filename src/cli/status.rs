@@ -1,0 +1,227 @@
+//! `evictd status`: how the running daemon and its node stand.
+
+use super::Failure;
+use super::daemon::Daemon;
+use super::machine::Machine;
+use super::output::Output;
+use super::table::{amount, duration, moment, seconds, table, text};
+use crate::doors::state::{SignalStatus, Status, ThresholdStatus};
+use anyhow::Context;
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::fmt::Write;
+
+const EXAMPLE: &str = "Example:
+  evictd status
+  evictd status -o json | jq '.signals[] | {signal, available, headroom}'";
+
+/// How the running daemon and its node stand: signals, conditions, pods, last eviction, warnings.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    daemon: Daemon,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let mut document = self.daemon.get("/v1/status")?;
+        let machine = Machine::here();
+        let line = machine.line();
+        document["machine"] = serde_json::to_value(machine)?;
+        let status: Status = serde_json::from_value(document.clone())
+            .context("the daemon's status is not understood; is it of another version?")?;
+        self.output.print(&document, |_| page(&status, &line))
+    }
+}
+
+/// What an operator wants to know, the most urgent first.
+pub(super) fn page(status: &Status, machine: &str) -> String {
+    let mut page = format!("{}\n\n", headline(status));
+    for warning in &status.warnings {
+        line(&mut page, "WARNING", warning);
+    }
+    if let Some(error) = &status.history.error {
+        line(&mut page, "WARNING", error);
+    }
+    for stop in &status.futile_stops {
+        let told = format!(
+            "evictions for {} are suspended since {}, until {} at the latest: the last ones did not help",
+            stop.signal,
+            moment(stop.since),
+            moment(stop.until)
+        );
+        line(&mut page, "WARNING", &told);
+    }
+    let mode = if status.dry_run {
+        ", DRY RUN: nothing is evicted"
+    } else {
+        ""
+    };
+    let uptime = duration(SignedDuration::from_secs(status.uptime_seconds));
+    let daemon = format!(
+        "evictd {} on {}, pid {}, up {uptime}, {}{mode}",
+        status.version, status.node, status.pid, status.rules
+    );
+    line(&mut page, "DAEMON", &daemon);
+    line(&mut page, "MACHINE", machine);
+    line(&mut page, "LAYOUT", &status.layout);
+    for source in &status.sources {
+        let chosen = format!("{}: {} ({})", source.port, source.chosen, source.why);
+        line(&mut page, "SOURCE", &chosen);
+    }
+    let pods = &status.pods;
+    let counted = format!(
+        "{} active, {} of unknown usage, {} never chosen",
+        pods.active, pods.unknown, pods.protected
+    );
+    line(&mut page, "PODS", &counted);
+    line(
+        &mut page,
+        "LAST",
+        &last_decision(status.last_decision.as_ref()),
+    );
+    line(&mut page, "HISTORY", &history(status));
+    format!("{page}\n{}\n\n{}\n", signals(status), conditions(status))
+}
+
+fn line(page: &mut String, heading: &str, told: &str) {
+    if !told.is_empty() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "{heading:<9}{told}");
+    }
+}
+
+/// One sentence: is anything wrong.
+pub(super) fn headline(status: &Status) -> String {
+    let crossed: Vec<String> = status
+        .signals
+        .iter()
+        .flat_map(|signal| {
+            let met = signal.thresholds.iter().filter(|threshold| threshold.met);
+            met.map(|threshold| crossed(signal, threshold))
+        })
+        .collect();
+    if !crossed.is_empty() {
+        return format!("UNDER PRESSURE: {}.", crossed.join("; "));
+    }
+    let raised: Vec<&str> = status
+        .conditions
+        .iter()
+        .filter(|condition| condition.raised)
+        .map(|condition| condition.condition.as_str())
+        .collect();
+    if raised.is_empty() {
+        "Calm: no signal is below a threshold.".to_owned()
+    } else {
+        format!(
+            "Recovering: no signal is below a threshold; {} is still raised.",
+            raised.join(", ")
+        )
+    }
+}
+
+fn crossed(signal: &SignalStatus, threshold: &ThresholdStatus) -> String {
+    let since = threshold
+        .since
+        .map(|since| format!(" since {}", moment(since)))
+        .unwrap_or_default();
+    format!(
+        "{} is {}, below the {} threshold of {}{since}",
+        signal.signal,
+        amount(Some(signal.signal), signal.available),
+        threshold.kind,
+        amount(Some(signal.signal), Some(threshold.value)),
+    )
+}
+
+fn last_decision(decision: Option<&Value>) -> String {
+    let Some(decision) = decision else {
+        return "nothing was ever evicted".to_owned();
+    };
+    let time: Option<Timestamp> = decision["time"].as_str().and_then(|time| time.parse().ok());
+    format!(
+        "{} {} for {} ({}): {}",
+        time.map_or_else(|| text(&decision["time"]), moment),
+        text(&decision["pod"]),
+        text(&decision["signal"]),
+        text(&decision["kind"]),
+        text(&decision["message"]),
+    )
+}
+
+fn history(status: &Status) -> String {
+    let waiting = match status.history.waiting {
+        0 => String::new(),
+        waiting => format!(", {waiting} wait for the disk"),
+    };
+    format!(
+        "{} decisions kept{waiting} (`evictd history`)",
+        status.history.records
+    )
+}
+
+/// The table of signals.
+pub(super) fn signals(status: &Status) -> String {
+    let rows = status.signals.iter().map(|signal| {
+        let show = |value| amount(Some(signal.signal), value);
+        let thresholds: Vec<String> = signal.thresholds.iter().map(threshold).collect();
+        vec![
+            signal.signal.to_string(),
+            show(signal.available),
+            show(signal.capacity),
+            if thresholds.is_empty() {
+                "-".to_owned()
+            } else {
+                thresholds.join(", ")
+            },
+            show(signal.headroom),
+            signal.age_seconds.map_or_else(|| "-".to_owned(), seconds),
+            signal.sleep_seconds.map_or_else(|| "-".to_owned(), seconds),
+            state(signal),
+        ]
+    });
+    let headings = [
+        "SIGNAL",
+        ">AVAILABLE",
+        ">CAPACITY",
+        "THRESHOLDS",
+        ">HEADROOM",
+        ">AGE",
+        ">NEXT LOOK",
+        "STATE",
+    ];
+    table(&headings, rows)
+}
+
+fn threshold(threshold: &ThresholdStatus) -> String {
+    let grace = match threshold.grace_period_seconds {
+        0 => String::new(),
+        grace => format!(" for {}", duration(SignedDuration::from_secs(grace))),
+    };
+    format!("{} <{}{grace}", threshold.kind, threshold.configured)
+}
+
+fn state(signal: &SignalStatus) -> String {
+    let met = signal.thresholds.iter().any(|threshold| threshold.met);
+    match (&signal.problem, signal.available, met) {
+        (Some(problem), ..) => problem.clone(),
+        (None, _, true) => "LOW".to_owned(),
+        (None, None, false) => "not seen yet".to_owned(),
+        (None, Some(_), false) => "ok".to_owned(),
+    }
+}
+
+fn conditions(status: &Status) -> String {
+    let rows = status.conditions.iter().map(|condition| {
+        vec![
+            condition.condition.clone(),
+            if condition.raised { "True" } else { "False" }.to_owned(),
+            condition.since.map_or_else(|| "-".to_owned(), moment),
+        ]
+    });
+    table(&["CONDITION", "STATUS", "SINCE"], rows)
+}

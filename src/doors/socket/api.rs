@@ -1,0 +1,194 @@
+//! The routes of the socket.
+
+use crate::doors::state::{Question, Shared, Unanswered};
+use crate::history::{self, Records};
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use evictd_eviction::Signal;
+use http_body_util::channel::{Channel, Sender};
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The annotation of an admission's answer that holds it whole: which pods would go, and every pod's QoS class.
+pub const ANSWER_ANNOTATION: &str = "answer";
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/ranking", get(ranking))
+        .route("/v1/history", get(history))
+        .route("/v1/admit", post(admit))
+        .with_state(shared)
+}
+
+/// `{ "error": ".." }` with a status code.
+struct Failure(StatusCode, String);
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        let code = match unanswered {
+            Unanswered::Refused(_) => StatusCode::BAD_REQUEST,
+            Unanswered::Busy | Unanswered::TimedOut | Unanswered::Ended => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        Self(code, unanswered.to_string())
+    }
+}
+
+async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    Json(shared.status()).into_response()
+}
+
+#[derive(Deserialize)]
+struct Ranking {
+    signal: Option<String>,
+}
+
+async fn ranking(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Ranking>,
+) -> Result<Json<Value>, Failure> {
+    let signal = asked.signal.map(|name| parse_signal(&name)).transpose()?;
+    Ok(Json(
+        shared
+            .ask(|answer| Question::Ranking { signal, answer })
+            .await?,
+    ))
+}
+
+fn parse_signal(name: &str) -> Result<Signal, Failure> {
+    Signal::parse(name).ok_or_else(|| {
+        let known = Signal::ALL.map(Signal::as_str).join(", ");
+        let told = format!("there is no signal {name:?}; the signals are {known}");
+        Failure(StatusCode::BAD_REQUEST, told)
+    })
+}
+
+/// A JSON array of the records, oldest first, sent as they are read: all of them may be larger than the daemon.
+async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+    let directory = shared.history().to_owned();
+    let records = off_the_loop(move || history::read(&directory))
+        .await
+        .and_then(|opened| Ok(opened?))
+        .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let (sender, body) = Channel::<Bytes, BoxError>::new(1);
+    tokio::spawn(async move {
+        if let Err((sender, error)) = send_records(sender, records).await {
+            tracing::warn!(%error, "the history could not be sent whole");
+            // The connection breaks, so that nobody takes a part for the whole.
+            sender.abort(error);
+        }
+    });
+    Ok((
+        [(header::CONTENT_TYPE, "application/json")],
+        Body::new(body),
+    )
+        .into_response())
+}
+
+async fn send_records(
+    mut sender: Sender<Bytes, BoxError>,
+    mut records: Records,
+) -> Result<(), (Sender<Bytes, BoxError>, BoxError)> {
+    let mut before = "[";
+    loop {
+        let read = off_the_loop(move || (records.next(), records)).await;
+        let next = match read {
+            Ok((next, rest)) => {
+                records = rest;
+                next.transpose().map_err(BoxError::from)
+            }
+            Err(error) => return Err((sender, error)),
+        };
+        let (text, last) = match next {
+            Ok(Some(record)) => (format!("{before}{record}"), false),
+            Ok(None) if before == "[" => ("[]".to_owned(), true),
+            Ok(None) => ("]".to_owned(), true),
+            Err(error) => return Err((sender, error)),
+        };
+        before = ",";
+        if sender.send_data(text.into()).await.is_err() || last {
+            return Ok(());
+        }
+    }
+}
+
+/// The disk may be slow or hang; the loop's thread must not.
+async fn off_the_loop<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, BoxError> {
+    Ok(tokio::task::spawn_blocking(read).await?)
+}
+
+async fn admit(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let request = match read_review(&body) {
+        Ok(request) => request,
+        Err(error) => {
+            let review = AdmissionResponse::invalid(error).into_review();
+            return (StatusCode::BAD_REQUEST, Json(review)).into_response();
+        }
+    };
+    match answer(&shared, &request).await {
+        Ok(response) => Json(response.into_review()).into_response(),
+        Err(failure) => failure.into_response(),
+    }
+}
+
+fn read_review(body: &[u8]) -> Result<AdmissionRequest<DynamicObject>, String> {
+    let review: AdmissionReview<DynamicObject> =
+        serde_json::from_slice(body).map_err(|error| format!("not an AdmissionReview: {error}"))?;
+    review
+        .try_into()
+        .map_err(|_| "the AdmissionReview holds no request".to_owned())
+}
+
+async fn answer(
+    shared: &Shared,
+    request: &AdmissionRequest<DynamicObject>,
+) -> Result<AdmissionResponse, Failure> {
+    let response = AdmissionResponse::from(request);
+    let new_pod = request.operation == Operation::Create
+        && request.kind.group.is_empty()
+        && request.kind.kind == "Pod"
+        && request
+            .sub_resource
+            .as_deref()
+            .unwrap_or_default()
+            .is_empty();
+    let Some(object) = request.object.as_ref().filter(|_| new_pod) else {
+        return Ok(response);
+    };
+    let pod = serde_json::to_value(object)
+        .map_err(|error| Failure(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let answer = shared.ask(|answer| Question::Admit { pod, answer }).await?;
+    Ok(respond(response, &answer))
+}
+
+fn respond(mut response: AdmissionResponse, answer: &Value) -> AdmissionResponse {
+    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
+    if answer["allowed"] != true {
+        response = response.deny(text("message"));
+        response.result.reason = text("reason");
+        response.result.code = StatusCode::FORBIDDEN.as_u16();
+    }
+    response
+        .audit_annotations
+        .insert(ANSWER_ANNOTATION.to_owned(), answer.to_string());
+    response
+}

@@ -1,0 +1,216 @@
+use super::http::{self, HttpDoor};
+use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
+use crate::clock::Clock;
+use crate::publish::metrics::{CONTENT_TYPE, Metrics};
+use evictd_eviction::Signal;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+
+pub(super) struct Answered {
+    pub(super) code: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Answered {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+/// One request over `stream`.
+pub(super) async fn request(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    method: &str,
+    path: &str,
+    body: String,
+) -> Answered {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, "evictd")
+        .body(Full::new(Bytes::from(body)))
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    let (head, body) = response.into_parts();
+    let text = body.collect().await.unwrap().to_bytes().to_vec();
+    Answered {
+        code: head.status,
+        headers: head.headers,
+        text: String::from_utf8(text).unwrap(),
+    }
+}
+
+pub(super) fn shared(history: PathBuf) -> (Arc<Shared>, mpsc::Receiver<Question>) {
+    let clock = Clock::start();
+    let mut signal = SignalStatus::new(Signal::MemoryAvailable);
+    signal.time = Some(clock.now() - SignedDuration::from_secs(5));
+    let status = Status {
+        node: "node-1".to_owned(),
+        started_at: clock.now() - SignedDuration::from_secs(60),
+        signals: vec![signal],
+        ..Status::default()
+    };
+    Shared::new(clock, status, history)
+}
+
+struct Http {
+    address: std::net::SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Http {
+    async fn open(longest_turn: SignedDuration) -> Self {
+        let (shared, _) = shared(PathBuf::new());
+        let (metrics, exposition) = Metrics::new();
+        metrics.eviction_failed("kill");
+        let listener = http::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let door = HttpDoor {
+            shared: Arc::clone(&shared),
+            exposition: Arc::new(exposition),
+            longest_turn,
+        };
+        tokio::spawn(door.serve(listener));
+        Self { address, shared }
+    }
+
+    async fn ask(&self, method: &str, path: &str) -> Answered {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        request(stream, method, path, String::new()).await
+    }
+}
+
+#[tokio::test]
+async fn metrics_are_scraped() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    let scraped = http.ask("GET", "/metrics").await;
+    assert_eq!(scraped.code, StatusCode::OK);
+    assert_eq!(scraped.headers[header::CONTENT_TYPE], CONTENT_TYPE);
+    assert!(
+        scraped
+            .text
+            .contains("evictd_eviction_failures_total{stage=\"kill\"} 1")
+    );
+}
+
+#[tokio::test]
+async fn nothing_on_tcp_changes_anything() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    for path in ["/v1/status", "/v1/admit", "/v1/history"] {
+        assert_eq!(
+            http.ask("POST", path).await.code,
+            StatusCode::NOT_FOUND,
+            "{path}"
+        );
+    }
+    for path in ["/metrics", "/livez", "/readyz"] {
+        assert_eq!(
+            http.ask("POST", path).await.code,
+            StatusCode::METHOD_NOT_ALLOWED,
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn alive_while_the_loop_turns() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    assert_eq!(http.ask("GET", "/livez").await.code, StatusCode::OK);
+    let long_ago = Clock::start().now() - SignedDuration::from_secs(20);
+    http.shared.turned(long_ago);
+    let dead = http.ask("GET", "/livez").await;
+    assert_eq!(dead.code, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(
+        dead.text.contains("has not turned for 20."),
+        "{}",
+        dead.text
+    );
+    http.shared.turned(Clock::start().now());
+    assert_eq!(http.ask("GET", "/livez").await.code, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn ready_with_signals_and_pods() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    let early = http.ask("GET", "/readyz").await;
+    assert_eq!(early.code, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(early.text.contains("signals"));
+    http.shared.sampled();
+    assert!(http.ask("GET", "/readyz").await.text.contains("pods"));
+    http.shared.pods_loaded();
+    assert_eq!(http.ask("GET", "/readyz").await.code, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_named() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    let error = http::bind(http.address).await.unwrap_err().to_string();
+    assert!(
+        error.contains(&http.address.to_string()) && error.contains("in use"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn silent_connections_are_bounded_and_the_next_one_is_served_when_one_goes() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    let mut silent = Vec::new();
+    for _ in 0..16 {
+        silent.push(TcpStream::connect(http.address).await.unwrap());
+    }
+    let mut asked = Box::pin(http.ask("GET", "/livez"));
+    let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), &mut asked).await;
+    assert!(waiting.is_err(), "the seventeenth waits");
+    silent.pop();
+    assert_eq!(asked.await.code, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn the_status_has_ages_as_of_now() {
+    let (shared, _questions) = shared(PathBuf::new());
+    shared.update(|status| status.dry_run = true);
+    let status = shared.status();
+    assert!(status.dry_run);
+    assert_eq!(status.uptime_seconds, 60);
+    let age = status.signals[0].age_seconds.unwrap();
+    assert!((5.0..6.0).contains(&age), "{age}");
+    let document = serde_json::to_value(&status).unwrap();
+    assert_eq!(document["signals"][0]["signal"], "memory.available");
+    assert_eq!(serde_json::from_value::<Status>(document).unwrap(), status);
+    let older: Status = serde_json::from_value(json!({ "node": "n", "new": 1 })).unwrap();
+    assert_eq!(
+        older.node, "n",
+        "a client of another version still reads it"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_loop_that_does_not_answer_is_told_of() {
+    let (shared, questions) = shared(PathBuf::new());
+    let ask = || {
+        shared.ask(|answer| Question::Ranking {
+            signal: None,
+            answer,
+        })
+    };
+    assert_eq!(ask().await, Err(Unanswered::TimedOut));
+    for _ in 1..8 {
+        assert_eq!(ask().await, Err(Unanswered::TimedOut));
+    }
+    assert_eq!(ask().await, Err(Unanswered::Busy));
+    drop(questions);
+    assert_eq!(ask().await, Err(Unanswered::Ended));
+}

@@ -1,0 +1,66 @@
+//! Gauges that come and go with what they measure.
+
+use super::Tier;
+use evictd_eviction::Signal;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BySignal {
+    pub(super) signal: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BySignalAndKind {
+    pub(super) signal: &'static str,
+    pub(super) kind: &'static str,
+}
+
+/// One gauge a signal, there only while the signal is.
+#[derive(Debug, Default)]
+pub(super) struct SignalGauges {
+    pub(super) family: Family<BySignal, Gauge>,
+    handles: [Option<Gauge>; Signal::ALL.len()],
+}
+
+impl SignalGauges {
+    pub(super) fn set(&mut self, signal: Signal, value: Option<i64>) {
+        let handle = &mut self.handles[signal as usize];
+        let labels = || BySignal {
+            signal: signal.as_str(),
+        };
+        if let Some(value) = value {
+            handle
+                .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
+                .set(value);
+        } else if handle.take().is_some() {
+            // A figure that is no longer measured must not look like a fresh one.
+            self.family.remove(&labels());
+        }
+    }
+}
+
+/// One gauge a signal and tier, there only while the threshold is.
+#[derive(Debug, Default)]
+pub(super) struct ThresholdGauges {
+    pub(super) family: Family<BySignalAndKind, Gauge>,
+    handles: [[Option<Gauge>; 2]; Signal::ALL.len()],
+}
+
+impl ThresholdGauges {
+    pub(super) fn set(&mut self, signal: Signal, tier: Tier, value: Option<i64>) {
+        let handle = &mut self.handles[signal as usize][tier as usize];
+        let labels = || BySignalAndKind {
+            signal: signal.as_str(),
+            kind: tier.as_str(),
+        };
+        if let Some(value) = value {
+            handle
+                .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
+                .set(value);
+        } else if handle.take().is_some() {
+            self.family.remove(&labels());
+        }
+    }
+}
