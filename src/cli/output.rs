@@ -9,7 +9,7 @@ use std::io::{self, Write};
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct Output {
     /// How to print the result; only JSON and YAML are stable.
-    #[arg(short, long = "output", value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     format: Format,
 }
 

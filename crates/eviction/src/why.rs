@@ -68,7 +68,11 @@ impl RankedPod {
             Some(spared) => format!("passed over: {spared}; {uses}"),
             None => uses,
         };
-        Row { rank, pod: self, why }
+        Row {
+            rank,
+            pod: self,
+            why,
+        }
     }
 
     /// The key that put this pod before that one.
