@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn nulls_count_as_absent() {
         let empty = pod(
-            r#"{"metadata":{"annotations":null,"name":null},"spec":{"containers":null,"volumes":null,"overhead":null},"status":null}"#,
+            r#"{"metadata":{"annotations":null,"name":null,"labels":{"a":null},"ownerReferences":[{"name":null}]},"spec":{"containers":null,"volumes":null,"overhead":{"cpu":null},"nodeSelector":{"a":null}},"status":null}"#,
         );
         assert_eq!(empty.qos, QosClass::BestEffort);
         assert_eq!(empty.full_name(), "default/");

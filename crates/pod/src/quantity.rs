@@ -373,7 +373,7 @@ impl Serialize for Quantity {
 }
 
 impl<'de> Deserialize<'de> for Quantity {
-    /// A string, or a bare number as YAML authors write it.
+    /// A string, or a bare number as YAML authors write it; null is nothing, as to the API server.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl de::Visitor<'_> for Visitor {
@@ -386,6 +386,9 @@ impl<'de> Deserialize<'de> for Quantity {
                 trimmed
                     .parse()
                     .map_err(|error| E::custom(format_args!("{trimmed:?}: {error}")))
+            }
+            fn visit_unit<E: de::Error>(self) -> Result<Quantity, E> {
+                Ok(Quantity::ZERO)
             }
             fn visit_i64<E: de::Error>(self, value: i64) -> Result<Quantity, E> {
                 Ok(Quantity::count(value))

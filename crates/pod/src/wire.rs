@@ -18,6 +18,18 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// For `#[serde(deserialize_with)]`: a map of texts in which `null`, for the map or a value, is the empty one.
+pub fn null_is_empty_text<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let map: Option<BTreeMap<String, Option<String>>> = Option::deserialize(deserializer)?;
+    let entries = map.unwrap_or_default().into_iter();
+    Ok(entries
+        .map(|(key, value)| (key, value.unwrap_or_default()))
+        .collect())
+}
+
 /// A v1 Pod.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -53,10 +65,10 @@ pub struct Metadata {
     #[serde(deserialize_with = "null_is_default")]
     pub uid: String,
     /// Labels.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty_text")]
     pub labels: BTreeMap<String, String>,
     /// Annotations.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty_text")]
     pub annotations: BTreeMap<String, String>,
     /// Owners.
     #[serde(deserialize_with = "null_is_default")]
@@ -72,10 +84,13 @@ pub struct Metadata {
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
     /// `ReplicaSet`, `DaemonSet`, ...
+    #[serde(deserialize_with = "null_is_default")]
     pub kind: String,
     /// The owner's name.
+    #[serde(deserialize_with = "null_is_default")]
     pub name: String,
     /// The owner's unique id.
+    #[serde(deserialize_with = "null_is_default")]
     pub uid: String,
     /// Whether it is the one that manages the object.
     #[serde(deserialize_with = "null_is_default")]
@@ -114,7 +129,7 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_is_default")]
     pub tolerations: Vec<Toleration>,
     /// Labels that the node must carry.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty_text")]
     pub node_selector: BTreeMap<String, String>,
 }
 

@@ -1,0 +1,213 @@
+//! Pods from a `PodList`, a `List`, a kubelet's `/pods`, or a single manifest.
+
+use super::{
+    Document, DocumentError,
+    mistake::{Finder, Step, name_of},
+    yaml,
+};
+use evictd_pod::{
+    Pod,
+    wire::{self, null_is_default},
+};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
+use std::borrow::Cow;
+
+impl Document {
+    /// The pods of a v1 `PodList` or `List` (`kubectl get pods -o json`, a kubelet's `/pods`), or a single Pod; YAML
+    /// may hold several such documents.
+    ///
+    /// # Errors
+    /// Every mistake that can be found in one go, with its place, pod and key.
+    pub fn pods(&self) -> Result<Vec<Pod>, DocumentError> {
+        let mut finder = Finder::new(self.name());
+        let pods = if self.is_json() {
+            pods_of_json(&mut finder, self.text())
+        } else {
+            pods_of_yaml(&mut finder, self.text())
+        };
+        finder.finish(pods)
+    }
+
+    /// The one pod of a manifest, or of a list with a single item.
+    ///
+    /// # Errors
+    /// As for [`Self::pods`], and when there is not exactly one.
+    pub fn pod(&self) -> Result<Pod, DocumentError> {
+        let pods = self.pods()?;
+        let [pod] = <[Pod; 1]>::try_from(pods).map_err(|pods| {
+            let count = pods.len();
+            self.wrong(format!("holds {count} pods; exactly one is needed"))
+        })?;
+        Ok(pod)
+    }
+}
+
+const NEEDED: &str = "a v1 PodList, List or Pod is needed";
+
+/// What a document turns out to be.
+enum Shape {
+    List,
+    Pod,
+}
+
+fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
+    match kind.unwrap_or_default() {
+        "PodList" | "List" => Ok(Shape::List),
+        "Pod" => Ok(Shape::Pod),
+        "" if has_items => Ok(Shape::List),
+        "" => Err(format!(
+            "is no Kubernetes object, since it has no kind; {NEEDED}"
+        )),
+        other => Err(format!("is a {other}; {NEEDED}")),
+    }
+}
+
+/// The pod, unless the item is of another kind; items of a `PodList` name none.
+fn pod_of(item: wire::Pod) -> Result<Pod, String> {
+    match item.kind.as_str() {
+        "" | "Pod" => Ok(Pod::from_wire(item)),
+        other => Err(format!("is a {other}, not a Pod")),
+    }
+}
+
+fn item_name(index: usize) -> String {
+    format!("items[{index}]")
+}
+
+/// A list whose items are not looked into yet, or any other object of which only the kind matters.
+#[derive(Deserialize)]
+struct Outline<'a> {
+    #[serde(default, borrow)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// The same for looking for mistakes, which is done on values.
+#[derive(Deserialize)]
+struct OwnedOutline {
+    #[serde(default, rename = "kind")]
+    _kind: Option<String>,
+    #[serde(default, rename = "items")]
+    _items: Option<Vec<IgnoredAny>>,
+}
+
+/// Typed straight from the text, one item at a time, so that a list of 100 000 pods costs little more than its pods.
+fn pods_of_json(finder: &mut Finder, text: &str) -> Vec<Pod> {
+    if text.trim_ascii_start().starts_with('[') {
+        finder.add("", format!("is a bare array; {NEEDED}"));
+        return Vec::new();
+    }
+    let outline: Outline<'_> = match serde_json::from_str(text) {
+        Ok(outline) => outline,
+        Err(error) => {
+            finder.find_in_json::<OwnedOutline>(text, text, "", &error);
+            return Vec::new();
+        }
+    };
+    match shape(outline.kind.as_deref(), outline.items.is_some()) {
+        Err(message) => {
+            finder.add("", message);
+            Vec::new()
+        }
+        Ok(Shape::Pod) => pod_of_json(finder, text, text, "").into_iter().collect(),
+        Ok(Shape::List) => {
+            let items = outline.items.unwrap_or_default();
+            let mut pods = Vec::with_capacity(items.len());
+            for (index, item) in items.into_iter().enumerate() {
+                pods.extend(pod_of_json(finder, text, item.get(), &item_name(index)));
+            }
+            pods
+        }
+    }
+}
+
+fn pod_of_json(finder: &mut Finder, text: &str, item: &str, name: &str) -> Option<Pod> {
+    let kind = |item| serde_json::from_str::<Outline<'_>>(item).ok()?.kind;
+    let pod = match serde_json::from_str::<wire::Pod>(item) {
+        Ok(pod) => pod_of(pod),
+        Err(error) => match kind(item).as_deref() {
+            None | Some("" | "Pod") => {
+                finder.find_in_json::<wire::Pod>(text, item, name, &error);
+                return None;
+            }
+            Some(other) => Err(format!("is a {other}, not a Pod")),
+        },
+    };
+    pod.map_err(|message| finder.add(name, message)).ok()
+}
+
+/// A Pod or a list of them; a list's own fields are among those of a pod.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct PodOrList {
+    kind: Option<String>,
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: wire::Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    spec: wire::PodSpec,
+    #[serde(deserialize_with = "null_is_default")]
+    status: wire::PodStatus,
+    items: Option<Vec<wire::Pod>>,
+}
+
+fn pods_of_yaml(finder: &mut Finder, text: &str) -> Vec<Pod> {
+    let documents: Vec<PodOrList> = match yaml::parse_all(text) {
+        Ok(documents) => documents,
+        Err(error) => {
+            find_in_yaml(finder, text);
+            if finder.is_empty() {
+                finder.add_yaml(&error);
+            }
+            return Vec::new();
+        }
+    };
+    let mut pods = Vec::new();
+    for document in documents {
+        match shape(document.kind.as_deref(), document.items.is_some()) {
+            Err(message) => finder.add("", message),
+            Ok(Shape::Pod) => pods.push(Pod::from_wire(wire::Pod {
+                metadata: document.metadata,
+                spec: document.spec,
+                status: document.status,
+                ..wire::Pod::default()
+            })),
+            Ok(Shape::List) => {
+                let items = document.items.unwrap_or_default();
+                for (index, item) in items.into_iter().enumerate() {
+                    match pod_of(item) {
+                        Ok(pod) => pods.push(pod),
+                        Err(message) => finder.add(&item_name(index), message),
+                    }
+                }
+            }
+        }
+    }
+    pods
+}
+
+fn find_in_yaml(finder: &mut Finder, text: &str) {
+    let documents: Vec<Value> = yaml::parse_all(text).unwrap_or_default();
+    let spans = yaml::spans(text);
+    for (document, span) in documents.into_iter().zip(spans) {
+        let kind = document.get("kind").and_then(Value::as_str);
+        match shape(kind, document.get("items").is_some()) {
+            Err(message) => finder.add("", message),
+            Ok(Shape::Pod) => {
+                let name = name_of(&document).unwrap_or_default();
+                finder.find_in_value::<wire::Pod>(document, &name, |way| span.place(way));
+            }
+            Ok(Shape::List) => {
+                let items = document.get("items").and_then(Value::as_array);
+                for (index, item) in items.into_iter().flatten().enumerate() {
+                    let name = name_of(item).unwrap_or_else(|| item_name(index));
+                    let within = [Step::Key("items".to_owned()), Step::Index(index)];
+                    finder.find_in_value::<wire::Pod>(item.clone(), &name, |way| {
+                        span.place(&[&within, way].concat())
+                    });
+                }
+            }
+        }
+    }
+}

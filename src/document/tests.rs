@@ -1,0 +1,281 @@
+use super::*;
+use std::{fs, io::Write};
+
+fn pods(name: &str, text: &str) -> Result<Vec<String>, String> {
+    let document = Document::new(name, text.to_owned()).map_err(|error| error.to_string())?;
+    let pods = document.pods().map_err(|error| error.to_string())?;
+    Ok(pods.iter().map(evictd_pod::Pod::full_name).collect())
+}
+
+#[test]
+fn a_list_a_pod_and_documents_of_either() {
+    let table = [
+        (
+            r#"{"kind":"PodList","items":[{"metadata":{"name":"a","namespace":"n"}},{"kind":"Pod"}]}"#,
+            vec!["n/a", "default/"],
+        ),
+        (r#"{"kind":"List","apiVersion":"v1","items":[]}"#, vec![]),
+        (r#"{"kind":"PodList","items":null}"#, vec![]),
+        (r#"{"items":[{}]}"#, vec!["default/"]),
+        (
+            r#"{"kind":"Pod","metadata":{"name":"a"}}"#,
+            vec!["default/a"],
+        ),
+        (
+            "\u{feff}{\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"}}",
+            vec!["default/a"],
+        ),
+        ("kind: Pod\nmetadata: {name: a}\n", vec!["default/a"]),
+        (
+            "---\nkind: Pod\nmetadata: {name: a}\n---\nkind: List\nitems:\n- metadata: {name: b}\n- metadata: {name: c}\n",
+            vec!["default/a", "default/b", "default/c"],
+        ),
+        ("kind: PodList\nitems:\n", vec![]),
+    ];
+    for (text, names) in table {
+        assert_eq!(pods("x", text).unwrap(), names, "{text}");
+    }
+}
+
+#[test]
+fn yaml_may_begin_with_a_brace_where_the_name_says_yaml() {
+    let text = "{kind: Pod, metadata: {name: a}}";
+    assert_eq!(pods("pod.yaml", text).unwrap(), ["default/a"]);
+    assert!(pods("pod", text).unwrap_err().starts_with("pod:1:2: "));
+}
+
+#[test]
+fn what_is_not_kubernetes() {
+    let table = [
+        (
+            "{}",
+            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+        ),
+        (
+            r#"{"a":[1,2]}"#,
+            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+        ),
+        (
+            "a: 1",
+            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+        ),
+        (
+            r#"{"kind":"Deployment"}"#,
+            "x: is a Deployment; a v1 PodList, List or Pod is needed",
+        ),
+        (
+            "kind: NodeList\nitems: []",
+            "x: is a NodeList; a v1 PodList, List or Pod is needed",
+        ),
+        (
+            r#"{"kind":"List","items":[{"kind":"Service"}]}"#,
+            "x: items[0]: is a Service, not a Pod",
+        ),
+        (
+            r#"{"kind":"List","items":[{"kind":"Service","spec":5}]}"#,
+            "x: items[0]: is a Service, not a Pod",
+        ),
+        (
+            "kind: List\nitems: [{kind: Service}]",
+            "x: items[0]: is a Service, not a Pod",
+        ),
+        (
+            "[1,2]",
+            "x: is a bare array; a v1 PodList, List or Pod is needed",
+        ),
+        (
+            "just words",
+            "x: is no Kubernetes object, since it has no kind; ",
+        ),
+    ];
+    for (text, error) in table {
+        let found = pods("x", text).unwrap_err();
+        assert!(found.starts_with(error), "{text}\n{found}");
+    }
+}
+
+const WRONG_JSON: &str = r#"{
+  "kind": "PodList",
+  "items": [
+    {"metadata": {"name": "good"}},
+    {"metadata": {"name": "bad", "namespace": "prod"},
+     "spec": {
+       "priority": "high",
+       "containers": [
+         {"name": "c", "resources": {"requests": {"cpu": "many", "memory": "1Gi"}}},
+         {"name": 5}
+       ]
+     }
+    },
+    {"spec": {"volumes": {}}}, 7
+  ]
+}"#;
+
+const WRONG_YAML: &str = "kind: PodList
+items:
+- metadata: {name: good}
+- metadata: {name: bad, namespace: prod}
+  spec:
+    priority: high
+    containers:
+    - name: c
+      resources: {requests: {cpu: many, memory: 1Gi}}
+    - name: {}
+- spec:
+    volumes: {a: 1}
+- 7
+";
+
+#[test]
+fn every_mistake_with_its_place_its_pod_and_its_key() {
+    let quantity = "\"many\": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+    let expected = [
+        "7:20: prod/bad: spec.priority: invalid type: string \"high\", expected i32",
+        &format!("9:58: prod/bad: spec.containers[0].resources.requests.cpu: {quantity}"),
+        "10:19: prod/bad: spec.containers[1].name: invalid type: integer `5`, expected a string",
+        "14:26: items[2]: spec.volumes: invalid type: map, expected a sequence",
+        "14:32: items[3]: invalid type: integer `7`, expected struct Pod",
+    ];
+    let found = pods("p.json", WRONG_JSON).unwrap_err();
+    assert_eq!(
+        found.replace("p.json:", "").lines().collect::<Vec<_>>(),
+        expected
+    );
+    let expected = [
+        "6:15: prod/bad: spec.priority: invalid type: string \"high\", expected i32",
+        &format!("9:35: prod/bad: spec.containers[0].resources.requests.cpu: {quantity}"),
+        "10:13: prod/bad: spec.containers[1].name: invalid type: map, expected a string",
+        "12:14: items[2]: spec.volumes: invalid type: map, expected a sequence",
+        "13:3: items[3]: invalid type: integer `7`, expected struct Pod",
+    ];
+    let found = pods("p.yaml", WRONG_YAML).unwrap_err();
+    assert_eq!(
+        found.replace("p.yaml:", "").lines().collect::<Vec<_>>(),
+        expected
+    );
+}
+
+#[test]
+fn syntax_errors_say_where() {
+    let table = [
+        ("{\"kind\":\"Pod\",\n  oops}", "x:2:3: key must be a string"),
+        ("{\"kind\":\"Pod\"", "x:1:13: EOF while parsing an object"),
+        ("{\"kind\":\"PodList\",\"items\":[{\"spec\":{},}]}", "x:1:"),
+        ("kind: Pod\n a: [1\n", "x:"),
+        ("kind: Pod\nkind: Pod\n", "x:2:1: "),
+    ];
+    for (text, error) in table {
+        let found = pods("x", text).unwrap_err();
+        assert!(found.starts_with(error), "{text}\n{found}");
+    }
+}
+
+#[test]
+fn the_search_ends_at_a_hundred() {
+    let text = format!(
+        r#"{{"kind":"PodList","items":[{}7]}}"#,
+        r#"{"spec":7},"#.repeat(150)
+    );
+    let error = pods("x", &text).unwrap_err();
+    assert_eq!(error.lines().count(), 101);
+    assert!(error.ends_with("x: there may be more mistakes"));
+}
+
+#[test]
+fn one_pod_where_one_is_needed() {
+    let one = |text: &str| {
+        let document = Document::new("x", text.to_owned()).unwrap();
+        document
+            .pod()
+            .map(|pod| pod.name)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        one(r#"{"kind":"Pod","metadata":{"name":"a"}}"#).unwrap(),
+        "a"
+    );
+    assert_eq!(
+        one(r#"{"items":[{"metadata":{"name":"a"}}]}"#).unwrap(),
+        "a"
+    );
+    assert_eq!(
+        one(r#"{"items":[]}"#).unwrap_err(),
+        "x: holds 0 pods; exactly one is needed"
+    );
+    assert_eq!(
+        one(r#"{"items":[{},{}]}"#).unwrap_err(),
+        "x: holds 2 pods; exactly one is needed"
+    );
+}
+
+#[test]
+fn any_type_with_places() {
+    let parse = |name: &str, text: &str| {
+        let document = Document::new(name, text.to_owned()).unwrap();
+        let node = document.parse::<evictd_pod::Node>();
+        node.map(|node| node.metadata.name)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(parse("n", "metadata: {name: a}").unwrap(), "a");
+    assert_eq!(parse("n", r#"{"metadata":{"name":"a"}}"#).unwrap(), "a");
+    let wrong = "metadata: {name: a}\nstatus:\n  allocatable:\n    cpu: many\n    memory: much\n";
+    let error = parse("n", wrong).unwrap_err();
+    let lines: Vec<&str> = error.lines().collect();
+    assert!(
+        lines[0].starts_with("n:4:10: a: status.allocatable.cpu: \"many\": "),
+        "{error}"
+    );
+    assert!(
+        lines[1].starts_with("n:5:13: a: status.allocatable.memory: \"much\": "),
+        "{error}"
+    );
+    assert_eq!(lines.len(), 2);
+}
+
+fn read(path: &Path, limit: u64) -> String {
+    match Document::read(path, limit) {
+        Ok(document) => document.text().to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used_say_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |bytes: &[u8]| {
+        let path = directory.path().join("file");
+        fs::File::create(&path).unwrap().write_all(bytes).unwrap();
+        path
+    };
+    let here = directory.path().display();
+    assert_eq!(read(&write(b"kind: Pod"), SMALL), "kind: Pod");
+    assert_eq!(read(&write(b""), SMALL), format!("{here}/file: is empty"));
+    assert_eq!(
+        read(&write(b" \n\t\n"), SMALL),
+        format!("{here}/file: is empty")
+    );
+    assert_eq!(
+        read(&write(b"a\n\xffb"), SMALL),
+        format!("{here}/file:2: is not UTF-8 text")
+    );
+    assert_eq!(
+        read(&write(b"123456789"), 8),
+        format!("{here}/file: is larger than 8 bytes")
+    );
+    assert_eq!(read(&write(b"12345678"), 8), "12345678");
+    assert_eq!(
+        read(directory.path(), SMALL),
+        format!("{here}: is a directory; a file is needed")
+    );
+    assert_eq!(
+        read(&directory.path().join("none"), SMALL),
+        format!("{here}/none: No such file or directory (os error 2)")
+    );
+    // Opens, says nothing of its length, and cannot be read at its start.
+    assert!(read(Path::new("/proc/self/mem"), SMALL).starts_with("/proc/self/mem: "));
+    // Never ends.
+    assert_eq!(
+        read(Path::new("/dev/zero"), SMALL),
+        "/dev/zero: is larger than 16777216 bytes"
+    );
+}

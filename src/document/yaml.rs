@@ -1,0 +1,158 @@
+//! The one place that knows how YAML is parsed.
+
+use super::mistake::{Mistake, Place, Step};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
+};
+use serde_saphyr::{Error, Location, Options, Spanned};
+use std::fmt;
+
+/// Files of a whole cluster are large; what must stay bounded is what a small file can blow up to.
+fn options() -> Options {
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_documents: 100_000,
+        },
+        with_snippet: false,
+    }
+}
+
+/// One document as a `T`.
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_saphyr::from_str_with_options(text, options())
+}
+
+/// Every document of the text as a `T`.
+pub(super) fn parse_all<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
+    serde_saphyr::from_multiple_with_options(text, options())
+}
+
+/// The mistake that the parser's own error tells.
+pub(super) fn mistake(error: &Error) -> Mistake {
+    let place = error.location().and_then(known);
+    let message = error.without_snippet().to_string();
+    Mistake {
+        place,
+        object: String::new(),
+        key: String::new(),
+        message,
+    }
+}
+
+fn known(location: Location) -> Option<Place> {
+    (location.line() > 0).then(|| Place {
+        line: location.line(),
+        column: location.column(),
+    })
+}
+
+/// Where every value of every document of the text stands; JSON is YAML here. Empty where that cannot be told.
+pub(super) fn spans(text: &str) -> Vec<Span> {
+    parse_all::<Spanned<Tree>>(text)
+        .unwrap_or_default()
+        .into_iter()
+        .map(Span)
+        .collect()
+}
+
+/// The places of a value and of all values within it.
+pub(super) struct Span(Spanned<Tree>);
+
+enum Tree {
+    Leaf,
+    Map(Vec<(String, Spanned<Tree>)>),
+    List(Vec<Spanned<Tree>>),
+}
+
+impl Span {
+    /// The place of the value that `way` leads to, or of the last one on the way that exists.
+    pub(super) fn place(&self, way: &[Step]) -> Option<Place> {
+        let mut here = &self.0;
+        for step in way {
+            let next = match (&here.value, step) {
+                (Tree::Map(entries), Step::Key(key)) => entries
+                    .iter()
+                    .find_map(|(name, value)| (name == key).then_some(value)),
+                (Tree::List(values), Step::Index(index)) => values.get(*index),
+                _ => None,
+            };
+            match next {
+                Some(value) => here = value,
+                None => break,
+            }
+        }
+        known(here.referenced)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Tree::Map(entries))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = list.next_element()? {
+            values.push(value);
+        }
+        Ok(Tree::List(values))
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Tree, D::Error> {
+        Tree::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+
+    fn visit_none<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf)
+    }
+}
