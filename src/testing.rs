@@ -1,13 +1,12 @@
 //! What tests share.
 
+#[path = "../tests/support/left_out.rs"]
+mod left_out;
+
+pub(crate) use left_out::left_out;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use std::path::{Path, PathBuf};
-
-/// Says on stderr, by name, that a test could not run here.
-pub(crate) fn left_out(name: &str, why: impl std::fmt::Display) {
-    eprintln!("LEFT OUT {name}: {why}");
-}
 
 /// Waits for a condition, for 10 s at most.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {

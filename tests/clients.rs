@@ -1,6 +1,9 @@
 //! `evictd status`, `rank`, `history` and `top` as an operator runs them, against a real socket.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+#[path = "support/left_out.rs"]
+mod left_out;
+
 use evictd::clock::Clock;
 use evictd::doors::socket;
 use evictd::doors::state::{
@@ -8,6 +11,7 @@ use evictd::doors::state::{
 };
 use evictd::history::History;
 use evictd_eviction::Signal;
+use left_out::left_out;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -255,8 +259,10 @@ fn without_a_daemon_the_socket_is_named_and_how_to_start_one() {
 #[test]
 fn who_may_not_ask_is_told_the_group() {
     if !nix::unistd::Uid::effective().is_root() {
-        eprintln!("LEFT OUT who_may_not_ask_is_told_the_group: needs root to become somebody else");
-        return;
+        return left_out(
+            "who_may_not_ask_is_told_the_group",
+            "needs root to become somebody else",
+        );
     }
     let daemon = Daemon::start();
     let directory = daemon.directory.path();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use cgroup_support::{TestCgroup, eventually};
+use cgroup_support::{TestCgroup, eventually, left_out};
 use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, Version};
 use evictd::clock::Clock;
 use evictd::evict::{
@@ -399,7 +399,7 @@ impl FrozenFilesystem {
         ];
         for step in steps {
             if !run(&step) {
-                eprintln!("LEFT OUT {test}: {step:?} failed");
+                left_out(test, format!("{step:?} failed"));
                 return None;
             }
         }

@@ -12,6 +12,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+#[path = "left_out.rs"]
+mod left_out;
+pub(crate) use left_out::left_out;
+
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// A cgroup of this test alone, in one or more hierarchies. Dropping it kills what is in it and removes it.
@@ -42,7 +46,7 @@ impl TestCgroup {
         };
         for dir in dirs {
             if let Err(error) = fs::create_dir(&dir) {
-                eprintln!("LEFT OUT {test}: cannot make {}: {error}", dir.display());
+                left_out(test, format!("cannot make {}: {error}", dir.display()));
                 return None;
             }
             group.dirs.push(dir);

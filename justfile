@@ -1,0 +1,37 @@
+# What CI runs, step by step; each step's command is in .ci/run.
+
+# every step, in CI's order
+ci:
+    .ci/run
+
+# formatting is as rustfmt has it
+fmt:
+    .ci/run fmt
+
+# lints, warnings denied
+clippy:
+    .ci/run clippy
+
+# the API documentation builds without warnings
+doc:
+    .ci/run doc
+
+# licences, duplicate crates, where crates come from
+deny:
+    .ci/run deny
+
+# every test; installs what they need when root
+test:
+    .ci/run test
+
+# every bench, once
+bench:
+    .ci/run bench
+
+# every fuzz target for a few seconds
+fuzz:
+    .ci/run fuzz
+
+# watch a real eviction
+demo *ARGS:
+    cargo run --release -- demo {{ ARGS }}
