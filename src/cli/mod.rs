@@ -2,11 +2,13 @@
 
 mod admit;
 mod daemon;
+mod evidence;
 mod failure;
 mod history;
 mod machine;
 mod output;
 mod rank;
+mod simulate;
 mod status;
 mod table;
 mod top;
@@ -25,6 +27,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Simulate(simulate::Arguments),
     Admit(admit::Arguments),
     Status(status::Arguments),
     Rank(rank::Arguments),
@@ -36,6 +39,7 @@ impl Cli {
     /// Does what was asked for.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Simulate(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),
             Command::Status(arguments) => arguments.run(),
             Command::Rank(arguments) => arguments.run(),

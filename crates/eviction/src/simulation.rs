@@ -72,6 +72,20 @@ pub struct PlainConfig {
 pub struct Refused(pub Vec<String>);
 
 impl PlainConfig {
+    /// Every key it has.
+    pub const KEYS: [&str; 10] = [
+        "evictionHard",
+        "evictionSoft",
+        "evictionSoftGracePeriod",
+        "evictionMinimumReclaim",
+        "evictionMaxPodGracePeriod",
+        "evictionPressureTransitionPeriod",
+        "enforceNodeAllocatable",
+        "localStorageCapacityIsolation",
+        "dedicatedImageFs",
+        "splitContainerFs",
+    ];
+
     /// The kubelet's rules for it.
     pub fn rules(self) -> Result<Rules, Refused> {
         let maps = ThresholdMaps {
@@ -287,4 +301,34 @@ fn seconds(duration: SignedDuration) -> serde_json::Number {
 
 fn sort(thresholds: &mut [Threshold]) {
     thresholds.sort_by(|a, b| a.order().cmp(&b.order()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_configuration_has_these_keys_and_no_other() {
+        let reads = |key: &str| {
+            // No key takes a list of numbers, so only one that is not read lets it pass.
+            let wrong = serde_json::json!({ key: [1] });
+            serde_json::from_value::<PlainConfig>(wrong).is_err()
+        };
+        assert!(PlainConfig::KEYS.into_iter().all(reads));
+        assert!(!reads("mergeDefaultEvictionSettings"));
+    }
+
+    #[test]
+    fn every_mistake_of_a_plain_configuration_is_told() {
+        let config = r#"{"evictionHard":{"memory.free":"1Gi","pid.available":"0"},"evictionPressureTransitionPeriod":"1M"}"#;
+        let config: PlainConfig = serde_json::from_str(config).unwrap();
+        assert_eq!(
+            config.rules().unwrap_err().0,
+            [
+                "unsupported eviction signal memory.free",
+                "eviction threshold pid.available must be positive: 0",
+                "time: unknown unit \"M\" in duration \"1M\"",
+            ]
+        );
+    }
 }

@@ -147,6 +147,7 @@ impl RankedPod {
             StarvedResource::Pids => format!("runs {} processes", usage.value()),
         };
         let request = self.request;
+        let asked = human_bytes(request.value());
         match (resource, self.excess) {
             (StarvedResource::Inodes, _) => uses,
             (StarvedResource::Pids, _) if request.is_zero() => uses,
@@ -158,9 +159,9 @@ impl RankedPod {
             _ if request.is_zero() => format!("{uses} and asked for none"),
             (_, Excess::Exceeds) => {
                 let above = human_bytes((usage - request).value());
-                format!("{uses}, {above} above its request of {request}")
+                format!("{uses}, {above} above its request of {asked}")
             }
-            _ => format!("{uses}, within its request of {request}"),
+            _ => format!("{uses}, within its request of {asked}"),
         }
     }
 }
