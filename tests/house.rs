@@ -1,0 +1,156 @@
+//! The rules that keep the code a house, checked against the code itself.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Every crate of ours, and those of ours it may import.
+const ARROWS: [(&str, &[&str]); 3] = [
+    ("evictd-pod", &[]),
+    ("evictd-eviction", &["evictd-pod"]),
+    ("evictd", &["evictd-pod", "evictd-eviction"]),
+];
+
+/// The way into the world, which pure code must not take.
+const WORLDLY: [&str; 14] = [
+    "std::env",
+    "std::fs",
+    "std::io",
+    "std::net",
+    "std::os",
+    "std::process",
+    "std::thread",
+    "std::time::Instant",
+    "SystemTime",
+    "Timestamp::now",
+    "println!",
+    "eprint",
+    "tokio",
+    "tracing",
+];
+
+/// The longest file, in lines.
+const LONGEST: usize = 600;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The workspace's packages as cargo sees them.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let mut metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_value(metadata["packages"].take()).unwrap()
+}
+
+/// Every Rust file below these directories, with its text.
+fn sources(directories: &[&str]) -> Vec<(PathBuf, String)> {
+    fn collect(directory: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in fs::read_dir(directory).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(root()).unwrap().to_owned(), text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for directory in directories {
+        collect(&root().join(directory), &mut found);
+    }
+    assert!(!found.is_empty(), "no sources in {directories:?}");
+    found
+}
+
+fn everything() -> Vec<(PathBuf, String)> {
+    sources(&["src", "crates", "tests", "benches"])
+}
+
+#[test]
+fn arrows_point_down_only() {
+    let packages = packages();
+    assert_eq!(
+        packages.len(),
+        ARROWS.len(),
+        "say in ARROWS what the new crate may import"
+    );
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        let (_, allowed) = ARROWS.iter().find(|(known, _)| *known == name).unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let dependency = dependency["name"].as_str().unwrap();
+            let ours = ARROWS.iter().any(|(known, _)| *known == dependency);
+            assert!(
+                !ours || allowed.contains(&dependency),
+                "{name} imports {dependency}"
+            );
+        }
+    }
+}
+
+/// The lines of code; a grouped import `use std::{fs, fmt}` counts as one line a name.
+fn code(text: &str) -> Vec<String> {
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
+    let groups = text.split("use std::{").skip(1);
+    let grouped = groups.flat_map(|rest| rest.split("};").next().unwrap_or_default().split(','));
+    let imports = grouped.map(|name| format!("std::{}", name.trim()));
+    lines.map(str::to_owned).chain(imports).collect()
+}
+
+#[test]
+fn cores_are_pure() {
+    for (path, text) in sources(&["crates/pod/src", "crates/eviction/src"]) {
+        for line in code(&text) {
+            let word = WORLDLY.iter().find(|word| line.contains(*word));
+            assert_eq!(word, None, "{}: {line}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_crate_may_be_unsafe() {
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    assert!(workspace.contains("unsafe_code = \"forbid\""));
+    for package in packages() {
+        let manifest = fs::read_to_string(package["manifest_path"].as_str().unwrap()).unwrap();
+        assert!(
+            manifest.contains("[lints]\nworkspace = true"),
+            "{}",
+            package["name"]
+        );
+    }
+}
+
+#[test]
+fn files_tell_one_story() {
+    for (path, text) in everything() {
+        let lines = text.lines().count();
+        assert!(lines <= LONGEST, "{} has {lines} lines", path.display());
+    }
+}
+
+#[test]
+fn no_test_is_skipped_in_silence() {
+    for (path, text) in everything() {
+        if path.ends_with("tests/house.rs") {
+            continue;
+        }
+        assert!(
+            !text.contains("#[ignore"),
+            "{} ignores a test",
+            path.display()
+        );
+        let says_so_itself = text.contains("LEFT OUT") && !path.ends_with("left_out.rs");
+        assert!(!says_so_itself, "{}: use left_out()", path.display());
+    }
+}
