@@ -10,6 +10,7 @@ use clap::Args;
 use evictd_eviction::Signal;
 use jiff::Timestamp;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fmt::Write;
 
 const EXAMPLE: &str = "Example:
@@ -32,7 +33,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let all = self.daemon.get("/v1/history")?;
+        let all = latest(self.daemon.get("/v1/history")?);
         let Some(id) = self.id else {
             return self.output.print(&all, list);
         };
@@ -46,6 +47,26 @@ impl Arguments {
             })?;
         self.output.print(one, evidence)
     }
+}
+
+/// A decision is recorded when it is made and again when its outcome is known: only the last word counts.
+fn latest(all: Value) -> Value {
+    let Value::Array(records) = all else {
+        return all;
+    };
+    let mut kept: Vec<Value> = Vec::with_capacity(records.len());
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for record in records {
+        let place = record["id"].as_str().and_then(|id| {
+            let place = *places.entry(id.to_owned()).or_insert(kept.len());
+            kept.get_mut(place)
+        });
+        match place {
+            Some(earlier) => *earlier = record,
+            None => kept.push(record),
+        }
+    }
+    Value::Array(kept)
 }
 
 fn decisions(all: &Value) -> &[Value] {
@@ -147,4 +168,17 @@ fn evidence(decision: &Value) -> String {
         let _ = writeln!(page, "{heading:<11}{told}");
     }
     format!("{page}\n{}\n", ranking(signal, &decision["ranking"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_outcome_replaces_the_decision_it_belongs_to() {
+        let records = json!([{ "id": "1" }, { "id": "2" }, {}, { "id": "1", "outcome": {} }, {}]);
+        let expected = json!([{ "id": "1", "outcome": {} }, { "id": "2" }, {}, {}]);
+        assert_eq!(latest(records), expected);
+    }
 }

@@ -23,8 +23,10 @@ use std::time::Duration;
 
 const REFRESH: Duration = Duration::from_secs(1);
 const BAR_WIDTH: usize = 40;
-/// What one frame is drawn on where there is no terminal.
-const PAGE: (u16, u16) = (140, 60);
+const HEAD_LINES: u16 = 3;
+const LAST_LINES: u16 = 2;
+/// How wide a frame is where there is no terminal.
+const PAGE_WIDTH: u16 = 140;
 
 const EXAMPLE: &str = "Example:
   evictd top
@@ -105,12 +107,17 @@ impl Picture {
 
     /// One frame as text.
     fn page(&self) -> String {
-        let Ok(mut terminal) = Terminal::new(TestBackend::new(PAGE.0, PAGE.1));
+        let titled = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(1);
+        let height = HEAD_LINES
+            .saturating_add(titled(self.signals().len()))
+            .saturating_add(titled(self.ranked().len()))
+            .saturating_add(LAST_LINES);
+        let Ok(mut terminal) = Terminal::new(TestBackend::new(PAGE_WIDTH, height));
         let Ok(drawn) = terminal.draw(|frame| self.draw(frame));
         let lines: Vec<String> = drawn
             .buffer
             .content
-            .chunks(usize::from(PAGE.0))
+            .chunks(usize::from(PAGE_WIDTH))
             .map(|row| {
                 let line: String = row.iter().map(ratatui::buffer::Cell::symbol).collect();
                 line.trim_end().to_owned()
@@ -125,10 +132,10 @@ impl Picture {
             .unwrap_or(u16::MAX)
             .saturating_add(1);
         let [head, bars, ranked, last] = Layout::vertical([
-            Constraint::Length(3),
+            Constraint::Length(HEAD_LINES),
             Constraint::Length(height),
-            Constraint::Min(3),
-            Constraint::Length(3),
+            Constraint::Min(2),
+            Constraint::Length(LAST_LINES),
         ])
         .areas(frame.area());
         frame.render_widget(Paragraph::new(self.head()), head);

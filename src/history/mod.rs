@@ -26,6 +26,12 @@ use std::path::{Path, PathBuf};
 const CURRENT: &str = "decisions.log";
 const PREVIOUS: &str = "decisions.1.log";
 
+/// Where the daemon keeps its history.
+pub const DEFAULT_DIRECTORY: &str = "/var/lib/evictd";
+
+/// What the daemon grants its history, in bytes: some 500 decisions over 110 pods each.
+pub const DEFAULT_LIMIT: u64 = 16 << 20;
+
 /// The largest record in bytes; a decision over a thousand pods takes about 300 kB.
 pub const LARGEST_RECORD: usize = 4 << 20;
 

@@ -5,6 +5,7 @@ use evictd_eviction::{Cause, Decision, Eviction, StarvedResource};
 use std::collections::HashMap;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Parses the journal's native protocol: `NAME=value\n`, or `NAME\n`, 64 bits of length, value, `\n`.
 fn parse(mut datagram: &[u8]) -> HashMap<String, String> {
@@ -35,7 +36,11 @@ fn receive(journald: &UnixDatagram) -> HashMap<String, String> {
 fn fake_journald(run: &Path) -> UnixDatagram {
     let directory = run.join("systemd/journal");
     std::fs::create_dir_all(&directory).unwrap();
-    UnixDatagram::bind(directory.join("socket")).unwrap()
+    let socket = UnixDatagram::bind(directory.join("socket")).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    socket
 }
 
 #[test]
