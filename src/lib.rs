@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod document;
 pub mod doors;
 pub mod evict;

@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod admit;
+mod check_config;
 mod daemon;
 mod evidence;
 mod failure;
@@ -33,6 +34,7 @@ enum Command {
     Rank(rank::Arguments),
     Top(top::Arguments),
     History(history::Arguments),
+    CheckConfig(check_config::Arguments),
 }
 
 impl Cli {
@@ -45,6 +47,7 @@ impl Cli {
             Command::Rank(arguments) => arguments.run(),
             Command::Top(arguments) => arguments.run(),
             Command::History(arguments) => arguments.run(),
+            Command::CheckConfig(arguments) => arguments.run(),
         }
     }
 }

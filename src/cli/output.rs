@@ -34,6 +34,19 @@ impl Output {
         };
         write_to_stdout(&text)
     }
+
+    /// As [`Self::print`], where YAML shows another side of the result than JSON.
+    pub(super) fn print_with_yaml<T: Serialize>(
+        self,
+        result: &T,
+        table: impl FnOnce(&T) -> String,
+        yaml: impl FnOnce(&T) -> String,
+    ) -> Result<(), Failure> {
+        match self.format {
+            Format::Yaml => write_to_stdout(&yaml(result)),
+            Format::Table | Format::Json => self.print(result, table),
+        }
+    }
 }
 
 /// Writes `text` and a line end; a reader that has gone away (`| head`) is no failure.

@@ -1,0 +1,249 @@
+//! `evictd check-config`: is this configuration good, what takes effect, and where did each setting come from.
+
+use super::{
+    Failure,
+    output::{Output, write_to_stdout},
+    table::table,
+};
+use crate::config::{self, Effective, Mistake, Origin};
+use clap::Args;
+use evictd_eviction::{Signal, Threshold, duration};
+use serde::Serialize;
+use serde_json::Value as Json;
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    path::{Path, PathBuf},
+};
+
+const EXAMPLE: &str = "Example:
+  evictd check-config /etc/evictd/evictd.yaml
+  kubectl get --raw /api/v1/nodes/node-1/proxy/configz | evictd check-config -";
+
+/// Validates a configuration and shows what takes effect: every default filled in, and where each setting came from.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// A configuration of evictd or of a kubelet, or a kubelet's /configz; - is stdin.
+    #[arg(value_name = "FILE", required_unless_present = "defaults")]
+    files: Vec<PathBuf>,
+    /// Print every key with its default and why it is there: a file to start from.
+    #[arg(long, conflicts_with = "files")]
+    defaults: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        if self.defaults {
+            return write_to_stdout(&config::commented_defaults());
+        }
+        let reports: Vec<Report> = self.files.iter().map(|file| Report::of(file)).collect();
+        match reports.as_slice() {
+            [report] => {
+                self.output
+                    .print_with_yaml(report, Report::table, Report::yaml)?;
+            }
+            several => {
+                let joined = |each: fn(&Report) -> String, between: &'static str| {
+                    move |reports: &&[Report]| {
+                        reports.iter().map(each).collect::<Vec<_>>().join(between)
+                    }
+                };
+                let table = joined(Report::table, "\n");
+                self.output
+                    .print_with_yaml(&several, table, joined(Report::yaml, "---\n"))?;
+            }
+        }
+        let errors = |report: &Report| report.errors.iter().map(ToString::to_string).collect();
+        let errors: Vec<String> = reports
+            .iter()
+            .flat_map(errors as fn(&Report) -> Vec<_>)
+            .collect();
+        if errors.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Input(anyhow::anyhow!(errors.join("\n"))))
+        }
+    }
+}
+
+/// What is found out about one file.
+#[derive(Debug, Serialize)]
+struct Report {
+    file: String,
+    valid: bool,
+    errors: Vec<Mistake>,
+    warnings: Vec<Mistake>,
+    #[serde(flatten)]
+    found: Option<Found>,
+}
+
+/// What a good file means.
+#[derive(Debug, Serialize)]
+struct Found {
+    kind: &'static str,
+    thresholds: Vec<ThresholdLine>,
+    effective: Json,
+    /// By key.
+    origins: BTreeMap<String, Origin>,
+    #[serde(skip)]
+    configuration: Effective,
+}
+
+/// One threshold, with where it came from.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ThresholdLine {
+    #[serde(flatten)]
+    threshold: Threshold,
+    /// Where its value was written or defaulted.
+    origin: Option<Origin>,
+    /// The signal whose threshold this one copies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    derived_from: Option<Signal>,
+    /// The value and the minimum reclaim as they were written.
+    #[serde(skip)]
+    written: [String; 2],
+}
+
+impl Report {
+    fn of(file: &Path) -> Self {
+        let (errors, warnings, found) = match config::open(file) {
+            Ok(loaded) => (
+                Vec::new(),
+                loaded.warnings,
+                Some(Found::of(loaded.effective)),
+            ),
+            Err(refused) => (refused.mistakes, refused.warnings, None),
+        };
+        Self {
+            file: file.display().to_string(),
+            valid: errors.is_empty(),
+            errors,
+            warnings,
+            found,
+        }
+    }
+
+    fn yaml(&self) -> String {
+        let found = self.found.as_ref();
+        found.map_or_else(String::new, |found| found.configuration.to_yaml())
+    }
+
+    fn table(&self) -> String {
+        let mut text = match &self.found {
+            Some(found) => format!("{}: a valid {}\n", self.file, found.kind),
+            None => format!(
+                "{}: can't be used: {}\n",
+                self.file,
+                counted(self.errors.len(), "mistake")
+            ),
+        };
+        for warning in &self.warnings {
+            let _ = writeln!(text, "warning: {warning}");
+        }
+        if let Some(found) = &self.found {
+            let _ = write!(
+                text,
+                "\n{}\n\n{}\n",
+                found.threshold_table(),
+                found.setting_table()
+            );
+        }
+        text
+    }
+}
+
+impl Found {
+    fn of(configuration: Effective) -> Self {
+        let settings = configuration.settings();
+        Self {
+            kind: configuration.kind.as_str(),
+            thresholds: configuration
+                .thresholds()
+                .into_iter()
+                .map(|threshold| ThresholdLine::of(threshold, &configuration))
+                .collect(),
+            effective: configuration.to_json(),
+            origins: settings
+                .into_iter()
+                .filter_map(|setting| Some((setting.key, setting.origin?)))
+                .collect(),
+            configuration,
+        }
+    }
+
+    fn threshold_table(&self) -> String {
+        if self.thresholds.is_empty() {
+            return "No thresholds: nothing is ever evicted for lack of memory, disk or process ids.".to_owned();
+        }
+        let rows = self.thresholds.iter().map(|line| {
+            let [value, min_reclaim] = line.written.clone();
+            let grace = if line.threshold.is_hard() {
+                "at once".to_owned()
+            } else {
+                format!("after {}", duration::to_string(line.threshold.grace_period))
+            };
+            vec![
+                line.threshold.signal.to_string(),
+                value,
+                grace,
+                min_reclaim,
+                match line.derived_from {
+                    Some(signal) => format!("follows from {signal}"),
+                    None => line.origin.as_ref().map_or_else(String::new, in_this_file),
+                },
+            ]
+        });
+        table(&["SIGNAL", "BELOW", "ACTS", "RECLAIMS MORE", "FROM"], rows)
+    }
+
+    fn setting_table(&self) -> String {
+        let rows = self.configuration.settings().into_iter().map(|setting| {
+            let origin = setting
+                .origin
+                .as_ref()
+                .map_or_else(String::new, in_this_file);
+            vec![setting.key.clone(), setting.written(), origin]
+        });
+        table(&["SETTING", "VALUE", "FROM"], rows)
+    }
+}
+
+impl ThresholdLine {
+    fn of(threshold: Threshold, configuration: &Effective) -> Self {
+        let maps = &configuration.maps;
+        let is_derived = threshold.signal == Signal::AllocatableMemoryAvailable
+            && !configuration.configured_thresholds.contains(&threshold);
+        let derived_from = is_derived.then_some(Signal::MemoryAvailable);
+        let signal = derived_from.unwrap_or(threshold.signal).as_str();
+        let (name, map) = if threshold.is_hard() && maps.hard.contains_key(signal) {
+            ("evictionHard", &maps.hard)
+        } else {
+            ("evictionSoft", &maps.soft)
+        };
+        let written = [map.get(signal), maps.minimum_reclaim.get(signal)];
+        Self {
+            origin: configuration.origin(&format!("{name}.{signal}")).cloned(),
+            derived_from,
+            written: written.map(|value| value.cloned().unwrap_or_default()),
+            threshold,
+        }
+    }
+}
+
+/// Of one file alone, so that the line says where.
+fn in_this_file(origin: &Origin) -> String {
+    match origin {
+        Origin::File {
+            line: Some(line), ..
+        } => format!("line {line}"),
+        other => other.to_string(),
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}

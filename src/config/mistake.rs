@@ -1,0 +1,108 @@
+//! What is wrong with a configuration, where, and what to do about it.
+
+use super::node::Position;
+use serde::Serialize;
+use std::fmt;
+
+/// One mistake, or one thing worth a second look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// The file, as its user named it.
+    pub file: String,
+    /// Line, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u64>,
+    /// Column, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<u64>,
+    /// The key, with those above it: `evictionHard.memory.available`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub advice: String,
+}
+
+impl fmt::Display for Mistake {
+    /// `file:line:column: key: message; advice`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        for number in [self.line, self.column].into_iter().flatten() {
+            write!(f, ":{number}")?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": {}", self.message)?;
+        if !self.advice.is_empty() {
+            write!(f, "; {}", self.advice)?;
+        }
+        Ok(())
+    }
+}
+
+/// A configuration that can't be used, with every mistake in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Refused {
+    /// What the kubelet itself would say of it: its first error only.
+    pub kubelet_first_error: String,
+    /// Every mistake, in the order of the file.
+    pub mistakes: Vec<Mistake>,
+    /// What is not wrong but worth a look.
+    pub warnings: Vec<Mistake>,
+}
+
+impl fmt::Display for Refused {
+    /// One mistake a line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, mistake) in self.mistakes.iter().enumerate() {
+            let line_end = if index == 0 { "" } else { "\n" };
+            write!(f, "{line_end}{mistake}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with one value, before it is known which key holds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// Where inside the value: `[2].matchLabels`.
+    pub(super) within: String,
+    pub(super) at: Option<Position>,
+    pub(super) message: String,
+    pub(super) advice: String,
+}
+
+impl Fault {
+    pub(super) fn new(at: Option<Position>, message: impl Into<String>) -> Self {
+        Self {
+            within: String::new(),
+            at,
+            message: message.into(),
+            advice: String::new(),
+        }
+    }
+
+    pub(super) fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
+    pub(super) fn inside(mut self, part: &str) -> Self {
+        self.within.insert_str(0, part);
+        self
+    }
+
+    pub(super) fn of_key(self, file: &str, key: &str) -> Mistake {
+        Mistake {
+            file: file.to_owned(),
+            line: self.at.map(|at| at.line),
+            column: self.at.map(|at| at.column),
+            key: format!("{key}{}", self.within),
+            message: self.message,
+            advice: self.advice,
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! From a document to the configuration that takes effect, with every mistake on the way.
+
+use super::{
+    effective::{Effective, Kind, Origin},
+    keys::{Field, KEYS, Key, Kubelet},
+    mistake::{Fault, Mistake, Refused},
+    nearest::{close, nearest},
+    node::{Content, Entry, Node, Position},
+    thresholds,
+    value::mismatch,
+};
+use evictd_eviction::rules::LabelSelector;
+use std::collections::BTreeMap;
+
+/// A configuration that can be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What takes effect.
+    pub effective: Effective,
+    /// What is not wrong but worth a look.
+    pub warnings: Vec<Mistake>,
+}
+
+/// Reads a configuration of either kind; `file` is what its user calls it.
+pub fn parse(file: &str, text: &str) -> Result<Loaded, Refused> {
+    match Node::parse(text) {
+        Ok(document) => Reader::new(file, false).read(&document),
+        Err(error) => {
+            let mut reader = Reader::new(file, false);
+            reader.mistake("", Fault::new(error.at, error.to_string()));
+            reader.finish()
+        }
+    }
+}
+
+/// Reads the `config` of a simulation: without a kind nothing is defaulted, and the rules are the kubelet's.
+pub fn parse_simulated(config: &serde_json::Value) -> Result<Loaded, Refused> {
+    Reader::new("config", true).read(&Node::from(config))
+}
+
+/// What takes effect without any file.
+pub fn built_in() -> Effective {
+    let mut effective = Effective::blank(Kind::Evictd);
+    fill_in_defaults(&mut effective, true);
+    if let Ok(thresholds) = effective.maps.parse() {
+        effective.configured_thresholds = thresholds;
+    }
+    effective
+}
+
+/// One file being read.
+pub(super) struct Reader<'a> {
+    file: &'a str,
+    simulated: bool,
+    /// Whether a map's entries come on top of the defaults instead of replacing them (S1-016).
+    merges: bool,
+    pub(super) effective: Effective,
+    /// Where each entry of the signals' maps stands: its key and its value.
+    places: BTreeMap<String, (Option<Position>, Option<Position>)>,
+    mistakes: Vec<Mistake>,
+    warnings: Vec<Mistake>,
+    /// The kubelet's own words for its first error, where it would have one.
+    pub(super) kubelet_first_error: Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a str, simulated: bool) -> Self {
+        Self {
+            file,
+            simulated,
+            merges: true,
+            effective: Effective::blank(Kind::Evictd),
+            places: BTreeMap::new(),
+            mistakes: Vec::new(),
+            warnings: Vec::new(),
+            kubelet_first_error: None,
+        }
+    }
+
+    fn read(mut self, document: &Node) -> Result<Loaded, Refused> {
+        self.report_keys_written_twice("", document);
+        let wrapped = document.get("kubeletconfig").map(|entry| &entry.value);
+        let root = wrapped.unwrap_or(document);
+        let Some(kind) = self.kind(root, wrapped.is_some()) else {
+            return self.finish();
+        };
+        let has_defaults = !self.simulated || root.get("kind").is_some();
+        self.effective = Effective::blank(kind);
+        fill_in_defaults(&mut self.effective, has_defaults);
+        let merge = root.get("mergeDefaultEvictionSettings");
+        self.merges = kind == Kind::Evictd
+            || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
+        match &root.content {
+            Content::Map(entries) => self.entries("", entries),
+            Content::Null if self.simulated => {}
+            Content::Null => self.warning(
+                "",
+                Fault::new(None, "the file is empty: every setting is at its default"),
+            ),
+            _ => self.mistake("", mismatch(root, "a configuration")),
+        }
+        thresholds::check(&mut self);
+        if self
+            .effective
+            .protect
+            .selectors
+            .contains(&LabelSelector::default())
+        {
+            let message = "an empty selector matches every pod, so that none is ever chosen";
+            self.warn_about("protect.selectors", message.to_owned(), "remove it");
+        }
+        for (key, message) in self.effective.not_built() {
+            self.warn_about(key, message, "evictd run will refuse it");
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Result<Loaded, Refused> {
+        let in_order = |mistake: &Mistake| (mistake.line, mistake.column);
+        self.mistakes.sort_by_key(in_order);
+        self.warnings.sort_by_key(in_order);
+        let Some(first) = self.mistakes.first() else {
+            return Ok(Loaded {
+                effective: self.effective,
+                warnings: self.warnings,
+            });
+        };
+        Err(Refused {
+            kubelet_first_error: self
+                .kubelet_first_error
+                .unwrap_or_else(|| first.message.clone()),
+            mistakes: self.mistakes,
+            warnings: self.warnings,
+        })
+    }
+
+    /// Whose configuration this is; `None` once it is reported that it is nobody's.
+    fn kind(&mut self, root: &Node, wrapped: bool) -> Option<Kind> {
+        const KINDS: [Kind; 2] = [Kind::Evictd, Kind::Kubelet];
+        let kind = match root.get("kind") {
+            Some(entry) => {
+                let written = match &entry.value.content {
+                    Content::Text(text) => text.as_str(),
+                    _ => "",
+                };
+                let known = KINDS.into_iter().find(|kind| kind.as_str() == written);
+                if known.is_none() {
+                    let names = KINDS.map(Kind::as_str);
+                    let fault = mismatch(&entry.value, "a kind of configuration");
+                    let meant = nearest(written, names).unwrap_or_default();
+                    self.mistake("kind", fault.advise(format!("did you mean {meant}?")));
+                }
+                known?
+            }
+            None if wrapped || self.simulated => Kind::Kubelet,
+            None => {
+                if matches!(root.content, Content::Map(_)) {
+                    let message = "there is no kind; read as an EvictionConfiguration";
+                    let advice = "add kind: EvictionConfiguration, or kind: KubeletConfiguration for a kubelet's";
+                    self.warning("kind", Fault::new(root.at, message).advise(advice));
+                }
+                Kind::Evictd
+            }
+        };
+        if let Some(entry) = root.get("apiVersion")
+            && entry.value.content != Content::Text(kind.api_version().to_owned())
+        {
+            let fault = mismatch(&entry.value, "an apiVersion that is known here");
+            self.mistake(
+                "apiVersion",
+                fault.advise(format!("write {}", kind.api_version())),
+            );
+        }
+        Some(kind)
+    }
+
+    fn entries(&mut self, above: &str, entries: &[Entry]) {
+        for entry in entries {
+            let path = joined(above, &entry.key);
+            if above.is_empty() && matches!(entry.key.as_str(), "kind" | "apiVersion") {
+                continue;
+            }
+            let key = KEYS
+                .iter()
+                .find(|key| self.name(key) == Some(path.as_str()) && !entry.key.contains('.'));
+            if let Some(key) = key {
+                self.setting(key, &path, entry);
+                continue;
+            }
+            let inner = format!("{path}.");
+            let is_above = KEYS
+                .iter()
+                .any(|key| self.name(key).is_some_and(|name| name.starts_with(&inner)));
+            match &entry.value.content {
+                Content::Map(entries) if is_above => self.entries(&path, entries),
+                Content::Null if is_above => {}
+                _ if is_above => {
+                    let fault = mismatch(&entry.value, "a map").advise(self.known_below(&path));
+                    self.mistake(&path, fault);
+                }
+                _ => self.unknown_key(above, entry),
+            }
+        }
+    }
+
+    fn setting(&mut self, key: &Key, path: &str, entry: &Entry) {
+        if entry.value.is_null() {
+            return;
+        }
+        let origin = Origin::File {
+            file: self.file.to_owned(),
+            line: entry.at.map(|at| at.line),
+        };
+        self.effective.origins.insert(key.path.to_owned(), origin);
+        self.places
+            .insert(key.path.to_owned(), (entry.at, entry.value.at));
+        match key.field {
+            Field::One { read, .. } => {
+                for fault in read(&mut self.effective, &entry.value)
+                    .err()
+                    .into_iter()
+                    .flatten()
+                {
+                    self.mistake(path, fault);
+                }
+            }
+            Field::Signals { map, off, .. } => self.signals(key, map, off, entry),
+        }
+    }
+
+    fn signals(
+        &mut self,
+        key: &Key,
+        map: fn(&mut Effective) -> &mut BTreeMap<String, String>,
+        off: Option<&str>,
+        entry: &Entry,
+    ) {
+        let Content::Map(entries) = &entry.value.content else {
+            let fault = mismatch(&entry.value, "a map").advise("write {memory.available: 100Mi}");
+            return self.mistake(key.path, fault);
+        };
+        let kubelet = self.effective.kind == Kind::Kubelet;
+        if !self.merges {
+            map(&mut self.effective).clear();
+            let inner = format!("{}.", key.path);
+            self.effective
+                .origins
+                .retain(|path, _| !path.starts_with(&inner));
+        }
+        for entry in entries {
+            let path = joined(key.path, &entry.key);
+            let value = match &entry.value.content {
+                Content::Text(text) | Content::Number(text) => Some(text.as_str()),
+                // Nothing decodes as the empty text there.
+                Content::Null if kubelet => Some(""),
+                Content::Null => off,
+                _ => {
+                    self.mistake(&path, mismatch(&entry.value, "an amount"));
+                    continue;
+                }
+            };
+            let map = map(&mut self.effective);
+            let Some(value) = value else {
+                map.remove(&entry.key);
+                continue;
+            };
+            map.insert(entry.key.clone(), value.to_owned());
+            let origin = Origin::File {
+                file: self.file.to_owned(),
+                line: entry.at.map(|at| at.line),
+            };
+            self.places
+                .insert(path.clone(), (entry.at, entry.value.at.or(entry.at)));
+            self.effective.origins.insert(path, origin);
+        }
+    }
+
+    /// A kubelet has hundreds of keys that are not ours, so that there only a near miss is worth a word.
+    fn unknown_key(&mut self, above: &str, entry: &Entry) {
+        let path = joined(above, &entry.key);
+        let other = match self.effective.kind {
+            Kind::Evictd => Kind::Kubelet,
+            Kind::Kubelet => Kind::Evictd,
+        };
+        let inner = format!("{path}.");
+        let is_others = KEYS.iter().any(|key| {
+            key.name(other, false)
+                .is_some_and(|name| name == path || name.starts_with(&inner))
+        });
+        let siblings = self.siblings(above);
+        let meant = close(&entry.key, siblings.iter().copied()).map(|name| joined(above, name));
+        if self.effective.kind == Kind::Kubelet && !self.simulated {
+            let advice = match meant {
+                _ if is_others => format!("only an {} has it", other.as_str()),
+                Some(meant) => format!("did you mean {meant}?"),
+                None => return,
+            };
+            let message = "is ignored, as the kubelet ignores what it does not know";
+            return self.warning(&path, Fault::new(entry.at, message).advise(advice));
+        }
+        let advice = if is_others {
+            format!("only a {} has it", other.as_str())
+        } else if let Some(meant) = meant {
+            format!("did you mean {meant}?")
+        } else if let Some(elsewhere) = self.elsewhere(&entry.key) {
+            format!("did you mean {elsewhere}?")
+        } else {
+            let name = nearest(&entry.key, siblings.iter().copied()).unwrap_or_default();
+            format!("the nearest known key is {}", joined(above, name))
+        };
+        self.mistake(&path, Fault::new(entry.at, "unknown key").advise(advice));
+    }
+
+    /// The keys right below this one.
+    fn siblings(&self, above: &str) -> Vec<&'static str> {
+        let inner = joined(above, "");
+        let names = KEYS.iter().filter_map(|key| self.name(key));
+        let mut siblings: Vec<_> = names
+            .filter_map(|name| name.strip_prefix(inner.as_str())?.split('.').next())
+            .collect();
+        if above.is_empty() {
+            siblings.extend(["apiVersion", "kind"]);
+        }
+        siblings.dedup();
+        siblings
+    }
+
+    /// A key of that last name somewhere else.
+    fn elsewhere(&self, written: &str) -> Option<&'static str> {
+        let names = KEYS.iter().filter_map(|key| self.name(key));
+        let last = |name: &str| name.rsplit('.').next().map(str::to_lowercase);
+        let written = last(written)?;
+        names
+            .into_iter()
+            .find(|name| last(name).as_deref() == Some(written.as_str()))
+    }
+
+    fn known_below(&self, path: &str) -> String {
+        format!(
+            "the keys below {path} are {}",
+            self.siblings(path).join(", ")
+        )
+    }
+
+    fn report_keys_written_twice(&mut self, above: &str, node: &Node) {
+        match &node.content {
+            Content::Map(entries) => {
+                for (index, entry) in entries.iter().enumerate() {
+                    let path = joined(above, &entry.key);
+                    let first = entries[..index].iter().find(|first| first.key == entry.key);
+                    if let Some(first) = first {
+                        let line = first.at.map_or(0, |at| at.line);
+                        let fault =
+                            Fault::new(entry.at, format!("is there twice, first in line {line}"));
+                        self.mistake(&path, fault.advise("remove one"));
+                    }
+                    self.report_keys_written_twice(&path, &entry.value);
+                }
+            }
+            Content::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.report_keys_written_twice(&format!("{above}[{index}]"), item);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn name(&self, key: &Key) -> Option<&'static str> {
+        key.name(self.effective.kind, self.simulated)
+    }
+
+    pub(super) fn mistake(&mut self, key: &str, fault: Fault) {
+        self.mistakes.push(fault.of_key(self.file, key));
+    }
+
+    pub(super) fn warning(&mut self, key: &str, fault: Fault) {
+        self.warnings.push(fault.of_key(self.file, key));
+    }
+
+    /// A warning about a setting as a whole, at its value where it was written.
+    pub(super) fn warn_about(&mut self, key: &str, message: String, advice: &str) {
+        let fault = Fault::new(self.value_place(key), message).advise(advice);
+        self.warning(key, fault);
+    }
+
+    pub(super) fn key_place(&self, path: &str) -> Option<Position> {
+        self.places.get(path)?.0
+    }
+
+    pub(super) fn value_place(&self, path: &str) -> Option<Position> {
+        self.places.get(path)?.1
+    }
+}
+
+fn joined(above: &str, key: &str) -> String {
+    if above.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{above}.{key}")
+    }
+}
+
+/// What holds where nothing is written. `all`: also what a kubelet would read from its file.
+fn fill_in_defaults(effective: &mut Effective, all: bool) {
+    for key in KEYS {
+        let (text, origin) = match (&key.kubelet, effective.kind) {
+            (Kubelet::Key { default, .. }, Kind::Kubelet) if all => {
+                (Some(*default), Origin::KubeletDefault)
+            }
+            (Kubelet::Key { .. } | Kubelet::Simulated, Kind::Kubelet) => continue,
+            (Kubelet::Rule(rule), Kind::Kubelet) => (Some(*rule), Origin::KubeletRule),
+            (Kubelet::Same, _) | (_, Kind::Evictd) => (key.default, Origin::Default),
+        };
+        let Some(Ok(default)) = text.map(Node::parse) else {
+            continue;
+        };
+        effective
+            .origins
+            .insert(key.path.to_owned(), origin.clone());
+        match (&key.field, &default.content) {
+            (Field::One { read, .. }, content) if *content != Content::Null => {
+                // A test holds that every default can be read.
+                let _ = read(effective, &default);
+            }
+            (Field::Signals { map, .. }, Content::Map(entries)) => {
+                for entry in entries {
+                    if let Content::Text(value) = &entry.value.content {
+                        map(effective).insert(entry.key.clone(), value.clone());
+                        let path = joined(key.path, &entry.key);
+                        effective.origins.insert(path, origin.clone());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

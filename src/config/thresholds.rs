@@ -1,0 +1,264 @@
+//! What the threshold maps say together, and what in them looks like an oversight.
+
+use super::{
+    effective::{Kind, Origin},
+    mistake::Fault,
+    nearest::nearest,
+    read::Reader,
+    value::duration_advice,
+};
+use evictd_eviction::{
+    Signal, Threshold, ThresholdMaps, ThresholdValue,
+    threshold::{ThresholdError, ThresholdErrorKind},
+};
+use evictd_pod::Quantity;
+use std::collections::BTreeMap;
+
+/// What every node should have a threshold for.
+const WORTH_WATCHING: [Signal; 6] = [
+    Signal::MemoryAvailable,
+    Signal::NodefsAvailable,
+    Signal::NodefsInodesFree,
+    Signal::ImagefsAvailable,
+    Signal::ImagefsInodesFree,
+    Signal::PidAvailable,
+];
+
+/// Parses the maps of the configuration and looks at what came out.
+pub(super) fn check(reader: &mut Reader<'_>) {
+    let maps = reader.effective.maps.clone();
+    match maps.parse() {
+        Ok(thresholds) => reader.effective.configured_thresholds = thresholds,
+        Err(errors) => {
+            reader.kubelet_first_error = errors.first().map(ToString::to_string);
+            for error in errors {
+                report(reader, &error);
+            }
+            return;
+        }
+    }
+    for_each_entry(&maps, |path, value| look_at_amount(reader, path, value));
+    look_for_orphans(reader, &maps);
+    look_at_soft_thresholds(reader, &maps);
+    look_for_unwatched_signals(reader, &maps);
+}
+
+fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
+    use ThresholdErrorKind as Kind;
+    let path = format!("{}.{}", error.map, error.key);
+    let advice = match &error.kind {
+        Kind::UnsupportedSignal(signal) => {
+            let known = Signal::ALL.map(Signal::as_str);
+            let meant = nearest(signal, known).unwrap_or_default();
+            let fault = Fault::new(reader.key_place(&path), error.to_string());
+            return reader.mistake(&path, fault.advise(format!("did you mean {meant}?")));
+        }
+        Kind::BelowZeroPercent { .. }
+        | Kind::AboveHundredPercent { .. }
+        | Kind::NotPositive { .. } => "0% turns the threshold off".to_owned(),
+        Kind::MinimumReclaimNotPositive { .. }
+        | Kind::NegativeMinimumReclaim(_)
+        | Kind::NegativeGracePeriod(_) => "leave it out if there is none".to_owned(),
+        Kind::NoGracePeriod(signal) => {
+            format!("add evictionSoftGracePeriod: {{{signal}: 1m30s}}, or how long it may last")
+        }
+        Kind::Percentage(_) | Kind::Quantity(_) => {
+            "write an amount such as 100Mi, or a part of the capacity such as 5%".to_owned()
+        }
+        Kind::Duration(error) => duration_advice(error),
+    };
+    let fault = Fault::new(reader.value_place(&path), error.to_string());
+    reader.mistake(&path, fault.advise(advice));
+}
+
+/// The kubelet takes it, so that only our own kind refuses it.
+fn ours_refuses(reader: &mut Reader<'_>, path: &str, message: String, advice: String) {
+    let fault = Fault::new(reader.value_place(path), message).advise(advice);
+    match reader.effective.kind {
+        Kind::Evictd => reader.mistake(path, fault),
+        Kind::Kubelet => reader.warning(path, fault),
+    }
+}
+
+/// Every entry that holds an amount.
+fn for_each_entry(maps: &ThresholdMaps, mut visit: impl FnMut(&str, &str)) {
+    let amounts = [
+        ("evictionHard", &maps.hard),
+        ("evictionSoft", &maps.soft),
+        ("evictionMinimumReclaim", &maps.minimum_reclaim),
+    ];
+    for (map, entries) in amounts {
+        for (signal, value) in entries {
+            visit(&format!("{map}.{signal}"), value);
+        }
+    }
+}
+
+fn look_at_amount(reader: &mut Reader<'_>, path: &str, value: &str) {
+    let is_reclaim = path.starts_with("evictionMinimumReclaim");
+    if let Some(percent) = value.strip_suffix('%') {
+        if is_reclaim && percent.parse().is_ok_and(|percent: f32| percent > 100.0) {
+            let message = format!("{value} is more than there is");
+            ours_refuses(reader, path, message, "write at most 100%".to_owned());
+        } else if value == "100%" && !is_reclaim {
+            let message = "100% turns the threshold off, as 0% does".to_owned();
+            reader.warn_about(path, message, "write 0% to say so");
+        }
+    } else if value
+        .parse()
+        .is_ok_and(|amount: Quantity| amount.value() == i64::MAX)
+    {
+        let message = format!(
+            "{value} does not fit into 64 bits and is cut to {}",
+            i64::MAX
+        );
+        ours_refuses(reader, path, message, "write less".to_owned());
+    }
+    if path.contains(".containerfs.") {
+        let message =
+            "has no effect: containerfs takes the thresholds of nodefs or imagefs".to_owned();
+        reader.warn_about(path, message, "set those");
+    }
+}
+
+/// Entries that belong to a threshold that is not there.
+fn look_for_orphans(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
+    let orphans = |entries: &BTreeMap<String, String>, of: &[&BTreeMap<String, String>]| {
+        let alone = |signal: &&String| of.iter().all(|map| !map.contains_key(*signal));
+        entries.keys().filter(alone).cloned().collect::<Vec<_>>()
+    };
+    for signal in orphans(&maps.soft_grace_period, &[&maps.soft]) {
+        let path = format!("evictionSoftGracePeriod.{signal}");
+        let message = "there is no soft threshold for it".to_owned();
+        reader.warn_about(&path, message, "add one to evictionSoft, or remove this");
+    }
+    for signal in orphans(&maps.minimum_reclaim, &[&maps.hard, &maps.soft]) {
+        let path = format!("evictionMinimumReclaim.{signal}");
+        let message = "there is no threshold for it".to_owned();
+        reader.warn_about(
+            &path,
+            message,
+            "add one to evictionHard or evictionSoft, or remove this",
+        );
+    }
+}
+
+fn look_at_soft_thresholds(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
+    let hard_ones = ThresholdMaps {
+        hard: maps.hard.clone(),
+        ..ThresholdMaps::default()
+    };
+    let soft_ones = ThresholdMaps {
+        soft: maps.soft.clone(),
+        soft_grace_period: maps.soft_grace_period.clone(),
+        ..ThresholdMaps::default()
+    };
+    let hard_ones = hard_ones.parse().unwrap_or_default();
+    let soft_ones = soft_ones.parse().unwrap_or_default();
+    for soft in &soft_ones {
+        let hard = hard_ones.iter().find(|hard| hard.signal == soft.signal);
+        compare(reader, maps, soft, hard);
+    }
+    if !soft_ones.is_empty() && reader.effective.max_pod_grace_period == Some(0) {
+        let message = "0 kills pods at once under soft thresholds too".to_owned();
+        let advice = "write the most seconds that a pod may take to end";
+        reader.warn_about("evictionMaxPodGracePeriod", message, advice);
+    }
+}
+
+fn compare(
+    reader: &mut Reader<'_>,
+    maps: &ThresholdMaps,
+    soft: &Threshold,
+    hard: Option<&Threshold>,
+) {
+    let signal = soft.signal.as_str();
+    let path = format!("evictionSoft.{signal}");
+    let hard_path = format!("evictionHard.{signal}");
+    match hard {
+        Some(_) if soft.is_hard() => ours_refuses(
+            reader,
+            &path,
+            "with a grace period of 0s this is a second hard threshold for the same signal"
+                .to_owned(),
+            format!("remove it, or give evictionSoftGracePeriod.{signal} some time"),
+        ),
+        None if soft.is_hard() => reader.warn_about(
+            &path,
+            "with a grace period of 0s this is a hard threshold".to_owned(),
+            "move it to evictionHard, where it says so",
+        ),
+        Some(hard) if is_not_above(soft.value, hard.value) => {
+            let written = |map: &BTreeMap<String, String>| map.get(signal).cloned();
+            let message = format!(
+                "{} is not above the hard threshold of {} ({}), which acts at once, so that this one never acts first",
+                written(&maps.soft).unwrap_or_default(),
+                written(&maps.hard).unwrap_or_default(),
+                reader
+                    .effective
+                    .origin(&hard_path)
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+            );
+            ours_refuses(
+                reader,
+                &path,
+                message,
+                format!("raise it, or lower {hard_path}"),
+            );
+        }
+        _ => {}
+    }
+}
+
+/// An amount and a part of an unknown capacity can't be compared.
+fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
+    match (soft, hard) {
+        (ThresholdValue::Quantity(soft), ThresholdValue::Quantity(hard)) => soft <= hard,
+        (ThresholdValue::Percentage(soft), ThresholdValue::Percentage(hard)) => soft <= hard,
+        _ => false,
+    }
+}
+
+fn look_for_unwatched_signals(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
+    let thresholds = reader.effective.configured_thresholds.clone();
+    let unwatched: Vec<String> = WORTH_WATCHING
+        .iter()
+        .filter(|signal| {
+            thresholds
+                .iter()
+                .all(|threshold| threshold.signal != **signal)
+        })
+        .map(|signal| {
+            let why = maps
+                .hard
+                .get(signal.as_str())
+                .map_or("no threshold", String::as_str);
+            format!("{signal} ({why})")
+        })
+        .collect();
+    let kubelet = reader.effective.kind == Kind::Kubelet;
+    if thresholds.is_empty() {
+        let message = if kubelet {
+            "this kubelet's own eviction is off: every threshold is 0% or missing"
+        } else {
+            "eviction is off: every threshold is 0% or missing"
+        };
+        let advice = "when the node runs out, the kernel's OOM killer or a full disk decides";
+        reader.warn_about("evictionHard", message.to_owned(), advice);
+    } else if !unwatched.is_empty() {
+        let message = format!("not watched: {}", unwatched.join(", "));
+        let is_written = matches!(
+            reader.effective.origin("evictionHard"),
+            Some(Origin::File { .. })
+        );
+        let advice = match kubelet {
+            true if is_written && !reader.effective.merge_default_eviction_settings => {
+                "a kubelet's evictionHard replaces its defaults as a whole unless mergeDefaultEvictionSettings is true"
+            }
+            true => "a kubelet has no default for it",
+            false => "nothing is evicted when it runs out",
+        };
+        reader.warn_about("evictionHard", message, advice);
+    }
+}

@@ -1,0 +1,201 @@
+//! The configuration written out again: as YAML that can be read back, and as a list of settings.
+
+use super::{
+    effective::{Effective, Origin},
+    keys::{Field, KEYS, Key},
+    read::built_in,
+};
+use serde_json::{Map, Value as Json};
+use std::fmt::Write;
+
+/// One setting, or one entry of a signals' map.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    /// The key, with those above it.
+    pub key: String,
+    /// The value, as it would be written.
+    pub value: Json,
+    /// Where it came from; `None` where it was neither written nor defaulted.
+    pub origin: Option<Origin>,
+}
+
+impl Setting {
+    /// The value as a person writes it; `""` where it is the empty text.
+    pub fn written(&self) -> String {
+        match &self.value {
+            Json::String(text) if !text.is_empty() => text.clone(),
+            other => flow(other),
+        }
+    }
+}
+
+/// `config/evictd.yaml`: every key with its default and why it is there.
+pub fn commented_defaults() -> String {
+    let header = "# The configuration of evictd: every key with its default and why it is there.\n\
+         # What is left out keeps its default, so that a file need hold only what differs.\n\
+         # `evictd check-config FILE` tells what takes effect and where it came from.\n";
+    header.to_owned() + &yaml(&built_in(), &Comments::Why)
+}
+
+impl Effective {
+    /// A file of the same kind that means the same, each setting with its origin beside it.
+    pub fn to_yaml(&self) -> String {
+        yaml(self, &Comments::Origin)
+    }
+
+    /// Every setting as one document, keys within keys.
+    pub fn to_json(&self) -> Json {
+        let mut document = Map::new();
+        for key in self.keys() {
+            let value = key.show(self);
+            match key.path.split_once('.') {
+                None => drop(document.insert(key.path.to_owned(), value)),
+                Some((above, name)) => {
+                    let inner = document
+                        .entry(above)
+                        .or_insert_with(|| Json::Object(Map::new()));
+                    if let Json::Object(inner) = inner {
+                        inner.insert(name.to_owned(), value);
+                    }
+                }
+            }
+        }
+        Json::Object(document)
+    }
+
+    /// Every setting with its origin, in the order of the documentation.
+    pub fn settings(&self) -> Vec<Setting> {
+        let setting = |key: String, value| Setting {
+            origin: self.origin(&key).cloned(),
+            key,
+            value,
+        };
+        let mut settings = Vec::new();
+        for key in self.keys() {
+            match (&key.field, key.show(self)) {
+                (Field::Signals { .. }, Json::Object(entries)) if !entries.is_empty() => {
+                    for (signal, value) in entries {
+                        settings.push(setting(format!("{}.{signal}", key.path), value));
+                    }
+                }
+                (_, value) => settings.push(setting(key.path.to_owned(), value)),
+            }
+        }
+        settings
+    }
+
+    /// Those that there are under this kind.
+    fn keys(&self) -> impl Iterator<Item = &'static Key> {
+        let kind = self.kind;
+        KEYS.iter()
+            .filter(move |key| key.default.is_some() || key.name(kind, false).is_some())
+    }
+}
+
+/// What stands beside the settings.
+enum Comments {
+    /// Above each key, what it is for.
+    Why,
+    /// Behind each value, where it came from.
+    Origin,
+}
+
+fn yaml(effective: &Effective, comments: &Comments) -> String {
+    let kind = effective.kind;
+    let mut text = format!(
+        "apiVersion: {}\nkind: {}\n",
+        kind.api_version(),
+        kind.as_str()
+    );
+    let mut group = "";
+    for key in KEYS {
+        let Some(name) = key.name(kind, false) else {
+            continue;
+        };
+        let (above, name) = name.split_once('.').unwrap_or(("", name));
+        if above != group && !above.is_empty() {
+            let _ = writeln!(text, "{}{above}:", blank_line(comments));
+        } else if above.is_empty() {
+            text.push_str(blank_line(comments));
+        }
+        group = above;
+        let indent = if above.is_empty() { "" } else { "  " };
+        push_setting(&mut text, effective, key, (indent, name), comments);
+    }
+    text
+}
+
+fn blank_line(comments: &Comments) -> &'static str {
+    match comments {
+        Comments::Why => "\n",
+        Comments::Origin => "",
+    }
+}
+
+fn push_setting(
+    text: &mut String,
+    effective: &Effective,
+    key: &Key,
+    (indent, name): (&str, &str),
+    comments: &Comments,
+) {
+    if matches!(comments, Comments::Why) {
+        let _ = writeln!(text, "{indent}# {}", key.why);
+    }
+    let origin = |path: &str| match (comments, effective.origin(path)) {
+        (Comments::Origin, Some(origin)) => format!(" # {origin}"),
+        _ => String::new(),
+    };
+    match key.show(effective) {
+        Json::Object(entries) if !entries.is_empty() => {
+            let _ = writeln!(text, "{indent}{name}:");
+            for (entry, value) in entries {
+                let origin = match key.field {
+                    Field::Signals { .. } => origin(&format!("{}.{entry}", key.path)),
+                    Field::One { .. } => origin(key.path),
+                };
+                let (entry, value) = (scalar(&entry), flow(&value));
+                let _ = writeln!(text, "{indent}  {entry}: {value}{origin}");
+            }
+        }
+        value => {
+            let (value, origin) = (flow(&value), origin(key.path));
+            let _ = writeln!(text, "{indent}{name}: {value}{origin}");
+        }
+    }
+}
+
+/// On one line.
+fn flow(value: &Json) -> String {
+    match value {
+        Json::String(text) => scalar(text),
+        Json::Array(items) => {
+            let items: Vec<String> = items.iter().map(flow).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Json::Object(entries) => {
+            let entry =
+                |(key, value): (&String, &Json)| format!("{}: {}", scalar(key), flow(value));
+            let entries: Vec<String> = entries.iter().map(entry).collect();
+            format!("{{{}}}", entries.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Bare only where no reader of YAML could take it for anything but a text.
+fn scalar(text: &str) -> String {
+    const TAKEN: [&str; 10] = [
+        "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan",
+    ];
+    let bare = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/')
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "./_-".contains(c))
+        && !TAKEN.contains(&text.to_lowercase().as_str());
+    if bare {
+        text.to_owned()
+    } else {
+        Json::from(text).to_string()
+    }
+}
