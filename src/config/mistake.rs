@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
-use super::node::Position;
+use crate::document::Place;
 use serde::Serialize;
 use std::fmt;
 
@@ -70,13 +70,13 @@ impl fmt::Display for Refused {
 pub(super) struct Fault {
     /// Where inside the value: `[2].matchLabels`.
     pub(super) within: String,
-    pub(super) at: Option<Position>,
+    pub(super) at: Option<Place>,
     pub(super) message: String,
     pub(super) advice: String,
 }
 
 impl Fault {
-    pub(super) fn new(at: Option<Position>, message: impl Into<String>) -> Self {
+    pub(super) fn new(at: Option<Place>, message: impl Into<String>) -> Self {
         Self {
             within: String::new(),
             at,

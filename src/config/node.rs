@@ -1,6 +1,7 @@
 //! A document as a loosely typed tree in which every key and every value knows its place, so that all
 //! mistakes can be told at once.
 
+use crate::document::Place;
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
@@ -14,17 +15,10 @@ use std::fmt;
 /// No configuration nests deeper.
 const DEEPEST: usize = 64;
 
-/// Line and column, both counted from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
-    pub(super) line: u64,
-    pub(super) column: u64,
-}
-
 /// A value, and where it stands; `None` where the document was not read from a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
-    pub(super) at: Option<Position>,
+    pub(super) at: Option<Place>,
     pub(super) content: Content,
 }
 
@@ -44,7 +38,7 @@ pub(super) enum Content {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) key: String,
-    pub(super) at: Option<Position>,
+    pub(super) at: Option<Place>,
     pub(super) value: Node,
 }
 
@@ -52,7 +46,7 @@ pub(super) struct Entry {
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub(super) struct NotADocument {
-    pub(super) at: Option<Position>,
+    pub(super) at: Option<Place>,
     what: String,
 }
 
@@ -82,7 +76,7 @@ impl Node {
                 Content::Number(as_written(raw.defined, text).map_or(value, str::to_owned))
             }
             // What overflows a double arrives as infinity, but may be an amount.
-            Raw::Text(value) if value.ends_with(".inf") => {
+            Raw::Text(value) if matches!(value.as_str(), ".inf" | "-.inf") => {
                 let written = as_written(raw.defined, text).unwrap_or(&value);
                 Content::Text(written.trim_matches(['"', '\'']).to_owned())
             }
@@ -177,8 +171,8 @@ impl From<&serde_json::Value> for Node {
     }
 }
 
-fn position(location: Location) -> Option<Position> {
-    (location != Location::UNKNOWN).then(|| Position {
+fn position(location: Location) -> Option<Place> {
+    (location != Location::UNKNOWN).then(|| Place {
         line: location.line(),
         column: location.column(),
     })
@@ -282,15 +276,15 @@ mod tests {
     fn keys_and_values_know_their_places() {
         let node = Node::parse("# why\na: 1\nb:\n  c: [x, 1e3]\n").unwrap();
         let c = entry(&node, &["b", "c"]);
-        assert_eq!(c.at, Some(Position { line: 4, column: 3 }));
-        assert_eq!(c.value.at, Some(Position { line: 4, column: 6 }));
+        assert_eq!(c.at, Some(Place { line: 4, column: 3 }));
+        assert_eq!(c.value.at, Some(Place { line: 4, column: 6 }));
         let Content::List(items) = &c.value.content else {
             panic!("{c:?}")
         };
         assert_eq!(items[1].content, Content::Number("1e3".into()));
         assert_eq!(
             items[1].at,
-            Some(Position {
+            Some(Place {
                 line: 4,
                 column: 10
             })
@@ -332,7 +326,7 @@ mod tests {
         assert_eq!(entries.len(), 2);
         assert_eq!(
             entries[1].at,
-            Some(Position {
+            Some(Place {
                 line: 1,
                 column: 18
             })

@@ -2,10 +2,9 @@
 
 use super::{
     mistake::{Fault, Refused},
-    node::Position,
     read::{Loaded, parse},
 };
-use crate::document::{Document, DocumentError, SMALL};
+use crate::document::{Document, DocumentError, Place, SMALL};
 use std::path::Path;
 
 /// Reads a configuration of either kind from a file, or from stdin where `file` is `-`.
@@ -19,7 +18,7 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
 
 fn unreadable(error: DocumentError) -> Result<Loaded, Refused> {
     let refused = |name: &str, line: Option<u64>, message: String| {
-        let at = line.map(|line| Position { line, column: 1 });
+        let at = line.map(|line| Place { line, column: 1 });
         Err(Refused {
             kubelet_first_error: message.clone(),
             mistakes: vec![Fault::new(at, message).of_key(name, "")],

@@ -5,10 +5,11 @@ use super::{
     keys::{Field, KEYS, Key, Kubelet},
     mistake::{Fault, Mistake, Refused},
     nearest::{close, nearest},
-    node::{Content, Entry, Node, Position},
+    node::{Content, Entry, Node},
     thresholds,
     value::mismatch,
 };
+use crate::document::Place;
 use evictd_eviction::rules::LabelSelector;
 use std::collections::BTreeMap;
 
@@ -56,7 +57,7 @@ pub(super) struct Reader<'a> {
     merges: bool,
     pub(super) effective: Effective,
     /// Where each entry of the signals' maps stands: its key and its value.
-    places: BTreeMap<String, (Option<Position>, Option<Position>)>,
+    places: BTreeMap<String, (Option<Place>, Option<Place>)>,
     mistakes: Vec<Mistake>,
     warnings: Vec<Mistake>,
     /// The kubelet's own words for its first error, where it would have one.
@@ -384,11 +385,11 @@ impl<'a> Reader<'a> {
         self.warning(key, fault);
     }
 
-    pub(super) fn key_place(&self, path: &str) -> Option<Position> {
+    pub(super) fn key_place(&self, path: &str) -> Option<Place> {
         self.places.get(path)?.0
     }
 
-    pub(super) fn value_place(&self, path: &str) -> Option<Position> {
+    pub(super) fn value_place(&self, path: &str) -> Option<Place> {
         self.places.get(path)?.1
     }
 }

@@ -1,6 +1,7 @@
 //! What is said of a bad configuration: every mistake at once, each with its place and what to do.
 
 use super::*;
+use std::fmt::Write;
 
 /// Mistakes and warnings of one of ours, one a line.
 fn said_of_ours(body: &str) -> String {
@@ -15,10 +16,11 @@ fn said(text: &str) -> String {
 }
 
 fn lines(prefix: &str, mistakes: &[Mistake]) -> String {
-    mistakes
-        .iter()
-        .map(|mistake| format!("{prefix}{mistake}\n"))
-        .collect()
+    let mut text = String::new();
+    for mistake in mistakes {
+        let _ = writeln!(text, "{prefix}{mistake}");
+    }
+    text
 }
 
 #[test]
