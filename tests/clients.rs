@@ -267,9 +267,15 @@ fn who_may_not_ask_is_told_the_group() {
     let daemon = Daemon::start();
     let directory = daemon.directory.path();
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The build may lie where nobody else can look.
+    // The build may lie where nobody else can look. `cp` copies it, so that no other test's child can inherit a
+    // descriptor open for writing and make the program busy.
     let program = directory.join("evictd");
-    std::fs::copy(env!("CARGO_BIN_EXE_evictd"), &program).unwrap();
+    let copied = Command::new("cp")
+        .arg(env!("CARGO_BIN_EXE_evictd"))
+        .arg(&program)
+        .status()
+        .unwrap();
+    assert!(copied.success());
     let output = Command::new(&program)
         .uid(NOBODY)
         .gid(NOBODY)
