@@ -1,22 +1,132 @@
 //! `evictd admit`: would this pod be let in here, and which pods would go for it.
 
-use super::{Failure, output::Output};
+mod question;
+
+use super::{Failure, daemon::Daemon, output::Output, table::table};
+use crate::{
+    document::{Document, SMALL},
+    doors::socket::ANSWER_ANNOTATION,
+};
+use anyhow::Context;
 use clap::Args;
+use evictd_eviction::admission::Outcome;
+use evictd_pod::{Pod, resources};
+use serde_json::{Value, json};
+use std::{collections::HashMap, path::PathBuf};
 
 const EXAMPLE: &str = "Example:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
-  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi";
+  kubectl get node node-1 -o json > node.json
+  evictd admit --pod new.yaml --pods pods.json --node node.json
+  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi -o json";
 
 /// Would this pod be let in here; if not, why; if it is critical, which pods would go for it.
+///
+/// FILE is YAML or JSON, `-` is stdin. With --pod alone the running daemon is asked about its own node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
+    /// The pod that wants in: a v1 Pod.
+    #[arg(long, value_name = "FILE")]
+    pod: PathBuf,
+    /// The pods already here: a v1 `PodList` or List, or a kubelet's /pods.
+    #[arg(long, value_name = "FILE")]
+    pods: Option<PathBuf>,
+    /// The node: a v1 Node. Its resources, labels, taints and conditions are checked.
+    #[arg(long, value_name = "FILE")]
+    node: Option<PathBuf>,
+    /// Conditions that the node holds, in place of those of --node.
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    conditions: Option<Vec<String>>,
+    /// Resources that are short, with the amounts still missing; then nothing else is checked.
+    #[arg(long, value_name = "cpu=446m,memory=2Gi", value_delimiter = ',')]
+    insufficient: Option<Vec<String>>,
+    /// Other checks that failed, by name; then no pod goes for this one.
+    #[arg(long, value_name = "NodeAffinity,..", value_delimiter = ',')]
+    failed: Option<Vec<String>>,
+    #[command(flatten)]
+    daemon: Daemon,
     #[command(flatten)]
     output: Output,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        self.output.print(&"not yet", |text| (*text).to_owned())
+        if self.are_offline() {
+            let question = self.question()?;
+            let outcome = question.answer();
+            self.output
+                .print(&outcome, |outcome| page(outcome, &question.pods))
+        } else {
+            let outcome = self.ask_the_daemon()?;
+            self.output.print(&outcome, |outcome| page(outcome, &[]))
+        }
     }
+
+    fn ask_the_daemon(&self) -> Result<Outcome, Failure> {
+        let document = Document::read(&self.pod, SMALL).map_err(Failure::input)?;
+        let pod = document.pod().map_err(Failure::input)?;
+        let mut object: Value = document.parse().map_err(Failure::input)?;
+        if let Some(item) = object.pointer_mut("/items/0") {
+            object = item.take();
+        }
+        let review = json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": pod.full_name(),
+                "kind": { "group": "", "version": "v1", "kind": "Pod" },
+                "resource": { "group": "", "version": "v1", "resource": "pods" },
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "operation": "CREATE",
+                "dryRun": true,
+                "userInfo": {},
+                "object": object,
+            },
+        });
+        let answer = self.daemon.post("/v1/admit", &review)?;
+        let outcome = &answer["response"]["auditAnnotations"][ANSWER_ANNOTATION];
+        let outcome = outcome
+            .as_str()
+            .context("the daemon's answer holds no outcome")?;
+        Ok(serde_json::from_str(outcome).context("the daemon's answer is not an outcome")?)
+    }
+}
+
+/// The answer in a sentence, then the pods that go for it.
+fn page(outcome: &Outcome, pods: &[Pod]) -> String {
+    if !outcome.allowed {
+        let message = outcome.message.trim_end();
+        return format!("Not let in: {}\n{message}\n", outcome.reason);
+    }
+    let count = outcome.preempt.len();
+    if count == 0 {
+        return "Let in.\n".to_owned();
+    }
+    let pods: HashMap<String, &Pod> = pods.iter().map(|pod| (pod.full_name(), pod)).collect();
+    let rows = outcome.preempt.iter().enumerate().map(|(index, name)| {
+        let of_pod = |text: fn(&Pod) -> String| {
+            let pod = pods.get(name);
+            pod.map_or_else(|| "-".to_owned(), |pod| text(pod))
+        };
+        vec![
+            (index + 1).to_string(),
+            name.clone(),
+            outcome.qos.get(name).cloned().unwrap_or_default(),
+            of_pod(|pod| pod.priority().to_string()),
+            of_pod(|pod| pod.request(resources::CPU).to_string()),
+            of_pod(|pod| pod.request(resources::MEMORY).to_string()),
+        ]
+    });
+    let headings = [">#", "POD", "QOS", ">PRIORITY", ">CPU", ">MEMORY"];
+    let them = if count == 1 {
+        "this pod is"
+    } else {
+        "these pods are"
+    };
+    format!(
+        "Let in, once {them} killed, one after the other:\n\n{}\n",
+        table(&headings, rows)
+    )
 }

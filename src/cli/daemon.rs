@@ -4,10 +4,10 @@ use super::Failure;
 use crate::doors::socket::{DEFAULT_PATH, GROUP};
 use anyhow::{Context, anyhow};
 use clap::Args;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::{Request, StatusCode, header};
+use hyper::{Request, StatusCode, header, http::request::Builder};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use std::io::ErrorKind;
@@ -30,9 +30,19 @@ pub(super) struct Daemon {
 impl Daemon {
     /// The JSON document at `path`.
     pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
-        let request = Request::get(path)
+        self.ask(Request::get(path), Bytes::new())
+    }
+
+    /// The JSON document that answers the one posted to `path`.
+    pub(super) fn post(&self, path: &str, document: &Value) -> Result<Value, Failure> {
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        self.ask(request, document.to_string().into())
+    }
+
+    fn ask(&self, request: Builder, body: Bytes) -> Result<Value, Failure> {
+        let request = request
             .header(header::HOST, "evictd")
-            .body(Empty::<Bytes>::new())?;
+            .body(Full::new(body))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -62,7 +72,7 @@ impl Daemon {
 
 async fn exchange(
     socket: &Path,
-    request: Request<Empty<Bytes>>,
+    request: Request<Full<Bytes>>,
 ) -> Result<(StatusCode, Bytes), Failure> {
     let stream = match UnixStream::connect(socket).await {
         Ok(stream) => stream,

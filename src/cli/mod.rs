@@ -7,6 +7,7 @@ mod evidence;
 mod failure;
 mod history;
 mod machine;
+mod mistakes;
 mod output;
 mod rank;
 mod simulate;

@@ -7,6 +7,7 @@ use super::{
 };
 use evictd_pod::{
     Pod,
+    pod::SYSTEM_PRIORITY_CLASSES,
     wire::{self, null_is_default},
 };
 use serde::{Deserialize, de::IgnoredAny};
@@ -66,9 +67,19 @@ fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
 /// The pod, unless the item is of another kind; items of a `PodList` name none.
 fn pod_of(item: wire::Pod) -> Result<Pod, String> {
     match item.kind.as_str() {
-        "" | "Pod" => Ok(Pod::from_wire(item)),
+        "" | "Pod" => Ok(convert(item)),
         other => Err(format!("is a {other}, not a Pod")),
     }
+}
+
+/// A manifest names the class only; the API server fills in its priority, which is known for the built-in ones.
+fn convert(mut pod: wire::Pod) -> Pod {
+    let class = &pod.spec.priority_class_name;
+    let built_in = SYSTEM_PRIORITY_CLASSES
+        .into_iter()
+        .find_map(|(name, priority)| (name == class).then_some(priority));
+    pod.spec.priority = pod.spec.priority.or(built_in);
+    Pod::from_wire(pod)
 }
 
 fn item_name(index: usize) -> String {
@@ -167,7 +178,7 @@ fn pods_of_yaml(finder: &mut Finder, text: &str) -> Vec<Pod> {
     for document in documents {
         match shape(document.kind.as_deref(), document.items.is_some()) {
             Err(message) => finder.add("", message),
-            Ok(Shape::Pod) => pods.push(Pod::from_wire(wire::Pod {
+            Ok(Shape::Pod) => pods.push(convert(wire::Pod {
                 metadata: document.metadata,
                 spec: document.spec,
                 status: document.status,

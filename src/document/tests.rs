@@ -161,13 +161,31 @@ fn syntax_errors_say_where() {
         ("{\"kind\":\"Pod\",\n  oops}", "x:2:3: key must be a string"),
         ("{\"kind\":\"Pod\"", "x:1:13: EOF while parsing an object"),
         ("{\"kind\":\"PodList\",\"items\":[{\"spec\":{},}]}", "x:1:"),
-        ("kind: Pod\n a: [1\n", "x:"),
-        ("kind: Pod\nkind: Pod\n", "x:2:1: "),
+        (
+            "kind: Pod\n a: [1\n",
+            "x:2:3: mapping values are not allowed in this context",
+        ),
+        (
+            "kind: Pod\nkind: Pod\n",
+            "x:2:1: duplicate mapping key `kind`",
+        ),
     ];
     for (text, error) in table {
         let found = pods("x", text).unwrap_err();
         assert!(found.starts_with(error), "{text}\n{found}");
     }
+}
+
+#[test]
+fn aliases_of_aliases_do_not_blow_up() {
+    let mut text = "a0: &a0 [x]\n".to_owned();
+    for level in 1..12 {
+        let alias = format!("*a{},", level - 1).repeat(10);
+        let line = format!("a{level}: &a{level} [{alias}]\n");
+        text.push_str(&line);
+    }
+    let error = pods("x", &text).unwrap_err();
+    assert!(error.contains("too large or too complex"), "{error}");
 }
 
 #[test]
@@ -206,6 +224,27 @@ fn one_pod_where_one_is_needed() {
         one(r#"{"items":[{},{}]}"#).unwrap_err(),
         "x: holds 2 pods; exactly one is needed"
     );
+}
+
+#[test]
+fn a_manifest_that_names_a_built_in_class_has_its_priority() {
+    let priority = |spec: &str| {
+        let text = format!("kind: Pod\nspec: {spec}");
+        Document::new("x", text)
+            .unwrap()
+            .pod()
+            .unwrap()
+            .spec_priority
+    };
+    assert_eq!(
+        priority("{priorityClassName: system-node-critical}"),
+        Some(2_000_001_000)
+    );
+    assert_eq!(
+        priority("{priorityClassName: system-node-critical, priority: 3}"),
+        Some(3)
+    );
+    assert_eq!(priority("{priorityClassName: mine}"), None);
 }
 
 #[test]

@@ -5,8 +5,8 @@ use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
 };
-use serde_saphyr::{Error, Location, Options, Spanned};
-use std::fmt;
+use serde_saphyr::{Error, Localizer, Location, Options, Spanned, UserMessageFormatter};
+use std::{borrow::Cow, fmt};
 
 /// Files of a whole cluster are large; what must stay bounded is what a small file can blow up to.
 fn options() -> Options {
@@ -16,6 +16,7 @@ fn options() -> Options {
             max_nodes: usize::MAX,
             max_total_scalar_bytes: usize::MAX,
             max_documents: 100_000,
+            max_recorded_anchor_events: 100_000,
         },
         with_snippet: false,
     }
@@ -34,12 +35,22 @@ pub(super) fn parse_all<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error
 /// The mistake that the parser's own error tells.
 pub(super) fn mistake(error: &Error) -> Mistake {
     let place = error.location().and_then(known);
-    let message = error.without_snippet().to_string();
+    let words = UserMessageFormatter.with_localizer(&WithoutPlace);
+    let message = error.without_snippet().render_with_formatter(&words);
     Mistake {
         place,
         object: String::new(),
         key: String::new(),
         message,
+    }
+}
+
+/// Leaves places out of messages, since ours begin with them.
+struct WithoutPlace;
+
+impl Localizer for WithoutPlace {
+    fn attach_location<'a>(&self, base: Cow<'a, str>, _: Location) -> Cow<'a, str> {
+        base
     }
 }
 

@@ -6,7 +6,8 @@ use crate::{
     critical::{self, Need},
 };
 use evictd_pod::{Pod, QosClass, node::Taint};
-use std::fmt;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
 
 const MEMORY_PRESSURE_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
@@ -112,6 +113,36 @@ impl Answer {
             reason: reason.into(),
             message,
             preempt: Vec::new(),
+        }
+    }
+}
+
+/// An [`Answer`] with names in place of indices: what `evictd admit` and the daemon print.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The pod is let in.
+    pub allowed: bool,
+    /// Why not, in one word; empty when it is.
+    pub reason: String,
+    /// Why not, in a sentence; empty when it is.
+    pub message: String,
+    /// The pods to kill first, `namespace/name`, in kill order.
+    pub preempt: Vec<String>,
+    /// The QoS class of every pod that was looked at.
+    pub qos: BTreeMap<String, String>,
+}
+
+impl Answer {
+    /// The answer about `pods`, those that it was given for.
+    pub fn named(self, pods: &[Pod]) -> Outcome {
+        let name = |index: usize| pods.get(index).map(Pod::full_name);
+        let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
+        Outcome {
+            allowed: self.allowed,
+            reason: self.reason,
+            message: self.message,
+            preempt: self.preempt.into_iter().filter_map(name).collect(),
+            qos: pods.iter().map(qos).collect(),
         }
     }
 }

@@ -1,0 +1,26 @@
+//! Every mistake of the input in one go, not only the first.
+
+use super::Failure;
+use anyhow::anyhow;
+use std::fmt::Display;
+
+/// The mistakes found so far.
+#[derive(Debug, Default)]
+pub(super) struct Mistakes(Vec<String>);
+
+impl Mistakes {
+    /// The value, or else its mistake noted.
+    pub(super) fn keep<T>(&mut self, result: Result<T, impl Display>) -> Option<T> {
+        result
+            .map_err(|mistake| self.0.push(mistake.to_string()))
+            .ok()
+    }
+
+    /// The value, unless any mistake was noted; as bad input, exit code 2.
+    pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Failure> {
+        match value {
+            Some(value) if self.0.is_empty() => Ok(value),
+            _ => Err(Failure::input(anyhow!(self.0.join("\n")))),
+        }
+    }
+}
