@@ -373,12 +373,12 @@ async fn a_cgroup_made_anew_under_the_same_name_is_left_alone() {
     assert!(!TestCgroup::has_ended(new));
 }
 
-/// A small file system that can be frozen: who writes to it then sleeps uninterruptibly.
-struct FrozenFilesystem {
+/// A small file system that can be frozen: whoever writes to it then sleeps uninterruptibly.
+struct SmallFilesystem {
     dir: tempfile::TempDir,
 }
 
-impl FrozenFilesystem {
+impl SmallFilesystem {
     fn new(test: &str) -> Option<Self> {
         let filesystem = Self {
             dir: tempfile::tempdir().unwrap(),
@@ -395,7 +395,6 @@ impl FrozenFilesystem {
                 image,
                 filesystem.mount(),
             ],
-            vec!["fsfreeze".into(), "-f".into(), filesystem.mount()],
         ];
         for step in steps {
             if !run(&step) {
@@ -404,6 +403,10 @@ impl FrozenFilesystem {
             }
         }
         Some(filesystem)
+    }
+
+    fn freeze(&self) {
+        assert!(run(&["fsfreeze".into(), "-f".into(), self.mount()]));
     }
 
     fn mount(&self) -> PathBuf {
@@ -415,7 +418,7 @@ impl FrozenFilesystem {
     }
 }
 
-impl Drop for FrozenFilesystem {
+impl Drop for SmallFilesystem {
     fn drop(&mut self) {
         self.thaw();
         run(&["umount".into(), "--lazy".into(), self.mount()]);
@@ -427,6 +430,18 @@ fn run(command: &[PathBuf]) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
+/// Starts a process in a pod that writes to the frozen file system; its id.
+fn sleeps_uninterruptibly(group: &mut TestCgroup, filesystem: &SmallFilesystem) -> u32 {
+    filesystem.freeze();
+    let script = format!("echo ready; echo > {}/file", filesystem.mount().display());
+    let sleeper = group.script("pod/app", &script);
+    eventually("the process sleeps uninterruptibly", || {
+        let stat = fs::read_to_string(format!("/proc/{sleeper}/stat")).unwrap();
+        stat.contains(") D ")
+    });
+    sleeper
+}
+
 #[tokio::test]
 async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
     let test = "a_process_in_uninterruptible_sleep_is_named_at_the_deadline";
@@ -434,15 +449,10 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
         let Some(mut group) = TestCgroup::new(test, hierarchies) else {
             continue;
         };
-        let Some(filesystem) = FrozenFilesystem::new(test) else {
+        let Some(filesystem) = SmallFilesystem::new(test) else {
             return;
         };
-        let writer = format!("echo ready; echo > {}/file", filesystem.mount().display());
-        let writer = group.script("pod/app", &writer);
-        eventually("the writer sleeps uninterruptibly", || {
-            let stat = fs::read_to_string(format!("/proc/{writer}/stat")).unwrap();
-            stat.contains(") D ")
-        });
+        let sleeper = sleeps_uninterruptibly(&mut group, &filesystem);
         let evictor = CgroupEvictor {
             kill_deadline: Duration::from_millis(300),
             ..evictor(&group)
@@ -454,10 +464,10 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
         assert_eq!(departure.method, expected(method));
         assert_eq!(departure.gone_at, None);
         assert_eq!(departure.survivors.len(), 1);
-        assert_eq!(departure.survivors[0].pid, writer);
+        assert_eq!(departure.survivors[0].pid, sleeper);
         assert_eq!(departure.survivors[0].state, 'D');
         filesystem.thaw();
-        eventually("it dies once it wakes", || TestCgroup::has_ended(writer));
+        eventually("it dies once it wakes", || TestCgroup::has_ended(sleeper));
     }
 }
 
@@ -468,7 +478,7 @@ fn fixture(procs: &str) -> (tempfile::TempDir, CgroupEvictor) {
         ("cgroup/cgroup.controllers", "memory\n"),
         ("cgroup/pods/app/cgroup.procs", procs),
         ("cgroup/pods/us/cgroup.procs", ""),
-        ("cgroup/pods/podother/cgroup.procs", ""),
+        ("cgroup/kubepods/podother/cgroup.procs", ""),
         ("proc/self/cgroup", "0::/pods/us/deep\n"),
         ("proc/4000000/cgroup", "0::/../../elsewhere\n"),
         (
@@ -483,7 +493,7 @@ fn fixture(procs: &str) -> (tempfile::TempDir, CgroupEvictor) {
     let evictor = CgroupEvictor {
         hierarchies: Hierarchies::detect(&dir.path().join("cgroup")).unwrap(),
         proc_root: dir.path().join("proc"),
-        pod_roots: vec!["pods".into()],
+        pod_roots: vec!["pods".into(), "kubepods".into()],
         kill_deadline: LONG,
         clock: Clock::start(),
     };
@@ -516,7 +526,7 @@ async fn the_root_our_own_group_and_foreign_groups_are_refused() {
         ("pods/us", Refusal::HoldsEvictd),
         ("/pods/us/deep", Refusal::HoldsEvictd),
         (
-            "pods/podother",
+            "kubepods/podother",
             Refusal::OtherPod {
                 found: "other".into(),
             },
@@ -558,6 +568,54 @@ async fn processes_that_are_elsewhere_by_their_own_account_are_not_signalled() {
     let error = refusal("4000000\n", "pods/app").await;
     assert!(matches!(error, EvictError::Unverifiable { .. }), "{error}");
     assert!(error.is_not_permitted());
+}
+
+/// A list that still holds the id of a process that ended, while another process elsewhere has that id by now.
+#[tokio::test]
+async fn a_recycled_process_id_is_not_hit() {
+    let sleeper = || Command::new("sleep").arg("60").spawn().unwrap();
+    let (mut member, mut stranger) = (sleeper(), sleeper());
+    let (dir, evictor) = fixture(&format!("{}\n{}\n", member.id(), stranger.id()));
+    for (process, group) in [(&member, "/pods/app"), (&stranger, "/elsewhere")] {
+        let proc = dir.path().join("proc").join(process.id().to_string());
+        fs::create_dir(&proc).unwrap();
+        fs::write(proc.join("cgroup"), format!("0::{group}\n")).unwrap();
+        fs::copy(dir.path().join("proc/4000000/stat"), proc.join("stat")).unwrap();
+    }
+    let evictor = CgroupEvictor {
+        kill_deadline: Duration::from_millis(200),
+        ..evictor
+    };
+    let departure = evictor
+        .leave(&app(), Duration::from_millis(50), &GraceCut::default())
+        .await;
+    assert_eq!(departure.unwrap().method, Method::RepeatedKill);
+    member.wait().unwrap();
+    assert_eq!(stranger.try_wait().unwrap(), None);
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+/// Kernels before 5.3 list zombies.
+#[tokio::test]
+async fn a_listed_zombie_is_not_alive() {
+    let (dir, evictor) = fixture("4000000\n");
+    let stat = dir.path().join("proc/4000000/stat");
+    let zombie = fs::read_to_string(&stat).unwrap().replace(" S ", " Z ");
+    fs::write(stat, zombie).unwrap();
+    let departure = evictor
+        .leave(&app(), LONG, &GraceCut::default())
+        .await
+        .unwrap();
+    assert_eq!(departure.method, Method::AlreadyGone);
+}
+
+fn app() -> Victim {
+    Victim {
+        uid: "uid".into(),
+        cgroup: "pods/app".into(),
+        sandbox: None,
+    }
 }
 
 #[tokio::test]

@@ -63,12 +63,9 @@ fn collect_pods(
     relative: &Path,
     found: &mut Vec<PodCgroup>,
 ) -> Result<(), CgroupError> {
-    let holds_pods = relative
-        .file_name()
-        .is_some_and(|name| is_pod_parent(&name.to_string_lossy()));
     for name in subdirectories(dir)? {
         let below = relative.join(&name);
-        if let Some(uid) = pod_uid(&name).filter(|_| holds_pods) {
+        if let Some(uid) = pod_uid(&below) {
             found.push(PodCgroup {
                 uid,
                 relative: below,
@@ -97,14 +94,16 @@ fn is_pod_parent(name: &str) -> bool {
     }
 }
 
-/// The UID in the name of a pod's group; None for any other group.
-pub(crate) fn pod_uid(name: &str) -> Option<String> {
+/// The UID in the name of a group that the kubelet made for a pod; None for any other group.
+pub(crate) fn pod_uid(relative: &Path) -> Option<String> {
+    let parent = relative.parent()?.file_name()?.to_str()?;
+    let name = relative.file_name()?.to_str()?;
     let uid = match name.strip_suffix(".slice") {
         // The UID of a static pod is a hash; no UID has "-pod" in it once its dashes are underscores.
         Some(slice) => slice.rsplit_once("-pod")?.1.replace('_', "-"),
         None => name.strip_prefix("pod")?.to_owned(),
     };
-    (!uid.is_empty()).then_some(uid)
+    (is_pod_parent(parent) && !uid.is_empty()).then_some(uid)
 }
 
 fn container_id(name: &str) -> &str {

@@ -28,16 +28,21 @@ impl Frozen {
         };
         let state = dir.join("freezer.state");
         write_switch(&state, "FROZEN")?;
-        let standstill = async {
-            while fs::read_to_string(&state).is_ok_and(|state| state.trim_end() == "FREEZING") {
-                sleep(LOOK_AGAIN).await;
-            }
-        };
-        if timeout(FREEZE_DEADLINE, standstill).await.is_err() {
+        if !stands_still(&state).await {
             tracing::debug!(cgroup = %dir.display(), "not frozen after 100 ms; killing anyway");
         }
         Ok(frozen)
     }
+}
+
+/// Waits until a group that was told to freeze has done so; false at the deadline.
+async fn stands_still(state: &Path) -> bool {
+    let freezing = async {
+        while fs::read_to_string(state).is_ok_and(|state| state.trim_end() == "FREEZING") {
+            sleep(LOOK_AGAIN).await;
+        }
+    };
+    timeout(FREEZE_DEADLINE, freezing).await.is_ok()
 }
 
 impl Drop for Frozen {
@@ -58,5 +63,58 @@ pub(super) fn thaw(dir: &Path) {
     }
     for child in subdirectories(dir).unwrap_or_default() {
         thaw(&dir.join(child));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::create_dir_all;
+
+    use super::*;
+
+    fn tree() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let (pod, below) = (dir.path().join("pod"), dir.path().join("pod/app/deep"));
+        create_dir_all(&below).unwrap();
+        fs::write(pod.join("freezer.state"), "THAWED").unwrap();
+        fs::write(below.join("freezer.state"), "FROZEN").unwrap();
+        (dir, pod, below)
+    }
+
+    fn state(dir: &Path) -> String {
+        fs::read_to_string(dir.join("freezer.state")).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_group_is_frozen_until_dropped_and_then_thawed_with_all_below() {
+        let (_dir, pod, below) = tree();
+        let frozen = Frozen::freeze(&pod).await.unwrap();
+        assert_eq!(state(&pod), "FROZEN");
+        drop(frozen);
+        assert_eq!(state(&pod), "THAWED");
+        assert_eq!(state(&below), "THAWED");
+    }
+
+    #[tokio::test]
+    async fn a_group_that_cannot_be_frozen_is_an_error() {
+        let (_dir, pod, _) = tree();
+        fs::remove_file(pod.join("freezer.state")).unwrap();
+        assert!(Frozen::freeze(&pod).await.is_err());
+        assert!(!pod.join("freezer.state").exists());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_group_that_does_not_stand_still_is_waited_for_100_ms() {
+        let (_dir, pod, _) = tree();
+        let state = pod.join("freezer.state");
+        fs::write(&state, "FREEZING\n").unwrap();
+        let start = tokio::time::Instant::now();
+        assert!(!stands_still(&state).await);
+        assert_eq!(start.elapsed(), FREEZE_DEADLINE);
+        let (still, ()) = tokio::join!(stands_still(&state), async {
+            sleep(LOOK_AGAIN * 7).await;
+            fs::write(&state, "FROZEN\n").unwrap();
+        });
+        assert!(still);
     }
 }

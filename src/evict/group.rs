@@ -52,8 +52,7 @@ impl<'a> Group<'a> {
         if OwnCgroups::read(proc_root)?.are_within(&relative) {
             return Err(refused(Refusal::HoldsEvictd));
         }
-        let name = relative.file_name().unwrap_or_default().to_string_lossy();
-        if let Some(found) = pod_uid(&name).filter(|found| *found != victim.uid) {
+        if let Some(found) = pod_uid(&relative).filter(|found| *found != victim.uid) {
             return Err(refused(Refusal::OtherPod { found }));
         }
         let (hierarchy, home) = match hierarchies.home_hierarchy(&relative) {

@@ -41,7 +41,8 @@ pub struct Victim {
     pub sandbox: Option<String>,
 }
 
-/// Ends a running grace period early. Clones cut the same one; a cut made before the grace begins counts too.
+/// Ends a running grace period early; one for each departure. Clones cut the same grace, and a cut made before it
+/// begins counts too.
 #[derive(Debug, Clone, Default)]
 pub struct GraceCut(Arc<Notify>);
 
