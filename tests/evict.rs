@@ -16,9 +16,7 @@ use std::time::Duration;
 use cgroup_support::{TestCgroup, eventually, left_out};
 use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, Version};
 use evictd::clock::Clock;
-use evictd::evict::{
-    CgroupEvictor, Departure, EvictError, GraceCut, Leave, Method, Refusal, Victim,
-};
+use evictd::evict::{CgroupEvictor, Departure, GraceCut, Leave, Method, Victim};
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -33,8 +31,8 @@ const WAYS: [(&[&str], Method); 3] = [
 const SLEEPER: &str = "echo ready; exec sleep 600";
 const IGNORES_TERM: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
 const FORKER: &str = "trap '' TERM; echo ready; while :; do sleep 0.01 & done";
-/// Never the same process for long: each forks the next and ends.
-const HOPPER: &str = "hop() { hop & exit; }; echo ready; hop";
+/// Never the same process for long: each starts the next and ends.
+const HOPPER: &str = r#"HOP='sh -c "$HOP" &'; export HOP; echo ready; eval "$HOP""#;
 
 fn evictor(group: &TestCgroup) -> CgroupEvictor {
     CgroupEvictor {
@@ -237,8 +235,13 @@ async fn a_grace_can_be_cut() {
 
 /// A script that notes in a file that it got SIGTERM, and stays.
 fn hears(file: &Path) -> String {
+    format!("{}; done", hears_in(file))
+}
+
+/// [`hears`] before the end of its loop.
+fn hears_in(file: &Path) -> String {
     let file = file.display();
-    format!("trap 'echo > {file}' TERM; echo ready; while :; do sleep 0.02; done")
+    format!("trap 'echo > {file}' TERM; echo ready; while :; do sleep 0.02")
 }
 
 async fn until_exists(file: &Path) {
@@ -348,17 +351,19 @@ async fn a_cgroup_made_anew_under_the_same_name_is_left_alone() {
     let Some(mut group) = TestCgroup::new(test, &["memory"]) else {
         return;
     };
-    let heard = tempfile::tempdir().unwrap();
-    let heard = heard.path().join("term");
+    let dir = tempfile::tempdir().unwrap();
+    let (heard, go) = (dir.path().join("term"), dir.path().join("go"));
     let leaver = format!(
-        "trap 'echo > {}' TERM; echo ready; while [ ! -e {0} ]; do sleep 0.02; done",
-        heard.display()
+        "{}; [ -e {} ] && exit; done",
+        hears_in(&heard),
+        go.display()
     );
     let old = group.script("pod", &leaver);
     let (evictor, victim, cut) = (evictor(&group), victim(&group), GraceCut::default());
     let replace = async {
         until_exists(&heard).await;
         // Nothing is awaited from here on, so the eviction sees the old group, then the new one, and nothing between.
+        fs::write(&go, "").unwrap();
         eventually("the old pod has ended", || TestCgroup::has_ended(old));
         eventually("its group is empty", || {
             fs::read_to_string(group.dir("pod/cgroup.procs"))
@@ -469,178 +474,4 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
         filesystem.thaw();
         eventually("it dies once it wakes", || TestCgroup::has_ended(sleeper));
     }
-}
-
-/// A cgroup v2 tree and a /proc of plain files.
-fn fixture(procs: &str) -> (tempfile::TempDir, CgroupEvictor) {
-    let dir = tempfile::tempdir().unwrap();
-    for (path, text) in [
-        ("cgroup/cgroup.controllers", "memory\n"),
-        ("cgroup/pods/app/cgroup.procs", procs),
-        ("cgroup/pods/us/cgroup.procs", ""),
-        ("cgroup/kubepods/podother/cgroup.procs", ""),
-        ("proc/self/cgroup", "0::/pods/us/deep\n"),
-        ("proc/4000000/cgroup", "0::/../../elsewhere\n"),
-        (
-            "proc/4000000/stat",
-            "4000000 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 0 99 1\n",
-        ),
-    ] {
-        let path = dir.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    let evictor = CgroupEvictor {
-        hierarchies: Hierarchies::detect(&dir.path().join("cgroup")).unwrap(),
-        proc_root: dir.path().join("proc"),
-        pod_roots: vec!["pods".into(), "kubepods".into()],
-        kill_deadline: LONG,
-        clock: Clock::start(),
-    };
-    (dir, evictor)
-}
-
-async fn refusal(procs: &str, cgroup: &str) -> EvictError {
-    let (_dir, evictor) = fixture(procs);
-    let victim = Victim {
-        uid: "uid".into(),
-        cgroup: cgroup.into(),
-        sandbox: None,
-    };
-    evictor
-        .leave(&victim, NO_GRACE, &GraceCut::default())
-        .await
-        .unwrap_err()
-}
-
-#[tokio::test]
-async fn the_root_our_own_group_and_foreign_groups_are_refused() {
-    for (cgroup, expected) in [
-        ("/", Refusal::OutsidePodCgroups),
-        ("", Refusal::OutsidePodCgroups),
-        ("pods", Refusal::OutsidePodCgroups),
-        ("pods/..", Refusal::OutsidePodCgroups),
-        ("pods/app/../../other", Refusal::OutsidePodCgroups),
-        ("podsapp", Refusal::OutsidePodCgroups),
-        ("system.slice", Refusal::OutsidePodCgroups),
-        ("pods/us", Refusal::HoldsEvictd),
-        ("/pods/us/deep", Refusal::HoldsEvictd),
-        (
-            "kubepods/podother",
-            Refusal::OtherPod {
-                found: "other".into(),
-            },
-        ),
-    ] {
-        match refusal("", cgroup).await {
-            EvictError::Refused { why, .. } => assert_eq!(why, expected, "{cgroup}"),
-            other => panic!("{cgroup}: {other}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_group_with_process_1_or_ourselves_in_it_is_refused() {
-    let ourselves = format!("{}\n", std::process::id());
-    for (procs, expected) in [
-        ("1\n", Refusal::HoldsInit),
-        (&ourselves, Refusal::HoldsEvictd),
-    ] {
-        match refusal(procs, "pods/app").await {
-            EvictError::Refused { why, .. } => assert_eq!(why, expected),
-            other => panic!("{other}"),
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_foreign_pid_namespace_is_not_permitted() {
-    let error = refusal("0\n", "pods/app").await;
-    assert!(
-        matches!(error, EvictError::ForeignPidNamespace { .. }),
-        "{error}"
-    );
-    assert!(error.is_not_permitted());
-}
-
-#[tokio::test]
-async fn processes_that_are_elsewhere_by_their_own_account_are_not_signalled() {
-    let error = refusal("4000000\n", "pods/app").await;
-    assert!(matches!(error, EvictError::Unverifiable { .. }), "{error}");
-    assert!(error.is_not_permitted());
-}
-
-/// A list that still holds the id of a process that ended, while another process elsewhere has that id by now.
-#[tokio::test]
-async fn a_recycled_process_id_is_not_hit() {
-    let sleeper = || Command::new("sleep").arg("60").spawn().unwrap();
-    let (mut member, mut stranger) = (sleeper(), sleeper());
-    let (dir, evictor) = fixture(&format!("{}\n{}\n", member.id(), stranger.id()));
-    for (process, group) in [(&member, "/pods/app"), (&stranger, "/elsewhere")] {
-        let proc = dir.path().join("proc").join(process.id().to_string());
-        fs::create_dir(&proc).unwrap();
-        fs::write(proc.join("cgroup"), format!("0::{group}\n")).unwrap();
-        fs::copy(dir.path().join("proc/4000000/stat"), proc.join("stat")).unwrap();
-    }
-    let evictor = CgroupEvictor {
-        kill_deadline: Duration::from_millis(200),
-        ..evictor
-    };
-    let departure = evictor
-        .leave(&app(), Duration::from_millis(50), &GraceCut::default())
-        .await;
-    assert_eq!(departure.unwrap().method, Method::RepeatedKill);
-    member.wait().unwrap();
-    assert_eq!(stranger.try_wait().unwrap(), None);
-    stranger.kill().unwrap();
-    stranger.wait().unwrap();
-}
-
-/// Kernels before 5.3 list zombies.
-#[tokio::test]
-async fn a_listed_zombie_is_not_alive() {
-    let (dir, evictor) = fixture("4000000\n");
-    let stat = dir.path().join("proc/4000000/stat");
-    let zombie = fs::read_to_string(&stat).unwrap().replace(" S ", " Z ");
-    fs::write(stat, zombie).unwrap();
-    let departure = evictor
-        .leave(&app(), LONG, &GraceCut::default())
-        .await
-        .unwrap();
-    assert_eq!(departure.method, Method::AlreadyGone);
-}
-
-fn app() -> Victim {
-    Victim {
-        uid: "uid".into(),
-        cgroup: "pods/app".into(),
-        sandbox: None,
-    }
-}
-
-#[tokio::test]
-async fn a_cgroup_that_is_gone_has_left_already() {
-    let (_dir, evictor) = fixture("");
-    let victim = Victim {
-        uid: "uid".into(),
-        cgroup: "pods/gone".into(),
-        sandbox: None,
-    };
-    let departure = evictor
-        .leave(&victim, LONG, &GraceCut::default())
-        .await
-        .unwrap();
-    assert_eq!(departure.method, Method::AlreadyGone);
-    assert!(departure.gone_at.is_some());
-}
-
-#[tokio::test]
-async fn unreadable_process_lists_are_errors_with_the_file() {
-    let error = refusal("rubbish\n", "pods/app").await;
-    assert!(
-        error.to_string().contains("pods/app/cgroup.procs"),
-        "{error}"
-    );
-    let error = refusal("4000001\n4000000 \n", "pods/app").await;
-    assert!(matches!(error, EvictError::Cgroup(_)), "{error}");
 }

@@ -58,7 +58,8 @@ impl Leave for CgroupEvictor {
             seen: BTreeSet::new(),
             departure: Departure::not_begun(),
         };
-        eviction.verify()?;
+        let pids = eviction.look(&[])?;
+        eviction.group.verify(&pids)?;
         if !grace.is_zero() {
             eviction
                 .terminate(victim.sandbox.as_deref(), grace, cut)
@@ -94,27 +95,11 @@ struct Eviction<'a> {
 }
 
 impl Eviction<'_> {
-    /// Looks who is in the pod now.
-    fn look(&mut self) -> Result<Vec<u32>, EvictError> {
-        let pids = self.group.pids()?;
+    /// Looks who is in the pod now, sandboxes aside; nobody once all are dead.
+    fn look(&mut self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
+        let pids = self.group.living_outside(sandboxes)?;
         self.seen.extend(&pids);
         Ok(pids)
-    }
-
-    /// Refuses a cgroup whose processes we see under other names than the kernel does: no check could pass later.
-    fn verify(&mut self) -> Result<(), EvictError> {
-        let pids = self.look()?;
-        for &pid in &pids {
-            if self.group.holds(pid)? {
-                return Ok(());
-            }
-        }
-        if self.group.any_alive(&pids)? {
-            return Err(EvictError::Unverifiable {
-                cgroup: self.group.relative.clone(),
-            });
-        }
-        Ok(())
     }
 
     /// Asks the pod to stop and waits until all but its sandbox did, the grace is over, or it is cut.
@@ -133,9 +118,7 @@ impl Eviction<'_> {
         let left = async {
             let mut changes = self.group.changes(GRACE_PAUSE);
             loop {
-                self.look()?;
-                let pids = self.group.pids_without(&targets.sandboxes)?;
-                if !self.group.any_alive(&pids)? {
+                if self.look(&targets.sandboxes)?.is_empty() {
                     return Ok(());
                 }
                 changes.next().await;
@@ -153,8 +136,8 @@ impl Eviction<'_> {
         let mut changes = self.group.changes(KILL_PAUSE);
         let mut struck = Vec::new();
         loop {
-            let pids = self.look()?;
-            if !self.group.any_alive(&pids)? {
+            let pids = self.look(&[])?;
+            if pids.is_empty() {
                 return Ok(());
             }
             if pids.iter().any(|pid| struck.binary_search(pid).is_err()) {
@@ -186,7 +169,7 @@ impl Eviction<'_> {
         if let Some(freezer) = freezer {
             match Frozen::freeze(&freezer).await {
                 Ok(_held) => {
-                    let pids = self.look()?;
+                    let pids = self.look(&[])?;
                     self.signal(Signal::KILL, &pids)?;
                     self.departure.method = Method::FrozenKill;
                     return Ok(pids);

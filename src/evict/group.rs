@@ -73,7 +73,7 @@ impl<'a> Group<'a> {
     }
 
     /// The ids of all processes that the group and those below it list, zombies included on older kernels.
-    pub(super) fn pids(&self) -> Result<Vec<u32>, EvictError> {
+    fn pids(&self) -> Result<Vec<u32>, EvictError> {
         if identity(&self.home)? != Some(self.identity) {
             return Ok(Vec::new());
         }
@@ -126,21 +126,57 @@ impl<'a> Group<'a> {
         for &pid in here.symmetric_difference(&there) {
             let in_both =
                 self.holds(pid)? && process::is_member(self.proc_root, pid, None, &self.relative)?;
-            if !in_both && self.is_alive(pid)? {
+            if !in_both && self.is_settled(pid)? {
                 return Ok(None);
             }
         }
         Ok(Some(unified))
     }
 
-    /// Whether any of the processes is alive.
-    pub(super) fn any_alive(&self, pids: &[u32]) -> Result<bool, EvictError> {
+    /// The listed processes outside the given groups; empty once none of them is alive. A list of only dead processes
+    /// proves nothing (each may have forked before it died) unless the next look finds the very same.
+    pub(super) fn living_outside(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
+        let mut pids = self.pids_outside(sandboxes)?;
+        while !self.any_alive(&pids)? {
+            let again = self.pids_outside(sandboxes)?;
+            if again == pids {
+                return Ok(Vec::new());
+            }
+            pids = again;
+        }
+        Ok(pids)
+    }
+
+    fn any_alive(&self, pids: &[u32]) -> Result<bool, EvictError> {
         for &pid in pids {
             if self.is_alive(pid)? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Refuses a cgroup whose processes say that they are elsewhere: no check could pass later.
+    pub(super) fn verify(&self, pids: &[u32]) -> Result<(), EvictError> {
+        let mut contradicted = false;
+        for &pid in pids {
+            if self.holds(pid)? {
+                return Ok(());
+            }
+            contradicted |= self.is_settled(pid)?;
+        }
+        if contradicted {
+            return Err(EvictError::Unverifiable {
+                cgroup: self.relative.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether what the process says of its cgroup can be relied on: it is alive and not ending.
+    fn is_settled(&self, pid: u32) -> Result<bool, CgroupError> {
+        let stat = Stat::read(self.proc_root, pid)?;
+        Ok(stat.is_some_and(|stat| stat.is_alive() && !stat.is_exiting()))
     }
 
     fn is_alive(&self, pid: u32) -> Result<bool, CgroupError> {
@@ -184,13 +220,12 @@ impl<'a> Group<'a> {
             }
         }
         if targets.pids.is_empty() {
-            targets.pids = self.pids_without(&targets.sandboxes)?;
+            targets.pids = self.pids_outside(&targets.sandboxes)?;
         }
         Ok(targets)
     }
 
-    /// The listed processes that are in none of the given groups.
-    pub(super) fn pids_without(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
+    fn pids_outside(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
         let mut pids = self.pids()?;
         for dir in sandboxes {
             let spared = self.checked_pids(dir)?;

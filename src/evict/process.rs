@@ -18,7 +18,11 @@ pub(super) struct Stat {
     /// In clock ticks since boot.
     pub(super) started: u64,
     threads: u64,
+    flags: u64,
 }
+
+/// The kernel's flag of a process that is ending.
+const PF_EXITING: u64 = 0x4;
 
 impl Stat {
     /// Reads a process's line; None if it is gone.
@@ -46,7 +50,8 @@ impl Stat {
         Some(Self {
             name: head.split_once('(')?.1.to_owned(),
             state: fields.next()?.chars().next()?,
-            threads: fields.nth(16)?.parse().ok()?,
+            flags: fields.nth(5)?.parse().ok()?,
+            threads: fields.nth(10)?.parse().ok()?,
             started: fields.nth(1)?.parse().ok()?,
         })
     }
@@ -55,6 +60,11 @@ impl Stat {
     /// process looks like a zombie but isn't.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X') || self.threads > 1
+    }
+
+    /// Whether it is on its way out: it may hold memory for a while, and cgroup v1 claims that it is in the root.
+    pub(super) fn is_exiting(&self) -> bool {
+        self.flags & PF_EXITING != 0
     }
 }
 
@@ -142,6 +152,9 @@ mod tests {
         let stat = Stat::parse(SLEEPING).unwrap();
         assert_eq!(stat.name, "a) b (c");
         assert_eq!((stat.state, stat.threads, stat.started), ('S', 3, 5150));
+        assert!(!stat.is_exiting());
+        let exiting = SLEEPING.replace("4194304", "4194308");
+        assert!(Stat::parse(&exiting).unwrap().is_exiting());
     }
 
     #[test]
@@ -164,7 +177,7 @@ mod tests {
             "7 (x",
             "(x) ",
             "7 (x) S 1 2",
-            "7 (x) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 x 18 y",
+            "7 (x) S 1 2 3 4 5 0 7 8 9 10 11 12 13 14 15 16 x 18 y",
         ] {
             fs::write(proc_root.path().join("7/stat"), rubbish).unwrap();
             let error = Stat::read(proc_root.path(), 7).unwrap_err();
@@ -172,7 +185,7 @@ mod tests {
         }
         fs::write(
             proc_root.path().join("7/stat"),
-            b"7 (\xff) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 0 99 1",
+            b"7 (\xff) S 1 2 3 4 5 0 7 8 9 10 11 12 13 14 15 16 1 0 99 1",
         )
         .unwrap();
         assert_eq!(
