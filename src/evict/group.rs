@@ -133,18 +133,9 @@ impl<'a> Group<'a> {
         Ok(Some(unified))
     }
 
-    /// The listed processes outside the given groups; empty once none of them is alive. A list of only dead processes
-    /// proves nothing (each may have forked before it died) unless the next look finds the very same.
+    /// The listed processes outside the given groups; empty once none of them is alive.
     pub(super) fn living_outside(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
-        let mut pids = self.pids_outside(sandboxes)?;
-        while !self.any_alive(&pids)? {
-            let again = self.pids_outside(sandboxes)?;
-            if again == pids {
-                return Ok(Vec::new());
-            }
-            pids = again;
-        }
-        Ok(pids)
+        living(|| self.pids_outside(sandboxes), |pids| self.any_alive(pids))
     }
 
     fn any_alive(&self, pids: &[u32]) -> Result<bool, EvictError> {
@@ -260,6 +251,23 @@ impl<'a> Group<'a> {
     }
 }
 
+/// The processes of a list that has at least one living; empty once none is alive. A list of only dead processes
+/// proves nothing, for each may have forked before it died, unless the next look finds the very same.
+fn living<E>(
+    look: impl Fn() -> Result<Vec<u32>, E>,
+    any_alive: impl Fn(&[u32]) -> Result<bool, E>,
+) -> Result<Vec<u32>, E> {
+    let mut pids = look()?;
+    while !any_alive(&pids)? {
+        let again = look()?;
+        if again == pids {
+            return Ok(Vec::new());
+        }
+        pids = again;
+    }
+    Ok(pids)
+}
+
 /// Who gets SIGTERM and who is spared it.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
@@ -320,5 +328,28 @@ fn identity(dir: &Path) -> Result<Option<(u64, u64)>, CgroupError> {
             path: dir.to_owned(),
             source,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::convert::Infallible;
+
+    use super::living;
+
+    fn seen(looks: &[&[u32]], alive: &[u32]) -> Vec<u32> {
+        let looks = RefCell::new(looks.iter());
+        let look = || Ok::<_, Infallible>(looks.borrow_mut().next().unwrap().to_vec());
+        living(look, |pids| Ok(pids.iter().any(|pid| alive.contains(pid)))).unwrap()
+    }
+
+    #[test]
+    fn dead_processes_are_the_last_only_if_no_other_follows() {
+        assert!(seen(&[&[], &[]], &[]).is_empty());
+        assert_eq!(seen(&[&[7, 8]], &[8]), [7, 8]);
+        assert_eq!(seen(&[&[7], &[8], &[9]], &[9]), [9]);
+        assert!(seen(&[&[7], &[], &[]], &[]).is_empty());
+        assert!(seen(&[&[7], &[7]], &[]).is_empty());
     }
 }
