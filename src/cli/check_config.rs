@@ -159,10 +159,11 @@ impl Report {
 impl Found {
     fn of(configuration: Effective) -> Self {
         let settings = configuration.settings();
+        let mut thresholds = configuration.thresholds();
+        thresholds.sort_by_key(Threshold::order);
         Self {
             kind: configuration.kind.as_str(),
-            thresholds: configuration
-                .thresholds()
+            thresholds: thresholds
                 .into_iter()
                 .map(|threshold| ThresholdLine::of(threshold, &configuration))
                 .collect(),

@@ -63,7 +63,7 @@ impl Node {
         let root: Spanned<Raw> =
             serde_saphyr::from_str_with_options(text, options).map_err(|error| NotADocument {
                 at: error.location().and_then(position),
-                what: error.without_snippet().to_string(),
+                what: without_place(&error.without_snippet().to_string()),
             })?;
         Ok(Self::placed(root, text))
     }
@@ -176,6 +176,12 @@ fn position(location: Location) -> Option<Place> {
         line: location.line(),
         column: location.column(),
     })
+}
+
+/// The parser ends its sentences with the place, which is told anyway.
+fn without_place(message: &str) -> String {
+    let end = message.find(" at line ").unwrap_or(message.len());
+    message[..end].to_owned()
 }
 
 /// The scalar's own characters.

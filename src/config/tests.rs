@@ -8,6 +8,7 @@ use evictd_eviction::{
     rules::{Futility, PidRank, UnknownStats},
 };
 use jiff::SignedDuration;
+use proptest::prelude::*;
 
 const HEADER: &str = "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\n";
 const KUBELET: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
@@ -284,4 +285,18 @@ fn a_simulations_refusal_is_the_kubelets_first_error() {
         "unsupported eviction signal memory.free"
     );
     assert_eq!(refused.mistakes.len(), 3);
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(
+        keys in prop::collection::vec("(kind|evictionHard|evictionSoft|pods|protect|[a-z.]{0,9})", 0..6),
+        values in prop::collection::vec("[ -~\n]{0,24}", 6),
+    ) {
+        let lines = keys.iter().zip(&values).map(|(key, value)| format!("{key}: {value}\n"));
+        for head in ["", HEADER, KUBELET] {
+            let text: String = std::iter::once(head.to_owned()).chain(lines.clone()).collect();
+            let _ = parse("f.yaml", &text);
+        }
+    }
 }

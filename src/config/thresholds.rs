@@ -222,21 +222,16 @@ fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
 
 fn look_for_unwatched_signals(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
     let thresholds = reader.effective.configured_thresholds.clone();
-    let unwatched: Vec<String> = WORTH_WATCHING
-        .iter()
+    let unwatched: Vec<&str> = WORTH_WATCHING
+        .into_iter()
         .filter(|signal| {
             thresholds
                 .iter()
-                .all(|threshold| threshold.signal != **signal)
+                .all(|threshold| threshold.signal != *signal)
         })
-        .map(|signal| {
-            let why = maps
-                .hard
-                .get(signal.as_str())
-                .map_or("no threshold", String::as_str);
-            format!("{signal} ({why})")
-        })
+        .map(Signal::as_str)
         .collect();
+    let why = |signal: &str| maps.hard.get(signal).map_or("no threshold", String::as_str);
     let kubelet = reader.effective.kind == Kind::Kubelet;
     if thresholds.is_empty() {
         let message = if kubelet {
@@ -247,7 +242,11 @@ fn look_for_unwatched_signals(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
         let advice = "when the node runs out, the kernel's OOM killer or a full disk decides";
         reader.warn_about("evictionHard", message.to_owned(), advice);
     } else if !unwatched.is_empty() {
-        let message = format!("not watched: {}", unwatched.join(", "));
+        let signals: Vec<String> = unwatched
+            .iter()
+            .map(|signal| format!("{signal} ({})", why(signal)))
+            .collect();
+        let message = format!("not watched: {}", signals.join(", "));
         let is_written = matches!(
             reader.effective.origin("evictionHard"),
             Some(Origin::File { .. })
@@ -259,6 +258,10 @@ fn look_for_unwatched_signals(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
             true => "a kubelet has no default for it",
             false => "nothing is evicted when it runs out",
         };
-        reader.warn_about("evictionHard", message, advice);
+        let written = unwatched
+            .iter()
+            .find_map(|signal| reader.value_place(&format!("evictionHard.{signal}")));
+        let at = written.or(reader.value_place("evictionHard"));
+        reader.warning("evictionHard", Fault::new(at, message).advise(advice));
     }
 }
