@@ -16,3 +16,4 @@ pub mod publish;
 pub mod signals;
 #[cfg(test)]
 mod testing;
+pub mod usage;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Room for the longest file read here (`memory.stat`, under 3 KiB today).
-pub(super) type Buffer = [u8; 16 * 1024];
+pub(crate) type Buffer = [u8; 16 * 1024];
 
 /// Why a source could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// Whether there is no such file, or the cgroup it belonged to is gone.
-    pub(super) fn is_missing(&self) -> bool {
+    pub(crate) fn is_missing(&self) -> bool {
         let Self::Io { source, .. } = self else {
             return false;
         };
@@ -45,7 +45,7 @@ impl ReadError {
 
 /// A file that is read at every look, and opened again after anything went wrong with it.
 #[derive(Debug)]
-pub(super) struct KernelFile {
+pub(crate) struct KernelFile {
     path: Arc<Path>,
     /// Only what the kernel itself serves stays the same file for ever and may stay open. Another one (`lxcfs` mounted
     /// over /proc/meminfo) may be replaced underneath us, and is opened for every read.
@@ -53,15 +53,20 @@ pub(super) struct KernelFile {
 }
 
 impl KernelFile {
-    pub(super) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf) -> Self {
         Self {
             path: path.into(),
             open: None,
         }
     }
 
+    /// Closes the file until the next read, for those who read too many to keep all of them open.
+    pub(crate) fn close(&mut self) {
+        self.open = None;
+    }
+
     /// Reads the whole file and hands it to `parse`, whose `None` means that it lacks what was `expected`.
-    pub(super) fn read<T>(
+    pub(crate) fn read<T>(
         &mut self,
         buffer: &mut Buffer,
         expected: &'static str,
@@ -101,7 +106,7 @@ impl KernelFile {
 }
 
 /// The number in a file that holds nothing else; `max`, which the kernel writes for "no limit", is the largest one.
-pub(super) fn number_or_max(text: &str) -> Option<u64> {
+pub(crate) fn number_or_max(text: &str) -> Option<u64> {
     match text.trim_ascii_end() {
         "max" => Some(u64::MAX),
         number => number.parse().ok(),

@@ -7,7 +7,7 @@
 mod cgroup_memory;
 mod filesystem;
 mod health;
-mod kernel_file;
+pub(crate) mod kernel_file;
 mod layout;
 mod machine_memory;
 mod memory;

@@ -1,0 +1,296 @@
+//! Local volumes and logs of pods, by walking their directories within a budget.
+//!
+//! Walks run on a thread of their own, one at a time, so that a filesystem that hangs holds up nobody and a busy
+//! disk is not made busier than needed.
+
+use super::{
+    Cut, NotWalked, UsageWarning,
+    cgroup::container_usage,
+    walk::{Budget, Held, walk},
+};
+use crate::pods::PodSet;
+use evictd_eviction::usage::{FsUsage, PodUsage, Usage, VolumeUsage};
+use evictd_pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    task::{JoinHandle, spawn_blocking},
+    time::{Sleep, sleep, timeout},
+};
+
+/// Where the kubelet and the runtime keep what belongs to pods.
+#[derive(Debug, Clone)]
+pub struct DiskRoots {
+    /// The kubelet's directory, for volumes: `<this>/pods/<uid>/volumes/<plugin>/<name>`.
+    pub kubelet: PathBuf,
+    /// Logs: `<this>/<namespace>_<name>_<uid>/<container>`.
+    pub logs: PathBuf,
+}
+
+impl Default for DiskRoots {
+    fn default() -> Self {
+        Self {
+            kubelet: PathBuf::from("/var/lib/kubelet"),
+            logs: PathBuf::from("/var/log/pods"),
+        }
+    }
+}
+
+/// The most that is spent on counting.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// Files and directories of one pod.
+    entries: u64,
+    /// Time for one pod.
+    pod: Duration,
+    /// Time for all pods of one request.
+    all: Duration,
+    /// Time that a walk that was told to stop has to do so.
+    stopping: Duration,
+    /// Walks that hang at once.
+    hanging: usize,
+}
+
+const LIMITS: Limits = Limits {
+    entries: 1_000_000,
+    pod: Duration::from_secs(1),
+    all: Duration::from_secs(10),
+    stopping: Duration::from_millis(200),
+    hanging: 4,
+};
+
+/// Measures what pods hold on local disks. Writable layers are the runtime's to tell and are left unknown.
+#[derive(Debug)]
+pub struct DiskMeter {
+    roots: DiskRoots,
+    limits: Limits,
+    /// By UID.
+    measured: HashMap<String, PodDisk>,
+    hanging: HashMap<String, JoinHandle<Vec<Part>>>,
+}
+
+/// What was found out about one pod.
+#[derive(Debug, Clone)]
+struct PodDisk {
+    time: Timestamp,
+    parts: Vec<Part>,
+}
+
+/// One directory of a pod.
+#[derive(Debug, Clone)]
+struct Part {
+    what: What,
+    path: PathBuf,
+    /// None if there is no such directory.
+    held: Option<Held>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    /// Logs of the container of this name.
+    Logs(String),
+    /// The volume of this name that lives and dies with the pod.
+    Volume(String),
+    /// The volume of this name that is a directory of the node.
+    HostPath(String),
+}
+
+impl DiskMeter {
+    /// Measures below these directories.
+    pub fn new(roots: DiskRoots) -> Self {
+        Self {
+            roots,
+            limits: LIMITS,
+            measured: HashMap::new(),
+            hanging: HashMap::new(),
+        }
+    }
+
+    /// Adds bytes and inodes of the local volumes and logs of these pods, by their indices, to `usage`. Figures that are
+    /// no older than `max_age` are used again. Takes 10 s and a little at most.
+    pub async fn measure(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: &[usize],
+        max_age: SignedDuration,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
+        let listed: HashSet<&str> = set.pods.iter().map(|pod| pod.uid.as_str()).collect();
+        self.measured.retain(|uid, _| listed.contains(uid.as_str()));
+        self.hanging.retain(|_, walk| !walk.is_finished());
+        usage.pods.resize_with(set.pods.len(), || None);
+        let mut warnings = Vec::new();
+        let mut all = Box::pin(sleep(self.limits.all));
+        for &index in pods {
+            let Some(pod) = set.pods.get(index) else {
+                continue;
+            };
+            let known = self.measured.get(&pod.uid);
+            if known.is_none_or(|known| now.duration_since(known.time) > max_age) {
+                match self.walk(pod, all.as_mut()).await {
+                    Ok(parts) => {
+                        self.measured
+                            .insert(pod.uid.clone(), PodDisk { time: now, parts });
+                    }
+                    Err(why) => {
+                        self.measured.remove(&pod.uid);
+                        warnings.push(UsageWarning::NotWalked {
+                            pod: pod.full_name(),
+                            why,
+                        });
+                    }
+                }
+            }
+            if let Some(disk) = self.measured.get(&pod.uid) {
+                disk.warn(pod, &mut warnings);
+                disk.add_to(usage.pods[index].get_or_insert_default());
+            }
+        }
+        warnings
+    }
+
+    async fn walk(&mut self, pod: &Pod, all: Pin<&mut Sleep>) -> Result<Vec<Part>, NotWalked> {
+        if self.hanging.contains_key(&pod.uid) {
+            return Err(NotWalked::StillHangs);
+        }
+        if self.hanging.len() >= self.limits.hanging {
+            return Err(NotWalked::TooManyHang);
+        }
+        if all.is_elapsed() {
+            return Err(NotWalked::NoTime);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut walk = {
+            let (parts, entries, stop) = (
+                self.roots.parts(pod),
+                self.limits.entries,
+                Arc::clone(&stop),
+            );
+            spawn_blocking(move || {
+                walk_parts(
+                    parts,
+                    Budget {
+                        entries,
+                        stop: &stop,
+                    },
+                )
+            })
+        };
+        let in_time = tokio::select! {
+            finished = &mut walk => Some(finished),
+            () = sleep(self.limits.pod) => None,
+            () = all => None,
+        };
+        if let Some(finished) = in_time {
+            return finished.map_err(|_| NotWalked::Hangs);
+        }
+        stop.store(true, Ordering::Relaxed);
+        let Ok(finished) = timeout(self.limits.stopping, &mut walk).await else {
+            self.hanging.insert(pod.uid.clone(), walk);
+            return Err(NotWalked::Hangs);
+        };
+        finished.map_err(|_| NotWalked::Hangs)
+    }
+}
+
+fn walk_parts(mut parts: Vec<Part>, mut budget: Budget<'_>) -> Vec<Part> {
+    for part in &mut parts {
+        part.held = walk(&part.path, &mut budget).unwrap_or_else(|_| {
+            Some(Held {
+                cut: Some(Cut::Unreadable),
+                ..Held::default()
+            })
+        });
+    }
+    parts
+}
+
+impl DiskRoots {
+    /// The directories of a pod that count as its local storage (S1-067).
+    fn parts(&self, pod: &Pod) -> Vec<Part> {
+        let part = |what, path| Part {
+            what,
+            path,
+            held: None,
+        };
+        let volumes = self.kubelet.join("pods").join(&pod.uid).join("volumes");
+        let of_volumes = pod.volumes.iter().filter_map(|volume| {
+            let name = volume.name.clone();
+            match (volume.plugin_directory, &volume.host_path) {
+                (Some(plugin), _) => {
+                    let path = volumes.join(plugin).join(&name);
+                    Some(part(What::Volume(name), path))
+                }
+                (None, Some(path)) => Some(part(What::HostPath(name), PathBuf::from(path))),
+                (None, None) => None,
+            }
+        });
+        let logs = self
+            .logs
+            .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid));
+        let of_containers = pod.containers.iter().map(|container| {
+            part(
+                What::Logs(container.name.clone()),
+                logs.join(&container.name),
+            )
+        });
+        of_volumes.chain(of_containers).collect()
+    }
+}
+
+impl PodDisk {
+    fn warn(&self, pod: &Pod, warnings: &mut Vec<UsageWarning>) {
+        let cut = self
+            .parts
+            .iter()
+            .filter_map(|part| Some((part, part.held?.cut?)));
+        warnings.extend(cut.map(|(part, cut)| UsageWarning::AtLeast {
+            pod: pod.full_name(),
+            directory: part.path.clone(),
+            cut,
+        }));
+    }
+
+    /// The pod's total is of what lives and dies with it, as the kubelet has it (S1-070), without writable layers.
+    fn add_to(&self, usage: &mut PodUsage) {
+        usage.volumes.clear();
+        usage.ephemeral_storage = None;
+        for part in &self.parts {
+            // Of what could not even be opened nothing is known, not even that it is empty.
+            let Some(held) = part.held.filter(|held| held.inodes > 0) else {
+                continue;
+            };
+            let figures = FsUsage {
+                bytes: Some(held.bytes),
+                inodes: Some(held.inodes),
+            };
+            match &part.what {
+                What::Logs(container) => container_usage(usage, container).logs = figures,
+                What::Volume(name) | What::HostPath(name) => {
+                    usage.volumes.push(VolumeUsage {
+                        name: name.clone(),
+                        usage: figures,
+                    });
+                }
+            }
+            if !matches!(part.what, What::HostPath(_)) {
+                let total = usage.ephemeral_storage.unwrap_or(0);
+                usage.ephemeral_storage = Some(total.saturating_add(held.bytes));
+            }
+        }
+        usage.time = Some(usage.time.map_or(self.time, |time| time.min(self.time)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

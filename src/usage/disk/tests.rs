@@ -1,0 +1,207 @@
+use super::*;
+use evictd_pod::wire;
+use std::{fs, path::Path};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+const NO_AGE: SignedDuration = SignedDuration::ZERO;
+
+fn set(specs: &[&str]) -> PodSet {
+    let pods = specs.iter().enumerate().map(|(index, spec)| {
+        let mut pod: wire::Pod = serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap();
+        pod.metadata.name = format!("p{index}");
+        pod.metadata.uid = format!("u{index}");
+        Pod::from_wire(pod)
+    });
+    PodSet {
+        pods: pods.collect(),
+        cgroups: vec![None; specs.len()],
+        manifests: vec![None; specs.len()],
+        ..PodSet::default()
+    }
+}
+
+fn meter(top: &Path) -> DiskMeter {
+    DiskMeter::new(DiskRoots {
+        kubelet: top.join("kubelet"),
+        logs: top.join("logs"),
+    })
+}
+
+fn write(path: &Path, kibibytes: usize) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, vec![1; kibibytes << 10]).unwrap();
+}
+
+fn kibibytes(usage: FsUsage) -> Option<i64> {
+    usage.bytes.map(|bytes| bytes >> 10)
+}
+
+#[tokio::test]
+async fn s1_067_local_volumes_and_logs_are_found_where_the_kubelet_puts_them() {
+    let top = tempfile::tempdir().unwrap();
+    let volumes = top.path().join("kubelet/pods/u0/volumes");
+    write(&volumes.join("kubernetes.io~empty-dir/scratch/a"), 200);
+    write(&volumes.join("kubernetes.io~configmap/config/a"), 100);
+    write(&volumes.join("kubernetes.io~secret/secret/a"), 100);
+    write(&top.path().join("logs/default_p0_u0/web/0.log"), 300);
+    write(&top.path().join("host/a"), 400);
+    let spec = format!(
+        r#"{{"containers":[{{"name":"web"}},{{"name":"quiet"}}],"volumes":[
+        {{"name":"scratch","emptyDir":{{}}}},{{"name":"config","configMap":{{}}}},{{"name":"secret","secret":{{}}}},
+        {{"name":"ram","emptyDir":{{"medium":"Memory"}}}},{{"name":"gone","emptyDir":{{}}}},
+        {{"name":"host","hostPath":{{"path":"{}"}}}}]}}"#,
+        top.path().join("host").display()
+    );
+    let mut usage = Usage::default();
+    let warnings = meter(top.path())
+        .measure(NOW, &set(&[&spec, "{}"]), &[0], NO_AGE, &mut usage)
+        .await;
+    assert!(warnings.is_empty());
+    let pod = usage.of(0).unwrap();
+    let names: Vec<_> = pod
+        .volumes
+        .iter()
+        .map(|volume| volume.name.as_str())
+        .collect();
+    assert_eq!(names, ["scratch", "config", "host"]);
+    for (volume, least) in pod.volumes.iter().zip([200, 100, 400]) {
+        assert!(
+            (least..least + 20).contains(&kibibytes(volume.usage).unwrap()),
+            "{volume:?}"
+        );
+        assert_eq!(volume.usage.inodes, Some(2));
+    }
+    let [web] = pod.containers.as_slice() else {
+        panic!("{pod:?}")
+    };
+    assert_eq!((web.name.as_str(), web.rootfs), ("web", FsUsage::default()));
+    assert!(kibibytes(web.logs).unwrap() >= 300);
+    // A directory of the node is not the pod's own.
+    assert!((600..700).contains(&(pod.ephemeral_storage.unwrap() >> 10)));
+    assert_eq!(usage.of(1), None);
+}
+
+#[tokio::test]
+async fn figures_are_used_again_until_they_are_too_old() {
+    let top = tempfile::tempdir().unwrap();
+    let file = top
+        .path()
+        .join("kubelet/pods/u0/volumes/kubernetes.io~empty-dir/v/a");
+    let set = set(&[r#"{"volumes":[{"name":"v","emptyDir":{}}]}"#]);
+    let mut meter = meter(top.path());
+    let minute = SignedDuration::from_mins(1);
+    let mut figures = Vec::new();
+    for (seconds, size) in [(0, 100), (60, 200), (61, 300)] {
+        write(&file, size);
+        let (now, mut usage) = (NOW + SignedDuration::from_secs(seconds), Usage::default());
+        meter.measure(now, &set, &[0], minute, &mut usage).await;
+        let pod = usage.of(0).unwrap();
+        figures.push((
+            kibibytes(pod.volumes[0].usage).unwrap() / 100,
+            pod.time.unwrap().as_second(),
+        ));
+    }
+    assert_eq!(figures, [(1, 0), (1, 0), (3, 61)]);
+}
+
+#[tokio::test]
+async fn what_the_limits_cut_is_a_lower_bound_with_a_warning() {
+    let top = tempfile::tempdir().unwrap();
+    for name in 0..20 {
+        write(
+            &top.path().join(format!(
+                "kubelet/pods/u0/volumes/kubernetes.io~empty-dir/v/{name}"
+            )),
+            1,
+        );
+    }
+    let mut meter = meter(top.path());
+    meter.limits.entries = 10;
+    let mut usage = Usage::default();
+    let spec = r#"{"volumes":[{"name":"v","emptyDir":{}}]}"#;
+    let warnings = meter
+        .measure(NOW, &set(&[spec]), &[0], NO_AGE, &mut usage)
+        .await;
+    assert_eq!(usage.of(0).unwrap().volumes[0].usage.inodes, Some(11));
+    let said = warnings[0].to_string();
+    assert!(
+        said.starts_with("disk usage of pod default/p0 is at least what was counted in "),
+        "{said}"
+    );
+    assert!(
+        said.ends_with("/v: it holds more files than are counted"),
+        "{said}"
+    );
+}
+
+/// Stands for a walk whose filesystem does not answer.
+fn hang(meter: &mut DiskMeter, uid: &str) -> std::sync::mpsc::Sender<()> {
+    let (release, wait) = std::sync::mpsc::channel::<()>();
+    let walk = spawn_blocking(move || {
+        let _ = wait.recv();
+        Vec::new()
+    });
+    meter.hanging.insert(uid.to_owned(), walk);
+    release
+}
+
+#[tokio::test]
+async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
+    let top = tempfile::tempdir().unwrap();
+    write(&top.path().join("logs/default_p1_u1/c/0.log"), 1);
+    let set = set(&[
+        r#"{"containers":[{"name":"c"}]}"#,
+        r#"{"containers":[{"name":"c"}]}"#,
+    ]);
+    let mut meter = meter(top.path());
+    let release = hang(&mut meter, "u0");
+    let mut usage = Usage::default();
+    let warnings = meter.measure(NOW, &set, &[0, 1], NO_AGE, &mut usage).await;
+    assert_eq!(warnings.len(), 1);
+    assert_eq!(
+        warnings[0].to_string(),
+        "disk usage of pod default/p0 is unknown: its filesystem still does not answer"
+    );
+    assert!(usage.of(0).is_none() && usage.of(1).is_some());
+
+    let others: Vec<_> = ["u2", "u3", "u4"].map(|uid| hang(&mut meter, uid)).into();
+    let warnings = meter
+        .measure(NOW, &set, &[1], SignedDuration::MIN, &mut usage)
+        .await;
+    assert!(
+        warnings[0]
+            .to_string()
+            .ends_with("too many filesystems do not answer")
+    );
+
+    drop((release, others));
+    while meter.hanging.values().any(|walk| !walk.is_finished()) {
+        tokio::task::yield_now().await;
+    }
+    assert!(
+        meter
+            .measure(NOW, &set, &[0, 1], NO_AGE, &mut usage)
+            .await
+            .is_empty()
+    );
+    assert_eq!(meter.hanging.len(), 0);
+}
+
+#[tokio::test]
+async fn pods_for_which_no_time_is_left_are_unknown() {
+    let top = tempfile::tempdir().unwrap();
+    let mut meter = meter(top.path());
+    meter.limits.all = Duration::ZERO;
+    let mut usage = Usage::default();
+    let set = set(&["{}", "{}", "{}"]);
+    let warnings = meter
+        .measure(NOW, &set, &[0, 1, 2], NO_AGE, &mut usage)
+        .await;
+    assert!(
+        warnings
+            .last()
+            .unwrap()
+            .to_string()
+            .ends_with("no time was left for it")
+    );
+}

@@ -1,0 +1,129 @@
+//! From a manifest on disk to the figures of real processes in a real cgroup.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test may panic, its helpers too"
+)]
+
+#[path = "support/cgroup.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod cgroup_support;
+
+use cgroup_support::{TestCgroup, eventually};
+use evictd::{
+    cgroup::{DEFAULT_ROOT, Hierarchies},
+    pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodSource, Roster},
+    usage::{CgroupUsage, UsageSource, raise_open_files},
+};
+use evictd_eviction::{Usage, usage::PodUsage};
+use jiff::Timestamp;
+use std::{fs, path::Path};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+const MIB: i64 = 1 << 20;
+
+/// Holds 24 MiB in a variable, and itself and one child as processes.
+const HOLDER: &str = "x=$(head -c 24M /dev/zero | tr '\\0' x); sleep 600 & echo ready; wait";
+
+fn hierarchies() -> Hierarchies {
+    Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap()
+}
+
+async fn roster(group: &TestCgroup, manifests: &Path) -> Roster {
+    let directory = ManifestDirectory {
+        path: manifests.to_owned(),
+        static_pods: false,
+    };
+    let source = Manifests::new(vec![directory], ManifestRules::default());
+    let binder = Binder::new(hierarchies(), "/proc".into(), vec![group.relative.clone()]);
+    Roster::new(source.start().await, binder)
+}
+
+fn manifest(name: &str, cgroup: &Path, containers: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  annotations:\n    evictd.dev/cgroup: /{}\nspec:\n  \
+         containers: {containers}\n",
+        cgroup.display()
+    )
+}
+
+fn holds_24_mib(usage: Option<&PodUsage>) -> bool {
+    let usage = usage.expect("the pod has processes");
+    let (working_set, anon) = (usage.working_set.unwrap(), usage.anon.unwrap());
+    assert!(anon <= working_set + MIB, "{usage:?}");
+    (24 * MIB..64 * MIB).contains(&anon) && usage.processes == Some(2)
+}
+
+#[tokio::test]
+async fn a_manifest_leads_to_the_usage_of_its_processes() {
+    let name = "a_manifest_leads_to_the_usage_of_its_processes";
+    let Some(mut group) = TestCgroup::new(name, &["memory", "pids"]) else {
+        return;
+    };
+    let manifests = tempfile::tempdir().unwrap();
+    let pods = [
+        ("alone", "[{name: c}]"),
+        ("pair", "[{name: big}, {name: small}]"),
+    ];
+    for (name, containers) in pods {
+        let text = manifest(name, &group.make(name), containers);
+        fs::write(manifests.path().join(name), text).unwrap();
+    }
+    group.script("alone", HOLDER);
+    group.script("pair/big", HOLDER);
+    group.make("pair/small");
+    let mut roster = roster(&group, manifests.path()).await;
+    let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
+    let mut usage = Usage::default();
+
+    let set = roster.look(|_| Ok(()));
+    assert_eq!(set.warnings, []);
+    eventually("both hold their memory", || {
+        assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
+        [0, 1]
+            .into_iter()
+            .all(|index| holds_24_mib(usage.of(index)))
+    });
+    assert!(
+        reader
+            .containers(NOW, &set, &[0, 1], &mut usage)
+            .await
+            .is_empty()
+    );
+    let containers = |index: usize| {
+        let containers = usage.of(index).unwrap().containers.iter();
+        containers
+            .map(|c| (c.name.as_str(), c.working_set.unwrap() / (24 * MIB)))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(containers(0), [("c", 1)]);
+    assert_eq!(containers(1), [("big", 1), ("small", 0)]);
+}
+
+#[tokio::test]
+async fn a_cgroup_that_goes_and_comes_again_is_followed() {
+    let name = "a_cgroup_that_goes_and_comes_again_is_followed";
+    let Some(mut group) = TestCgroup::new(name, &["memory", "pids"]) else {
+        return;
+    };
+    let manifests = tempfile::tempdir().unwrap();
+    let text = manifest("web", &group.make("web"), "[{name: c}]");
+    fs::write(manifests.path().join("web.yaml"), text).unwrap();
+    let mut roster = roster(&group, manifests.path()).await;
+    let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
+    let mut usage = Usage::default();
+    let set = roster.look(|_| Ok(()));
+    reader.read_pods(NOW, &set, &mut usage);
+    assert_eq!(usage.of(0).unwrap().processes, Some(0));
+
+    // The files are still open when it goes.
+    group.remove("web");
+    assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
+    assert_eq!(usage.of(0), None);
+
+    group.script("web", HOLDER);
+    eventually("the new group's memory is seen", || {
+        assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
+        holds_24_mib(usage.of(0))
+    });
+}
