@@ -11,8 +11,8 @@
 //! ```
 
 use crate::{
-    Cause, Decision, NodeCondition, Observation, Observations, Signal, Threshold, ThresholdValue,
-    Usage,
+    Cause, Decision, NodeCondition, Observation, Observations, Signal, StarvedResource, Threshold,
+    ThresholdValue, Usage,
     containerfs::{self, Worked},
     decision::{ActingThreshold, Eviction, LocalStorageLimit, RankedPod, Spared, Withheld},
     futility::Futile,
@@ -85,6 +85,8 @@ pub struct Housekeeper {
     /// UIDs on their way out, and until when what they hold counts as nearly free.
     dying: BTreeMap<String, Timestamp>,
     unreachable: BTreeSet<String>,
+    /// When a pod was last chosen.
+    last_action: Option<Timestamp>,
     futile: Futile,
 }
 
@@ -113,6 +115,7 @@ impl Housekeeper {
             last: Observations::default(),
             dying: BTreeMap::new(),
             unreachable: BTreeSet::new(),
+            last_action: None,
             futile: Futile::default(),
             rules,
         }
@@ -127,11 +130,8 @@ impl Housekeeper {
                 *watched = old.clone();
             }
         }
-        *self = Self {
-            rules: next.rules,
-            watched: next.watched,
-            ..self.clone()
-        };
+        self.rules = next.rules;
+        self.watched = next.watched;
     }
 
     /// The rules in force.
@@ -143,15 +143,20 @@ impl Housekeeper {
     pub fn observe(&mut self, now: Timestamp, observations: &Observations) -> Step {
         let waiting = self.first_cycle && self.rules.generated_thresholds_wait;
         self.first_cycle = false;
-        self.futile.observe(now, observations, self.rules.futility);
+        let last_action = self
+            .last_action
+            .filter(|_| self.rules.samples_follow_actions);
+        let is_new = |signal, observed: &Observation| {
+            is_newer(observed, self.last.get(signal))
+                && observed.time.is_none_or(|time| Some(time) > last_action)
+        };
+        let limit = self.rules.futility;
+        self.futile.observe(now, observations, is_new, limit);
         for watched in &mut self.watched {
-            let observed = observations.get(watched.threshold.signal);
-            watched.look(
-                now,
-                observed,
-                waiting,
-                self.last.get(watched.threshold.signal),
-            );
+            let signal = watched.threshold.signal;
+            let observed = observations.get(signal);
+            let new = observed.is_some_and(|observed| is_new(signal, observed));
+            watched.look(now, observed, waiting, new);
         }
         self.update_conditions(now);
         self.last.clone_from(observations);
@@ -189,15 +194,17 @@ impl Housekeeper {
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
         for (index, pod) in pods.iter().enumerate() {
-            let Some(used) = usage
+            let layout = self.rules.layout;
+            let exceeded = usage
                 .of(index)
-                .filter(|_| !self.dying.contains_key(&pod.uid))
-            else {
+                .and_then(|used| local_storage::exceeded(pod, used, layout.dedicated_image_fs));
+            let Some((limit, message)) = exceeded else {
                 continue;
             };
-            let exceeded = local_storage::exceeded(pod, used, self.rules.layout.dedicated_image_fs);
-            let spared = pod.critical.is_some() || self.rules.protect.covers(pod);
-            if let Some((limit, message)) = exceeded.filter(|_| !spared) {
+            let under_way =
+                self.dying.contains_key(&pod.uid) || self.unreachable.contains(&pod.uid);
+            if self.rules.spares(pod).is_none() && !under_way {
+                self.last_action = Some(now);
                 decisions.push(self.local_storage_decision(now, index, pod, limit, message));
             }
         }
@@ -216,7 +223,7 @@ impl Housekeeper {
             time: now,
             kind: Cause::LocalStorage,
             signal: limit.as_str(),
-            resource: crate::StarvedResource::EphemeralStorage,
+            resource: StarvedResource::EphemeralStorage,
             threshold: None,
             why: format!("{pod} exceeds a limit of its own: {}", message.trim_end()),
             eviction: Some(Eviction {
@@ -255,11 +262,14 @@ impl Housekeeper {
         })
     }
 
-    /// Memory goes first (S1-035), then hard before soft, then the order of the configuration.
+    /// Memory goes first (S1-035), then hard before soft, then the order of the configuration. A signal for which
+    /// nobody may go now stands back, so that it does not hide the others.
     fn acting(&self) -> Option<&Watched> {
         let rank = |watched: &&Watched| {
-            let memory = watched.threshold.signal.resource() == crate::StarvedResource::Memory;
-            (!memory, !watched.threshold.is_hard())
+            let signal = watched.threshold.signal;
+            let memory = signal.resource() == StarvedResource::Memory;
+            let off = self.switched_off(signal).is_some();
+            (off, !memory, !watched.threshold.is_hard())
         };
         self.watched
             .iter()
@@ -316,8 +326,10 @@ impl Housekeeper {
         let runner_up = victim.and_then(|_| candidates.next());
         let hard = acting.threshold.is_hard();
         let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
-        if victim.is_some() {
-            self.futile.chosen(&acting);
+        if let Some(victim) = victim {
+            let uid = &pods[victim.index].uid;
+            self.futile.chosen(now, &acting, uid, self.rules.futility);
+            self.last_action = Some(now);
         }
         Some(Decision {
             time: now,
@@ -375,28 +387,30 @@ impl Housekeeper {
         pods: &[Pod],
         ranked: &[RankedPod],
     ) -> Option<Withheld> {
-        let signal = acting.threshold.signal;
         if pods.is_empty() {
             return Some(Withheld::NoPods);
         }
+        let all_spared = || {
+            let all = ranked.iter().all(|pod| pod.spared.is_some());
+            all.then_some(Withheld::AllSpared)
+        };
+        self.switched_off(acting.threshold.signal)
+            .or_else(|| self.release(now, acting, pods, ranked))
+            .or_else(all_spared)
+    }
+
+    /// Why nobody may go for this signal now, whoever is there.
+    fn switched_off(&self, signal: Signal) -> Option<Withheld> {
         if let Some(reason) = self.rules.withhold_disk_evictions
-            && signal.condition() == NodeCondition::DiskPressure
+            && self.reclaim_for(signal).is_some()
         {
             return Some(Withheld::DiskEvictionsOff { reason });
         }
-        if let Some(evictions) = self.futile.stopped(signal) {
-            return Some(Withheld::Futile { evictions });
-        }
-        let release = self.release(now, acting, pods, ranked);
-        release.or_else(|| {
-            ranked
-                .iter()
-                .all(|pod| pod.spared.is_some())
-                .then_some(Withheld::AllSpared)
-        })
+        let evictions = self.futile.stopped(signal)?;
+        Some(Withheld::Futile { evictions })
     }
 
-    /// Whether what dying pods still hold will lift the signal over its threshold.
+    /// Whether what dying pods still hold will lift the signal to where the threshold lets go.
     fn release(
         &self,
         now: Timestamp,
@@ -420,30 +434,36 @@ impl Housekeeper {
             release += pod.usage.unwrap_or_default();
             names.push(pod.pod.clone());
         }
-        let enough = Quantity::count(acting.observed.available) + release >= acting.quantity;
+        let soon = Observation {
+            available: acting.observed.available.saturating_add(release.value()),
+            ..acting.observed
+        };
+        let enough = !is_met(&acting.threshold, Some(&soon), true);
         (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
             pods: names,
             release,
         })
     }
 
-    /// The shell has begun to end this pod and will have killed it by `kill_at`.
+    /// The shell has begun to end this pod and will have killed it by `kill_at`; to be said again when that changes.
     pub fn dying(&mut self, uid: &str, kill_at: Timestamp) {
         const UNMAPPING: SignedDuration = SignedDuration::from_secs(2);
         let until = kill_at.saturating_add(UNMAPPING).unwrap_or(kill_at);
         self.dying.insert(uid.to_owned(), until);
+        self.futile.due(uid, until);
     }
 
     /// The pod's last process is gone; the next observation shows what that gained.
     pub fn gone(&mut self, uid: &str) {
         if self.dying.remove(uid).is_some() {
-            self.futile.victim_gone();
+            self.futile.due(uid, Timestamp::MIN);
         }
     }
 
     /// The pod could not be ended and lives on; that says nothing on whether ending it would have helped.
     pub fn not_dying(&mut self, uid: &str) {
         self.dying.remove(uid);
+        self.futile.lives_on(uid);
     }
 
     /// The pods, by UID, that the shell could not end if they were chosen; they are ranked and passed over.
@@ -507,20 +527,14 @@ impl Housekeeper {
 }
 
 impl Watched {
-    fn look(
-        &mut self,
-        now: Timestamp,
-        observed: Option<&Observation>,
-        waiting: bool,
-        last: Option<&Observation>,
-    ) {
+    fn look(&mut self, now: Timestamp, observed: Option<&Observation>, waiting: bool, new: bool) {
         let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
         let met = crossed || (self.held && is_met(&self.threshold, observed, true));
         self.first_observed = met.then(|| self.first_observed.unwrap_or(now));
         self.held = self
             .first_observed
             .is_some_and(|first| now.duration_since(first) >= self.threshold.grace_period);
-        self.acting = self.held && observed.is_some_and(|observed| is_newer(observed, last));
+        self.acting = self.held && new;
     }
 }
 

@@ -2,15 +2,12 @@
 
 use crate::{
     Signal, StarvedResource, Usage,
-    decision::{Excess, Preference, RankedPod, Spared},
+    decision::{Excess, RankedPod, Spared},
     rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
     usage::{FsUsage, PodUsage},
 };
 use evictd_pod::{Pod, Quantity};
 use std::{cmp::Reverse, collections::BTreeSet};
-
-/// Annotation by which a pod asks to go early, late or never.
-pub const PREFERENCE_ANNOTATION: &str = "evictd.dev/eviction";
 
 /// Which parts of a pod's disk usage a signal counts (S1-064 to S1-066). Images have no figure of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,17 +78,9 @@ pub struct Ranking<'a> {
     pub unreachable: &'a BTreeSet<String>,
 }
 
-/// Sorting key; fields in order of weight. The index keeps equals in the order they came in.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    excess: Excess,
-    preference: Preference,
-    returns: bool,
-    priority: i32,
-    running: bool,
-    overage: Reverse<i128>,
-    index: usize,
-}
+/// Sorting key: excess, preference, returning, priority and running as one number, since most of the time goes into
+/// comparing; then overage. Equals stay in the order they came in.
+type Key = (i64, Reverse<i128>);
 
 /// One pod's figures for the starved resource.
 struct Figures {
@@ -105,43 +94,41 @@ impl Ranking<'_> {
     /// All pods, the first to go first. Spared pods are ranked, too, and marked (S1-045).
     pub fn of(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
         let share = self.share(usage);
-        let figures: Vec<Figures> = pods
-            .iter()
-            .enumerate()
-            .map(|(index, pod)| self.figures(pod, usage.of(index), share))
-            .collect();
-        let key = |(index, pod): (usize, &Pod)| {
-            let figures = &figures[index];
-            Key {
-                excess: self.class(figures.excess),
-                preference: self.preference(pod).unwrap_or_default(),
-                returns: self.rules.returning_pods_last && pod.returns_to_this_node(),
-                priority: pod.priority(),
-                running: !(self.rules.terminating_pods_first && pod.deletion_timestamp.is_some()),
-                overage: Reverse(self.weight(figures)),
-                index,
-            }
+        let row = |(index, pod): (usize, &Pod)| {
+            let figures = self.figures(pod, usage.of(index), share);
+            self.row(index, pod, &figures)
         };
-        let mut keys: Vec<Key> = pods.iter().enumerate().map(key).collect();
-        keys.sort_unstable();
-        let ranked = |key: Key| {
-            let (pod, figures) = (&pods[key.index], &figures[key.index]);
-            RankedPod {
-                index: key.index,
-                pod: pod.full_name(),
-                excess: figures.excess,
-                preference: key.preference,
-                returns: key.returns,
-                priority: key.priority,
-                terminating: !key.running,
-                overage: figures.overage,
-                usage: figures.usage,
-                request: figures.request,
-                spared: self.spared(pod),
-                qos: pod.qos,
-            }
-        };
-        keys.into_iter().map(ranked).collect()
+        let mut rows: Vec<RankedPod> = pods.iter().enumerate().map(row).collect();
+        rows.sort_by_cached_key(|row| self.key(row));
+        rows
+    }
+
+    fn row(&self, index: usize, pod: &Pod, figures: &Figures) -> RankedPod {
+        RankedPod {
+            index,
+            pod: pod.full_name(),
+            excess: figures.excess,
+            preference: self.rules.preference(pod).unwrap_or_default(),
+            returns: self.rules.returning_pods_last && pod.returns_to_this_node(),
+            priority: pod.priority(),
+            terminating: self.rules.terminating_pods_first && pod.deletion_timestamp.is_some(),
+            overage: figures.overage,
+            usage: figures.usage,
+            request: figures.request,
+            spared: self.spared(pod),
+            qos: pod.qos,
+        }
+    }
+
+    fn key(&self, row: &RankedPod) -> Key {
+        let mut class = self.class(row.excess) as i64;
+        class = class * 3 + row.preference as i64;
+        class = class * 2 + i64::from(row.returns);
+        let within_class = i64::from(row.priority) * 2 + i64::from(!row.terminating);
+        (
+            (class << 34) + within_class,
+            Reverse(self.weight(row.overage)),
+        )
     }
 
     /// The kubelet compares process counts without an excess step (S1-061), so unknown ones wait for the last key.
@@ -157,14 +144,12 @@ impl Ranking<'_> {
         self.signal == Signal::PidAvailable && self.rules.pid_rank == PidRank::Kubelet
     }
 
-    fn weight(&self, figures: &Figures) -> i128 {
+    fn weight(&self, overage: Option<Quantity>) -> i128 {
         let unknown = match self.rules.unknown_stats {
             UnknownStats::First => i128::MAX,
             UnknownStats::Last => i128::MIN,
         };
-        figures
-            .overage
-            .map_or(unknown, |overage| overage.nano_value())
+        overage.map_or(unknown, |overage| overage.nano_value())
     }
 
     /// An even share of the node's process ids; under the kubelet's rules a request of nothing.
@@ -238,36 +223,14 @@ impl Ranking<'_> {
         }
     }
 
-    /// What the pod asked for, where its namespace may ask; `None` is never.
-    fn preference(&self, pod: &Pod) -> Option<Preference> {
-        let allowed = &self.rules.pod_preference_namespaces;
-        if allowed.is_empty() || !allowed.contains(&pod.namespace) {
-            return Some(Preference::None);
-        }
-        match pod
-            .annotations
-            .get(PREFERENCE_ANNOTATION)
-            .map(String::as_str)
-        {
-            Some("prefer") => Some(Preference::Prefer),
-            Some("avoid") => Some(Preference::Avoid),
-            Some("never") => None,
-            _ => Some(Preference::None),
-        }
-    }
-
     fn spared(&self, pod: &Pod) -> Option<Spared> {
-        if let Some(critical) = pod.critical {
-            Some(Spared::Critical(critical))
-        } else if self.rules.protect.covers(pod) {
-            Some(Spared::Protected)
-        } else if self.preference(pod).is_none() {
-            Some(Spared::Never)
-        } else if self.dying.contains(&pod.uid) {
-            Some(Spared::Dying)
-        } else {
-            let unreachable = self.unreachable.contains(&pod.uid);
-            unreachable.then_some(Spared::Unreachable)
-        }
+        self.rules.spares(pod).or_else(|| {
+            if self.dying.contains(&pod.uid) {
+                Some(Spared::Dying)
+            } else {
+                let unreachable = self.unreachable.contains(&pod.uid);
+                unreachable.then_some(Spared::Unreachable)
+            }
+        })
     }
 }

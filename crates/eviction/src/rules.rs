@@ -1,10 +1,16 @@
 //! The rules a housekeeper follows: the kubelet's to the letter, or ours where the kubelet's hurt its users.
 
-use crate::Threshold;
+use crate::{
+    Threshold,
+    decision::{Preference, Spared},
+};
 use evictd_pod::Pod;
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Annotation by which a pod asks to go early, late or never.
+pub const PREFERENCE_ANNOTATION: &str = "evictd.dev/eviction";
 
 /// Which of the node's filesystems are one (S1-025).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -169,7 +175,10 @@ pub struct Rules {
     pub futility: Option<Futility>,
     /// Memory that a dying pod still holds counts as nearly free.
     pub credit_dying_pods: bool,
-    /// Why no pod may go for a disk signal, where that is so.
+    /// A sample counts as new only when it was taken after the last pod was chosen; the kubelet asks only that it
+    /// is newer than the one before (S1-033).
+    pub samples_follow_actions: bool,
+    /// Why no pod may go for a disk signal that has a node-level reclaim, where nothing can do that reclaim.
     pub withhold_disk_evictions: Option<&'static str>,
 }
 
@@ -193,6 +202,7 @@ impl Rules {
             protect: Protect::default(),
             futility: None,
             credit_dying_pods: false,
+            samples_follow_actions: false,
             withhold_disk_evictions: None,
         }
     }
@@ -215,6 +225,7 @@ impl Rules {
                 pause: SignedDuration::from_mins(5),
             }),
             credit_dying_pods: true,
+            samples_follow_actions: true,
             ..Self::kubelet()
         }
     }
@@ -225,7 +236,32 @@ impl Rules {
         match self.max_pod_grace_period_seconds {
             _ if hard => self.hard_grace_period_seconds,
             Some(most) => own.map_or(most, |own| own.min(most)),
-            None => own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS),
+            None => own.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |own| own.max(0)),
+        }
+    }
+
+    /// Why this pod is never chosen, if so (S1-045).
+    pub fn spares(&self, pod: &Pod) -> Option<Spared> {
+        if let Some(critical) = pod.critical {
+            Some(Spared::Critical(critical))
+        } else if self.protect.covers(pod) {
+            Some(Spared::Protected)
+        } else {
+            self.preference(pod).is_none().then_some(Spared::Never)
+        }
+    }
+
+    /// What the pod asks for by [`PREFERENCE_ANNOTATION`], where its namespace may ask; `None` is never.
+    pub(crate) fn preference(&self, pod: &Pod) -> Option<Preference> {
+        if !self.pod_preference_namespaces.contains(&pod.namespace) {
+            return Some(Preference::None);
+        }
+        let asked = pod.annotations.get(PREFERENCE_ANNOTATION);
+        match asked.map(String::as_str) {
+            Some("prefer") => Some(Preference::Prefer),
+            Some("avoid") => Some(Preference::Avoid),
+            Some("never") => None,
+            _ => Some(Preference::None),
         }
     }
 }

@@ -194,7 +194,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         if let Some(replaced) = step.pods {
             pods = replaced.into_iter().map(Pod::from_wire).collect();
         }
-        pods.retain(|pod| !pod.terminal && !evicted.contains(&pod.full_name()));
+        pods.retain(|pod| !pod.terminal && !evicted.contains(&(pod.full_name(), pod.uid.clone())));
         let offset = SignedDuration::try_from_secs_f64(step.offset_seconds).unwrap_or_default();
         let now = timeline.now.saturating_add(offset).unwrap_or(timeline.now);
         let mut outcome = match &step.summary {
@@ -212,7 +212,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
             let uid = &pods[eviction.index].uid;
             housekeeper.dying(uid, now);
             housekeeper.gone(uid);
-            evicted.insert(eviction.pod.clone());
+            evicted.insert((eviction.pod.clone(), uid.clone()));
         }
         steps.push(outcome);
     }

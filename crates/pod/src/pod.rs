@@ -216,7 +216,7 @@ impl Pod {
 
     /// `namespace/name`.
     pub fn full_name(&self) -> String {
-        self.to_string()
+        [&self.namespace, "/", &self.name].concat()
     }
 }
 

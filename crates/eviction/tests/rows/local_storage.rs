@@ -1,0 +1,233 @@
+//! A pod's own limits on node-local disk (S1-069 to S1-073).
+
+use crate::node::{MI, at, disk, files, pod, pod_with};
+use evictd_eviction::{
+    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, rules::FilesystemLayout,
+    rules::PREFERENCE_ANNOTATION, usage::PodUsage,
+};
+use evictd_pod::Pod;
+use serde_json::{Value, json};
+
+fn rules() -> [Rules; 2] {
+    let kubelet = Rules {
+        local_storage_capacity_isolation: true,
+        ..Rules::kubelet()
+    };
+    [kubelet, Rules::evictd()]
+}
+
+fn check(rules: &Rules, pods: &[(Pod, Option<PodUsage>)]) -> Vec<Decision> {
+    let mut keeper = Housekeeper::new(rules.clone());
+    let step = keeper.observe(at(0), &Observations::default());
+    assert_eq!(step, Step::LocalStorage);
+    let (pods, usage) = pods.iter().cloned().unzip::<_, _, Vec<_>, Vec<_>>();
+    keeper.check_local_storage(at(0), &pods, &Usage { pods: usage })
+}
+
+/// The words for the one pod with that spec and usage, if it has to go, and the pseudo-signal.
+fn words(spec: &Value, usage: Option<PodUsage>) -> Option<(String, &'static str)> {
+    let pods = [(pod("a", spec), usage)];
+    let [by_the_kubelet, by_ours] = rules().map(|rules| {
+        let decision = check(&rules, &pods).pop()?;
+        Some((decision.eviction?.message, decision.signal))
+    });
+    assert_eq!(by_the_kubelet, by_ours);
+    by_ours
+}
+
+fn empty_dir(limit: &str) -> Value {
+    json!({ "volumes": [{ "name": "v", "emptyDir": { "sizeLimit": limit } }] })
+}
+
+fn holding(bytes: i64) -> Option<PodUsage> {
+    disk(files(0, 0), files(0, 0), files(bytes, 0))
+}
+
+#[test]
+fn s1_069_an_empty_dir_above_its_limit() {
+    let message = "Usage of EmptyDir volume \"v\" exceeds the limit \"1Mi\". ";
+    let expected = Some((message.to_owned(), "emptydirfs.limit"));
+    assert_eq!(words(&empty_dir("1Mi"), holding(MI + 1)), expected);
+    assert_eq!(words(&empty_dir("1Mi"), holding(MI)), None, "at the limit");
+    assert_eq!(words(&empty_dir("0"), holding(MI)), None, "no limit");
+    assert_eq!(
+        words(
+            &json!({ "volumes": [{ "name": "v", "emptyDir": {} }] }),
+            holding(MI)
+        ),
+        None
+    );
+    let in_memory = json!({ "medium": "Memory", "sizeLimit": "1Mi" });
+    let spec = json!({ "volumes": [{ "name": "v", "emptyDir": in_memory }] });
+    assert_eq!(words(&spec, holding(MI + 1)), expected);
+}
+
+#[test]
+fn s1_069_an_empty_dir_without_figure_counts_as_empty() {
+    let mut usage = holding(0).unwrap();
+    usage.volumes[0].usage.bytes = None;
+    assert_eq!(words(&empty_dir("1Mi"), Some(usage.clone())), None);
+    usage.volumes.clear();
+    assert_eq!(words(&empty_dir("1Mi"), Some(usage)), None);
+    assert_eq!(words(&empty_dir("1Mi"), None), None);
+}
+
+fn limited(containers: &[(&str, &str)]) -> Value {
+    let container = |(name, limit): &(&str, &str)| json!({ "name": name, "resources": { "limits": { "ephemeral-storage": limit } } });
+    let containers: Vec<_> = containers.iter().map(container).collect();
+    json!({ "containers": containers })
+}
+
+#[test]
+fn s1_070_a_pod_above_the_sum_of_its_limits() {
+    let uses = |bytes| {
+        Some(PodUsage {
+            ephemeral_storage: Some(bytes),
+            ..PodUsage::default()
+        })
+    };
+    let message = "Pod ephemeral local storage usage exceeds the total limit of containers 3Mi. ";
+    let expected = Some((message.to_owned(), "ephemeralpodfs.limit"));
+    let spec = limited(&[("a", "1Mi"), ("b", "2Mi")]);
+    assert_eq!(words(&spec, uses(3 * MI + 1)), expected);
+    assert_eq!(words(&spec, uses(3 * MI)), None);
+    assert_eq!(words(&spec, Some(PodUsage::default())), None);
+    assert_eq!(
+        words(&json!({ "containers": [{ "name": "a" }] }), uses(i64::MAX)),
+        None
+    );
+}
+
+#[test]
+fn s1_071_a_container_above_its_own_limit() {
+    let message = "Container c exceeded its local ephemeral storage limit \"2Mi\". ";
+    let expected = Some((message.to_owned(), "ephemeralcontainerfs.limit"));
+    let spec = limited(&[("c", "2Mi"), ("d", "1Gi")]);
+    let uses = |rootfs, logs| disk(files(rootfs, 0), files(logs, 0), files(0, 0));
+    assert_eq!(words(&spec, uses(MI, MI + 1)), expected);
+    assert_eq!(words(&spec, uses(MI, MI)), None);
+    assert_eq!(
+        words(&limited(&[("c", "0")]), uses(MI, MI)),
+        None,
+        "no limit"
+    );
+}
+
+#[test]
+fn s1_071_the_writable_layer_does_not_count_on_a_dedicated_image_filesystem() {
+    let pods = [(
+        pod("a", &limited(&[("c", "2Mi")])),
+        disk(files(9 * MI, 0), files(MI, 0), files(0, 0)),
+    )];
+    for rules in rules() {
+        for (dedicated, split, goes) in [
+            (false, false, true),
+            (true, false, false),
+            (true, true, false),
+        ] {
+            let layout = FilesystemLayout {
+                dedicated_image_fs: dedicated,
+                split_container_fs: split,
+            };
+            let rules = Rules {
+                layout,
+                ..rules.clone()
+            };
+            assert_eq!(check(&rules, &pods).len() == 1, goes);
+        }
+    }
+}
+
+#[test]
+fn s1_072_empty_dirs_then_the_pod_then_containers_and_once_a_pod() {
+    let mut spec = limited(&[("c", "1Mi")]);
+    spec["volumes"] = empty_dir("1Mi")["volumes"].clone();
+    let mut usage = disk(files(9 * MI, 0), files(0, 0), files(9 * MI, 0)).unwrap();
+    usage.ephemeral_storage = Some(9 * MI);
+    let signal = |usage: &PodUsage| words(&spec, Some(usage.clone())).unwrap().1;
+    assert_eq!(signal(&usage), "emptydirfs.limit");
+    usage.volumes.clear();
+    assert_eq!(signal(&usage), "ephemeralpodfs.limit");
+    usage.ephemeral_storage = None;
+    assert_eq!(signal(&usage), "ephemeralcontainerfs.limit");
+}
+
+#[test]
+fn s1_072_many_go_in_one_cycle_and_critical_ones_stay() {
+    let mut critical = empty_dir("1Mi");
+    critical["priority"] = json!(2_000_000_000);
+    let pods = [
+        (pod("a", &empty_dir("1Mi")), holding(2 * MI)),
+        (pod("critical", &critical), holding(2 * MI)),
+        (pod("b", &empty_dir("1Mi")), holding(2 * MI)),
+        (pod("within", &empty_dir("3Mi")), holding(2 * MI)),
+    ];
+    for (rules, grace) in rules().into_iter().zip([1, 0]) {
+        let decisions = check(&rules, &pods);
+        let evictions: Vec<_> = decisions
+            .iter()
+            .map(|decision| decision.eviction.clone().unwrap())
+            .collect();
+        assert_eq!(
+            evictions
+                .iter()
+                .map(|eviction| eviction.index)
+                .collect::<Vec<_>>(),
+            [0, 2]
+        );
+        for (decision, eviction) in decisions.iter().zip(evictions) {
+            assert_eq!(decision.kind, Cause::LocalStorage);
+            assert_eq!(eviction.grace_period_seconds, grace);
+            // S1-053: neither condition nor annotations.
+            assert!(eviction.annotations.is_empty() && !eviction.disruption_target);
+        }
+    }
+}
+
+#[test]
+fn whoever_is_never_chosen_is_not_chosen_for_its_own_limit_either() {
+    let annotations = json!({ PREFERENCE_ANNOTATION: "never" });
+    let never = pod_with(
+        "never",
+        &json!({ "annotations": annotations }),
+        &empty_dir("1Mi"),
+    );
+    let elsewhere = pod_with(
+        "protected",
+        &json!({ "namespace": "vault" }),
+        &empty_dir("1Mi"),
+    );
+    let pods = [(never, holding(2 * MI)), (elsewhere, holding(2 * MI))];
+    let [kubelet, ours] = rules();
+    let mut strict = ours.clone();
+    strict.pod_preference_namespaces.push("default".to_owned());
+    strict.protect.namespaces.push("vault".to_owned());
+    assert_eq!(check(&strict, &pods).len(), 0);
+    assert_eq!(check(&ours, &pods).len(), 2);
+    assert_eq!(check(&kubelet, &pods).len(), 2);
+}
+
+#[test]
+fn a_pod_under_way_or_out_of_reach_does_not_go_again_for_its_limit() {
+    let [_, ours] = rules();
+    let pods = [pod("a", &empty_dir("1Mi")), pod("b", &empty_dir("1Mi"))];
+    let usage = Usage {
+        pods: vec![holding(2 * MI), holding(2 * MI)],
+    };
+    let mut keeper = Housekeeper::new(ours);
+    keeper.observe(at(0), &Observations::default());
+    keeper.dying("uid-a", at(0));
+    keeper.set_unreachable(["uid-b".to_owned()].into());
+    assert!(keeper.check_local_storage(at(0), &pods, &usage).is_empty());
+    keeper.not_dying("uid-a");
+    assert_eq!(keeper.check_local_storage(at(0), &pods, &usage).len(), 1);
+}
+
+#[test]
+fn s1_073_without_isolation_nobody_looks_at_limits() {
+    let mut keeper = Housekeeper::new(Rules {
+        local_storage_capacity_isolation: false,
+        ..Rules::evictd()
+    });
+    assert_eq!(keeper.observe(at(0), &Observations::default()), Step::Rest);
+}

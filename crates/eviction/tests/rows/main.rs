@@ -1,0 +1,14 @@
+//! The rules, row by row: what the kubelet does, and where ours differ on purpose, both sides.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod conditions;
+mod dying;
+mod eviction;
+mod futility;
+mod grammar;
+mod local_storage;
+mod node;
+mod ranking;
+mod reclaim;
+mod signals;
+mod words;

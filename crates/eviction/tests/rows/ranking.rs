@@ -1,0 +1,519 @@
+//! Who goes first (S1-060 to S1-068), and where ours differ on purpose.
+
+use crate::node::{
+    MI, disk, evictd, files, kubelet, memory, of_daemon_set, pod, pod_with, priority, processes,
+    ranked, ranking, requesting, requests, terminating,
+};
+use evictd_eviction::{
+    Rules, Signal, Usage,
+    decision::{Excess, Spared},
+    rank::{DiskParts, Ranking},
+    rules::{FilesystemLayout, PREFERENCE_ANNOTATION, PidRank, Protect},
+    usage::PodUsage,
+};
+use evictd_pod::Pod;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+const MEMORY: Signal = Signal::MemoryAvailable;
+const PID: Signal = Signal::PidAvailable;
+const NODEFS: Signal = Signal::NodefsAvailable;
+
+fn both() -> [(&'static str, Rules); 2] {
+    [
+        ("kubelet", kubelet(Vec::new())),
+        ("evictd", evictd(Vec::new())),
+    ]
+}
+
+fn prioritized(name: &str, priority: i32, memory: &str) -> Pod {
+    let mut spec = requests(&json!({ "memory": memory }));
+    spec["priority"] = json!(priority);
+    pod(name, &spec)
+}
+
+#[test]
+fn s1_060_above_the_request_then_low_priority_then_the_most_above() {
+    let pods = [
+        (prioritized("within", -5, "100Mi"), memory(100 * MI)),
+        (prioritized("above-important", 10, "1Mi"), memory(900 * MI)),
+        (prioritized("above-by-20", 0, "100Mi"), memory(120 * MI)),
+        (prioritized("above-by-50", 0, "10Mi"), memory(60 * MI)),
+        (prioritized("within-by-40", -5, "100Mi"), memory(60 * MI)),
+    ];
+    let expected = [
+        "above-by-50",
+        "above-by-20",
+        "above-important",
+        "within",
+        "within-by-40",
+    ];
+    for (name, rules) in both() {
+        assert_eq!(ranked(&rules, MEMORY, &pods), expected, "{name}");
+        assert_eq!(
+            ranked(&rules, Signal::AllocatableMemoryAvailable, &pods),
+            expected
+        );
+    }
+}
+
+#[test]
+fn s1_060_missing_stats_go_first_by_the_kubelet_and_last_by_ours() {
+    let pods = [
+        (priority("above", -100), memory(500 * MI)),
+        (priority("unknown-important", 1000), None),
+        (requesting("within", "1Gi"), memory(MI)),
+        (priority("unknown", 0), None),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    let expected = ["unknown", "unknown-important", "above", "within"];
+    assert_eq!(ranked(&kubelets, MEMORY, &pods), expected);
+    let expected = ["above", "within", "unknown", "unknown-important"];
+    assert_eq!(ranked(&ours, MEMORY, &pods), expected);
+}
+
+#[test]
+fn s1_060_stats_without_the_figure_are_nothing_to_the_kubelet_and_unknown_to_ours() {
+    let pods = [
+        (priority("above", 0), memory(MI)),
+        (priority("no-figure", -1), Some(PodUsage::default())),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    let row = |rules| ranking(rules, MEMORY, &pods).pop().unwrap();
+    assert_eq!(
+        (row(&kubelets).index, row(&kubelets).excess),
+        (1, Excess::Within)
+    );
+    assert_eq!(
+        (row(&ours).index, row(&ours).excess),
+        (1, Excess::UnknownLast)
+    );
+}
+
+#[test]
+fn s1_060_the_pods_own_working_set_counts_and_not_the_sum_of_its_containers() {
+    let mut usage = disk(files(0, 0), files(0, 0), files(0, 0)).unwrap();
+    usage.working_set = Some(5 * MI);
+    usage.containers[0].working_set = Some(900 * MI);
+    let pods = [
+        (priority("a", 0), memory(6 * MI)),
+        (priority("b", 0), Some(usage)),
+    ];
+    for (name, rules) in both() {
+        assert_eq!(ranked(&rules, MEMORY, &pods), ["a", "b"], "{name}");
+    }
+}
+
+#[test]
+fn s1_061_the_kubelet_ranks_process_ids_by_priority_then_count() {
+    let pods = [
+        (priority("few-unimportant", -1), processes(2)),
+        (priority("bomb", 0), processes(90)),
+        (priority("unknown", 0), None),
+        (priority("some", 0), processes(5)),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    let expected = ["few-unimportant", "unknown", "bomb", "some"];
+    assert_eq!(ranked(&kubelets, PID, &pods), expected);
+    // An even share of 100 ids among the three counted pods is 33.
+    let expected = ["bomb", "few-unimportant", "some", "unknown"];
+    assert_eq!(ranked(&ours, PID, &pods), expected);
+    let by_the_switch = Rules {
+        pid_rank: PidRank::Kubelet,
+        ..ours
+    };
+    let expected = ["few-unimportant", "bomb", "some", "unknown"];
+    assert_eq!(ranked(&by_the_switch, PID, &pods), expected);
+}
+
+#[test]
+fn pods_above_an_even_share_of_process_ids_go_by_priority_then_count() {
+    let pods = [
+        (priority("much-important", 5), processes(60)),
+        (priority("much", 0), processes(40)),
+        (priority("more", 0), processes(50)),
+        (priority("share", -5), processes(25)),
+    ];
+    let [_, (_, ours)] = both();
+    assert_eq!(
+        ranked(&ours, PID, &pods),
+        ["more", "much", "much-important", "share"]
+    );
+}
+
+#[test]
+fn s1_062_disk_above_the_request_then_low_priority_then_the_most_above() {
+    let of = |name: &str, priority: i32, request: &str| {
+        let mut spec = requests(&json!({ "ephemeral-storage": request }));
+        spec["priority"] = json!(priority);
+        pod(name, &spec)
+    };
+    let uses = |bytes| disk(files(bytes, 1), files(0, 0), files(0, 0));
+    let pods = [
+        (of("within", -9, "1Gi"), uses(MI)),
+        (of("above-important", 1, "1Mi"), uses(900 * MI)),
+        (of("above-by-1", 0, "9Mi"), uses(10 * MI)),
+        (of("above-by-8", 0, "1Mi"), uses(9 * MI)),
+    ];
+    let expected = ["above-by-8", "above-by-1", "above-important", "within"];
+    for (name, rules) in both() {
+        assert_eq!(ranked(&rules, NODEFS, &pods), expected, "{name}");
+    }
+}
+
+#[test]
+fn s1_062_inodes_compare_with_nothing_first_and_with_bytes_requested_last() {
+    let of = |name: &str, bytes: i64| {
+        pod(
+            name,
+            &requests(&json!({ "ephemeral-storage": bytes.to_string() })),
+        )
+    };
+    let uses = |inodes| disk(files(0, inodes), files(0, 0), files(0, 0));
+    let pods = [
+        (of("none", 0), uses(0)),
+        (of("many-but-requested", 1000), uses(900)),
+        (of("few", 0), uses(10)),
+    ];
+    for (name, rules) in both() {
+        let expected = ["few", "many-but-requested", "none"];
+        assert_eq!(
+            ranked(&rules, Signal::NodefsInodesFree, &pods),
+            expected,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn s1_063_qos_is_never_consulted_and_an_unset_priority_is_zero() {
+    let guaranteed = json!({ "containers": [{ "name": "c", "resources": {
+        "requests": { "cpu": "1", "memory": "10Mi" }, "limits": { "cpu": "1", "memory": "10Mi" },
+    } }] });
+    let pods = [
+        (priority("best-effort", 0), memory(9 * MI)),
+        (pod("guaranteed", &guaranteed), memory(20 * MI)),
+        (priority("below-zero", -1), memory(1)),
+        (priority("above-zero", 1), memory(90 * MI)),
+    ];
+    let expected = ["below-zero", "guaranteed", "best-effort", "above-zero"];
+    for (name, rules) in both() {
+        assert_eq!(ranked(&rules, MEMORY, &pods), expected, "{name}");
+    }
+}
+
+/// What a pod uses for that signal: 1 of writable layer, 10 of logs, 100 of volumes, in bytes; seven times in inodes.
+fn used(signal: &str, dedicated: bool, split: bool) -> i64 {
+    let rules = Rules {
+        layout: FilesystemLayout {
+            dedicated_image_fs: dedicated,
+            split_container_fs: split,
+        },
+        ..Rules::kubelet()
+    };
+    let pod = pod(
+        "a",
+        &json!({ "volumes": [{ "name": "v", "emptyDir": {} }] }),
+    );
+    let usage = disk(files(1, 7), files(10, 70), files(100, 700));
+    let signal = Signal::parse(signal).unwrap();
+    let rows = ranking(&rules, signal, &[(pod, usage)]);
+    rows[0].usage.unwrap().value()
+}
+
+#[test]
+fn s1_064_single_filesystem_counts_everything_for_every_signal() {
+    for name in ["nodefs", "imagefs", "containerfs"] {
+        assert_eq!(used(&format!("{name}.available"), false, false), 111);
+        assert_eq!(used(&format!("{name}.inodesFree"), false, false), 777);
+    }
+}
+
+#[test]
+fn s1_065_dedicated_image_filesystem() {
+    for (name, parts) in [("nodefs", 110), ("imagefs", 1), ("containerfs", 1)] {
+        assert_eq!(used(&format!("{name}.available"), true, false), parts);
+        assert_eq!(used(&format!("{name}.inodesFree"), true, false), 7 * parts);
+    }
+}
+
+#[test]
+fn s1_066_split_image_and_container_filesystem() {
+    for (name, parts) in [("nodefs", 111), ("imagefs", 0), ("containerfs", 111)] {
+        assert_eq!(used(&format!("{name}.available"), true, true), parts);
+        assert_eq!(used(&format!("{name}.inodesFree"), true, true), 7 * parts);
+    }
+    let split = FilesystemLayout {
+        dedicated_image_fs: true,
+        split_container_fs: true,
+    };
+    let nothing = DiskParts::of(Signal::ImagefsAvailable, split);
+    assert!(!nothing.rootfs && !nothing.logs && !nothing.volumes);
+}
+
+#[test]
+fn s1_067_only_these_volumes_are_local() {
+    let kinds = [
+        (json!({ "hostPath": { "path": "/x" } }), true),
+        (json!({ "emptyDir": {} }), true),
+        (json!({ "emptyDir": { "medium": "" } }), true),
+        (json!({ "configMap": { "name": "x" } }), true),
+        (json!({ "gitRepo": { "repository": "x" } }), true),
+        (json!({ "emptyDir": { "medium": "Memory" } }), false),
+        (json!({ "secret": { "secretName": "x" } }), false),
+        (
+            json!({ "persistentVolumeClaim": { "claimName": "x" } }),
+            false,
+        ),
+        (json!({ "projected": { "sources": [] } }), false),
+    ];
+    for (mut volume, local) in kinds {
+        volume["name"] = json!("v");
+        let pod = pod("a", &json!({ "volumes": [volume] }));
+        let usage = disk(files(0, 0), files(0, 0), files(100, 1));
+        let row = ranking(&Rules::kubelet(), NODEFS, &[(pod, usage)]).remove(0);
+        assert_eq!(row.usage.unwrap().value() == 100, local, "{volume}");
+    }
+}
+
+#[test]
+fn s1_068_the_request_that_counts() {
+    let container = |memory: &str| json!({ "name": memory, "resources": { "requests": { "memory": memory, "ephemeral-storage": "1Gi" } } });
+    let sidecar = |memory: &str| {
+        let mut container = container(memory);
+        container["restartPolicy"] = json!("Always");
+        container
+    };
+    let table: [(Value, &str); 7] = [
+        (
+            json!({ "containers": [container("1Mi"), container("2Mi")] }),
+            "3Mi",
+        ),
+        (
+            json!({ "containers": [container("1Mi")], "initContainers": [container("9Mi")] }),
+            "9Mi",
+        ),
+        (
+            json!({ "containers": [container("1Mi")], "initContainers": [container("2Mi"), sidecar("2Mi")] }),
+            "3Mi",
+        ),
+        (
+            // A sidecar that is up already counts beside the init container that starts after it.
+            json!({ "containers": [container("1Mi")], "initContainers": [sidecar("2Mi"), container("2Mi")] }),
+            "4Mi",
+        ),
+        (
+            json!({ "containers": [container("1Mi")], "overhead": { "memory": "4Mi" } }),
+            "5Mi",
+        ),
+        (
+            json!({ "containers": [{ "name": "c" }], "overhead": { "memory": "4Mi" } }),
+            "0",
+        ),
+        (
+            json!({ "containers": [container("1Mi")], "resources": { "limits": { "cpu": "1" } } }),
+            "0",
+        ),
+    ];
+    for (spec, request) in table {
+        let row = ranking(&Rules::kubelet(), MEMORY, &[(pod("a", &spec), memory(1))]).remove(0);
+        assert_eq!(row.request.to_string(), request, "{spec}");
+    }
+    let pod_level = json!({ "containers": [container("1Mi")], "resources": { "requests": { "memory": "7Mi" } } });
+    let pods = [(pod("a", &pod_level), memory(1))];
+    assert_eq!(
+        ranking(&Rules::kubelet(), MEMORY, &pods)[0]
+            .request
+            .to_string(),
+        "7Mi"
+    );
+    assert!(
+        ranking(&Rules::kubelet(), NODEFS, &pods)[0]
+            .request
+            .is_zero()
+    );
+}
+
+#[test]
+fn a_pod_that_would_come_straight_back_goes_after_its_equals_with_ours() {
+    let unimportant = json!({ "priority": -7 });
+    let pods = [
+        (of_daemon_set("returning", &unimportant), memory(900 * MI)),
+        (priority("above", 0), memory(MI)),
+        (requesting("within", "1Gi"), memory(MI)),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    assert_eq!(
+        ranked(&kubelets, MEMORY, &pods),
+        ["returning", "above", "within"]
+    );
+    assert_eq!(
+        ranked(&ours, MEMORY, &pods),
+        ["above", "returning", "within"]
+    );
+    let switched = Rules {
+        returning_pods_last: false,
+        ..ours
+    };
+    assert_eq!(
+        ranked(&switched, MEMORY, &pods),
+        ["returning", "above", "within"]
+    );
+}
+
+#[test]
+fn an_ending_pod_goes_before_its_equals_with_ours() {
+    let nothing = json!({});
+    let pods = [
+        (priority("running", 0), memory(9 * MI)),
+        (terminating("ending", &nothing), memory(MI)),
+        (priority("less-important", -1), memory(MI)),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    assert_eq!(
+        ranked(&kubelets, MEMORY, &pods),
+        ["less-important", "running", "ending"]
+    );
+    assert_eq!(
+        ranked(&ours, MEMORY, &pods),
+        ["less-important", "ending", "running"]
+    );
+}
+
+fn asking(name: &str, namespace: &str, preference: &str) -> Pod {
+    let annotations = json!({ PREFERENCE_ANNOTATION: preference });
+    let metadata = json!({ "namespace": namespace, "annotations": annotations });
+    pod_with(name, &metadata, &json!({}))
+}
+
+#[test]
+fn preferences_count_only_in_namespaces_that_may_have_them() {
+    let pods = |namespace| {
+        [
+            (asking("never", namespace, "never"), memory(9 * MI)),
+            (asking("avoid", namespace, "avoid"), memory(8 * MI)),
+            (asking("odd", namespace, "sometimes"), memory(7 * MI)),
+            (priority("silent", 0), memory(6 * MI)),
+            (asking("prefer", namespace, "prefer"), memory(5 * MI)),
+        ]
+    };
+    let allowing = Rules {
+        pod_preference_namespaces: vec!["trusted".to_owned()],
+        ..evictd(Vec::new())
+    };
+    let as_it_is = ["never", "avoid", "odd", "silent", "prefer"];
+    for rules in [&allowing, &kubelet(Vec::new()), &evictd(Vec::new())] {
+        assert_eq!(ranked(rules, MEMORY, &pods("other")), as_it_is);
+        let spared = ranking(rules, MEMORY, &pods("other"));
+        assert!(spared.iter().all(|row| row.spared.is_none()));
+    }
+    assert_eq!(
+        ranked(&kubelet(Vec::new()), MEMORY, &pods("trusted")),
+        as_it_is
+    );
+    let heard = ["prefer", "never", "odd", "silent", "avoid"];
+    assert_eq!(ranked(&allowing, MEMORY, &pods("trusted")), heard);
+    let rows = ranking(&allowing, MEMORY, &pods("trusted"));
+    assert_eq!(rows[1].spared, Some(Spared::Never));
+    assert_eq!(rows.iter().filter(|row| row.spared.is_some()).count(), 1);
+}
+
+#[test]
+fn a_preference_never_lifts_a_pod_within_its_request_over_one_above() {
+    let rules = Rules {
+        pod_preference_namespaces: vec!["trusted".to_owned()],
+        ..evictd(Vec::new())
+    };
+    let mut eager = asking("eager", "trusted", "prefer");
+    eager.memory_request = "1Gi".parse().unwrap();
+    let reluctant = (asking("reluctant", "trusted", "avoid"), memory(MI));
+    let pods = [(eager, memory(MI)), reluctant];
+    assert_eq!(ranked(&rules, MEMORY, &pods), ["reluctant", "eager"]);
+}
+
+#[test]
+fn protected_namespaces_and_labels_are_ranked_and_never_chosen() {
+    let labelled = json!({ "labels": { "app": "database" } });
+    let elsewhere = json!({ "namespace": "kube-system" });
+    let pods = [
+        (pod_with("labelled", &labelled, &json!({})), memory(9 * MI)),
+        (
+            pod_with("elsewhere", &elsewhere, &json!({})),
+            memory(8 * MI),
+        ),
+        (priority("ordinary", 0), memory(7 * MI)),
+    ];
+    let protect = Protect {
+        namespaces: vec!["kube-system".to_owned()],
+        selectors: vec![
+            serde_json::from_value(json!({ "matchLabels": { "app": "database" } })).unwrap(),
+        ],
+    };
+    let protecting = Rules {
+        protect,
+        ..evictd(Vec::new())
+    };
+    let spared = |rules: &Rules| -> Vec<Option<Spared>> {
+        ranking(rules, MEMORY, &pods)
+            .iter()
+            .map(|row| row.spared)
+            .collect()
+    };
+    let protected = Some(Spared::Protected);
+    assert_eq!(spared(&protecting), [protected, protected, None]);
+    for (_, rules) in both() {
+        assert_eq!(spared(&rules), [None; 3]);
+    }
+}
+
+#[test]
+fn a_label_selector_matches_as_kubernetes_has_it() {
+    let labels = json!({ "app": "a", "tier": "back" });
+    let pod = pod_with("a", &json!({ "labels": labels }), &json!({}));
+    let demand = |key: &str, operator: &str, values: &[&str]| json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] });
+    let table = [
+        (json!({}), true),
+        (json!({ "matchLabels": { "app": "a" } }), true),
+        (json!({ "matchLabels": { "app": "a", "zone": "x" } }), false),
+        (demand("app", "In", &["a", "b"]), true),
+        (demand("app", "In", &["b"]), false),
+        (demand("zone", "In", &["b"]), false),
+        (demand("app", "NotIn", &["a"]), false),
+        (demand("zone", "NotIn", &["a"]), true),
+        (demand("tier", "Exists", &[]), true),
+        (demand("zone", "Exists", &[]), false),
+        (demand("zone", "DoesNotExist", &[]), true),
+        (demand("tier", "DoesNotExist", &[]), false),
+    ];
+    for (selector, matches) in table {
+        let shown = selector.to_string();
+        let protect = Protect {
+            namespaces: Vec::new(),
+            selectors: vec![serde_json::from_value(selector).unwrap()],
+        };
+        assert_eq!(protect.covers(&pod), matches, "{shown}");
+    }
+}
+
+#[test]
+fn pods_under_way_or_out_of_reach_are_ranked_and_passed_over() {
+    let pods = [priority("a", 0), priority("b", 0), priority("c", 0)];
+    let usage = Usage {
+        pods: vec![memory(3), memory(2), memory(1)],
+    };
+    let rules = evictd(Vec::new());
+    let one = |uid: &str| BTreeSet::from([uid.to_owned()]);
+    let rows = Ranking {
+        signal: MEMORY,
+        capacity: 100,
+        rules: &rules,
+        dying: &one("uid-a"),
+        unreachable: &one("uid-b"),
+    }
+    .of(&pods, &usage);
+    let spared: Vec<_> = rows.iter().map(|row| row.spared).collect();
+    assert_eq!(
+        spared,
+        [Some(Spared::Dying), Some(Spared::Unreachable), None]
+    );
+}

@@ -1,0 +1,280 @@
+//! What is tried, in which order, before a pod goes (S1-034 to S1-042).
+
+use crate::node::{
+    MI, Node, evictd, hard, hard_with_reclaim, kubelet, memory, priority, seen, soft,
+};
+use evictd_eviction::{
+    Rules, Signal, Step, UsageNeed, decision::Withheld, rules::FilesystemLayout, simulation,
+};
+use serde_json::json;
+
+const MEMORY: Signal = Signal::MemoryAvailable;
+const PID: Signal = Signal::PidAvailable;
+const NODEFS: Signal = Signal::NodefsAvailable;
+
+#[test]
+fn s1_034_local_storage_comes_first_and_ends_the_cycle() {
+    let pod = |name: &str| {
+        json!({
+            "metadata": { "name": name, "uid": name },
+            "spec": { "volumes": [{ "name": "v", "emptyDir": { "sizeLimit": "1Mi" } }] },
+        })
+    };
+    let volume = json!([{ "name": "v", "usedBytes": 2 * MI }]);
+    let summary = json!({
+        "node": { "rlimit": { "maxpid": 100, "curproc": 99 } },
+        "pods": [{ "podRef": { "uid": "b" }, "volume": volume }],
+    });
+    let timeline = json!({
+        "now": "2026-01-01T00:00:00Z",
+        "pods": [pod("a"), pod("b")],
+        "steps": [{ "summary": summary }, { "offsetSeconds": 10, "summary": summary }],
+    });
+    let rules = Rules {
+        local_storage_capacity_isolation: true,
+        ..kubelet(hard(&[("pid.available", "50")]))
+    };
+    let steps = simulation::run(rules, serde_json::from_value(timeline).unwrap()).steps;
+    assert!(steps[0].local_storage_eviction);
+    assert_eq!(steps[0].evicted.len(), 1);
+    assert_eq!(steps[0].evicted[0].pod, "default/b");
+    assert_eq!(steps[0].reclaiming, None);
+    assert!(!steps[1].local_storage_eviction);
+    assert_eq!(steps[1].evicted[0].pod, "default/a");
+}
+
+#[test]
+fn s1_035_memory_first_then_hard_then_soft_and_one_signal_a_cycle() {
+    let mut thresholds = hard(&[("nodefs.available", "100Mi"), ("pid.available", "100")]);
+    thresholds.extend(soft("memory.available", "100Mi", "10s", "0"));
+    thresholds.extend(soft("nodefs.inodesFree", "100", "10s", "0"));
+    let low = |signals: &[Signal]| {
+        signals
+            .iter()
+            .map(|signal| (*signal, 0))
+            .collect::<Vec<_>>()
+    };
+    let inodes = Signal::NodefsInodesFree;
+    let table: [(&[Signal], Signal); 4] = [
+        (&[NODEFS, PID, inodes, MEMORY], MEMORY),
+        (&[NODEFS, PID, inodes], NODEFS),
+        (&[PID, inodes], PID),
+        (&[inodes], inodes),
+    ];
+    for rules in [kubelet(thresholds.clone()), evictd(thresholds)] {
+        for (signals, first) in table {
+            let pods = vec![(priority("a", 0), memory(MI))];
+            let mut node = Node::new(rules.clone(), pods);
+            node.look(0, &low(signals));
+            let decision = node.cycle(10, &low(signals)).unwrap();
+            assert_eq!(decision.acting_signal(), Some(first));
+        }
+    }
+}
+
+#[test]
+fn s1_035_allocatable_memory_is_as_urgent_as_memory() {
+    let thresholds = hard(&[
+        ("pid.available", "100"),
+        ("allocatableMemory.available", "1Mi"),
+    ]);
+    let mut node = Node::new(kubelet(thresholds), vec![(priority("a", 0), memory(MI))]);
+    let low = [(PID, 0), (Signal::AllocatableMemoryAvailable, 0)];
+    let decision = node.cycle(0, &low).unwrap();
+    assert_eq!(decision.signal, "allocatableMemory.available");
+}
+
+#[test]
+fn a_disk_signal_for_which_nobody_may_go_does_not_hide_another() {
+    let thresholds = hard(&[("nodefs.available", "100Mi"), ("pid.available", "100")]);
+    let reason = "nothing can free disk here";
+    let mut node = Node::new(
+        Rules {
+            withhold_disk_evictions: Some(reason),
+            ..evictd(thresholds)
+        },
+        vec![(priority("a", 0), memory(MI))],
+    );
+    let off = Some(Withheld::DiskEvictionsOff { reason });
+    assert_eq!(node.withheld(0, &[(NODEFS, 0)]), off);
+    let decision = node.cycle(1, &[(NODEFS, 0), (PID, 0)]).unwrap();
+    assert_eq!(decision.signal, "pid.available");
+    assert!(decision.eviction.is_some());
+}
+
+#[test]
+fn disk_evictions_are_only_withheld_where_a_reclaim_should_come_first() {
+    let layout = FilesystemLayout {
+        dedicated_image_fs: true,
+        split_container_fs: false,
+    };
+    let thresholds = hard(&[("nodefs.available", "1Mi"), ("imagefs.available", "1Mi")]);
+    for (signal, withheld) in [(NODEFS, false), (Signal::ImagefsAvailable, true)] {
+        let rules = Rules {
+            layout,
+            withhold_disk_evictions: Some("no reclaim here"),
+            ..evictd(thresholds.clone())
+        };
+        let mut node = Node::new(rules, vec![(priority("a", 0), memory(MI))]);
+        assert_eq!(
+            node.withheld(0, &[(signal, 0)]).is_some(),
+            withheld,
+            "{signal}"
+        );
+    }
+}
+
+/// A node whose nodefs is low, up to the look after its reclaim.
+fn after_reclaim(available: &[(Signal, i64)]) -> Step {
+    let mut thresholds = hard_with_reclaim(
+        &[("nodefs.available", "100Mi"), ("pid.available", "100")],
+        &[("nodefs.available", "50Mi")],
+    );
+    thresholds.extend(soft("nodefs.inodesFree", "100", "1h", "0"));
+    let mut node = Node::new(kubelet(thresholds), Vec::new());
+    let step = node.look(
+        0,
+        &[
+            (NODEFS, 99 * MI),
+            (PID, 1000),
+            (Signal::NodefsInodesFree, 1000),
+        ],
+    );
+    assert!(matches!(step, Step::Reclaim(_)));
+    node.keeper.reclaimed(Some(&seen(1, available)))
+}
+
+#[test]
+fn s1_037_a_reclaim_is_enough_when_no_threshold_at_all_is_met_any_more() {
+    let enough = (NODEFS, 150 * MI);
+    assert_eq!(after_reclaim(&[enough]), Step::Rest);
+    let not_enough: [&[(Signal, i64)]; 4] = [
+        // The minimum reclaim is not reached.
+        &[(NODEFS, 150 * MI - 1)],
+        // Another signal is met, which was not before.
+        &[enough, (PID, 99)],
+        // A soft one is met, whose grace has hardly begun.
+        &[enough, (Signal::NodefsInodesFree, 99)],
+        &[(NODEFS, 0)],
+    ];
+    for available in not_enough {
+        assert!(
+            matches!(after_reclaim(available), Step::Rank(_)),
+            "{available:?}"
+        );
+    }
+}
+
+#[test]
+fn s1_037_where_no_fresh_look_is_possible_pods_are_next() {
+    let mut node = Node::new(kubelet(hard(&[("nodefs.available", "100Mi")])), Vec::new());
+    node.look(0, &[(NODEFS, 0)]);
+    let step = node.keeper.reclaimed(None);
+    let need = UsageNeed {
+        signal: NODEFS,
+        hard: true,
+    };
+    assert_eq!(step, Step::Rank(need));
+}
+
+#[test]
+fn s1_037_ranking_and_message_keep_the_observation_from_before() {
+    let pods = vec![(priority("a", 0), memory(MI))];
+    let mut node = Node::new(kubelet(hard(&[("nodefs.available", "100Mi")])), pods);
+    node.look(0, &[(NODEFS, 7 * MI)]);
+    node.keeper.reclaimed(Some(&seen(1, &[(NODEFS, 50 * MI)])));
+    let decision = node.decide(1).unwrap();
+    assert_eq!(decision.threshold.unwrap().observed.available, 7 * MI);
+    assert!(
+        decision
+            .eviction
+            .unwrap()
+            .message
+            .contains("available: 7Mi. ")
+    );
+}
+
+#[test]
+fn s1_038_memory_and_process_ids_have_no_reclaim() {
+    for signal in [MEMORY, Signal::AllocatableMemoryAvailable, PID] {
+        let rules = kubelet(hard(&[(signal.as_str(), "100")]));
+        let mut node = Node::new(rules, Vec::new());
+        let need = UsageNeed { signal, hard: true };
+        assert_eq!(node.look(0, &[(signal, 0)]), Step::Rank(need));
+    }
+}
+
+/// For each disk signal: whether dead containers, and whether unused images are to go first.
+fn reclaims(dedicated: bool, split: bool) -> Vec<(bool, bool)> {
+    let signals = ["nodefs", "imagefs", "containerfs"];
+    let suffixes = ["available", "inodesFree"];
+    let names = signals
+        .iter()
+        .flat_map(|name| suffixes.map(|suffix| format!("{name}.{suffix}")));
+    let reclaim = |name: String| {
+        let signal = Signal::parse(&name).unwrap();
+        let all =
+            ["nodefs", "imagefs"].map(|name| suffixes.map(|suffix| format!("{name}.{suffix}")));
+        let thresholds: Vec<_> = all
+            .iter()
+            .flatten()
+            .map(|name| (name.as_str(), "100"))
+            .collect();
+        let rules = Rules {
+            layout: FilesystemLayout {
+                dedicated_image_fs: dedicated,
+                split_container_fs: split,
+            },
+            ..evictd(hard(&thresholds))
+        };
+        match Node::new(rules, Vec::new()).look(0, &[(signal, 0)]) {
+            Step::Reclaim(reclaim) => {
+                assert_eq!(reclaim.signal, signal);
+                (reclaim.dead_containers, reclaim.unused_images)
+            }
+            Step::Rank(_) => (false, false),
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    names.map(reclaim).collect()
+}
+
+#[test]
+fn s1_039_single_filesystem() {
+    assert_eq!(reclaims(false, false), [(true, true); 6]);
+}
+
+#[test]
+fn s1_040_dedicated_image_filesystem() {
+    let (none, both) = ((false, false), (true, true));
+    assert_eq!(reclaims(true, false), [none, none, both, both, both, both]);
+}
+
+#[test]
+fn s1_041_split_image_and_container_filesystem() {
+    let (containers, images) = ((true, false), (false, true));
+    let expected = [
+        containers, containers, images, images, containers, containers,
+    ];
+    assert_eq!(reclaims(true, true), expected);
+}
+
+#[test]
+fn s1_042_without_pods_nobody_goes() {
+    let mut node = Node::new(kubelet(hard(&[("pid.available", "100")])), Vec::new());
+    assert_eq!(node.withheld(0, &[(PID, 0)]), Some(Withheld::NoPods));
+}
+
+#[test]
+fn s1_042_pods_that_have_ended_are_no_candidates() {
+    let pod = |name: &str, phase: &str| json!({ "metadata": { "name": name, "uid": name }, "status": { "phase": phase } });
+    let timeline = json!({
+        "now": "2026-01-01T00:00:00Z",
+        "pods": [pod("a", "Succeeded"), pod("b", "Failed"), pod("c", "Running"), pod("d", "Pending")],
+        "steps": [{ "summary": { "node": { "rlimit": { "maxpid": 100, "curproc": 99 } } } }],
+    });
+    let rules = kubelet(hard(&[("pid.available", "50")]));
+    let steps = simulation::run(rules, serde_json::from_value(timeline).unwrap()).steps;
+    let ranking = steps[0].ranking.as_deref().unwrap();
+    assert_eq!(ranking, ["default/c", "default/d"]);
+}
