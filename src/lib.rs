@@ -1,9 +1,11 @@
 //! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
 
+pub mod agent;
 pub mod cgroup;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod demo;
 pub mod document;
 pub mod doors;
 pub mod evict;
@@ -12,6 +14,7 @@ pub mod logging;
 pub mod notify;
 pub mod pace;
 pub mod pods;
+mod protect;
 pub mod publish;
 pub mod signals;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod admit;
 mod check_config;
 mod daemon;
+mod demo;
 mod evidence;
 mod failure;
 mod history;
@@ -10,10 +11,12 @@ mod machine;
 mod mistakes;
 mod output;
 mod rank;
+mod run;
 mod simulate;
 mod status;
 mod table;
 mod top;
+mod worker;
 
 pub use failure::Failure;
 
@@ -30,6 +33,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Simulate(simulate::Arguments),
+    Run(run::Arguments),
+    Demo(demo::Arguments),
+    #[command(hide = true)]
+    Worker(worker::Arguments),
     Admit(admit::Arguments),
     Status(status::Arguments),
     Rank(rank::Arguments),
@@ -43,6 +50,9 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Simulate(arguments) => arguments.run(),
+            Command::Run(arguments) => arguments.run(),
+            Command::Demo(arguments) => arguments.run(),
+            Command::Worker(arguments) => arguments.run(),
             Command::Admit(arguments) => arguments.run(),
             Command::Status(arguments) => arguments.run(),
             Command::Rank(arguments) => arguments.run(),

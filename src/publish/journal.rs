@@ -1,5 +1,6 @@
 //! A decision as one log line, which under systemd is a journal entry with fields to search by.
 
+use super::{Decided, Landed, Look, Publish, chain};
 use evictd_eviction::{Cause, Decision};
 
 /// Logs a decision before anything is done about it; `id` is that of its record in the history.
@@ -42,5 +43,52 @@ const fn message_id(kind: Cause) -> &'static str {
         Cause::Hard => "09e9dd33d8f94c26bd12f79362b54123",
         Cause::Soft => "f4ebb21001584b3cba9aaec3e28363c6",
         Cause::LocalStorage => "1a650738001f4c3ebe6fc543c1376815",
+    }
+}
+
+/// The log as a publisher.
+#[derive(Debug, Default)]
+pub struct Journal;
+
+impl Publish for Journal {
+    fn looked(&mut self, _: &Look<'_>) {}
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let id = decided.record["id"].as_str().unwrap_or_default();
+        announce(id, decided.decision, decided.dry_run);
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let flight = &landed.landing.flight;
+        match &landed.landing.result {
+            Err(error) => tracing::error!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} was not evicted: {}",
+                flight.pod,
+                chain(error)
+            ),
+            Ok(departure) if departure.gone_at.is_some() => tracing::warn!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} is gone: {} processes, {} ms after {} was first seen below its threshold ({})",
+                flight.pod,
+                departure.processes,
+                landed.reaction().map_or(0, |reaction| reaction.as_millis()),
+                flight.signal,
+                departure.method.as_str()
+            ),
+            Ok(departure) => tracing::error!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} does not go: {} processes outlive SIGKILL, the first is {:?}",
+                flight.pod,
+                departure.survivors.len(),
+                departure.survivors.first()
+            ),
+        }
     }
 }

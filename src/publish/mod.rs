@@ -1,4 +1,109 @@
 //! What the world is told: views of the same decisions and observations.
 
+pub mod board;
+pub mod heartbeat;
 pub mod journal;
+pub mod ledger;
+pub mod meter;
 pub mod metrics;
+
+use crate::{agent::Landing, pods::PodSet, signals::Sample};
+use evictd_eviction::{Decision, Housekeeper};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Somebody who is told. Every method returns at once: nothing here may delay a decision.
+pub trait Publish: Send {
+    /// The loop has looked.
+    fn looked(&mut self, look: &Look<'_>);
+    /// Something was decided; what follows from it has begun already.
+    fn decided(&mut self, decided: &Decided<'_>);
+    /// A pod's departure has ended.
+    fn landed(&mut self, landed: &Landed<'_>);
+}
+
+/// One turn of the loop.
+#[derive(Clone, Copy)]
+pub struct Look<'a> {
+    /// When.
+    pub now: Timestamp,
+    /// What was seen.
+    pub sample: &'a Sample,
+    /// What follows from it.
+    pub housekeeper: &'a Housekeeper,
+    /// The pods.
+    pub pods: &'a PodSet,
+    /// How long until the next look at the latest.
+    pub sleep: Duration,
+    /// How long the cycle took.
+    pub took: SignedDuration,
+}
+
+/// A decision with its name.
+#[derive(Clone, Copy)]
+pub struct Decided<'a> {
+    /// The decision.
+    pub decision: &'a Decision,
+    /// The same as JSON with `id` and `dryRun`.
+    pub record: &'a Value,
+    /// Whether nothing follows from it.
+    pub dry_run: bool,
+}
+
+/// How a departure ended.
+#[derive(Clone, Copy)]
+pub struct Landed<'a> {
+    /// When.
+    pub now: Timestamp,
+    /// Which one, and what became of it.
+    pub landing: &'a Landing,
+}
+
+impl Landed<'_> {
+    /// From the first look that saw the threshold crossed to the last process gone; `None` while some live on.
+    pub fn reaction(&self) -> Option<SignedDuration> {
+        let gone = self.landing.result.as_ref().ok()?.gone_at?;
+        Some(gone.duration_since(self.landing.flight.crossed_at))
+    }
+
+    /// The outcome as the history keeps it; seconds count from the decision.
+    pub fn outcome(&self) -> Value {
+        let flight = &self.landing.flight;
+        let departure = match &self.landing.result {
+            Err(error) => return json!({ "error": chain(error) }),
+            Ok(departure) => departure,
+        };
+        let since = |time: Option<Timestamp>| {
+            time.map(|time| time.duration_since(flight.since).as_secs_f64())
+        };
+        let survivors: Vec<Value> = departure
+            .survivors
+            .iter()
+            .map(|survivor| json!({ "pid": survivor.pid, "name": survivor.name, "state": survivor.state }))
+            .collect();
+        json!({
+            "firstSignalSeconds": since(departure.first_signal_at),
+            "killedSeconds": since(departure.killed_at),
+            "lastProcessGoneSeconds": since(departure.gone_at),
+            "processes": departure.processes,
+            "method": departure.method.as_str(),
+            "survivors": survivors,
+            "reactionSeconds": self.reaction().map(|reaction| reaction.as_secs_f64()),
+            "reactionFromLastClearLookSeconds": departure
+                .gone_at
+                .map(|gone| gone.duration_since(flight.clear_at).as_secs_f64()),
+        })
+    }
+}
+
+/// An error with its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

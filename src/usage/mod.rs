@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod disk;
+mod gauge;
 mod walk;
 
 use crate::{pods::PodSet, signals::ReadError};
@@ -11,6 +12,7 @@ use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
+pub use gauge::Gauge;
 pub use walk::Cut;
 
 /// A source of figures. `usage` becomes parallel to the pods of the set. Each method says what it could not find out; a

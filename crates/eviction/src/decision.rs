@@ -214,7 +214,7 @@ pub struct Decision {
     /// What is starved.
     pub resource: StarvedResource,
     /// The acting threshold; absent for a local-storage limit.
-    #[serde(flatten)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<ActingThreshold>,
     /// Who goes; absent where somebody should but nobody may.
     #[serde(flatten)]

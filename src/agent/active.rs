@@ -1,0 +1,111 @@
+//! The pods that are alive as far as the agent knows: those of the roster without the ones it has ended.
+//!
+//! A manifest says nothing about its pod's fate, so the agent remembers whom it has evicted, until the manifest goes
+//! or something runs in that cgroup again.
+
+use crate::{cgroup::Hierarchies, pods::PodSet};
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// A pod that could not be ended is passed over for this long.
+const ASIDE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Keeps the set of pods alive.
+#[derive(Debug, Default)]
+pub(super) struct Active {
+    roster: Arc<PodSet>,
+    set: Arc<PodSet>,
+    evicted: BTreeSet<String>,
+    aside: BTreeMap<String, Timestamp>,
+    changes: u64,
+}
+
+impl Active {
+    /// The pods alive.
+    pub(super) fn set(&self) -> &Arc<PodSet> {
+        &self.set
+    }
+
+    /// Takes the roster's present set; true if anything is different now.
+    pub(super) fn take(&mut self, roster: Arc<PodSet>, now: Timestamp) -> bool {
+        let expired = self.aside.values().any(|until| *until <= now);
+        if Arc::ptr_eq(&roster, &self.roster) && !expired {
+            return false;
+        }
+        self.roster = roster;
+        self.refresh(now);
+        true
+    }
+
+    /// Works the set out again.
+    pub(super) fn refresh(&mut self, now: Timestamp) {
+        self.aside.retain(|_, until| *until > now);
+        let listed: BTreeSet<&str> = self
+            .roster
+            .pods
+            .iter()
+            .map(|pod| pod.uid.as_str())
+            .collect();
+        self.evicted.retain(|uid| listed.contains(uid.as_str()));
+        self.changes += 1;
+        let alive: Vec<usize> = (0..self.roster.pods.len())
+            .filter(|index| {
+                let pod = &self.roster.pods[*index];
+                !pod.terminal && !self.evicted.contains(&pod.uid)
+            })
+            .collect();
+        self.set = Arc::new(PodSet {
+            generation: self.changes,
+            pods: alive
+                .iter()
+                .map(|index| self.roster.pods[*index].clone())
+                .collect(),
+            cgroups: alive
+                .iter()
+                .map(|index| self.roster.cgroups[*index].clone())
+                .collect(),
+            manifests: alive
+                .iter()
+                .map(|index| self.roster.manifests[*index].clone())
+                .collect(),
+            rejected: self.roster.rejected.clone(),
+            unknown: self.roster.unknown.clone(),
+            warnings: self.roster.warnings.clone(),
+        });
+    }
+
+    /// Evicted pods in whose cgroup something runs again count as alive.
+    pub(super) fn revive(&mut self, hierarchies: &Hierarchies) -> bool {
+        let roster = &self.roster;
+        let runs = |uid: &String| {
+            let index = roster.pods.iter().position(|pod| pod.uid == *uid)?;
+            let cgroup = roster.cgroups[index].as_ref()?;
+            Some(!hierarchies.procs(&cgroup.relative).ok()?.is_empty())
+        };
+        let before = self.evicted.len();
+        self.evicted.retain(|uid| runs(uid) != Some(true));
+        self.evicted.len() != before
+    }
+
+    /// The agent has ended this pod.
+    pub(super) fn evicted(&mut self, uid: &str) {
+        self.evicted.insert(uid.to_owned());
+    }
+
+    /// This pod could not be ended; others are tried for a while.
+    pub(super) fn set_aside(&mut self, uid: &str, now: Timestamp) {
+        self.aside
+            .insert(uid.to_owned(), now.saturating_add(ASIDE).unwrap_or(now));
+    }
+
+    /// UIDs of pods alive that could not be ended if they were chosen.
+    pub(super) fn unreachable(&self) -> BTreeSet<String> {
+        let pods = self.set.pods.iter().zip(&self.set.cgroups);
+        pods.filter(|(pod, cgroup)| cgroup.is_none() || self.aside.contains_key(&pod.uid))
+            .map(|(pod, _)| pod.uid.clone())
+            .collect()
+    }
+}

@@ -1,0 +1,85 @@
+//! Questions that only the loop can answer.
+
+use super::Agent;
+use crate::doors::state::Question;
+use evictd_eviction::{NodeCondition, Signal, admission};
+use evictd_pod::{Pod, wire};
+use serde_json::{Value, json};
+
+impl Agent {
+    pub(super) async fn answer(&mut self, question: Question) {
+        // Whoever asked may have gone meanwhile.
+        match question {
+            Question::Ranking { signal, answer } => {
+                let _ = answer.send(self.ranking(signal).await);
+            }
+            Question::Admit { pod, answer } => {
+                let _ = answer.send(self.admit(pod));
+            }
+        }
+    }
+
+    /// The pods as they would go now, for this signal or the one nearest to a threshold.
+    async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, String> {
+        let signal = signal
+            .or_else(|| self.nearest())
+            .unwrap_or(Signal::MemoryAvailable);
+        self.look_at_cgroups();
+        let set = std::sync::Arc::clone(self.active.set());
+        let Some(usage) = self.ports.usage.read(self.clock.now(), signal, &set).await else {
+            return Err(
+                "the pods' directories are being measured; ask again in a moment".to_owned(),
+            );
+        };
+        let ranked = self.housekeeper.rank(signal, &set.pods, &usage);
+        let next = ranked
+            .iter()
+            .find(|pod| pod.spared.is_none())
+            .map(|pod| pod.pod.clone());
+        let resource = signal.resource();
+        let rows: Vec<_> = ranked
+            .iter()
+            .zip(1..)
+            .map(|(pod, rank)| pod.row(rank, resource))
+            .collect();
+        Ok(json!({ "signal": signal, "pods": rows, "next": next }))
+    }
+
+    /// The signal with the least room above a threshold, as a part of its capacity.
+    #[allow(clippy::cast_precision_loss, reason = "a comparison of shares")]
+    fn nearest(&self) -> Option<Signal> {
+        let room = |(_, seen, threshold): &&(Signal, evictd_eviction::Observation, i64)| {
+            (seen.available.saturating_sub(*threshold)) as f64 / (seen.capacity.max(1)) as f64
+        };
+        let nearest = self
+            .watched
+            .iter()
+            .min_by(|a, b| room(a).total_cmp(&room(b)))?;
+        Some(nearest.0)
+    }
+
+    fn admit(&self, pod: Value) -> Result<Value, String> {
+        let pod: wire::Pod =
+            serde_json::from_value(pod).map_err(|error| format!("no v1 Pod: {error}"))?;
+        let pod = Pod::from_wire(pod);
+        let pods = &self.active.set().pods;
+        let conditions: Vec<NodeCondition> = self.housekeeper.conditions().collect();
+        let answer = admission::admit(&pod, pods, &conditions, &[]);
+        let preempt: Vec<String> = answer
+            .preempt
+            .iter()
+            .map(|index| pods[*index].full_name())
+            .collect();
+        let qos: serde_json::Map<String, Value> = pods
+            .iter()
+            .map(|pod| (pod.full_name(), json!(pod.qos)))
+            .collect();
+        Ok(json!({
+            "allowed": answer.allowed,
+            "reason": answer.reason,
+            "message": answer.message,
+            "preempt": preempt,
+            "qos": qos,
+        }))
+    }
+}

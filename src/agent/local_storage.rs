@@ -1,0 +1,59 @@
+//! Limits of the pods' own on node-local disk: looked after at a slow beat, since it takes walks of their directories.
+
+use super::{Agent, active::Active};
+use evictd_eviction::{Usage, local_storage};
+use jiff::{SignedDuration, Timestamp};
+
+/// The kubelet's own period for these limits (S1-017).
+const PERIOD: SignedDuration = SignedDuration::from_secs(10);
+
+/// When the directories were last looked at.
+#[derive(Debug, Default)]
+pub(super) struct Patrol {
+    begun: Option<Timestamp>,
+}
+
+impl Patrol {
+    /// Usage of the pods with limits, when it is time and the walk has ended; other pods count as unknown.
+    fn usage(
+        &mut self,
+        now: Timestamp,
+        active: &Active,
+        gauge: &mut crate::usage::Gauge,
+    ) -> Option<Usage> {
+        let recent = |begun: Timestamp| now.duration_since(begun) < PERIOD;
+        let set = active.set();
+        if self.begun.is_some_and(recent) || !set.pods.iter().any(local_storage::limited) {
+            return None;
+        }
+        let usage = gauge.read_disk(now, set, local_storage::limited)?;
+        self.begun = Some(now);
+        Some(usage)
+    }
+}
+
+impl Agent {
+    /// Ends every pod that exceeds a limit of its own; true if there was one (S1-034).
+    pub(super) async fn enforce_local_storage(&mut self, now: Timestamp) -> bool {
+        let Some(usage) = self
+            .local_storage
+            .usage(now, &self.active, &mut self.ports.usage)
+        else {
+            return false;
+        };
+        let pods = std::sync::Arc::clone(&self.active.set().pods);
+        let unreachable = self.active.unreachable();
+        let mut decisions = self.housekeeper.check_local_storage(now, &pods, &usage);
+        decisions.retain(|decision| {
+            decision
+                .uid
+                .as_ref()
+                .is_none_or(|uid| !unreachable.contains(uid))
+        });
+        let any = !decisions.is_empty();
+        for decision in decisions {
+            self.carry_out(now, decision).await;
+        }
+        any
+    }
+}

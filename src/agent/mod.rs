@@ -1,0 +1,447 @@
+//! The agent: looks at the node, and where it must, ends one pod, over and over.
+//!
+//! ```text
+//!   signals -> housekeeper -> usage -> housekeeper -> evict      (one turn)
+//!                    \________ publish: status, metrics, log, history ________/
+//! ```
+
+mod active;
+mod answer;
+mod flight;
+mod local_storage;
+pub mod start;
+
+pub use flight::{Flight, Flights, Landing};
+
+use crate::{
+    clock::Clock,
+    config::Admission,
+    doors::state::Question,
+    evict::{CgroupEvictor, EvictError, Victim},
+    pace::Pace,
+    pods::{PodSet, Rejection, Roster},
+    publish::{Decided, Landed, Look, Publish},
+    signals::{Sample, Sampler},
+    usage,
+};
+use active::Active;
+use evictd_eviction::{
+    Decision, Housekeeper, Observation, Rules, Signal, Step, UsageNeed, admission,
+    decision::Withheld, rules::FilesystemLayout,
+};
+use evictd_pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+
+/// What is said about a state that stays, such as "everybody is spared", is not said again before this.
+const QUIET: SignedDuration = SignedDuration::from_secs(1);
+/// While somebody is on the way out the loop looks at least this often.
+const ALOFT: Duration = Duration::from_millis(50);
+/// How long pods that are being killed are waited for when the agent ends.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What the agent is told from outside.
+#[derive(Debug)]
+pub enum Order {
+    /// Go by other rules from now on.
+    Reload(Box<Behaviour>),
+    /// End.
+    Stop,
+}
+
+/// What may change while the agent runs.
+#[derive(Debug, Clone)]
+pub struct Behaviour {
+    /// The rules; their layout is found out by looking.
+    pub rules: Rules,
+    /// The longest sleep.
+    pub housekeeping_interval: Duration,
+    /// Decide and tell, but end nothing.
+    pub dry_run: bool,
+    /// What is done about pods that should not be here.
+    pub admission: Admission,
+    /// The least seconds between SIGTERM and SIGKILL, where a pod gets any notice at all (S1-049).
+    pub least_grace: Duration,
+}
+
+/// The ports an agent works through.
+pub struct Ports {
+    /// What the node has left.
+    pub sampler: Sampler,
+    /// Which pods are here.
+    pub roster: Roster,
+    /// What each uses.
+    pub usage: usage::Gauge,
+    /// How one leaves.
+    pub evictor: Arc<CgroupEvictor>,
+    /// What the world is told.
+    pub publishers: Vec<Box<dyn Publish>>,
+}
+
+/// The daemon's one loop and everything it knows.
+pub struct Agent {
+    clock: Clock,
+    behaviour: Behaviour,
+    housekeeper: Housekeeper,
+    pace: Pace,
+    ports: Ports,
+    flights: Flights,
+    active: Active,
+    watched: Vec<(Signal, Observation, i64)>,
+    /// For each signal the last look that did not see it crossed.
+    clear: [Timestamp; Signal::ALL.len()],
+    quiet_until: Timestamp,
+    last_said: Option<(&'static str, Option<Withheld>, Option<String>)>,
+    decisions: u64,
+    local_storage: local_storage::Patrol,
+}
+
+impl Agent {
+    /// An agent that has not looked yet.
+    pub fn new(clock: Clock, behaviour: Behaviour, ports: Ports) -> Self {
+        let now = clock.now();
+        Self {
+            housekeeper: Housekeeper::new(behaviour.rules.clone()),
+            pace: Pace::new(behaviour.housekeeping_interval),
+            clock,
+            behaviour,
+            ports,
+            flights: Flights::default(),
+            active: Active::default(),
+            watched: Vec::new(),
+            clear: [now; Signal::ALL.len()],
+            quiet_until: now,
+            last_said: None,
+            decisions: 0,
+            local_storage: local_storage::Patrol::default(),
+        }
+    }
+
+    /// Turns until it is told to stop, or finds that it may not do its work here.
+    pub async fn run(
+        mut self,
+        mut questions: mpsc::Receiver<Question>,
+        mut orders: mpsc::Receiver<Order>,
+    ) -> Result<(), EvictError> {
+        loop {
+            let sleep = self.turn().await;
+            tokio::select! {
+                () = tokio::time::sleep(sleep) => {}
+                landing = self.flights.landing() => {
+                    self.land(&landing);
+                    if let Some(error) = landing.result.err().filter(EvictError::is_not_permitted) {
+                        return Err(error);
+                    }
+                }
+                () = self.ports.roster.changed() => {}
+                () = self.ports.usage.walked() => {}
+                Some(question) = questions.recv() => self.answer(question).await,
+                Some(order) = orders.recv() => match order {
+                    Order::Reload(behaviour) => self.behave(*behaviour),
+                    Order::Stop => break,
+                },
+            }
+        }
+        self.farewell().await;
+        Ok(())
+    }
+
+    /// One cycle; returns how long to sleep.
+    async fn turn(&mut self) -> Duration {
+        let now = self.clock.now();
+        let sample = self.ports.sampler.sample(now);
+        self.learn_layout();
+        self.look_at_pods();
+        let mut step = self.housekeeper.observe(now, &sample.observations);
+        self.note_crossings(now);
+        if step == Step::LocalStorage {
+            step = if self.enforce_local_storage(now).await {
+                Step::Rest
+            } else {
+                self.housekeeper.pressure()
+            };
+        }
+        if matches!(step, Step::Reclaim(_)) {
+            step = self.housekeeper.reclaimed(None);
+        }
+        if let Step::Rank(need) = step {
+            self.press(now, need).await;
+        }
+        let sleep = self.sleep(now, &sample);
+        self.publish_look(now, &sample, sleep);
+        sleep
+    }
+
+    /// Some threshold acts: whoever is first must go, unless somebody is going already.
+    async fn press(&mut self, now: Timestamp, need: UsageNeed) {
+        if need.hard {
+            for uid in self.flights.cut_grace(now) {
+                self.housekeeper.dying(&uid, now);
+            }
+        }
+        if self.flights.block_others(now) || now < self.quiet_until {
+            return;
+        }
+        self.look_at_cgroups();
+        let set = Arc::clone(self.active.set());
+        let Some(mut usage) = self.ports.usage.read(now, need.signal, &set).await else {
+            return;
+        };
+        let ranked = self.housekeeper.rank(need.signal, &set.pods, &usage);
+        if let Some(first) = ranked.iter().find(|pod| pod.spared.is_none()) {
+            self.ports
+                .usage
+                .read_containers(now, &set, first.index, &mut usage)
+                .await;
+        }
+        if let Some(decision) = self.housekeeper.decide(now, &set.pods, &usage) {
+            self.carry_out(now, decision).await;
+        }
+    }
+
+    /// The kill comes first, then the telling.
+    async fn carry_out(&mut self, now: Timestamp, decision: Decision) {
+        let dry_run = self.behaviour.dry_run;
+        let said = (
+            decision.signal,
+            decision.withheld.clone(),
+            decision.uid.clone(),
+        );
+        if decision.eviction.is_none() || dry_run {
+            self.quiet_until = now.saturating_add(QUIET).unwrap_or(now);
+            if self.last_said.as_ref() == Some(&said) {
+                return;
+            }
+        }
+        self.last_said = Some(said);
+        self.decisions += 1;
+        let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
+        if !dry_run {
+            self.begin_flight(now, &id, &decision);
+            tokio::task::yield_now().await;
+        }
+        let mut record = serde_json::to_value(&decision).unwrap_or_default();
+        record["id"] = json!(id);
+        record["dryRun"] = json!(dry_run);
+        let decided = Decided {
+            decision: &decision,
+            record: &record,
+            dry_run,
+        };
+        for publisher in &mut self.ports.publishers {
+            publisher.decided(&decided);
+        }
+    }
+
+    fn begin_flight(&mut self, now: Timestamp, id: &str, decision: &Decision) {
+        let Some(eviction) = &decision.eviction else {
+            return;
+        };
+        let set = self.active.set();
+        let (Some(pod), Some(Some(cgroup))) = (
+            set.pods.get(eviction.index),
+            set.cgroups.get(eviction.index),
+        ) else {
+            return;
+        };
+        let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
+        let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
+        let victim = Victim {
+            uid: pod.uid.clone(),
+            cgroup: cgroup.relative.clone(),
+            sandbox: None,
+        };
+        let acting = decision.threshold.as_ref();
+        let crossed = acting.map_or((now, now), |acting| {
+            (
+                acting.first_observed_at,
+                self.clear[acting.threshold.signal as usize],
+            )
+        });
+        let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
+        let flight = Flight::new(name, (decision.kind, decision.signal), now, grace, crossed);
+        self.housekeeper.dying(&pod.uid, flight.kill_at);
+        self.flights
+            .begin(&self.ports.evictor, victim, grace, flight);
+    }
+
+    fn land(&mut self, landing: &Landing) {
+        let now = self.clock.now();
+        let uid = &landing.flight.uid;
+        match &landing.result {
+            Ok(departure) if departure.gone_at.is_some() => {
+                self.housekeeper.gone(uid);
+                self.active.evicted(uid);
+            }
+            Ok(_) | Err(_) => {
+                self.housekeeper.not_dying(uid);
+                self.active.set_aside(uid, now);
+            }
+        }
+        self.active.refresh(now);
+        self.housekeeper.set_unreachable(self.active.unreachable());
+        self.quiet_until = now;
+        let landed = Landed { now, landing };
+        for publisher in &mut self.ports.publishers {
+            publisher.landed(&landed);
+        }
+    }
+
+    /// The layout is found out by looking (S1-025); a hanging filesystem delays it.
+    fn learn_layout(&mut self) {
+        let Some(layout) = self.ports.sampler.layout() else {
+            return;
+        };
+        let found = FilesystemLayout {
+            dedicated_image_fs: layout.dedicated_image_fs,
+            split_container_fs: layout.split_container_fs,
+        };
+        if self.housekeeper.rules().layout != found {
+            tracing::info!("{layout}");
+            let mut rules = self.housekeeper.rules().clone();
+            rules.layout = found;
+            self.housekeeper.reconfigure(rules);
+        }
+    }
+
+    fn behave(&mut self, behaviour: Behaviour) {
+        let mut rules = behaviour.rules.clone();
+        rules.layout = self.housekeeper.rules().layout;
+        self.housekeeper.reconfigure(rules);
+        self.pace = Pace::new(behaviour.housekeeping_interval);
+        self.behaviour = behaviour;
+        self.last_said = None;
+    }
+
+    fn look_at_pods(&mut self) {
+        let gate = Gate::of(
+            &self.housekeeper,
+            self.behaviour.admission,
+            self.active.set(),
+        );
+        let set = self.ports.roster.look(|pod| gate.admit(pod));
+        self.take_set(set);
+    }
+
+    fn look_at_cgroups(&mut self) {
+        let gate = Gate::of(
+            &self.housekeeper,
+            self.behaviour.admission,
+            self.active.set(),
+        );
+        let set = self.ports.roster.look_afresh(|pod| gate.admit(pod));
+        self.take_set(set);
+        self.active.revive(&self.ports.evictor.hierarchies);
+    }
+
+    fn take_set(&mut self, set: Arc<PodSet>) {
+        let now = self.clock.now();
+        if self.active.take(set, now) {
+            self.housekeeper.set_unreachable(self.active.unreachable());
+            self.quiet_until = now;
+        }
+    }
+
+    fn note_crossings(&mut self, now: Timestamp) {
+        let mut crossed = [false; Signal::ALL.len()];
+        for (threshold, _) in self.housekeeper.first_observed() {
+            crossed[threshold.signal as usize] = true;
+        }
+        for (clear, crossed) in self.clear.iter_mut().zip(crossed) {
+            if !crossed {
+                *clear = now;
+            }
+        }
+    }
+
+    /// Until the next look that could matter: a threshold near, a grace period ending, somebody on the way out.
+    fn sleep(&mut self, now: Timestamp, sample: &Sample) -> Duration {
+        self.watched.clear();
+        let seen = self.housekeeper.thresholds().filter_map(|threshold| {
+            let seen = *sample.observations.get(threshold.signal)?;
+            Some((
+                threshold.signal,
+                seen,
+                threshold.value.at(seen.capacity).value(),
+            ))
+        });
+        self.watched.extend(seen);
+        let mut sleep = self.pace.next(now, &self.watched);
+        if !self.flights.is_empty() {
+            sleep = sleep.min(ALOFT);
+        }
+        for (threshold, first) in self.housekeeper.first_observed() {
+            let left = threshold.grace_period - now.duration_since(first);
+            if left.is_positive() {
+                sleep = sleep.min(left.unsigned_abs());
+            }
+        }
+        sleep
+    }
+
+    fn publish_look(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
+        let look = Look {
+            now,
+            sample,
+            housekeeper: &self.housekeeper,
+            pods: self.active.set(),
+            sleep,
+            took: self.clock.now().duration_since(now),
+        };
+        for publisher in &mut self.ports.publishers {
+            publisher.looked(&look);
+        }
+    }
+
+    /// Pods that are being killed are seen off; grace periods are not waited for.
+    async fn farewell(mut self) {
+        let see_off = async {
+            while !self.flights.is_empty() {
+                let landing = self.flights.landing().await;
+                self.land(&landing);
+            }
+        };
+        if tokio::time::timeout(FAREWELL, see_off).await.is_err() {
+            tracing::warn!(
+                "stopping while pods are still on their way out; they are left as they are"
+            );
+        }
+    }
+}
+
+/// Decides on new pods while the roster is borrowed (S1-085 to S1-089).
+struct Gate {
+    conditions: Vec<evictd_eviction::NodeCondition>,
+    admission: Admission,
+    pods: Arc<[Pod]>,
+}
+
+impl Gate {
+    fn of(housekeeper: &Housekeeper, admission: Admission, set: &PodSet) -> Self {
+        Self {
+            conditions: housekeeper.conditions().collect(),
+            admission,
+            pods: Arc::clone(&set.pods),
+        }
+    }
+
+    fn admit(&self, pod: &Pod) -> Result<(), Rejection> {
+        if self.admission == Admission::Off || self.conditions.is_empty() {
+            return Ok(());
+        }
+        let answer = admission::admit(pod, &self.pods, &self.conditions, &[]);
+        if answer.allowed {
+            return Ok(());
+        }
+        if self.admission == Admission::Report {
+            tracing::warn!("{pod} would not be let in: {}", answer.message.trim_end());
+            return Ok(());
+        }
+        Err(Rejection {
+            reason: answer.reason,
+            message: answer.message,
+        })
+    }
+}

@@ -1,0 +1,361 @@
+//! From a configuration to an agent: which source serves each port, and why.
+
+use super::{Agent, Behaviour, Order, Ports};
+use crate::{
+    cgroup::{CgroupError, Controller, Hierarchies},
+    clock::Clock,
+    config::{self, Effective, Kind, PodsSource},
+    doors::{
+        http::{self, HttpDoor, HttpError},
+        socket::{self, SocketError},
+        state::{Question, Shared, SourceStatus, Status},
+    },
+    evict::CgroupEvictor,
+    history::{DEFAULT_LIMIT, History, HistoryError, Recorder},
+    notify::Notifier,
+    pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodSource, Roster},
+    publish::{
+        Publish, board::Board, heartbeat::Heartbeat, journal::Journal, ledger::Ledger,
+        meter::Meter, metrics::Metrics,
+    },
+    signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
+    usage,
+};
+use jiff::SignedDuration;
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// All decisions kept, in bytes.
+/// While the disk refuses the history, it is asked again this often.
+const HISTORY_RETRY: Duration = Duration::from_secs(5);
+/// How long after SIGKILL the last process is waited for.
+const KILL_DEADLINE: Duration = Duration::from_secs(30);
+/// Where kubelets put pods, whatever else is configured.
+const KUBEPODS: [&str; 2] = ["kubepods", "kubepods.slice"];
+/// A loop that has not turned for this long is dead.
+const LONGEST_TURN: SignedDuration = SignedDuration::from_secs(30);
+/// Between SIGTERM and SIGKILL the kubelet's container runtime leaves two seconds at least (S1-049).
+const KUBELET_LEAST_GRACE: Duration = Duration::from_secs(2);
+
+/// Why there can be no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Settings of a later version.
+    #[error("{0}")]
+    NotBuilt(String),
+    /// Without cgroups no pod can be found or ended.
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
+    /// The signals.
+    #[error(transparent)]
+    Signals(#[from] SourceError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The history's thread.
+    #[error("cannot start the thread that writes the history")]
+    Recorder(#[source] io::Error),
+    /// The socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The metrics.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+}
+
+/// An agent that is ready to run, and what it answers to.
+pub struct Ready {
+    /// The agent.
+    pub agent: Agent,
+    /// For its `run`.
+    pub questions: mpsc::Receiver<Question>,
+    /// For its `run`.
+    pub orders: mpsc::Receiver<Order>,
+    /// Where to give it orders.
+    pub give_order: mpsc::Sender<Order>,
+    /// The status page.
+    pub shared: Arc<Shared>,
+}
+
+/// What may change while the agent runs.
+pub fn behaviour(config: &Effective) -> Behaviour {
+    let mut rules = config.rules();
+    if !matches!(config.pods.source, PodsSource::Auto | PodsSource::Manifests) {
+        rules.withhold_disk_evictions = Some(
+            "nothing can be reclaimed on this node yet, and what a pod has written is not known whole",
+        );
+    }
+    Behaviour {
+        rules,
+        housekeeping_interval: longest_sleep(config),
+        dry_run: config.dry_run,
+        admission: config.admission,
+        least_grace: match config.kind {
+            Kind::Evictd => Duration::ZERO,
+            Kind::Kubelet => KUBELET_LEAST_GRACE,
+        },
+    }
+}
+
+/// The watchdog wants the loop to turn, whatever the configuration says.
+fn longest_sleep(config: &Effective) -> Duration {
+    let watchdog = Notifier::from_environment().longest_sleep();
+    config
+        .housekeeping_interval
+        .unsigned_abs()
+        .min(watchdog.unwrap_or(Duration::MAX))
+}
+
+/// Whether anything differs that only a new start can take up.
+pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
+    let fixed = |config: &Effective| {
+        let Effective {
+            node_name,
+            memory_available,
+            node_cgroup,
+            pods,
+            usage,
+            evict,
+            cgroup_roots,
+            priority_classes,
+            metrics,
+            socket,
+            state_directory,
+            roots,
+            filesystems,
+            ..
+        } = config.clone();
+        (
+            (
+                node_name,
+                memory_available,
+                node_cgroup,
+                pods,
+                usage,
+                evict,
+                cgroup_roots,
+            ),
+            (
+                priority_classes,
+                metrics,
+                socket,
+                state_directory,
+                roots,
+                filesystems,
+            ),
+        )
+    };
+    fixed(running) != fixed(next)
+}
+
+/// Opens every source and door of this configuration. `watcher` is told of everything, too.
+pub async fn ready(
+    config: &Effective,
+    clock: Clock,
+    watcher: Option<Box<dyn Publish>>,
+) -> Result<Ready, StartError> {
+    let not_built: Vec<String> = config
+        .not_built()
+        .into_iter()
+        .map(|(key, what)| format!("{key}: {what}"))
+        .collect();
+    if !not_built.is_empty() {
+        return Err(StartError::NotBuilt(not_built.join("\n")));
+    }
+    let hierarchies = Hierarchies::detect(&config.roots.cgroup)?;
+    let pod_roots: Vec<PathBuf> = config
+        .cgroup_roots
+        .iter()
+        .map(|root| root.as_path().to_owned())
+        .collect();
+    let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
+    let listings = manifests(config).start().await;
+    let binder = Binder::new(
+        hierarchies.clone(),
+        config.roots.proc.clone(),
+        pod_roots.clone(),
+    );
+    let recorder = Recorder::start(
+        History::open(&config.state_directory, DEFAULT_LIMIT)?,
+        HISTORY_RETRY,
+    )
+    .map_err(StartError::Recorder)?;
+    let (shared, questions) = Shared::new(
+        clock,
+        first_status(config, clock),
+        config.state_directory.clone(),
+    );
+    let (metrics, exposition) = Metrics::new();
+    open_doors(config, &shared, exposition).await?;
+    shared.pods_loaded();
+    let mut publishers: Vec<Box<dyn Publish>> = vec![
+        Box::new(Board::new(Arc::clone(&shared), Vec::new())),
+        Box::new(Meter::new(metrics)),
+        Box::new(Journal),
+        Box::new(Ledger::new(recorder, Arc::clone(&shared))),
+        Box::new(Heartbeat(Notifier::from_environment())),
+    ];
+    publishers.extend(watcher);
+    let ports = Ports {
+        sampler,
+        roster: Roster::new(listings, binder),
+        usage: usage::Gauge::new(hierarchies.clone(), disk_roots()),
+        evictor: Arc::new(CgroupEvictor {
+            hierarchies,
+            proc_root: config.roots.proc.clone(),
+            pod_roots: pod_roots
+                .into_iter()
+                .chain(KUBEPODS.map(PathBuf::from))
+                .collect(),
+            kill_deadline: KILL_DEADLINE,
+            clock,
+        }),
+        publishers,
+    };
+    let (give_order, orders) = mpsc::channel(4);
+    Ok(Ready {
+        agent: Agent::new(clock, behaviour(config), ports),
+        questions,
+        orders,
+        give_order,
+        shared,
+    })
+}
+
+fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
+    let has_memory = |root: &&PathBuf| {
+        hierarchies
+            .dir(Controller::Memory, root)
+            .is_some_and(|directory| directory.is_dir())
+    };
+    SignalSources {
+        proc_root: config.roots.proc.clone(),
+        hierarchies: Some(hierarchies.clone()),
+        node_cgroup: config
+            .node_cgroup
+            .as_ref()
+            .map(|path| path.as_path().to_owned()),
+        pods_cgroup: KUBEPODS.map(PathBuf::from).iter().find(has_memory).cloned(),
+        memory_available: match config.memory_available {
+            config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
+            config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,
+        },
+        filesystems: filesystems(config),
+    }
+}
+
+/// The directories to watch: as configured, else where kubelets and runtimes usually keep their files.
+fn filesystems(config: &Effective) -> FilesystemPaths {
+    let first = |places: &[&str]| {
+        places
+            .iter()
+            .map(Path::new)
+            .find(|place| place.is_dir())
+            .map(Path::to_owned)
+    };
+    let configured = &config.filesystems;
+    let nodefs = configured
+        .nodefs
+        .clone()
+        .or_else(|| first(&["/var/lib/kubelet", "/"]));
+    let runtimes = [
+        "/var/lib/containerd",
+        "/var/lib/containers/storage",
+        "/var/lib/docker",
+    ];
+    let imagefs = configured
+        .imagefs
+        .clone()
+        .or_else(|| first(&runtimes))
+        .or_else(|| nodefs.clone());
+    FilesystemPaths {
+        containerfs: configured.containerfs.clone().or_else(|| imagefs.clone()),
+        nodefs,
+        imagefs,
+    }
+}
+
+fn disk_roots() -> usage::DiskRoots {
+    usage::DiskRoots {
+        kubelet: PathBuf::from("/var/lib/kubelet"),
+        logs: PathBuf::from("/var/log/pods"),
+    }
+}
+
+fn manifests(config: &Effective) -> Manifests {
+    let own = ManifestDirectory {
+        path: config.pods.manifests.clone(),
+        static_pods: false,
+    };
+    let kubelets = config
+        .pods
+        .static_pod_path
+        .clone()
+        .map(|path| ManifestDirectory {
+            path,
+            static_pods: true,
+        });
+    let rules = ManifestRules {
+        node_name: node_name(config),
+        priority_classes: config.priority_classes.clone(),
+    };
+    Manifests::new(std::iter::once(own).chain(kubelets).collect(), rules)
+}
+
+fn node_name(config: &Effective) -> String {
+    if !config.node_name.is_empty() {
+        return config.node_name.clone();
+    }
+    sysinfo::System::host_name().unwrap_or_else(|_| "localhost".to_owned())
+}
+
+fn first_status(config: &Effective, clock: Clock) -> Status {
+    let only = "the only one built in this version";
+    let source = |port: &str, chosen: &str| SourceStatus {
+        port: port.to_owned(),
+        chosen: chosen.to_owned(),
+        why: only.to_owned(),
+    };
+    let sources = vec![
+        source("pods.source", "manifests"),
+        source("usage.source", "cgroup"),
+        source("evict.method", "cgroup"),
+    ];
+    for source in &sources {
+        tracing::info!("{}: {} ({})", source.port, source.chosen, source.why);
+    }
+    Status {
+        node: node_name(config),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started_at: clock.now(),
+        rules: config.kind.as_str().to_owned(),
+        dry_run: config.dry_run,
+        sources,
+        ..Status::default()
+    }
+}
+
+async fn open_doors(
+    config: &Effective,
+    shared: &Arc<Shared>,
+    exposition: crate::publish::metrics::Exposition,
+) -> Result<(), StartError> {
+    let socket = socket::bind(&config.socket).await?;
+    tokio::spawn(socket.serve(Arc::clone(shared)));
+    if let Some(address) = config.metrics.address {
+        let listener = http::bind(address).await?;
+        let door = HttpDoor {
+            shared: Arc::clone(shared),
+            exposition: Arc::new(exposition),
+            longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),
+        };
+        tokio::spawn(door.serve(listener));
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! `evictd run`: the daemon.
+
+use super::Failure;
+use crate::{
+    agent::{Order, start},
+    clock::Clock,
+    config::{self, Effective},
+    logging,
+    notify::Notifier,
+};
+use anyhow::{Context, anyhow};
+use clap::Args;
+use std::path::{Path, PathBuf};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Read where no other file is named; without it everything is at its default.
+const DEFAULT_CONFIG: &str = "/etc/evictd/evictd.yaml";
+
+const EXAMPLE: &str = "Example:
+  evictd run --config /etc/evictd/evictd.yaml --dry-run";
+
+/// The daemon: watches this node, and ends one pod at a time before the node runs out.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON; /etc/evictd/evictd.yaml where it exists
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Decide and tell, but end nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let _guard = logging::init().context("cannot begin to log")?;
+        let config = self.load()?;
+        crate::protect::protect_self();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(4)
+            .build()
+            .context("cannot start the runtime")?;
+        runtime.block_on(self.serve(config))
+    }
+
+    /// The configuration in force: a missing default file is fine, a missing named one is not.
+    fn load(&self) -> Result<Effective, Failure> {
+        let default = PathBuf::from(DEFAULT_CONFIG);
+        let file = match &self.config {
+            Some(file) => Some(file),
+            None => Some(&default).filter(|default| default.exists()),
+        };
+        let mut effective = match file {
+            None => config::built_in(),
+            Some(file) => load(file)?,
+        };
+        effective.dry_run |= self.dry_run;
+        Ok(effective)
+    }
+
+    async fn serve(self, config: Effective) -> Result<(), Failure> {
+        let clock = Clock::start();
+        let ready = start::ready(&config, clock, None)
+            .await
+            .map_err(|error| match error {
+                start::StartError::NotBuilt(_) => Failure::input(error),
+                error => Failure::from(error),
+            })?;
+        let mut notifier = Notifier::from_environment();
+        notifier.ready("watching this node");
+        let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
+        let mut signals = Signals::new()?;
+        loop {
+            tokio::select! {
+                ended = &mut agent => {
+                    notifier.stopping();
+                    return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
+                }
+                reload = signals.next() => {
+                    let order = if reload { self.reload(&config, &mut notifier) } else { Some(Order::Stop) };
+                    if let Some(order) = order {
+                        // The agent takes orders as long as it runs, and it is awaited right here.
+                        let _ = ready.give_order.try_send(order);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A bad new file leaves the old configuration in force.
+    fn reload(&self, running: &Effective, notifier: &mut Notifier) -> Option<Order> {
+        notifier.reloading();
+        let order = match self.load() {
+            Ok(config) => {
+                if start::needs_restart(running, &config) {
+                    tracing::warn!(
+                        "some changed settings (sources, paths, doors) take effect at the next start only"
+                    );
+                }
+                tracing::info!("the configuration is read again and in force");
+                Some(Order::Reload(Box::new(start::behaviour(&config))))
+            }
+            Err(failure) => {
+                tracing::error!(
+                    "the new configuration is refused, the old one stays in force: {failure}"
+                );
+                None
+            }
+        };
+        notifier.ready("watching this node");
+        order
+    }
+}
+
+fn load(file: &Path) -> Result<Effective, Failure> {
+    let loaded = config::open(file).map_err(Failure::input)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(loaded.effective)
+}
+
+/// What systemd and operators send.
+struct Signals {
+    hangup: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        Ok(Self {
+            hangup: listen(SignalKind::hangup())?,
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// True: read the configuration again. False: end.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.hangup.recv() => true,
+            _ = self.terminate.recv() => false,
+            _ = self.interrupt.recv() => false,
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! `evictd worker`: the hidden role of a pod in the demo.
+
+use super::Failure;
+use crate::demo::worker::{Role, play};
+use clap::Args;
+
+/// Plays a pod of the demo.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    role: Role,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()?;
+        Ok(runtime.block_on(play(self.role))?)
+    }
+}

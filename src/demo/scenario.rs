@@ -1,0 +1,202 @@
+//! What the demo plays: a small node, pods with manifests, and who is expected to go.
+
+use super::worker::Role;
+use evictd_eviction::Signal;
+
+/// Name of the namespace all pods of the demo are in.
+pub const NAMESPACE: &str = "demo";
+
+/// A play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Scenario {
+    /// A hog takes memory at 1 GiB a second
+    Memory,
+    /// A hog starts threads
+    Pids,
+    /// A hog fills a small filesystem
+    Disk,
+    /// A slow leak crosses a soft threshold and is asked to stop first
+    Soft,
+    /// The hog is critical and spared; another pod above its request goes
+    Critical,
+}
+
+/// A pod of the play.
+#[derive(Debug, Clone)]
+pub struct Player {
+    /// Its name.
+    pub name: &'static str,
+    /// Requests, as `memory: 64Mi`; empty for none.
+    pub requests: &'static str,
+    /// Whether the limits equal the requests.
+    pub guaranteed: bool,
+    /// Its priority class, if any.
+    pub priority_class: Option<&'static str>,
+    /// What it does.
+    pub role: Role,
+}
+
+/// Everything about a play.
+#[derive(Debug, Clone)]
+pub struct Play {
+    /// The pods; the last one is the hog.
+    pub players: Vec<Player>,
+    /// Hard thresholds, signal and value; all others are off.
+    pub hard: &'static [(&'static str, &'static str)],
+    /// Further lines of the configuration.
+    pub settings: &'static str,
+    /// Who is expected to go.
+    pub expected: &'static str,
+    /// The most process ids.
+    pub most_pids: Option<u32>,
+    /// Size of the small filesystem in bytes.
+    pub disk_bytes: Option<u64>,
+}
+
+/// Memory of the node.
+pub const NODE_BYTES: i64 = 512 << 20;
+
+impl Scenario {
+    /// The name on the command line and in the result.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Disk => "disk",
+            Self::Soft => "soft",
+            Self::Critical => "critical",
+        }
+    }
+
+    /// One sentence for the picture.
+    pub fn story(self) -> &'static str {
+        match self {
+            Self::Memory => {
+                "a hog takes 1 GiB/s of a 512 MiB node; it must go before the kernel's OOM killer comes"
+            }
+            Self::Pids => {
+                "a hog starts thread after thread; it must go while there are process ids left"
+            }
+            Self::Disk => "a hog fills the disk; it must go while others can still write",
+            Self::Soft => {
+                "a slow leak stays below a soft threshold; after its grace period it is asked to stop"
+            }
+            Self::Critical => {
+                "the hog is critical and is spared; another pod above its request must go"
+            }
+        }
+    }
+
+    /// Who plays and against what.
+    pub fn play(self) -> Play {
+        let hog = |role: Role| Player {
+            name: "hog",
+            requests: "{cpu: 100m, memory: 32Mi}",
+            guaranteed: false,
+            priority_class: None,
+            role,
+        };
+        let mut play = Play {
+            players: neighbours(),
+            hard: &[("memory.available", "160Mi")],
+            settings: "",
+            expected: "demo/hog",
+            most_pids: None,
+            disk_bytes: None,
+        };
+        match self {
+            Self::Memory => play.players.push(hog(Role::grow("600Mi", "1Gi"))),
+            Self::Pids => {
+                play.hard = &[("pid.available", "100")];
+                play.most_pids = Some(400);
+                play.players.push(hog(Role::start_threads(1000, "500")));
+            }
+            Self::Disk => {
+                play.hard = &[("nodefs.available", "16Mi")];
+                play.disk_bytes = Some(64 << 20);
+                play.players.push(hog(Role::fill("64Mi", "32Mi")));
+            }
+            Self::Soft => {
+                play.hard = &[("memory.available", "48Mi")];
+                play.settings = "evictionSoft: {memory.available: 160Mi}
+evictionSoftGracePeriod: {memory.available: 2s}
+evictionMaxPodGracePeriod: 3";
+                play.players.push(hog(Role::grow("340Mi", "160Mi")));
+            }
+            Self::Critical => play.make_hog_critical(hog(Role::grow("260Mi", "256Mi"))),
+        }
+        play
+    }
+}
+
+impl Play {
+    /// The other pod holds so much that its going is enough, and the hog stops 32 MiB below the limit.
+    fn make_hog_critical(&mut self, mut hog: Player) {
+        for player in &mut self.players {
+            if player.name == "burstable" {
+                player.role = Role::hold("160Mi");
+            }
+        }
+        hog.priority_class = Some("system-node-critical");
+        self.expected = "demo/burstable";
+        self.players.push(hog);
+    }
+}
+
+impl Play {
+    /// The whole map of hard thresholds: those of the play, and every default switched off.
+    pub fn eviction_hard(&self) -> String {
+        let defaults = Signal::ALL.into_iter().map(Signal::as_str);
+        let off = defaults.filter(|signal| self.hard.iter().all(|(of_play, _)| of_play != signal));
+        let entries = self
+            .hard
+            .iter()
+            .map(|(signal, value)| format!("{signal}: '{value}'"));
+        let all: Vec<String> = entries
+            .chain(off.map(|signal| format!("{signal}: null")))
+            .collect();
+        format!("{{{}}}", all.join(", "))
+    }
+}
+
+/// Three small pods, one of each QoS class.
+fn neighbours() -> Vec<Player> {
+    let player = |name, requests, guaranteed, hold| Player {
+        name,
+        requests,
+        guaranteed,
+        priority_class: None,
+        role: Role::hold(hold),
+    };
+    vec![
+        player("guaranteed", "{cpu: 100m, memory: 64Mi}", true, "24Mi"),
+        player("burstable", "{cpu: 100m, memory: 32Mi}", false, "16Mi"),
+        player("besteffort", "", false, "8Mi"),
+    ]
+}
+
+impl Player {
+    /// The manifest, with its cgroup and where it needs one a directory of the node as volume.
+    pub fn manifest(&self, cgroup: &str, volume: Option<&str>) -> String {
+        let requests = match self.requests {
+            "" => String::new(),
+            requests => format!("    resources:\n      requests: {requests}\n"),
+        };
+        let limits = if self.guaranteed {
+            format!("      limits: {}\n", self.requests)
+        } else {
+            String::new()
+        };
+        let class = self.priority_class.map_or(String::new(), |class| {
+            format!("  priorityClassName: {class}\n")
+        });
+        let volumes = volume.map_or(String::new(), |path| {
+            format!("  volumes:\n  - name: data\n    hostPath: {{path: {path}}}\n")
+        });
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\n  namespace: {NAMESPACE}\n  annotations: {{evictd.dev/cgroup: {cgroup}}}\nspec:\n{class}{volumes}  containers:\n  - name: main\n    image: demo\n{requests}{limits}",
+            name = self.name,
+        )
+    }
+}

@@ -1,0 +1,216 @@
+//! The status page as a publisher.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::doors::state::{
+    ConditionStatus, FutileStop, Shared, SignalStatus, Status, ThresholdStatus,
+};
+use evictd_eviction::{Housekeeper, NodeCondition, Signal, Threshold};
+use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
+
+/// Looks closer together than this are not all written down: nobody reads that fast.
+const REFRESH: SignedDuration = SignedDuration::from_millis(100);
+
+/// Writes what the loop knows where the doors read it.
+#[derive(Debug)]
+pub struct Board {
+    shared: Arc<Shared>,
+    written: Option<Timestamp>,
+    pods_generation: Option<u64>,
+    own_warnings: Vec<String>,
+}
+
+impl Board {
+    /// Onto this page; `own_warnings` stay on it for good.
+    pub fn new(shared: Arc<Shared>, own_warnings: Vec<String>) -> Self {
+        Self {
+            shared,
+            written: None,
+            pods_generation: None,
+            own_warnings,
+        }
+    }
+
+    fn write_pods(&mut self, look: &Look<'_>) {
+        if self.pods_generation == Some(look.pods.generation) {
+            return;
+        }
+        self.pods_generation = Some(look.pods.generation);
+        let pods = look.pods;
+        let spared = |pod: &&evictd_pod::Pod| {
+            pod.critical.is_some() || look.housekeeper.rules().protect.covers(pod)
+        };
+        let warnings: Vec<String> = self
+            .own_warnings
+            .iter()
+            .cloned()
+            .chain(pods.warnings.iter().map(ToString::to_string))
+            .chain(pods.rejected.iter().map(|rejected| {
+                format!(
+                    "{} is not let in: {}",
+                    rejected.pod,
+                    rejected.rejection.message.trim_end()
+                )
+            }))
+            .collect();
+        self.shared.update(|status| {
+            status.pods.active = pods.pods.len();
+            status.pods.unknown = pods
+                .cgroups
+                .iter()
+                .filter(|cgroup| cgroup.is_none())
+                .count()
+                + pods.unknown.len();
+            status.pods.protected = pods.pods.iter().filter(spared).count();
+            status.warnings = warnings;
+        });
+    }
+}
+
+impl Publish for Board {
+    fn looked(&mut self, look: &Look<'_>) {
+        self.shared.turned(look.now);
+        let recent = |written: Timestamp| look.now.duration_since(written) < REFRESH;
+        if self.written.is_some_and(recent) {
+            return;
+        }
+        self.written = Some(look.now);
+        self.shared.sampled();
+        self.write_pods(look);
+        self.shared.update(|status| {
+            write_signals(status, look);
+            write_conditions(&mut status.conditions, look);
+            status.futile_stops.clear();
+            let stops = look.housekeeper.futile_stops();
+            status
+                .futile_stops
+                .extend(stops.map(|(signal, since, until)| FutileStop {
+                    signal,
+                    since,
+                    until,
+                }));
+        });
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let record = decided.record.clone();
+        self.shared
+            .update(|status| status.last_decision = Some(record));
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let (id, outcome) = (&landed.landing.flight.id, landed.outcome());
+        self.shared.update(|status| {
+            if let Some(last) = status
+                .last_decision
+                .as_mut()
+                .filter(|last| last["id"] == id.as_str())
+            {
+                last["outcome"] = outcome;
+            }
+        });
+    }
+}
+
+fn write_signals(status: &mut Status, look: &Look<'_>) {
+    for signal in Signal::ALL {
+        let seen = look.sample.observations.get(signal);
+        let known = status
+            .signals
+            .iter()
+            .position(|entry| entry.signal == signal);
+        let index = match (known, seen) {
+            (Some(index), _) => index,
+            (None, None) => continue,
+            (None, Some(_)) => {
+                status.signals.push(SignalStatus::new(signal));
+                status.signals.len() - 1
+            }
+        };
+        let entry = &mut status.signals[index];
+        entry.available = seen.map(|seen| seen.available);
+        entry.capacity = seen.map(|seen| seen.capacity);
+        entry.time = seen.and_then(|seen| seen.time).or(entry.time);
+        entry.sleep_seconds = Some(look.sleep.as_secs_f64());
+        entry.problem = problem(look, signal);
+        let capacity = entry.capacity.unwrap_or(0);
+        write_thresholds(&mut entry.thresholds, look.housekeeper, signal, capacity);
+        let highest = entry
+            .thresholds
+            .iter()
+            .map(|threshold| threshold.value)
+            .max();
+        entry.headroom = entry
+            .available
+            .zip(highest)
+            .map(|(available, highest)| available.saturating_sub(highest));
+    }
+}
+
+fn problem(look: &Look<'_>, signal: Signal) -> Option<String> {
+    use crate::signals::SignalState;
+    match look.sample.health(signal).state {
+        SignalState::Absent | SignalState::Observed => None,
+        SignalState::Failed => Some("its source cannot be read".to_owned()),
+        SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
+        SignalState::Stale => Some("its source does not answer".to_owned()),
+    }
+}
+
+fn write_thresholds(
+    entries: &mut Vec<ThresholdStatus>,
+    housekeeper: &Housekeeper,
+    signal: Signal,
+    capacity: i64,
+) {
+    let of_signal = || {
+        housekeeper
+            .thresholds()
+            .filter(move |threshold| threshold.signal == signal)
+    };
+    if entries.len() != of_signal().count() {
+        entries.clear();
+        entries.extend(of_signal().map(|threshold| ThresholdStatus {
+            kind: if threshold.is_hard() { "hard" } else { "soft" }.to_owned(),
+            configured: configured(threshold),
+            grace_period_seconds: threshold.grace_period.as_secs(),
+            ..ThresholdStatus::default()
+        }));
+    }
+    for (entry, threshold) in entries.iter_mut().zip(of_signal()) {
+        let mut crossed = housekeeper.first_observed();
+        entry.value = threshold.value.at(capacity).value();
+        entry.since = crossed
+            .find(|(met, _)| *met == threshold)
+            .map(|(_, since)| since);
+        entry.met = entry.since.is_some();
+    }
+}
+
+/// As it was configured: a fraction reads better as a percentage.
+fn configured(threshold: &Threshold) -> String {
+    match threshold.value {
+        evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),
+        evictd_eviction::ThresholdValue::Percentage(fraction) => {
+            let percent = (f64::from(fraction) * 100_000.0).round() / 1000.0;
+            format!("{percent}%")
+        }
+    }
+}
+
+fn write_conditions(entries: &mut Vec<ConditionStatus>, look: &Look<'_>) {
+    if entries.is_empty() {
+        entries.extend(NodeCondition::ALL.map(|condition| ConditionStatus {
+            condition: condition.as_str().to_owned(),
+            raised: false,
+            since: Some(look.now),
+        }));
+    }
+    for (entry, condition) in entries.iter_mut().zip(NodeCondition::ALL) {
+        let raised = look.housekeeper.conditions().any(|held| held == condition);
+        if entry.raised != raised {
+            entry.raised = raised;
+            entry.since = Some(look.now);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The metrics as a publisher.
+
+use super::{
+    Decided, Landed, Look, Publish,
+    metrics::{Metrics, ThresholdState, Tier},
+};
+use crate::signals::SignalHealth;
+use evictd_eviction::{NodeCondition, Signal};
+use std::time::Duration;
+
+/// Turns looks, decisions and departures into figures.
+#[derive(Debug)]
+pub struct Meter {
+    metrics: Metrics,
+    health: [SignalHealth; Signal::ALL.len()],
+}
+
+impl Meter {
+    /// Onto these metrics.
+    pub fn new(metrics: Metrics) -> Self {
+        Self {
+            metrics,
+            health: [SignalHealth::default(); Signal::ALL.len()],
+        }
+    }
+
+    /// The counters of bad samples grow by what is new since the last look.
+    fn count_bad_samples(&mut self, look: &Look<'_>) {
+        for signal in Signal::ALL {
+            let (new, old) = (
+                look.sample.health(signal),
+                &mut self.health[signal as usize],
+            );
+            for _ in old.rejected..new.rejected {
+                self.metrics.sample_rejected(signal);
+            }
+            for _ in old.failed..new.failed {
+                self.metrics.read_failed(signal);
+            }
+            *old = new;
+        }
+    }
+
+    fn set_thresholds(&mut self, look: &Look<'_>) {
+        for signal in Signal::ALL {
+            let capacity = look
+                .sample
+                .observations
+                .get(signal)
+                .map(|seen| seen.capacity);
+            for (tier, hard) in [(Tier::Hard, true), (Tier::Soft, false)] {
+                let mut all = look.housekeeper.thresholds();
+                let threshold =
+                    all.find(|threshold| threshold.signal == signal && threshold.is_hard() == hard);
+                let state = threshold
+                    .zip(capacity)
+                    .map(|(threshold, capacity)| ThresholdState {
+                        value: threshold.value.at(capacity).value(),
+                        met: look
+                            .housekeeper
+                            .first_observed()
+                            .any(|(met, _)| met == threshold),
+                    });
+                self.metrics.threshold(signal, tier, state);
+            }
+        }
+    }
+}
+
+impl Publish for Meter {
+    fn looked(&mut self, look: &Look<'_>) {
+        for signal in Signal::ALL {
+            self.metrics
+                .observed(signal, look.sample.observations.get(signal));
+        }
+        self.set_thresholds(look);
+        for condition in NodeCondition::ALL {
+            let raised = look.housekeeper.conditions().any(|held| held == condition);
+            self.metrics.condition(condition, raised);
+        }
+        self.count_bad_samples(look);
+        self.metrics.cycle(look.took.unsigned_abs());
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let decision = decided.decision;
+        if decision.eviction.is_none() {
+            return;
+        }
+        if let Some(acting) = &decision.threshold {
+            let age = acting.observed.time.map_or(Duration::ZERO, |time| {
+                decision.time.duration_since(time).unsigned_abs()
+            });
+            self.metrics.stats_age(acting.threshold.signal, age);
+        }
+        if !decided.dry_run {
+            self.metrics
+                .evicted(decision.signal, decision.kind.as_str());
+        }
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        match &landed.landing.result {
+            Err(_) => self.metrics.eviction_failed("kill"),
+            Ok(departure) if departure.gone_at.is_none() => self.metrics.eviction_failed("cleanup"),
+            Ok(_) => {}
+        }
+        if let Some(reaction) = landed.reaction() {
+            self.metrics.reaction(reaction.unsigned_abs());
+        }
+    }
+}
