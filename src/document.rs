@@ -8,7 +8,7 @@ mod yaml;
 
 pub use mistake::{Mistake, Mistakes, Place};
 
-use mistake::Finder;
+use mistake::{Finder, Step};
 use serde::de::DeserializeOwned;
 use std::{
     fs::File,
@@ -139,6 +139,15 @@ impl Document {
             yaml::parse(&self.text).map_err(|error| finder.find_in_yaml::<T>(&self.text, &error))
         };
         value.map_err(|()| finder.into_error())
+    }
+
+    /// Where the value of a key stands, if it has one: `["spec", "priority"]`.
+    pub fn place_of(&self, keys: &[&str]) -> Option<Place> {
+        let way: Vec<_> = keys
+            .iter()
+            .map(|key| Step::Key((*key).to_owned()))
+            .collect();
+        yaml::spans(&self.text).first()?.place(&way)
     }
 
     /// A mistake of the document as a whole.

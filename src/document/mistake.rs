@@ -64,6 +64,21 @@ pub struct Mistake {
     pub message: String,
 }
 
+impl fmt::Display for Mistake {
+    /// What follows the document's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Place { line, column }) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        for part in [&self.object, &self.key] {
+            if !part.is_empty() {
+                write!(f, ": {part}")?;
+            }
+        }
+        write!(f, ": {}", self.message)
+    }
+}
+
 /// All mistakes of one document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Mistakes {
@@ -82,16 +97,7 @@ impl fmt::Display for Mistakes {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            f.write_str(&self.name)?;
-            if let Some(Place { line, column }) = mistake.place {
-                write!(f, ":{line}:{column}")?;
-            }
-            for part in [&mistake.object, &mistake.key] {
-                if !part.is_empty() {
-                    write!(f, ": {part}")?;
-                }
-            }
-            write!(f, ": {}", mistake.message)?;
+            write!(f, "{}{mistake}", self.name)?;
         }
         if self.more {
             write!(f, "\n{}: there may be more mistakes", self.name)?;

@@ -1,9 +1,9 @@
 //! What is in the manifest directories: files read once, and again only when they changed.
 
 use super::{
-    Listed, Listing, ManifestRules, Mistake, Warning, manifest::Contents,
-    manifests::ManifestDirectory,
+    Listed, Listing, ManifestRules, Warning, manifest::Contents, manifests::ManifestDirectory,
 };
+use crate::document::{Mistake, SMALL};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     ffi::{OsStr, OsString},
@@ -13,9 +13,6 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-
-/// Far more than the API server takes for one object.
-const LARGEST_MANIFEST: u64 = 8 * 1024 * 1024;
 
 /// What is known to have happened since the last look.
 #[derive(Debug, Default)]
@@ -154,7 +151,8 @@ impl Directories {
         if !touched && known.is_some_and(|known| known.stamp == stamp) {
             return false;
         }
-        let read = read(&path).map(|bytes| self.rules.read(&bytes, static_pods));
+        let name = path.to_string_lossy();
+        let read = read(&path).map(|bytes| self.rules.read(&name, &bytes, static_pods));
         let contents = read.unwrap_or_else(Contents::unreadable);
         let good = contents.mistakes.is_empty();
         let earlier = self.files.remove(&path);
@@ -231,12 +229,12 @@ pub(super) fn is_manifest_name(name: &OsStr) -> bool {
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(|error| error.to_string())?;
-    let mut limited = file.take(LARGEST_MANIFEST + 1);
+    let mut limited = file.take(SMALL + 1);
     limited
         .read_to_end(&mut bytes)
         .map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > LARGEST_MANIFEST {
-        return Err(format!("larger than {} MiB", LARGEST_MANIFEST >> 20));
+    if bytes.len() as u64 > SMALL {
+        return Err(format!("larger than {} MiB", SMALL >> 20));
     }
     Ok(bytes)
 }

@@ -1,9 +1,8 @@
 //! One manifest file: its text in, pods and mistakes out.
 
+use crate::document::{Document, DocumentError, Mistake, Place};
 use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
-use serde::Deserialize;
-use serde_saphyr::Spanned;
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 /// How a manifest becomes a pod of this node.
 #[derive(Debug, Clone, Default)]
@@ -12,29 +11,6 @@ pub struct ManifestRules {
     pub node_name: String,
     /// Priorities of the priority classes that manifests may name besides the two built-in ones.
     pub priority_classes: BTreeMap<String, i32>,
-}
-
-/// What is wrong with a manifest, and where.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// Line in the file, counted from 1, where it is known.
-    pub line: Option<u64>,
-    /// Path of the key within its document (`spec.containers[0].name`), where it is known.
-    pub key: Option<String>,
-    /// What is wrong.
-    pub problem: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(line) = self.line {
-            write!(f, "line {line}: ")?;
-        }
-        if let Some(key) = &self.key {
-            write!(f, "{key}: ")?;
-        }
-        f.write_str(&self.problem)
-    }
 }
 
 /// What a manifest file holds.
@@ -46,105 +22,106 @@ pub(super) struct Contents {
 
 impl Contents {
     /// Of a file that can't be read as a whole.
-    pub(super) fn unreadable(problem: String) -> Self {
+    pub(super) fn unreadable(message: String) -> Self {
         Self {
             pods: Vec::new(),
-            mistakes: vec![Mistake {
-                line: None,
-                key: None,
-                problem,
-            }],
+            mistakes: vec![of_whole(message)],
         }
     }
 }
 
 impl ManifestRules {
     /// Reads every document of a file. A document with a mistake gives no pod and leaves the others alone.
-    pub(super) fn read(&self, bytes: &[u8], static_pods: bool) -> Contents {
-        let mut contents = Contents::default();
+    pub(super) fn read(&self, name: &str, bytes: &[u8], static_pods: bool) -> Contents {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
             Err(error) => {
-                let before = &bytes[..error.valid_up_to()];
-                contents.mistakes.push(Mistake {
-                    line: Some(1 + newlines(before)),
-                    key: None,
-                    problem: "not UTF-8".to_owned(),
-                });
-                return contents;
+                let line = 1 + newlines(&bytes[..error.valid_up_to()]);
+                return Contents::unreadable(format!("not UTF-8 text in line {line}"));
             }
         };
-        let mut documents = 0;
-        for document in documents_of(text) {
-            documents += 1;
-            match self.read_document(&document, static_pods) {
+        let mut contents = Contents::default();
+        for part in parts_of(text) {
+            match self.read_part(name, &part, static_pods) {
                 Ok(pod) => contents.pods.push(pod),
                 Err(mistakes) => contents.mistakes.extend(mistakes),
             }
         }
-        if documents == 0 {
+        if contents.pods.is_empty() && contents.mistakes.is_empty() {
             return Contents::unreadable("empty: no pod in it".to_owned());
         }
         contents
     }
 
-    fn read_document(
+    fn read_part(
         &self,
-        document: &Document<'_>,
+        name: &str,
+        part: &Part<'_>,
         static_pods: bool,
     ) -> Result<Pod, Vec<Mistake>> {
-        let mut pod: wire::Pod = document.parse().map_err(|mistake| vec![mistake])?;
-        let places: Places = document.parse().unwrap_or_default();
+        let read = || {
+            let document = Document::new(name, part.text.to_owned())?;
+            let mut pod: wire::Pod = document.parse()?;
+            let mistakes = self.check(&mut pod, &document);
+            if mistakes.is_empty() {
+                self.make_ours(&mut pod, &document, static_pods)?;
+            }
+            Ok::<_, DocumentError>((pod, mistakes))
+        };
+        let mistakes = match read() {
+            Ok((pod, mistakes)) if mistakes.is_empty() => return Ok(Pod::from_wire(pod)),
+            Ok((_, mistakes)) => mistakes,
+            Err(DocumentError::Mistakes(found)) => found.mistakes,
+            Err(other) => vec![of_whole(other.to_string())],
+        };
+        Err(mistakes
+            .into_iter()
+            .map(|mistake| part.in_file(mistake))
+            .collect())
+    }
+
+    /// What the types can't tell; also resolves the priority class.
+    fn check(&self, pod: &mut wire::Pod, document: &Document) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
-        let mut wrong = |line: Option<u64>, key: &str, problem: String| {
+        let namespace = Some(&pod.metadata.namespace).filter(|namespace| !namespace.is_empty());
+        let object = namespace.into_iter().chain([&pod.metadata.name]);
+        let object = object.map(String::as_str).collect::<Vec<_>>().join("/");
+        let mut wrong = |keys: &[&str], message: String| {
+            // What is missing is looked for in what should hold it.
+            let holder = &keys[..keys.len() - 1];
+            let place = document.place_of(keys);
             mistakes.push(Mistake {
-                line: Some(line.map_or(document.first_line, |line| document.line_in_file(line))),
-                key: Some(key.to_owned()),
-                problem,
+                place: place.or_else(|| document.place_of(holder)),
+                object: object.clone(),
+                key: keys.join("."),
+                message,
             });
         };
-        for (key, value, place, wanted) in [
-            ("apiVersion", &pod.api_version, &places.api_version, "v1"),
-            ("kind", &pod.kind, &places.kind, "Pod"),
+        for (key, value, wanted) in [
+            ("apiVersion", &pod.api_version, "v1"),
+            ("kind", &pod.kind, "Pod"),
         ] {
             if value != wanted {
-                wrong(
-                    line_of(place.as_ref()),
-                    key,
-                    format!("must be {wanted}, is {value:?}"),
-                );
+                wrong(&[key], format!("must be {wanted}, is {value:?}"));
             }
         }
         if pod.metadata.name.is_empty() {
-            wrong(None, "metadata.name", "required".to_owned());
+            wrong(&["metadata", "name"], "required".to_owned());
         }
         if pod.spec.containers.is_empty() {
-            wrong(
-                None,
-                "spec.containers",
-                "required: a pod has at least one container".to_owned(),
-            );
+            let message = "required: a pod has at least one container";
+            wrong(&["spec", "containers"], message.to_owned());
         }
         let class = pod.spec.priority_class_name.as_str();
         pod.spec.priority = pod.spec.priority.or_else(|| self.priority_of(class));
         if pod.spec.priority.is_none() && !class.is_empty() {
-            wrong(
-                places
-                    .spec
-                    .as_ref()
-                    .and_then(|spec| line_of(spec.priority_class_name.as_ref())),
-                "spec.priorityClassName",
-                format!(
-                    "priority class {class:?} is unknown on this node: give spec.priority, or the class under \
-                     priorityClasses in the configuration"
-                ),
+            let message = format!(
+                "priority class {class:?} is unknown on this node: give spec.priority, or the class under \
+                 priorityClasses in the configuration"
             );
+            wrong(&["spec", "priorityClassName"], message);
         }
-        if !mistakes.is_empty() {
-            return Err(mistakes);
-        }
-        self.make_ours(&mut pod, document, static_pods)?;
-        Ok(Pod::from_wire(pod))
+        mistakes
     }
 
     fn priority_of(&self, class: &str) -> Option<i32> {
@@ -161,11 +138,11 @@ impl ManifestRules {
     fn make_ours(
         &self,
         pod: &mut wire::Pod,
-        document: &Document<'_>,
+        document: &Document,
         static_pods: bool,
-    ) -> Result<(), Vec<Mistake>> {
+    ) -> Result<(), DocumentError> {
         if pod.metadata.uid.is_empty() {
-            let manifest: serde_json::Value = document.parse().map_err(|mistake| vec![mistake])?;
+            let manifest: serde_json::Value = document.parse()?;
             pod.metadata.uid = derived_uid(&self.node_name, &manifest);
         }
         pod.spec.node_name.clone_from(&self.node_name);
@@ -191,41 +168,24 @@ fn derived_uid(node_name: &str, manifest: &serde_json::Value) -> String {
 }
 
 /// One document of a file.
-struct Document<'a> {
+struct Part<'a> {
     text: &'a str,
-    /// Line of the file on which its text begins.
+    /// Line of the file on which it begins.
     first_line: u64,
 }
 
-impl Document<'_> {
-    fn line_in_file(&self, line: u64) -> u64 {
-        self.first_line + line.saturating_sub(1)
-    }
-
-    fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, Mistake> {
-        let mut key = None;
-        let parsed = serde_saphyr::with_deserializer_from_str(self.text, |deserializer| {
-            serde_path_to_error::deserialize(deserializer).map_err(|error| {
-                key = Some(error.path().to_string()).filter(|path| path != ".");
-                error.into_inner()
-            })
-        });
-        parsed.map_err(|error| {
-            let problem = error.without_snippet().to_string();
-            // Its line counts from the document's beginning; ours, which counts from the file's, is said instead.
-            let told = problem.rsplit_once(" at line ").map(|(told, _)| told);
-            Mistake {
-                line: error.location().map(|at| self.line_in_file(at.line())),
-                key,
-                problem: told.unwrap_or(&problem).to_owned(),
-            }
-        })
+impl Part<'_> {
+    /// The mistake, with its place counted from the beginning of the file.
+    fn in_file(&self, mut mistake: Mistake) -> Mistake {
+        let place = mistake.place.get_or_insert(Place { line: 1, column: 1 });
+        place.line += self.first_line - 1;
+        mistake
     }
 }
 
 /// The documents of a YAML or JSON text, without those of only comments. A line of `---` can be
 /// nothing but a document's border in YAML.
-fn documents_of(text: &str) -> impl Iterator<Item = Document<'_>> {
+fn parts_of(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = Some((text, 1));
     std::iter::from_fn(move || {
         let (text, first_line) = rest.take()?;
@@ -240,34 +200,24 @@ fn documents_of(text: &str) -> impl Iterator<Item = Document<'_>> {
             }
             offset += line.len();
         }
-        Some(Document {
+        Some(Part {
             text: &text[..offset],
             first_line,
         })
     })
-    .filter(|document| {
-        let mut lines = document.text.lines().map(str::trim);
+    .filter(|part| {
+        let mut lines = part.text.lines().map(str::trim);
         !lines.all(|line| line.is_empty() || line.starts_with('#') || line == "---")
     })
 }
 
-/// Where the keys are whose values can be wrong although their type is right.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Places {
-    api_version: Option<Spanned<String>>,
-    kind: Option<Spanned<String>>,
-    spec: Option<PlacesInSpec>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PlacesInSpec {
-    priority_class_name: Option<Spanned<String>>,
-}
-
-fn line_of(place: Option<&Spanned<String>>) -> Option<u64> {
-    Some(place?.referenced.line())
+fn of_whole(message: String) -> Mistake {
+    Mistake {
+        place: None,
+        object: String::new(),
+        key: String::new(),
+        message,
+    }
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
@@ -287,7 +237,11 @@ mod tests {
     }
 
     fn read(text: &str) -> Contents {
-        rules().read(text.as_bytes(), false)
+        rules().read("a.yaml", text.as_bytes(), false)
+    }
+
+    fn line_of(mistake: &Mistake) -> Option<u64> {
+        mistake.place.map(|place| place.line)
     }
 
     fn pod(spec: &str) -> String {
@@ -327,7 +281,12 @@ mod tests {
                 "spec.containers[0].resources.requests.memory",
                 "12Q",
             ),
-            (pod("  priority: high\n"), 9, "spec.priority", "invalid i32"),
+            (
+                pod("  priority: high\n"),
+                9,
+                "spec.priority",
+                "expected i32",
+            ),
             (
                 pod("  priorityClassName: gold\n"),
                 9,
@@ -343,13 +302,13 @@ mod tests {
             (pod("").replace("v1", "v2"), 1, "apiVersion", "must be v1"),
             (
                 pod("").replace("  name: web\n", ""),
-                1,
+                4,
                 "metadata.name",
                 "required",
             ),
             (
                 "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n".to_owned(),
-                1,
+                4,
                 "spec.containers",
                 "required",
             ),
@@ -360,14 +319,9 @@ mod tests {
             let [mistake] = contents.mistakes.as_slice() else {
                 panic!("{text}: {:?}", contents.mistakes)
             };
-            let expected_line = if mistake.problem.starts_with("required") {
-                1
-            } else {
-                line + 1
-            };
-            assert_eq!(mistake.line, Some(expected_line), "{mistake}");
-            assert_eq!(mistake.key.as_deref(), Some(key), "{mistake}");
-            assert!(mistake.problem.contains(problem), "{mistake}");
+            assert_eq!(line_of(mistake), Some(line + 1), "{mistake}");
+            assert_eq!(mistake.key, key, "{mistake}");
+            assert!(mistake.message.contains(problem), "{mistake}");
         }
     }
 
@@ -376,15 +330,24 @@ mod tests {
         let table: [(&[u8], Option<u64>); 5] = [
             (b"", None),
             (b"# only a comment\n---\n", None),
-            (b"a: 1\nb: \xff\n", Some(2)),
+            (b"a: 1\nb: \xff\n", None),
             (b"apiVersion: v1\n kind: Pod\n", Some(2)),
             (b"{\"apiVersion\": \"v1\",", Some(1)),
         ];
         for (bytes, line) in table {
-            let contents = rules().read(bytes, false);
+            let contents = rules().read("a", bytes, false);
             assert_eq!(contents.pods.len(), 0);
+            let line_in_words = contents.mistakes[0]
+                .message
+                .contains("not UTF-8 text in line 2");
+            assert_eq!(line_in_words, bytes.contains(&0xff));
             assert_eq!(contents.mistakes.len(), 1);
-            assert_eq!(contents.mistakes[0].line, line, "{}", contents.mistakes[0]);
+            assert_eq!(
+                line_of(&contents.mistakes[0]),
+                line,
+                "{}",
+                contents.mistakes[0]
+            );
         }
     }
 
@@ -411,7 +374,7 @@ mod tests {
     #[test]
     fn a_derived_uid_follows_the_manifest_and_the_node_and_nothing_else() {
         let uid = |rules: &ManifestRules, text: &str| {
-            rules.read(text.as_bytes(), false).pods[0].uid.clone()
+            rules.read("a", text.as_bytes(), false).pods[0].uid.clone()
         };
         let ours = uid(&rules(), &pod(""));
         assert_eq!(ours.len(), 32);
@@ -429,7 +392,7 @@ mod tests {
 
     #[test]
     fn s1_046_a_pod_from_the_static_directory_is_critical() {
-        let contents = rules().read(pod("").as_bytes(), true);
+        let contents = rules().read("a", pod("").as_bytes(), true);
         assert_eq!(contents.pods[0].critical, Some(Critical::Static));
         assert_eq!(read(&pod("")).pods[0].critical, None);
     }

@@ -13,7 +13,7 @@ pub mod manifests;
 mod roster;
 mod watcher;
 
-use crate::cgroup::PodCgroup;
+use crate::{cgroup::PodCgroup, document::Mistake};
 use evictd_pod::Pod;
 use std::{
     fmt,
@@ -23,7 +23,7 @@ use std::{
 use tokio::sync::watch;
 
 pub use binding::{Binder, BoundCgroup, CGROUP_ANNOTATION, Refusal};
-pub use manifest::{ManifestRules, Mistake};
+pub use manifest::ManifestRules;
 pub use manifests::{ManifestDirectory, Manifests};
 pub use roster::Roster;
 
@@ -159,7 +159,7 @@ impl fmt::Display for Warning {
                 mistake,
                 earlier_version_in_use,
             } => {
-                write!(f, "{}: {mistake}", file.display())?;
+                write!(f, "{}{mistake}", file.display())?;
                 if *earlier_version_in_use {
                     f.write_str("; its last good version stays in use")?;
                 }

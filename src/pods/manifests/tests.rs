@@ -104,7 +104,7 @@ async fn a_half_written_file_is_read_again_and_a_spoilt_one_keeps_its_pod() {
     drop(file);
     expect(&mut listings, &["a=1Mi", "good=1Mi"], &[]).await;
 
-    let line_and_key = "a.yaml: line 10: spec.containers[0].resources.requests.memory: ";
+    let line_and_key = "a.yaml:10:17: a: spec.containers[0].resources.requests.memory: ";
     fs::write(&path, manifest("a", "much")).unwrap();
     expect(&mut listings, &["a=1Mi", "good=1Mi"], &[line_and_key]).await;
     assert!(warnings(&listings.borrow())[0].ends_with("its last good version stays in use"));
@@ -166,15 +166,15 @@ async fn what_is_no_manifest_is_left_alone() {
     symlink("nowhere", at("dangling")).unwrap();
     fs::write(at("a"), manifest("a", "1Mi")).unwrap();
     symlink("a", at("b")).unwrap();
-    File::create(at("huge")).unwrap().set_len(9 << 20).unwrap();
+    File::create(at("huge")).unwrap().set_len(17 << 20).unwrap();
     let listings = start(vec![ordinary(directory.path())]).await;
     let listing = Arc::clone(&listings.borrow());
     assert_eq!(pods(&listing), ["a=1Mi"]);
     let warnings = warnings(&listing);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert!(
-        warnings[0].ends_with("huge: larger than 8 MiB")
-            || warnings[1].ends_with("huge: larger than 8 MiB")
+        warnings[0].ends_with("huge: larger than 16 MiB")
+            || warnings[1].ends_with("huge: larger than 16 MiB")
     );
     assert!(
         warnings

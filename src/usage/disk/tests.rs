@@ -188,20 +188,11 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn pods_for_which_no_time_is_left_are_unknown() {
+async fn pods_for_which_no_time_is_left_are_not_walked() {
     let top = tempfile::tempdir().unwrap();
-    let mut meter = meter(top.path());
-    meter.limits.all = Duration::ZERO;
-    let mut usage = Usage::default();
-    let set = set(&["{}", "{}", "{}"]);
-    let warnings = meter
-        .measure(NOW, &set, &[0, 1, 2], NO_AGE, &mut usage)
-        .await;
-    assert!(
-        warnings
-            .last()
-            .unwrap()
-            .to_string()
-            .ends_with("no time was left for it")
-    );
+    let set = set(&["{}"]);
+    let mut all = Box::pin(sleep(Duration::ZERO));
+    all.as_mut().await;
+    let walked = meter(top.path()).walk(&set.pods[0], all.as_mut()).await;
+    assert_eq!(walked.unwrap_err(), NotWalked::NoTime);
 }
