@@ -1,6 +1,7 @@
 //! Reading what the command line is given: a file or stdin, JSON or YAML, with every mistake in it told in one go.
 
 mod mistake;
+mod node;
 mod pods;
 #[cfg(test)]
 mod tests;

@@ -236,3 +236,31 @@ fn odd_but_possible_input_is_answered_with_a_warning() {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(answer["steps"][1]["evicted"][0]["pod"], "team/calm");
 }
+
+#[test]
+fn a_kind_in_the_configuration_brings_its_defaults_and_rules() {
+    let mut case = timeline();
+    case["steps"][1]["summary"]["node"]["memory"]["availableBytes"] = json!(50 << 20);
+    case["config"] = json!({ "kind": "KubeletConfiguration" });
+    let answer = |case: &Value| -> Value {
+        let output = simulate(&case.to_string(), &["-o", "json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let kubelet = answer(&case);
+    let step = &kubelet["steps"][1];
+    // 100Mi is the kubelet's default, one second its grace, and the condition holds for 5 minutes.
+    assert_eq!(step["evicted"][0]["gracePeriodSeconds"], 1);
+    assert_eq!(step["nodeConditions"], json!(["MemoryPressure"]));
+    case["config"] = json!({ "kind": "EvictionConfiguration" });
+    let ours = answer(&case);
+    assert_eq!(ours["steps"][1]["evicted"][0]["gracePeriodSeconds"], 0);
+    case["config"] = json!({ "kind": "EvictionConfiguration", "evictionHrad": {} });
+    let output = simulate(&case.to_string(), &["-o", "json"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("evictionHrad"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -2,8 +2,8 @@
 
 use super::table::{amount, table};
 use evictd_eviction::{
-    DecidingKey, Observation, RankedPod, Signal, StarvedResource, Threshold, ThresholdValue,
-    decision::Excess, duration, simulation::StepOutcome,
+    DecidingKey, Eviction, Observation, RankedPod, Signal, StarvedResource, Threshold,
+    ThresholdValue, decision::Excess, duration, simulation::StepOutcome,
 };
 use evictd_pod::Quantity;
 
@@ -29,12 +29,20 @@ pub(super) fn threshold(threshold: &Threshold) -> String {
 pub(super) fn crossing(threshold: &Threshold, observed: Option<&Observation>) -> String {
     let signal = threshold.signal;
     let available = amount(Some(signal), observed.map(|observed| observed.available));
-    let mut limit = value(threshold.value);
-    if let (ThresholdValue::Percentage(_), Some(observed)) = (threshold.value, observed) {
-        let quantity = threshold.value.at(observed.capacity).value();
-        limit = format!("{limit} ({})", amount(Some(signal), Some(quantity)));
+    format!("{signal} {available} < {}", limit(threshold, observed))
+}
+
+/// The threshold's value; `10% (2.4Gi)` where it is a part of the capacity.
+pub(super) fn limit(threshold: &Threshold, observed: Option<&Observation>) -> String {
+    let written = value(threshold.value);
+    match (threshold.value, observed) {
+        (ThresholdValue::Percentage(_), Some(observed)) => {
+            let quantity = threshold.value.at(observed.capacity).value();
+            let quantity = amount(Some(threshold.signal), Some(quantity));
+            format!("{written} ({quantity})")
+        }
+        _ => written,
     }
-    format!("{signal} {available} < {limit}")
 }
 
 /// `500Mi`, or `5%` where it is a part of the capacity.
@@ -45,6 +53,14 @@ pub(super) fn value(value: ThresholdValue) -> String {
             let percent = format!("{:.4}", f64::from(fraction) * 100.0);
             format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))
         }
+    }
+}
+
+/// How much time the pod has to end.
+pub(super) fn grace(eviction: &Eviction) -> String {
+    match eviction.grace_period_seconds {
+        ..=0 => "at once".to_owned(),
+        seconds => format!("with {seconds} s to end"),
     }
 }
 

@@ -5,6 +5,7 @@ mod check_config;
 mod daemon;
 mod demo;
 mod evidence;
+mod explain;
 mod failure;
 mod history;
 mod machine;
@@ -32,6 +33,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Explain(explain::Arguments),
     Simulate(simulate::Arguments),
     Run(run::Arguments),
     Demo(demo::Arguments),
@@ -49,6 +51,7 @@ impl Cli {
     /// Does what was asked for.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Explain(arguments) => arguments.run(),
             Command::Simulate(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),
             Command::Demo(arguments) => arguments.run(),

@@ -1,7 +1,10 @@
 //! `evictd simulate`: many cycles over a timeline of captured summaries.
 
 use super::{Failure, evidence, output::Output};
-use crate::document::{Document, DocumentError, LARGE};
+use crate::{
+    config,
+    document::{Document, DocumentError, LARGE},
+};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_eviction::{
@@ -110,7 +113,32 @@ impl Seen {
 fn rules(document: &Document) -> Result<Result<Rules, Refused>, Failure> {
     let configured: Configured<Value> = document.parse().map_err(Failure::input)?;
     let config = configured.config.unwrap_or_default();
-    Ok(plain_rules(document, &config))
+    Ok(if config.get("kind").is_some() {
+        rules_of_kind(document, &config)
+    } else {
+        plain_rules(document, &config)
+    })
+}
+
+/// The rules of a configuration that says whose it is.
+fn rules_of_kind(document: &Document, config: &Value) -> Result<Rules, Refused> {
+    let name = document.name();
+    match config::parse_simulated(config) {
+        Ok(loaded) => {
+            for warning in &loaded.warnings {
+                eprintln!("evictd: warning: {name}: {warning}");
+            }
+            Ok(loaded.effective.rules())
+        }
+        Err(refused) => Err(Refused {
+            mistakes: refused
+                .mistakes
+                .iter()
+                .map(|mistake| format!("{name}: {mistake}"))
+                .collect(),
+            first: refused.kubelet_first_error,
+        }),
+    }
 }
 
 /// The kubelet's rules with nothing defaulted. A key that no simulation has may be one of a real kubelet's, so it is
@@ -227,10 +255,8 @@ fn headline(step: &StepOutcome) -> String {
         none if none.is_empty() => "no condition".to_owned(),
         conditions => conditions,
     };
-    let going = |eviction: &Eviction| {
-        let (pod, grace) = (&eviction.pod, eviction.grace_period_seconds);
-        format!("{pod} is evicted with {grace} s to end")
-    };
+    let going =
+        |eviction: &Eviction| format!("{} is evicted {}", eviction.pod, evidence::grace(eviction));
     match step
         .evicted
         .iter()

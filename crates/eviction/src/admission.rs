@@ -182,6 +182,7 @@ fn tolerates_memory_pressure(pod: &Pod) -> bool {
         key: MEMORY_PRESSURE_TAINT.to_owned(),
         value: String::new(),
         effect: "NoSchedule".to_owned(),
+        time_added: None,
     };
     taint.is_tolerated(&pod.tolerations)
 }

@@ -219,7 +219,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
     Outcome { thresholds, steps }
 }
 
-/// One cycle over captured state.
+/// One cycle over captured state; [`StepOutcome::describe`] adds what is remembered of it.
 pub fn cycle(
     housekeeper: &mut Housekeeper,
     now: Timestamp,
@@ -272,7 +272,8 @@ impl StepOutcome {
         self.evicted.extend(decision.eviction.clone());
     }
 
-    fn describe(&mut self, housekeeper: &Housekeeper, start: Timestamp) {
+    /// Fills in what the housekeeper remembers of the cycle, in seconds after `start`.
+    pub fn describe(&mut self, housekeeper: &Housekeeper, start: Timestamp) {
         self.node_conditions = housekeeper.conditions().collect();
         self.thresholds_met = housekeeper.thresholds_met().cloned().collect();
         sort(&mut self.thresholds_met);

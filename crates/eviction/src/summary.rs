@@ -98,8 +98,9 @@ pub struct ContainerStats {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStats {
+    /// Whose they are.
     #[serde(deserialize_with = "null_is_default")]
-    pod_ref: PodReference,
+    pub pod_ref: PodReference,
     memory: Option<MemoryStats>,
     #[serde(deserialize_with = "null_is_default")]
     containers: Vec<ContainerStats>,
@@ -112,11 +113,19 @@ pub struct PodStats {
     swap: Option<SwapStats>,
 }
 
+/// Identity of a pod.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-struct PodReference {
+pub struct PodReference {
+    /// Namespace.
     #[serde(deserialize_with = "null_is_default")]
-    uid: String,
+    pub namespace: String,
+    /// Name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// Unique id.
+    #[serde(deserialize_with = "null_is_default")]
+    pub uid: String,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

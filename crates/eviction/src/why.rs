@@ -60,6 +60,22 @@ pub struct Row<'a> {
     pub why: String,
 }
 
+/// Every line of a ranking, in its order.
+pub fn rows(ranked: &[RankedPod], resource: StarvedResource) -> impl Iterator<Item = Row<'_>> {
+    ranked.iter().enumerate().map(move |(index, pod)| {
+        let why = match (pod.spared, ranked.get(index + 1)) {
+            (Some(spared), _) => format!("passed over: {spared}; {}", pod.uses(resource)),
+            (None, Some(next)) => pod.before(next, resource),
+            (None, None) => format!("last; {}", pod.uses(resource)),
+        };
+        Row {
+            rank: index + 1,
+            pod,
+            why,
+        }
+    })
+}
+
 impl RankedPod {
     /// This pod's line at that place, counted from 1.
     pub fn row(&self, rank: usize, resource: StarvedResource) -> Row<'_> {
@@ -125,7 +141,7 @@ impl RankedPod {
                 format!("{own} {uses}, the most of its kind; {other}, next, {next_uses}")
             }
             DecidingKey::Order => format!(
-                "{own} and {other}, next, are equal in every key; {own} is first in the list"
+                "{own} {uses}; {other}, next, is its equal in every key and stands after it in the list"
             ),
         }
     }

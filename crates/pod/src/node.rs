@@ -1,6 +1,7 @@
 //! The node as it comes in dumps and manifests, with only the fields we use.
 
 use crate::wire::{Metadata, ResourceList, Toleration, null_is_default};
+use jiff::Timestamp;
 use serde::Deserialize;
 
 /// A v1 Node.
@@ -28,6 +29,9 @@ pub struct NodeSpec {
     /// What keeps pods away.
     #[serde(deserialize_with = "null_is_default")]
     pub taints: Vec<Taint>,
+    /// Cordoned.
+    #[serde(deserialize_with = "null_is_default")]
+    pub unschedulable: bool,
 }
 
 /// `status` of a node.
@@ -52,6 +56,16 @@ pub struct Condition {
     /// `True`, `False`, `Unknown`.
     #[serde(deserialize_with = "null_is_default")]
     pub status: String,
+    /// One word why.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reason: String,
+    /// And a sentence.
+    #[serde(deserialize_with = "null_is_default")]
+    pub message: String,
+    /// When the node last said so.
+    pub last_heartbeat_time: Option<Timestamp>,
+    /// When it last became something else.
+    pub last_transition_time: Option<Timestamp>,
 }
 
 /// What keeps pods away from a node unless they tolerate it.
@@ -67,6 +81,8 @@ pub struct Taint {
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
     #[serde(deserialize_with = "null_is_default")]
     pub effect: String,
+    /// Since when, for `NoExecute`.
+    pub time_added: Option<Timestamp>,
 }
 
 impl Taint {

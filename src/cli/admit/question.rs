@@ -113,16 +113,7 @@ fn pods(file: &Path) -> Result<Vec<Pod>, DocumentError> {
 }
 
 fn node(file: &Path) -> Result<Node, DocumentError> {
-    let document = Document::read(file, SMALL)?;
-    let node: Node = document.parse()?;
-    match node.kind.as_str() {
-        "Node" => Ok(node),
-        "" => {
-            Err(document
-                .wrong("is no Kubernetes object, since it has no kind; a v1 Node is needed"))
-        }
-        other => Err(document.wrong(format!("is a {other}; a v1 Node is needed"))),
-    }
+    Document::read(file, SMALL)?.node()
 }
 
 /// Every entry of a list option, blank ones left out; `None` where the option is not given.

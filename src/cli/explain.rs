@@ -1,0 +1,275 @@
+//! `evictd explain`: one cycle over captured state of any real node.
+
+mod layout;
+mod page;
+mod report;
+mod taints;
+mod verdict;
+
+use super::{
+    Failure,
+    mistakes::Mistakes,
+    output::Output,
+    table::{duration, moment},
+};
+use crate::{
+    clock::Clock,
+    config::{self, Effective, Kind, Loaded, MemoryAvailable},
+    document::{Document, DocumentError, LARGE, SMALL},
+};
+use anyhow::anyhow;
+use clap::{Args, builder::PossibleValuesParser};
+use evictd_eviction::{Signal, Summary};
+use evictd_pod::{Node, Pod};
+use jiff::Timestamp;
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
+
+const EXAMPLE: &str = "Example:
+  kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
+  kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary > summary.json
+  kubectl get --raw /api/v1/nodes/node-1/proxy/configz > kubelet.json
+  kubectl get node node-1 -o json > node.json
+  evictd explain --pods pods.json --summary summary.json --config kubelet.json --node node.json";
+
+/// Who a node would evict next, and why: one cycle over captured state of any real node.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// The node's pods: a list as kubectl or the kubelet prints it, JSON or YAML; - is stdin.
+    #[arg(long, value_name = "FILE")]
+    pods: PathBuf,
+    /// What the node reports: the kubelet's /stats/summary; - is stdin.
+    #[arg(long, value_name = "FILE")]
+    summary: PathBuf,
+    /// Thresholds and rules, the kubelet's own configuration or evictd's; without it, the kubelet's defaults.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The v1 Node: adds its taints, and whom they remove when.
+    #[arg(long, value_name = "FILE")]
+    node: Option<PathBuf>,
+    /// The images have a filesystem of their own. Without this and the next one, what the figures show.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    dedicated_image_fs: Option<bool>,
+    /// The containers' writable layers are not on the filesystem of the images.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    split_container_fs: Option<bool>,
+    /// Rank the pods for this signal rather than for the one that is lowest.
+    #[arg(long, value_name = "SIGNAL", value_parser = PossibleValuesParser::new(Signal::ALL.map(Signal::as_str)))]
+    signal: Option<String>,
+    /// When all this was captured, for ages and times to come; without it, now.
+    #[arg(long, value_name = "RFC3339")]
+    now: Option<Timestamp>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let now = self.now.unwrap_or_else(|| Clock::start().now());
+        let Captured {
+            pods,
+            summary,
+            node,
+            loaded,
+        } = self.read()?;
+        let pods = on_this_node(pods, &summary);
+        doubt(&pods, &summary);
+        let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);
+        let mut rules = loaded.effective.rules();
+        rules.layout = assumed.layout;
+        let signal = self.signal.as_deref().and_then(Signal::parse);
+        let mut report = report::explain(now, &pods, &summary, rules, signal);
+        report.assumed = vec![
+            self.rules_in_words(&loaded.effective),
+            format!("{}: {}", layout_in_words(&assumed), assumed.because),
+            age(&summary, now),
+        ];
+        if let Some(node) = &node {
+            let shown = &report.step.node_conditions;
+            report.node = Some(taints::report(node, shown, &pods, now));
+        }
+        self.output.print(&report, page::page)
+    }
+}
+
+/// What was read.
+struct Captured {
+    pods: Vec<Pod>,
+    summary: Summary,
+    node: Option<Node>,
+    loaded: Loaded,
+}
+
+impl Arguments {
+    /// Reads every file, or tells what is wrong with all of them.
+    fn read(&self) -> Result<Captured, Failure> {
+        let named = [
+            Some(&self.pods),
+            Some(&self.summary),
+            self.config.as_ref(),
+            self.node.as_ref(),
+        ];
+        let stdin = named
+            .into_iter()
+            .flatten()
+            .filter(|path| path.as_os_str() == "-");
+        if stdin.count() > 1 {
+            return Err(Failure::Input(anyhow!("only one file can be -, stdin")));
+        }
+        let pods = Document::read(&self.pods, LARGE).and_then(|document| document.pods());
+        let captured = Document::read(&self.summary, LARGE).and_then(|document| summary(&document));
+        let node = self.node.as_deref().map(read_node).transpose();
+        let loaded = self
+            .config
+            .as_deref()
+            .map_or_else(kubelet_defaults, config::open);
+        let mut mistakes = Mistakes::default();
+        let pods = mistakes.keep(pods);
+        let summary = mistakes.keep(captured);
+        let node = mistakes.keep(node);
+        let loaded = mistakes.keep(loaded);
+        let all = pods.zip(summary).zip(node.zip(loaded));
+        let ((pods, summary), (node, loaded)) = mistakes.finish(all)?;
+        for warning in loaded.warnings.iter().filter(|_| self.config.is_some()) {
+            warn(&warning.to_string());
+        }
+        Ok(Captured {
+            pods,
+            summary,
+            node,
+            loaded,
+        })
+    }
+
+    fn rules_in_words(&self, effective: &Effective) -> String {
+        let from = match &self.config {
+            Some(file) => format!("as {} has them", file.display()),
+            None => "with its default thresholds, since there is no --config".to_owned(),
+        };
+        match effective.kind {
+            Kind::Kubelet => format!("the kubelet's rules {from}"),
+            Kind::Evictd if effective.memory_available == MemoryAvailable::MemAvailable => format!(
+                "evictd's rules {from}; memory.available is the kubelet's figure, which counts page cache as used"
+            ),
+            Kind::Evictd => format!("evictd's rules {from}"),
+        }
+    }
+}
+
+fn kubelet_defaults() -> Result<Loaded, config::Refused> {
+    config::parse("the kubelet's defaults", "kind: KubeletConfiguration")
+}
+
+/// A summary in which something is told; else it is another kind of document.
+fn summary(document: &Document) -> Result<Summary, DocumentError> {
+    let summary: Summary = document.parse()?;
+    if summary.pods.is_empty() && summary.observations().iter().next().is_none() {
+        let needed = "tells nothing of a node or its pods; a kubelet's /stats/summary is needed";
+        return Err(document.wrong(needed));
+    }
+    Ok(summary)
+}
+
+fn read_node(file: &Path) -> Result<Node, DocumentError> {
+    Document::read(file, SMALL)?.node()
+}
+
+/// The pods that run where the summary comes from; all of them where their node names do not tell.
+fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
+    pods.retain(|pod| !pod.terminal);
+    let name = &summary.node.node_name;
+    let here = |pod: &Pod| pod.node_name.is_empty() || pod.node_name == *name;
+    let elsewhere = pods.iter().filter(|pod| !here(pod)).count();
+    if name.is_empty() || elsewhere == 0 {
+        return pods;
+    }
+    if elsewhere == pods.len() {
+        warn(&format!(
+            "no pod of the list runs on {name}, where the summary comes from"
+        ));
+        return pods;
+    }
+    warn(&format!(
+        "{elsewhere} pods of the list run on other nodes than {name} and are left out"
+    ));
+    pods.retain(here);
+    pods
+}
+
+/// Says where the two captures do not fit together.
+fn doubt(pods: &[Pod], summary: &Summary) {
+    let nameless = pods
+        .iter()
+        .filter(|pod| pod.uid.is_empty())
+        .map(Pod::full_name);
+    warn_of(
+        nameless,
+        "have no metadata.uid, so no figures can be theirs",
+    );
+    let measured: HashSet<&str> = summary
+        .pods
+        .iter()
+        .map(|stats| stats.pod_ref.uid.as_str())
+        .collect();
+    let unmeasured = pods
+        .iter()
+        .filter(|pod| !pod.uid.is_empty() && !measured.contains(pod.uid.as_str()));
+    warn_of(
+        unmeasured.map(Pod::full_name),
+        "are not in the summary, so nothing is known of what they use",
+    );
+    let listed: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+    let unlisted = summary
+        .pods
+        .iter()
+        .map(|stats| &stats.pod_ref)
+        .filter(|pod| !listed.contains(pod.uid.as_str()));
+    warn_of(
+        unlisted.map(|pod| format!("{}/{}", pod.namespace, pod.name)),
+        "are in the summary but not among the pods, so they are not ranked",
+    );
+}
+
+/// `2 pods are ...: a, b`, naming three at most.
+fn warn_of(pods: impl Iterator<Item = String>, what: &str) {
+    let pods: Vec<String> = pods.collect();
+    if pods.is_empty() {
+        return;
+    }
+    let rest = if pods.len() > 3 { ", ..." } else { "" };
+    let named = pods.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
+    warn(&format!("{} of the pods {what}: {named}{rest}", pods.len()));
+}
+
+fn warn(what: &str) {
+    eprintln!("evictd: warning: {what}");
+}
+
+fn layout_in_words(assumed: &layout::Assumed) -> &'static str {
+    match (
+        assumed.layout.dedicated_image_fs,
+        assumed.layout.split_container_fs,
+    ) {
+        (true, true) => "images on a filesystem of their own, containers on the node's",
+        (true, false) => "images and containers on a filesystem of their own",
+        (false, _) => "one filesystem for everything",
+    }
+}
+
+/// How old the figures are.
+fn age(summary: &Summary, now: Timestamp) -> String {
+    let times = summary.observations();
+    let newest = times.iter().filter_map(|(_, observed)| observed.time).max();
+    match newest {
+        None => "the figures do not say when they were measured".to_owned(),
+        Some(time) if time > now => format!("figures from {}, after now", moment(time)),
+        Some(time) => format!(
+            "figures from {}, {} ago",
+            moment(time),
+            duration(now.duration_since(time))
+        ),
+    }
+}

@@ -1,0 +1,126 @@
+//! The page that a person reads: the verdict first, then the signals, then the ranked pods.
+
+use super::{
+    report::{Report, SignalState, ThresholdState},
+    taints, verdict,
+};
+use crate::cli::{
+    evidence,
+    table::{amount, table},
+};
+use evictd_eviction::{Decision, Signal, duration};
+
+/// How many ranked pods are shown.
+const SHOWN: usize = 20;
+
+/// The whole page.
+pub(super) fn page(report: &Report) -> String {
+    let mut parts = vec![
+        verdict::verdict(report).join("\n"),
+        signals(report),
+        pods(report),
+    ];
+    if let Some(node) = &report.node {
+        parts.push(taints::page(node));
+    }
+    parts.push(format!("Assumed: {}", report.assumed.join("\n         ")));
+    parts.join("\n\n")
+}
+
+fn pods(report: &Report) -> String {
+    let signal = report.ranked_for;
+    if report.ranked.pods.is_empty() {
+        return "There are no pods.".to_owned();
+    }
+    let ranking = evidence::ranking(&report.ranked.pods, signal, SHOWN);
+    format!("Who goes first for {signal}:\n{ranking}")
+}
+
+fn signals(report: &Report) -> String {
+    let headings = [
+        "SIGNAL",
+        ">AVAILABLE",
+        ">OF",
+        "THRESHOLD",
+        "KIND",
+        "STATE",
+        "FIRST TO GO",
+    ];
+    let acting = report
+        .step
+        .decision
+        .as_ref()
+        .and_then(Decision::acting_signal);
+    let watched = report.signals.iter().flat_map(|state| {
+        let thresholds = state.thresholds.iter();
+        thresholds.map(move |threshold| row(state, threshold, acting))
+    });
+    let watched: Vec<Vec<String>> = watched.collect();
+    let mut parts = Vec::new();
+    if !watched.is_empty() {
+        parts.push(table(&headings, watched));
+    }
+    let unwatched: Vec<String> = report.signals.iter().filter_map(unwatched).collect();
+    if !unwatched.is_empty() {
+        parts.push(format!("Without a threshold: {}", unwatched.join(", ")));
+    }
+    let held: Vec<&str> = report
+        .step
+        .node_conditions
+        .iter()
+        .map(|held| held.as_str())
+        .collect();
+    if !held.is_empty() {
+        parts.push(format!("Conditions that this sets: {}", held.join(", ")));
+    }
+    parts.join("\n")
+}
+
+/// `pid.available (32551 of 32768 left)`
+fn unwatched(state: &SignalState) -> Option<String> {
+    let observed = state.observed.filter(|_| state.thresholds.is_empty())?;
+    let shown = |figure: i64| amount(Some(state.signal), Some(figure));
+    let (available, capacity) = (shown(observed.available), shown(observed.capacity));
+    Some(format!("{} ({available} of {capacity} left)", state.signal))
+}
+
+fn row(state: &SignalState, threshold: &ThresholdState, acting: Option<Signal>) -> Vec<String> {
+    let signal = state.signal;
+    let observed = state.observed;
+    let shown = |figure: Option<i64>| amount(Some(signal), figure);
+    vec![
+        signal.to_string(),
+        shown(observed.map(|observed| observed.available)),
+        shown(observed.map(|observed| observed.capacity)),
+        evidence::limit(&threshold.threshold, observed.as_ref()),
+        kind(threshold),
+        standing(signal, threshold, acting),
+        state.next.clone().unwrap_or_else(|| "nobody".to_owned()),
+    ]
+}
+
+fn kind(threshold: &ThresholdState) -> String {
+    if threshold.threshold.is_hard() {
+        "hard".to_owned()
+    } else {
+        let grace = duration::to_string(threshold.threshold.grace_period);
+        format!("soft, {grace}")
+    }
+}
+
+/// How the signal stands to this threshold; one signal acts in a cycle, the others wait for their turn.
+fn standing(signal: Signal, threshold: &ThresholdState, acting: Option<Signal>) -> String {
+    match threshold.margin {
+        None => "not in the summary".to_owned(),
+        Some(_) if threshold.acts && acting == Some(signal) => "MET, acts now".to_owned(),
+        Some(_) if threshold.acts => "MET, acts in a later cycle".to_owned(),
+        Some(_) if threshold.crossed && threshold.threshold.is_hard() => {
+            "MET, acts from the next cycle on".to_owned()
+        }
+        Some(_) if threshold.crossed => {
+            let grace = duration::to_string(threshold.threshold.grace_period);
+            format!("MET, would act after {grace}")
+        }
+        Some(margin) => format!("{} above it", amount(Some(signal), Some(margin))),
+    }
+}

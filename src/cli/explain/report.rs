@@ -1,0 +1,197 @@
+//! What `explain` found out, as programs read it; the page for people is a view of the same value.
+
+use super::taints::NodeReport;
+use evictd_eviction::{
+    Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Signal, Summary,
+    Threshold,
+    simulation::{self, StepOutcome},
+    why::{self, Row},
+};
+use evictd_pod::{Pod, Quantity};
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+
+/// Everything that was found out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    /// The cycle, as a simulation prints it.
+    #[serde(flatten)]
+    pub(super) step: StepOutcome,
+    /// Who goes next, `namespace/name`.
+    pub(super) next: Option<String>,
+    /// What the pods are ranked for.
+    pub(super) ranked_for: Signal,
+    /// In ranked order.
+    #[serde(rename = "pods", serialize_with = "rows")]
+    pub(super) ranked: Ranked,
+    /// Against their thresholds.
+    pub(super) signals: Vec<SignalState>,
+    /// Whether the user asked for that.
+    #[serde(skip)]
+    pub(super) asked: bool,
+    /// What was taken for granted.
+    pub(super) assumed: Vec<String>,
+    /// Of `--node`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<NodeReport>,
+}
+
+/// A ranking and what it is for.
+pub(super) struct Ranked {
+    pub(super) signal: Signal,
+    pub(super) pods: Vec<RankedPod>,
+}
+
+impl Ranked {
+    /// The first that may go.
+    pub(super) fn first(&self) -> Option<&RankedPod> {
+        self.candidates().next()
+    }
+
+    /// Why the first that may go is before the next that may.
+    pub(super) fn why(&self) -> Option<String> {
+        let mut candidates = self.candidates();
+        let first = candidates.next()?;
+        let resource = self.signal.resource();
+        Some(match candidates.next() {
+            Some(next) => first.before(next, resource),
+            None => format!(
+                "{} is the only pod that may go; it {}",
+                first.pod,
+                first.uses(resource)
+            ),
+        })
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = &RankedPod> {
+        self.pods.iter().filter(|pod| pod.spared.is_none())
+    }
+}
+
+fn rows<S: Serializer>(ranked: &Ranked, serializer: S) -> Result<S::Ok, S::Error> {
+    let rows: Vec<Row<'_>> = why::rows(&ranked.pods, ranked.signal.resource()).collect();
+    rows.serialize(serializer)
+}
+
+/// One signal, what is left of it, and its thresholds.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SignalState {
+    pub(super) signal: Signal,
+    /// `None` where the summary does not tell it.
+    #[serde(flatten)]
+    pub(super) observed: Option<Observation>,
+    pub(super) thresholds: Vec<ThresholdState>,
+    /// Who would go first if it came to that.
+    pub(super) next: Option<String>,
+}
+
+/// One threshold and how far it is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ThresholdState {
+    #[serde(flatten)]
+    pub(super) threshold: Threshold,
+    /// Its value at the observed capacity.
+    pub(super) quantity: Option<Quantity>,
+    /// What is left above it; below nothing where it is crossed.
+    pub(super) margin: Option<i64>,
+    /// Whether it is crossed.
+    pub(super) crossed: bool,
+    /// Whether it acts in this cycle.
+    pub(super) acts: bool,
+}
+
+/// Turns the crank once; `asked` is the signal to rank for.
+pub(super) fn explain(
+    now: Timestamp,
+    pods: &[Pod],
+    summary: &Summary,
+    rules: Rules,
+    asked: Option<Signal>,
+) -> Report {
+    let mut housekeeper = Housekeeper::new(rules);
+    let mut step = simulation::cycle(&mut housekeeper, now, pods, summary, None);
+    step.describe(&housekeeper, now);
+    let usage = summary.usage(pods);
+    let seen = summary.observations();
+    let rank = |signal| Ranked {
+        signal,
+        pods: housekeeper.rank(signal, pods, &usage),
+    };
+    let acting = step.decision.as_ref().and_then(Decision::acting_signal);
+    let ranked_for = asked
+        .or(acting)
+        .or_else(|| first_crossed(&step))
+        .unwrap_or(Signal::MemoryAvailable);
+    let ranked = rank(ranked_for);
+    let next = next(&step, &ranked, asked);
+    let state = |signal| {
+        let observed = seen.get(signal).copied();
+        let thresholds: Vec<ThresholdState> = housekeeper
+            .thresholds()
+            .filter(|threshold| threshold.signal == signal)
+            .map(|threshold| ThresholdState::of(threshold, observed, &step))
+            .collect();
+        let next = (!thresholds.is_empty())
+            .then(|| rank(signal).first().map(|pod| pod.pod.clone()))
+            .flatten();
+        (observed.is_some() || !thresholds.is_empty()).then_some(SignalState {
+            signal,
+            observed,
+            thresholds,
+            next,
+        })
+    };
+    let signals = Signal::ALL.into_iter().filter_map(state).collect();
+    Report {
+        step,
+        next,
+        ranked_for,
+        asked: asked.is_some(),
+        ranked,
+        signals,
+        assumed: Vec::new(),
+        node: None,
+    }
+}
+
+/// Memory first (S1-035), else the order of the signals.
+fn first_crossed(step: &StepOutcome) -> Option<Signal> {
+    let crossed = step.thresholds_first_observed_at.iter();
+    crossed
+        .map(|first| first.threshold.signal)
+        .min_by_key(|signal| (signal.condition() != NodeCondition::MemoryPressure, *signal))
+}
+
+fn next(step: &StepOutcome, ranked: &Ranked, asked: Option<Signal>) -> Option<String> {
+    let nobody_may = step
+        .decision
+        .as_ref()
+        .is_some_and(|decision| decision.withheld.is_some());
+    match step.evicted.first() {
+        Some(eviction) if asked.is_none() => Some(eviction.pod.clone()),
+        None if asked.is_none() && nobody_may => None,
+        _ => ranked.first().map(|pod| pod.pod.clone()),
+    }
+}
+
+impl ThresholdState {
+    fn of(threshold: &Threshold, observed: Option<Observation>, step: &StepOutcome) -> Self {
+        let quantity = observed.map(|observed| threshold.value.at(observed.capacity));
+        let margin = observed
+            .zip(quantity)
+            .map(|(observed, quantity)| observed.available.saturating_sub(quantity.value()));
+        let crossed = observed
+            .zip(quantity)
+            .is_some_and(|(observed, quantity)| quantity > Quantity::count(observed.available));
+        Self {
+            quantity,
+            margin,
+            crossed,
+            acts: step.thresholds_met.contains(threshold),
+            threshold: threshold.clone(),
+        }
+    }
+}

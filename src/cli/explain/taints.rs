@@ -1,0 +1,384 @@
+//! What the control plane does with a node: the taints its conditions bring, and whom `NoExecute` removes when
+//! (S1-079 to S1-084). This is the controllers' work, never ours; here it is only told.
+
+use crate::cli::table::{duration, moment, table};
+use evictd_eviction::NodeCondition;
+use evictd_pod::{
+    Pod,
+    node::{Node, Taint},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+/// How long a node may be silent before its conditions become Unknown (S1-082).
+const HEARTBEAT_GRACE: SignedDuration = SignedDuration::from_secs(50);
+/// How long a pod stays by default on a node that is not ready or unreachable, in seconds (S1-083).
+const DEFAULT_TOLERATION_SECONDS: i64 = 300;
+
+const NO_SCHEDULE: &str = "NoSchedule";
+const NO_EXECUTE: &str = "NoExecute";
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Condition, status and the taint that the controller keeps while they hold (S1-080, S1-081).
+const CAUSES: [(&str, &str, &str, &str); 8] = [
+    (
+        "MemoryPressure",
+        "True",
+        "node.kubernetes.io/memory-pressure",
+        NO_SCHEDULE,
+    ),
+    (
+        "DiskPressure",
+        "True",
+        "node.kubernetes.io/disk-pressure",
+        NO_SCHEDULE,
+    ),
+    (
+        "PIDPressure",
+        "True",
+        "node.kubernetes.io/pid-pressure",
+        NO_SCHEDULE,
+    ),
+    (
+        "NetworkUnavailable",
+        "True",
+        "node.kubernetes.io/network-unavailable",
+        NO_SCHEDULE,
+    ),
+    ("Ready", "False", NOT_READY, NO_SCHEDULE),
+    ("Ready", "False", NOT_READY, NO_EXECUTE),
+    ("Ready", "Unknown", UNREACHABLE, NO_SCHEDULE),
+    ("Ready", "Unknown", UNREACHABLE, NO_EXECUTE),
+];
+
+/// What `--node` adds.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct NodeReport {
+    pub(super) name: String,
+    pub(super) now: Timestamp,
+    /// Of the Ready condition.
+    pub(super) ready: String,
+    pub(super) heartbeat: Option<Heartbeat>,
+    pub(super) taints: Vec<TaintState>,
+    /// Pods that a `NoExecute` taint removes, the first one first.
+    pub(super) removals: Vec<Removal>,
+}
+
+/// When the node was last heard of.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Heartbeat {
+    pub(super) at: Timestamp,
+    pub(super) age_seconds: f64,
+    /// Longer ago than the controller waits, unless the node's lease is newer.
+    pub(super) overdue: bool,
+}
+
+/// How a taint stands to the node's conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Standing {
+    /// It is there, and a condition calls for it.
+    Present,
+    /// A condition calls for it; the controller adds it within moments.
+    Missing,
+    /// The node will ask for it once it has reported what this capture shows.
+    Expected,
+    /// The controller adds it unless the node is heard of by its lease.
+    IfSilent,
+    /// No condition calls for it any more; the controller removes it.
+    Stale,
+    /// Not the controller's own.
+    Foreign,
+}
+
+/// One taint.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TaintState {
+    pub(super) key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) value: String,
+    pub(super) effect: String,
+    pub(super) standing: Standing,
+    /// Since when it is there, or its cause holds.
+    pub(super) since: Option<Timestamp>,
+    pub(super) because: String,
+}
+
+/// One pod that a taint removes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Removal {
+    pub(super) pod: String,
+    pub(super) taint: String,
+    /// `None` where it is not known since when the taint is there.
+    pub(super) at: Option<Timestamp>,
+    /// Counted from now; below nothing where it is overdue.
+    pub(super) in_seconds: Option<f64>,
+    pub(super) why: String,
+}
+
+/// What becomes of this node and its pods. `shown` are the conditions that the captured state brings about.
+pub(super) fn report(
+    node: &Node,
+    shown: &[NodeCondition],
+    pods: &[Pod],
+    now: Timestamp,
+) -> NodeReport {
+    let conditions = &node.status.conditions;
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.kind == "Ready");
+    let heartbeat = ready.and_then(|ready| ready.last_heartbeat_time).map(|at| {
+        let age = now.duration_since(at);
+        Heartbeat {
+            at,
+            age_seconds: age.as_secs_f64(),
+            overdue: age > HEARTBEAT_GRACE,
+        }
+    });
+    let mut taints = called_for(node);
+    taints.extend(expected(node, shown));
+    if let Some(heartbeat) = heartbeat.as_ref().filter(|heartbeat| heartbeat.overdue)
+        && ready.is_some_and(|ready| ready.status != "Unknown")
+    {
+        taints.extend(if_silent(heartbeat));
+    }
+    let others = node.spec.taints.iter().filter(|taint| {
+        !taints.iter().any(|known| {
+            known.standing == Standing::Present
+                && (&known.key, &known.effect) == (&taint.key, &taint.effect)
+        })
+    });
+    let others: Vec<TaintState> = others.map(other).collect();
+    taints.extend(others);
+    NodeReport {
+        name: node.metadata.name.clone(),
+        now,
+        ready: ready.map_or("never reported".to_owned(), |ready| ready.status.clone()),
+        heartbeat,
+        removals: removals(pods, &taints, now),
+        taints,
+    }
+}
+
+/// Every taint that a condition of the node calls for.
+fn called_for(node: &Node) -> Vec<TaintState> {
+    let conditions = node.status.conditions.iter().flat_map(|condition| {
+        let causes = CAUSES
+            .iter()
+            .filter(|(kind, status, ..)| condition.kind == *kind && condition.status == *status);
+        causes.map(move |(kind, status, key, effect)| {
+            let because = match condition.reason.as_str() {
+                "" => format!("{kind} is {status}"),
+                reason => format!("{kind} is {status}: {reason}"),
+            };
+            (*key, *effect, condition.last_transition_time, because)
+        })
+    });
+    let cordoned = node.spec.unschedulable.then(|| {
+        let because = "the node is cordoned".to_owned();
+        (UNSCHEDULABLE, NO_SCHEDULE, None, because)
+    });
+    let state = |(key, effect, since, because): (&str, &str, Option<Timestamp>, String)| {
+        let there = |taint: &&Taint| taint.key == key && taint.effect == effect;
+        let present = node.spec.taints.iter().find(there);
+        TaintState {
+            key: key.to_owned(),
+            value: present.map_or(String::new(), |taint| taint.value.clone()),
+            effect: effect.to_owned(),
+            standing: present.map_or(Standing::Missing, |_| Standing::Present),
+            since: present.and_then(|taint| taint.time_added).or(since),
+            because,
+        }
+    };
+    conditions.chain(cordoned).map(state).collect()
+}
+
+/// Taints of the conditions that the captured state brings about and the node has not reported yet.
+fn expected(node: &Node, shown: &[NodeCondition]) -> Vec<TaintState> {
+    let unreported = shown.iter().filter(|shown| {
+        let mut reported = node.status.conditions.iter();
+        !reported.any(|condition| condition.kind == shown.as_str() && condition.status == "True")
+    });
+    let state = |shown: &NodeCondition| {
+        let (kind, _, key, effect) = CAUSES.iter().find(|(kind, ..)| *kind == shown.as_str())?;
+        let there = |taint: &&Taint| taint.key == *key && taint.effect == *effect;
+        let present = node.spec.taints.iter().find(there);
+        Some(TaintState {
+            key: (*key).to_owned(),
+            value: String::new(),
+            effect: (*effect).to_owned(),
+            standing: present.map_or(Standing::Expected, |_| Standing::Present),
+            since: present.and_then(|taint| taint.time_added),
+            because: format!("{kind} by these figures, not reported yet"),
+        })
+    };
+    unreported.filter_map(state).collect()
+}
+
+fn if_silent(heartbeat: &Heartbeat) -> impl Iterator<Item = TaintState> {
+    let since = heartbeat.at.saturating_add(HEARTBEAT_GRACE).ok();
+    let effects = [NO_SCHEDULE, NO_EXECUTE].into_iter();
+    effects.map(move |effect| TaintState {
+        key: UNREACHABLE.to_owned(),
+        value: String::new(),
+        effect: effect.to_owned(),
+        standing: Standing::IfSilent,
+        since,
+        because: "no heartbeat in the node's status; its lease, not seen here, may be newer"
+            .to_owned(),
+    })
+}
+
+/// A taint that no condition calls for.
+fn other(taint: &Taint) -> TaintState {
+    let own = CAUSES
+        .iter()
+        .any(|(_, _, key, effect)| taint.key == *key && taint.effect == *effect);
+    let own = own || (taint.key == UNSCHEDULABLE && taint.effect == NO_SCHEDULE);
+    let (standing, because) = if own {
+        (Standing::Stale, "no condition calls for it any more")
+    } else {
+        (Standing::Foreign, "set by somebody else, and left alone")
+    };
+    TaintState {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: taint.effect.clone(),
+        standing,
+        since: taint.time_added,
+        because: because.to_owned(),
+    }
+}
+
+/// Whom the `NoExecute` taints remove, the first one first; those of unknown time last.
+fn removals(pods: &[Pod], taints: &[TaintState], now: Timestamp) -> Vec<Removal> {
+    let acting =
+        |taint: &&TaintState| taint.effect == NO_EXECUTE && taint.standing != Standing::Stale;
+    let acting: Vec<&TaintState> = taints.iter().filter(acting).collect();
+    let of_pod = |pod: &Pod| {
+        let all = acting.iter().filter_map(|taint| {
+            let (seconds, why) = stay(pod, taint)?;
+            let stays = SignedDuration::from_secs(seconds);
+            let at = taint
+                .since
+                .and_then(|since| since.saturating_add(stays).ok());
+            Some(Removal {
+                pod: pod.full_name(),
+                taint: taint.key.clone(),
+                at,
+                in_seconds: at.map(|at| at.duration_since(now).as_secs_f64()),
+                why,
+            })
+        });
+        all.min_by_key(|removal| (removal.at.is_none(), removal.at))
+    };
+    let mut removals: Vec<Removal> = pods.iter().filter_map(of_pod).collect();
+    removals.sort_by_key(|removal| (removal.at.is_none(), removal.at));
+    removals
+}
+
+/// How many seconds the pod stays under this taint and why; `None`: for good.
+fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
+    let bare = Taint {
+        key: taint.key.clone(),
+        value: taint.value.clone(),
+        effect: taint.effect.clone(),
+        time_added: None,
+    };
+    let mut tolerations = pod.tolerations.iter();
+    let toleration =
+        tolerations.find(|toleration| bare.is_tolerated(std::slice::from_ref(toleration)));
+    let standard = taint.key == NOT_READY || taint.key == UNREACHABLE;
+    match toleration.map(|toleration| toleration.toleration_seconds) {
+        Some(None) => None,
+        Some(Some(seconds)) => Some((seconds.max(0), format!("it tolerates that for {seconds} s"))),
+        // The node itself lets its own pods tolerate everything.
+        None if pod.is_static() || pod.is_mirror() => None,
+        // S1-084
+        None if standard && pod.returns_to_this_node() => None,
+        None if standard => Some((
+            DEFAULT_TOLERATION_SECONDS,
+            format!("{DEFAULT_TOLERATION_SECONDS} s is what a pod gets that asks for nothing"),
+        )),
+        None => Some((0, "it does not tolerate that".to_owned())),
+    }
+}
+
+/// How many pods are shown.
+const SHOWN: usize = 20;
+
+/// For people.
+pub(super) fn page(node: &NodeReport) -> String {
+    let heard = match &node.heartbeat {
+        None => "it has never been heard of".to_owned(),
+        Some(heartbeat) => {
+            let age = duration(node.now.duration_since(heartbeat.at));
+            let overdue = if heartbeat.overdue {
+                format!(
+                    ", longer than the {} s that a controller waits",
+                    HEARTBEAT_GRACE.as_secs()
+                )
+            } else {
+                String::new()
+            };
+            format!("last heard of {age} ago{overdue}")
+        }
+    };
+    let node_line = format!("Node {}: Ready is {}; {heard}.", node.name, node.ready);
+    let taints = if node.taints.is_empty() {
+        "It has no taints, and no condition calls for one.".to_owned()
+    } else {
+        table(
+            &["TAINT", "EFFECT", "STANDING", "SINCE", "BECAUSE"],
+            node.taints.iter().map(taint_row),
+        )
+    };
+    format!("{node_line}\n{taints}\n{}", removed(node))
+}
+
+fn taint_row(taint: &TaintState) -> Vec<String> {
+    let standing = match taint.standing {
+        Standing::Present | Standing::Foreign => "present",
+        Standing::Missing => "about to be added",
+        Standing::Expected => "expected",
+        Standing::IfSilent => "if the node is silent",
+        Standing::Stale => "about to be removed",
+    };
+    vec![
+        taint.key.clone(),
+        taint.effect.clone(),
+        standing.to_owned(),
+        taint.since.map_or("-".to_owned(), moment),
+        taint.because.clone(),
+    ]
+}
+
+fn removed(node: &NodeReport) -> String {
+    if node.removals.is_empty() {
+        return "NoExecute removes nobody; pressure never brings such a taint.".to_owned();
+    }
+    let rows = node.removals.iter().take(SHOWN).map(|removal| {
+        let left = match removal.at {
+            None => "-".to_owned(),
+            Some(at) if at <= node.now => "now".to_owned(),
+            Some(at) => format!("in {}", duration(at.duration_since(node.now))),
+        };
+        vec![
+            removal.pod.clone(),
+            left,
+            removal.at.map_or("-".to_owned(), moment),
+            format!("{}: {}", removal.taint, removal.why),
+        ]
+    });
+    let table = table(&["REMOVED BY NOEXECUTE", "WHEN", "AT", "WHY"], rows);
+    match node.removals.len().saturating_sub(SHOWN) {
+        0 => table,
+        more => format!("{table}\n... and {more} more, all of them in -o json"),
+    }
+}
