@@ -525,7 +525,11 @@ mod tests {
             let parsed = parse(&text);
             let again = parse(&parsed.to_string());
             prop_assert_eq!(again.nano_value(), parsed.nano_value());
-            prop_assert_eq!(again.to_string(), parsed.to_string());
+            // As in apimachinery, a binary amount that 1024 does not divide is printed without a suffix, and so is
+            // read again as a decimal one.
+            if again.format() == parsed.format() {
+                prop_assert_eq!(again.to_string(), parsed.to_string());
+            }
         }
 
         #[test]
