@@ -275,8 +275,8 @@ fn s1_060_missing_figures_are_told_and_each_side_ranks_them_its_way() {
     assert_has(
         &told,
         &[
-            "1 of the pods are not in the summary, so nothing is known of what they use: default/gu",
-            "1 of the pods are in the summary but not among the pods, so they are not ranked: team/ghost",
+            "pods that the summary does not have, so that nothing is known of what they use (1): default/gu",
+            "pods that only the summary has, so that they are not ranked (1): team/ghost",
         ],
     );
     assert_eq!(files.json(&[])["next"], "default/gu");

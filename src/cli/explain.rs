@@ -207,7 +207,7 @@ fn doubt(pods: &[Pod], summary: &Summary) {
         .map(Pod::full_name);
     warn_of(
         nameless,
-        "have no metadata.uid, so no figures can be theirs",
+        "pods without metadata.uid, so that no figures can be theirs",
     );
     let measured: HashSet<&str> = summary
         .pods
@@ -219,7 +219,7 @@ fn doubt(pods: &[Pod], summary: &Summary) {
         .filter(|pod| !pod.uid.is_empty() && !measured.contains(pod.uid.as_str()));
     warn_of(
         unmeasured.map(Pod::full_name),
-        "are not in the summary, so nothing is known of what they use",
+        "pods that the summary does not have, so that nothing is known of what they use",
     );
     let listed: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
     let unlisted = summary
@@ -229,11 +229,11 @@ fn doubt(pods: &[Pod], summary: &Summary) {
         .filter(|pod| !listed.contains(pod.uid.as_str()));
     warn_of(
         unlisted.map(|pod| format!("{}/{}", pod.namespace, pod.name)),
-        "are in the summary but not among the pods, so they are not ranked",
+        "pods that only the summary has, so that they are not ranked",
     );
 }
 
-/// `2 pods are ...: a, b`, naming three at most.
+/// `pods that ... (4): a, b, c, ...`
 fn warn_of(pods: impl Iterator<Item = String>, what: &str) {
     let pods: Vec<String> = pods.collect();
     if pods.is_empty() {
@@ -241,7 +241,7 @@ fn warn_of(pods: impl Iterator<Item = String>, what: &str) {
     }
     let rest = if pods.len() > 3 { ", ..." } else { "" };
     let named = pods.iter().take(3).cloned().collect::<Vec<_>>().join(", ");
-    warn(&format!("{} of the pods {what}: {named}{rest}", pods.len()));
+    warn(&format!("{what} ({}): {named}{rest}", pods.len()));
 }
 
 fn warn(what: &str) {
