@@ -2,6 +2,7 @@
 
 mod admit;
 mod check_config;
+mod completions;
 mod daemon;
 mod demo;
 mod evidence;
@@ -45,6 +46,10 @@ enum Command {
     Top(top::Arguments),
     History(history::Arguments),
     CheckConfig(check_config::Arguments),
+    Completions(completions::Arguments),
+    /// The manual page, to standard output
+    #[command(after_help = "Example:\n  evictd man > /usr/share/man/man8/evictd.8")]
+    Man,
 }
 
 impl Cli {
@@ -62,6 +67,8 @@ impl Cli {
             Command::Top(arguments) => arguments.run(),
             Command::History(arguments) => arguments.run(),
             Command::CheckConfig(arguments) => arguments.run(),
+            Command::Completions(arguments) => arguments.run(),
+            Command::Man => completions::man(),
         }
     }
 }
