@@ -11,9 +11,9 @@ use super::{
 use crate::pods::PodSet;
 use evictd_eviction::usage::{FsUsage, PodUsage, Usage, VolumeUsage};
 use evictd_pod::Pod;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     path::PathBuf,
     pin::Pin,
     sync::{
@@ -63,7 +63,7 @@ struct Limits {
 const LIMITS: Limits = Limits {
     entries: 1_000_000,
     pod: Duration::from_secs(1),
-    all: Duration::from_secs(10),
+    all: Duration::from_secs(4),
     stopping: Duration::from_millis(200),
     hanging: 4,
 };
@@ -74,15 +74,7 @@ pub struct DiskMeter {
     roots: DiskRoots,
     limits: Limits,
     /// By UID.
-    measured: HashMap<String, PodDisk>,
     hanging: HashMap<String, JoinHandle<Vec<Part>>>,
-}
-
-/// What was found out about one pod.
-#[derive(Debug, Clone)]
-struct PodDisk {
-    time: Timestamp,
-    parts: Vec<Part>,
 }
 
 /// One directory of a pod.
@@ -110,23 +102,19 @@ impl DiskMeter {
         Self {
             roots,
             limits: LIMITS,
-            measured: HashMap::new(),
             hanging: HashMap::new(),
         }
     }
 
-    /// Adds bytes and inodes of the local volumes and logs of these pods, by their indices, to `usage`. Figures that are
-    /// no older than `max_age` are used again. Takes 10 s and a little at most.
+    /// Adds bytes and inodes of the local volumes and logs of these pods, by their indices, to `usage`. Takes 4 s and
+    /// a little at most.
     pub async fn measure(
         &mut self,
         now: Timestamp,
         set: &PodSet,
         pods: &[usize],
-        max_age: SignedDuration,
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
-        let listed: HashSet<&str> = set.pods.iter().map(|pod| pod.uid.as_str()).collect();
-        self.measured.retain(|uid, _| listed.contains(uid.as_str()));
         self.hanging.retain(|_, walk| !walk.is_finished());
         usage.pods.resize_with(set.pods.len(), || None);
         let mut warnings = Vec::new();
@@ -135,25 +123,15 @@ impl DiskMeter {
             let Some(pod) = set.pods.get(index) else {
                 continue;
             };
-            let known = self.measured.get(&pod.uid);
-            if known.is_none_or(|known| now.duration_since(known.time) > max_age) {
-                match self.walk(pod, all.as_mut()).await {
-                    Ok(parts) => {
-                        self.measured
-                            .insert(pod.uid.clone(), PodDisk { time: now, parts });
-                    }
-                    Err(why) => {
-                        self.measured.remove(&pod.uid);
-                        warnings.push(UsageWarning::NotWalked {
-                            pod: pod.full_name(),
-                            why,
-                        });
-                    }
+            match self.walk(pod, all.as_mut()).await {
+                Ok(parts) => {
+                    warn(pod, &parts, &mut warnings);
+                    add(now, &parts, usage.pods[index].get_or_insert_default());
                 }
-            }
-            if let Some(disk) = self.measured.get(&pod.uid) {
-                disk.warn(pod, &mut warnings);
-                disk.add_to(usage.pods[index].get_or_insert_default());
+                Err(why) => warnings.push(UsageWarning::NotWalked {
+                    pod: pod.full_name(),
+                    why,
+                }),
             }
         }
         warnings
@@ -248,48 +226,43 @@ impl DiskRoots {
     }
 }
 
-impl PodDisk {
-    fn warn(&self, pod: &Pod, warnings: &mut Vec<UsageWarning>) {
-        let cut = self
-            .parts
-            .iter()
-            .filter_map(|part| Some((part, part.held?.cut?)));
-        warnings.extend(cut.map(|(part, cut)| UsageWarning::AtLeast {
-            pod: pod.full_name(),
-            directory: part.path.clone(),
-            cut,
-        }));
-    }
+fn warn(pod: &Pod, parts: &[Part], warnings: &mut Vec<UsageWarning>) {
+    let cut = parts
+        .iter()
+        .filter_map(|part| Some((part, part.held?.cut?)));
+    warnings.extend(cut.map(|(part, cut)| UsageWarning::AtLeast {
+        pod: pod.full_name(),
+        directory: part.path.clone(),
+        cut,
+    }));
+}
 
-    /// The pod's total is of what lives and dies with it, as the kubelet has it (S1-070), without writable layers.
-    fn add_to(&self, usage: &mut PodUsage) {
-        usage.volumes.clear();
-        usage.ephemeral_storage = None;
-        for part in &self.parts {
-            // Of what could not even be opened nothing is known, not even that it is empty.
-            let Some(held) = part.held.filter(|held| held.inodes > 0) else {
-                continue;
-            };
-            let figures = FsUsage {
-                bytes: Some(held.bytes),
-                inodes: Some(held.inodes),
-            };
-            match &part.what {
-                What::Logs(container) => container_usage(usage, container).logs = figures,
-                What::Volume(name) | What::HostPath(name) => {
-                    usage.volumes.push(VolumeUsage {
-                        name: name.clone(),
-                        usage: figures,
-                    });
-                }
-            }
-            if !matches!(part.what, What::HostPath(_)) {
-                let total = usage.ephemeral_storage.unwrap_or(0);
-                usage.ephemeral_storage = Some(total.saturating_add(held.bytes));
-            }
+/// The pod's total is of what lives and dies with it, as the kubelet has it (S1-070), without writable layers.
+fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
+    usage.volumes.clear();
+    usage.ephemeral_storage = None;
+    for part in parts {
+        // Of what could not even be opened nothing is known, not even that it is empty.
+        let Some(held) = part.held.filter(|held| held.inodes > 0) else {
+            continue;
+        };
+        let figures = FsUsage {
+            bytes: Some(held.bytes),
+            inodes: Some(held.inodes),
+        };
+        match &part.what {
+            What::Logs(container) => container_usage(usage, container).logs = figures,
+            What::Volume(name) | What::HostPath(name) => usage.volumes.push(VolumeUsage {
+                name: name.clone(),
+                usage: figures,
+            }),
         }
-        usage.time = Some(usage.time.map_or(self.time, |time| time.min(self.time)));
+        if !matches!(part.what, What::HostPath(_)) {
+            let total = usage.ephemeral_storage.unwrap_or(0);
+            usage.ephemeral_storage = Some(total.saturating_add(held.bytes));
+        }
     }
+    usage.time = Some(usage.time.map_or(now, |time| time.min(now)));
 }
 
 #[cfg(test)]

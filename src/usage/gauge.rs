@@ -91,9 +91,7 @@ impl Gauge {
             let set = Arc::clone(set);
             self.walking = Some(tokio::spawn(async move {
                 let mut usage = Usage::default();
-                let warnings = meter
-                    .measure(now, &set, &pods, SignedDuration::ZERO, &mut usage)
-                    .await;
+                let warnings = meter.measure(now, &set, &pods, &mut usage).await;
                 let walk = Walk {
                     begun: now,
                     generation: set.generation,

@@ -3,7 +3,6 @@ use evictd_pod::wire;
 use std::{fs, path::Path};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
-const NO_AGE: SignedDuration = SignedDuration::ZERO;
 
 fn set(specs: &[&str]) -> PodSet {
     let pods = specs.iter().enumerate().map(|(index, spec)| {
@@ -54,7 +53,7 @@ async fn s1_067_local_volumes_and_logs_are_found_where_the_kubelet_puts_them() {
     );
     let mut usage = Usage::default();
     let warnings = meter(top.path())
-        .measure(NOW, &set(&[&spec, "{}"]), &[0], NO_AGE, &mut usage)
+        .measure(NOW, &set(&[&spec, "{}"]), &[0], &mut usage)
         .await;
     assert!(warnings.is_empty());
     let pod = usage.of(0).unwrap();
@@ -82,29 +81,6 @@ async fn s1_067_local_volumes_and_logs_are_found_where_the_kubelet_puts_them() {
 }
 
 #[tokio::test]
-async fn figures_are_used_again_until_they_are_too_old() {
-    let top = tempfile::tempdir().unwrap();
-    let file = top
-        .path()
-        .join("kubelet/pods/u0/volumes/kubernetes.io~empty-dir/v/a");
-    let set = set(&[r#"{"volumes":[{"name":"v","emptyDir":{}}]}"#]);
-    let mut meter = meter(top.path());
-    let minute = SignedDuration::from_mins(1);
-    let mut figures = Vec::new();
-    for (seconds, size) in [(0, 100), (60, 200), (61, 300)] {
-        write(&file, size);
-        let (now, mut usage) = (NOW + SignedDuration::from_secs(seconds), Usage::default());
-        meter.measure(now, &set, &[0], minute, &mut usage).await;
-        let pod = usage.of(0).unwrap();
-        figures.push((
-            kibibytes(pod.volumes[0].usage).unwrap() / 100,
-            pod.time.unwrap().as_second(),
-        ));
-    }
-    assert_eq!(figures, [(1, 0), (1, 0), (3, 61)]);
-}
-
-#[tokio::test]
 async fn what_the_limits_cut_is_a_lower_bound_with_a_warning() {
     let top = tempfile::tempdir().unwrap();
     for name in 0..20 {
@@ -119,9 +95,7 @@ async fn what_the_limits_cut_is_a_lower_bound_with_a_warning() {
     meter.limits.entries = 10;
     let mut usage = Usage::default();
     let spec = r#"{"volumes":[{"name":"v","emptyDir":{}}]}"#;
-    let warnings = meter
-        .measure(NOW, &set(&[spec]), &[0], NO_AGE, &mut usage)
-        .await;
+    let warnings = meter.measure(NOW, &set(&[spec]), &[0], &mut usage).await;
     assert_eq!(usage.of(0).unwrap().volumes[0].usage.inodes, Some(11));
     let said = warnings[0].to_string();
     assert!(
@@ -156,7 +130,7 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     let mut meter = meter(top.path());
     let release = hang(&mut meter, "u0");
     let mut usage = Usage::default();
-    let warnings = meter.measure(NOW, &set, &[0, 1], NO_AGE, &mut usage).await;
+    let warnings = meter.measure(NOW, &set, &[0, 1], &mut usage).await;
     assert_eq!(warnings.len(), 1);
     assert_eq!(
         warnings[0].to_string(),
@@ -165,9 +139,7 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     assert!(usage.of(0).is_none() && usage.of(1).is_some());
 
     let others: Vec<_> = ["u2", "u3", "u4"].map(|uid| hang(&mut meter, uid)).into();
-    let warnings = meter
-        .measure(NOW, &set, &[1], SignedDuration::MIN, &mut usage)
-        .await;
+    let warnings = meter.measure(NOW, &set, &[1], &mut usage).await;
     assert!(
         warnings[0]
             .to_string()
@@ -180,7 +152,7 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     }
     assert!(
         meter
-            .measure(NOW, &set, &[0, 1], NO_AGE, &mut usage)
+            .measure(NOW, &set, &[0, 1], &mut usage)
             .await
             .is_empty()
     );
