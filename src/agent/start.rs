@@ -194,7 +194,7 @@ pub async fn ready(
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
     let mut publishers: Vec<Box<dyn Publish>> = vec![
-        Box::new(Board::new(Arc::clone(&shared), Vec::new())),
+        Box::new(Board::new(Arc::clone(&shared))),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
         Box::new(Ledger::new(recorder, Arc::clone(&shared))),

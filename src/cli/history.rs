@@ -73,6 +73,14 @@ fn decisions(all: &Value) -> &[Value] {
     all.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// What the pod's status was told; where nobody went, why not.
+fn words(decision: &Value) -> String {
+    match decision["message"].as_str() {
+        Some(message) => message.to_owned(),
+        None => format!("nobody: {}", text(&decision["why"])),
+    }
+}
+
 fn list(all: &Value) -> String {
     if decisions(all).is_empty() {
         return "Nothing was ever evicted.".to_owned();
@@ -86,7 +94,7 @@ fn list(all: &Value) -> String {
             text(&decision["pod"]),
             text(&decision["gracePeriodSeconds"]),
             took(decision),
-            text(&decision["message"]),
+            words(decision),
         ]
     });
     let headings = [

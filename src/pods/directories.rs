@@ -91,7 +91,17 @@ impl Directories {
         let mut changed = self.files.len() != before;
         for directory in self.watched.clone() {
             let scanned = self.scan_directory(&directory, happened);
-            let problem = scanned.as_ref().err().map(ToString::to_string);
+            let no_kubelet_here = |error: &&io::Error| {
+                let known = |file: &File| file.path.starts_with(&directory.path);
+                directory.static_pods
+                    && error.kind() == io::ErrorKind::NotFound
+                    && !self.files.values().any(known)
+            };
+            let problem = scanned
+                .as_ref()
+                .err()
+                .filter(|error| !no_kubelet_here(error));
+            let problem = problem.map(ToString::to_string);
             changed |= self.unreadable.get(&directory.path) != problem.as_ref();
             match problem {
                 Some(problem) => self.unreadable.insert(directory.path, problem),

@@ -17,17 +17,29 @@ pub struct Board {
     shared: Arc<Shared>,
     written: Option<Timestamp>,
     pods_generation: Option<u64>,
-    own_warnings: Vec<String>,
+    /// What acts though nobody may go: the signal, and why.
+    withheld: Option<(Option<Signal>, String)>,
 }
 
 impl Board {
-    /// Onto this page; `own_warnings` stay on it for good.
-    pub fn new(shared: Arc<Shared>, own_warnings: Vec<String>) -> Self {
+    /// Onto this page.
+    pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
             written: None,
             pods_generation: None,
-            own_warnings,
+            withheld: None,
+        }
+    }
+
+    /// What was withheld is told as long as its signal is low.
+    fn forget_withheld(&mut self, look: &Look<'_>) {
+        let low = |signal: &Option<Signal>| {
+            let mut crossed = look.housekeeper.first_observed();
+            crossed.any(|(threshold, _)| Some(threshold.signal) == *signal)
+        };
+        if self.withheld.take_if(|(signal, _)| !low(signal)).is_some() {
+            self.pods_generation = None;
         }
     }
 
@@ -40,19 +52,13 @@ impl Board {
         let spared = |pod: &&evictd_pod::Pod| {
             pod.critical.is_some() || look.housekeeper.rules().protect.covers(pod)
         };
-        let warnings: Vec<String> = self
-            .own_warnings
-            .iter()
-            .cloned()
-            .chain(pods.warnings.iter().map(ToString::to_string))
-            .chain(pods.rejected.iter().map(|rejected| {
-                format!(
-                    "{} is not let in: {}",
-                    rejected.pod,
-                    rejected.rejection.message.trim_end()
-                )
-            }))
-            .collect();
+        let withheld = self.withheld.iter().map(|(_, warning)| warning.clone());
+        let rejected = pods.rejected.iter().map(|rejected| {
+            let message = rejected.rejection.message.trim_end();
+            format!("{} is not let in: {message}", rejected.pod)
+        });
+        let of_pods = pods.warnings.iter().map(ToString::to_string);
+        let warnings: Vec<String> = withheld.chain(of_pods).chain(rejected).collect();
         self.shared.update(|status| {
             status.pods.active = pods.pods.len();
             status.pods.unknown = pods
@@ -76,6 +82,7 @@ impl Publish for Board {
         }
         self.written = Some(look.now);
         self.shared.sampled();
+        self.forget_withheld(look);
         self.write_pods(look);
         self.shared.update(|status| {
             write_signals(status, look);
@@ -93,9 +100,20 @@ impl Publish for Board {
     }
 
     fn decided(&mut self, decided: &Decided<'_>) {
-        let record = decided.record.clone();
-        self.shared
-            .update(|status| status.last_decision = Some(record));
+        let decision = decided.decision;
+        self.pods_generation = None;
+        if decision.eviction.is_some() {
+            self.withheld = None;
+            let record = decided.record.clone();
+            self.shared
+                .update(|status| status.last_decision = Some(record));
+        } else {
+            let warning = format!(
+                "{} is low and nobody is evicted: {}",
+                decision.signal, decision.why
+            );
+            self.withheld = Some((decision.acting_signal(), warning));
+        }
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
