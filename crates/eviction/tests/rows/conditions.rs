@@ -2,7 +2,7 @@
 
 use crate::node::{MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, seen, soft};
 use evictd_eviction::{
-    NodeCondition, Observation, Observations, Rules, Signal, Step, Threshold,
+    NodeCondition, Observation, Observations, Rules, Signal, Step, Threshold, admission,
     rules::FilesystemLayout, simulation,
 };
 use jiff::SignedDuration;
@@ -337,4 +337,20 @@ fn s1_033_the_look_after_a_reclaim_is_not_the_previous_sample() {
         acts(step),
         "newer than the first look's, older than the reclaim's"
     );
+}
+
+#[test]
+fn s1_089_admission_sees_a_condition_for_as_long_as_it_is_held() {
+    let mut node = empty_node(kubelet(hard(&[("pid.available", "100")])));
+    let new = crate::node::priority("new", 0);
+    for (second, available, allowed) in [
+        (0, 100, true),
+        (1, 99, false),
+        (2, 100, false),
+        (61, 100, true),
+    ] {
+        node.look(second, &[(PID, available)]);
+        let answer = admission::admit(&new, &[], &node.conditions(), &[]);
+        assert_eq!(answer.allowed, allowed, "{second} s");
+    }
 }

@@ -73,6 +73,17 @@ fn s1_035_memory_first_then_hard_then_soft_and_one_signal_a_cycle() {
 }
 
 #[test]
+fn s1_035_a_generated_hard_threshold_goes_before_a_soft_one_too() {
+    let mut thresholds = hard(&[("nodefs.available", "100Mi")]);
+    thresholds.extend(soft("pid.available", "100", "10s", "0"));
+    let mut node = Node::new(evictd(thresholds), vec![(priority("a", 0), memory(MI))]);
+    let low = [(PID, 0), (Signal::ContainerfsAvailable, 0)];
+    node.look(0, &low);
+    let decision = node.cycle(10, &low).unwrap();
+    assert_eq!(decision.signal, "containerfs.available");
+}
+
+#[test]
 fn s1_035_allocatable_memory_is_as_urgent_as_memory() {
     let thresholds = hard(&[
         ("pid.available", "100"),

@@ -1,0 +1,80 @@
+//! A cycle in which nothing is short allocates nothing, whatever the number of pods.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use evictd_eviction::{
+    Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage, threshold,
+    usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
+};
+use evictd_pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+
+fn node(pods: usize) -> (Vec<Pod>, Usage) {
+    let files = FsUsage {
+        bytes: Some(1 << 20),
+        inodes: Some(10),
+    };
+    let used = PodUsage {
+        working_set: Some(1 << 20),
+        ephemeral_storage: Some(1 << 20),
+        containers: vec![ContainerUsage {
+            name: "c".to_owned(),
+            working_set: Some(1 << 20),
+            rootfs: files,
+            logs: files,
+        }],
+        volumes: vec![VolumeUsage {
+            name: "v".to_owned(),
+            usage: files,
+        }],
+        ..PodUsage::default()
+    };
+    let pod = |number: usize| {
+        let json = format!(
+            r#"{{"metadata":{{"name":"p{number}","uid":"u{number}"}},"spec":{{
+                "containers":[{{"name":"c","resources":{{"limits":{{"ephemeral-storage":"1Gi"}}}}}}],
+                "volumes":[{{"name":"v","emptyDir":{{"sizeLimit":"1Gi"}}}}]}}}}"#
+        );
+        Pod::from_wire(serde_json::from_str(&json).unwrap())
+    };
+    let usage = Usage {
+        pods: vec![Some(used); pods],
+    };
+    ((0..pods).map(pod).collect(), usage)
+}
+
+#[test]
+fn an_idle_cycle_allocates_nothing() {
+    let mut maps = ThresholdMaps::default();
+    for signal in Signal::ALL {
+        maps.hard
+            .insert(signal.as_str().to_owned(), "10%".to_owned());
+        maps.minimum_reclaim
+            .insert(signal.as_str().to_owned(), "5%".to_owned());
+    }
+    let thresholds = threshold::with_allocatable(&maps.parse().unwrap());
+    let (pods, usage) = node(110);
+    for rules in [Rules::kubelet(), Rules::evictd()] {
+        let mut keeper = Housekeeper::new(Rules {
+            thresholds: thresholds.clone(),
+            local_storage_capacity_isolation: true,
+            ..rules
+        });
+        let mut now = Timestamp::UNIX_EPOCH;
+        let mut cycle = || {
+            now += SignedDuration::from_secs(1);
+            let observation = Observation {
+                available: 900,
+                capacity: 1000,
+                time: Some(now),
+            };
+            let all = Signal::ALL.into_iter().map(|signal| (signal, observation));
+            let seen: Observations = all.collect();
+            assert_eq!(keeper.observe(now, &seen), Step::LocalStorage);
+            assert!(keeper.check_local_storage(now, &pods, &usage).is_empty());
+            assert_eq!(keeper.pressure(), Step::Rest);
+        };
+        cycle();
+        let allocated = allocation_counter::measure(cycle);
+        assert_eq!(allocated.count_total, 0);
+    }
+}
