@@ -50,15 +50,19 @@ impl Active {
             .map(|pod| pod.uid.as_str())
             .collect();
         self.evicted.retain(|uid| listed.contains(uid.as_str()));
+        let lives = |index: &usize| {
+            let pod = &self.roster.pods[*index];
+            !pod.terminal && !self.evicted.contains(&pod.uid)
+        };
+        let alive: Vec<usize> = (0..self.roster.pods.len()).filter(lives).collect();
+        if alive.len() == self.roster.pods.len() {
+            self.set = Arc::clone(&self.roster);
+            return;
+        }
         self.changes += 1;
-        let alive: Vec<usize> = (0..self.roster.pods.len())
-            .filter(|index| {
-                let pod = &self.roster.pods[*index];
-                !pod.terminal && !self.evicted.contains(&pod.uid)
-            })
-            .collect();
         self.set = Arc::new(PodSet {
-            generation: self.changes,
+            // Never one of the roster's own, which count from zero.
+            generation: u64::MAX - self.changes,
             pods: alive
                 .iter()
                 .map(|index| self.roster.pods[*index].clone())

@@ -18,9 +18,10 @@ use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt};
+use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt};
 
-/// The environment variable that holds the filter, in the grammar of `tracing_subscriber::EnvFilter`.
+/// The environment variable that holds the filter, in the grammar of
+/// `tracing_subscriber::filter::Targets`: its big brother `EnvFilter` brings a megabyte of regular expressions along.
 pub const FILTER_VARIABLE: &str = "EVICTD_LOG";
 
 /// What went wrong when logging was set up.
@@ -68,18 +69,21 @@ fn open_journal() -> io::Result<JournalLog> {
     Ok(JournalLog::empty()?.with_syslog_identifier("evictd".to_owned()))
 }
 
-fn filter(value: Option<String>) -> Result<EnvFilter, LoggingError> {
+fn filter(value: Option<String>) -> Result<Targets, LoggingError> {
     let value = value.unwrap_or_default();
-    EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .parse(&value)
-        .map_err(|error| LoggingError::Filter {
-            reason: error.to_string(),
-            value,
-        })
+    let refused = |error: tracing_subscriber::filter::ParseError| LoggingError::Filter {
+        reason: error.to_string(),
+        value: value.clone(),
+    };
+    let given: Targets = match value.trim() {
+        "" => Targets::new(),
+        given => given.parse().map_err(refused)?,
+    };
+    let default = given.default_level().unwrap_or(LevelFilter::INFO);
+    Ok(given.with_default(default))
 }
 
-fn subscriber(filter: EnvFilter, queue: Queue) -> impl Subscriber + Send + Sync {
+fn subscriber(filter: Targets, queue: Queue) -> impl Subscriber + Send + Sync {
     let to_journal = queue.writes_to_journal();
     let to_terminal = !to_journal && io::stderr().is_terminal();
     let to_file = !to_journal && !to_terminal;

@@ -8,7 +8,6 @@ pub use api::ANSWER_ANNOTATION;
 
 use super::serve::serve;
 use super::state::Shared;
-use nix::unistd::Group;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -177,9 +176,10 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
 /// Sets mode and group; answers with the inode.
 fn restrict(path: &Path) -> io::Result<u64> {
     fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-    match Group::from_name(GROUP) {
+    // Asked of the file itself: the C library would load a resolver of names for good, for this one number.
+    match fs::read_to_string("/etc/group").map(|groups| group_id(&groups)) {
         Ok(Some(group)) => {
-            if let Err(error) = std::os::unix::fs::chown(path, None, Some(group.gid.as_raw())) {
+            if let Err(error) = std::os::unix::fs::chown(path, None, Some(group)) {
                 tracing::warn!(%error, group = GROUP, "the socket cannot be given to its group; only its owner may use it");
             }
         }
@@ -190,6 +190,14 @@ fn restrict(path: &Path) -> io::Result<u64> {
         Err(error) => tracing::warn!(%error, group = GROUP, "cannot look up the socket's group"),
     }
     Ok(fs::symlink_metadata(path)?.ino())
+}
+
+/// The number of our group in the text of `/etc/group`.
+fn group_id(groups: &str) -> Option<u32> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(GROUP)).then(|| fields.nth(1)?.parse().ok())?
+    })
 }
 
 impl Socket {
