@@ -206,12 +206,11 @@ fn without_a_journal_the_socket_is_missed() {
 #[test]
 fn the_filter_says_what_it_does_not_understand() {
     assert_eq!(filter(None).unwrap().to_string(), "info");
-    assert_eq!(
-        filter(Some("debug,hyper=warn".to_owned()))
-            .unwrap()
-            .max_level_hint(),
-        Some(LevelFilter::DEBUG)
-    );
+    let given = filter(Some("debug,hyper=warn".to_owned())).unwrap();
+    assert_eq!(given.default_level(), Some(LevelFilter::DEBUG));
+    assert!(!given.would_enable("hyper", &tracing::Level::INFO));
+    let one = filter(Some("hyper=trace".to_owned())).unwrap();
+    assert_eq!(one.default_level(), Some(LevelFilter::INFO));
     let error = filter(Some("evictd=loud".to_owned()))
         .unwrap_err()
         .to_string();
