@@ -4,17 +4,34 @@ use super::Failure;
 use super::output::Output;
 use crate::{
     clock::Clock,
-    demo::{self, scenario::Scenario, scene::Stage},
+    demo::{
+        self, DemoError, Report, guardian, picture,
+        scenario::Scenario,
+        scene::Stage,
+        screen::Screen,
+        summary::{summary, verdict},
+    },
 };
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use std::time::Duration;
+use ratatui::{buffer::Buffer, layout::Rect};
+use std::{fs, path::PathBuf, time::Duration};
 
 const EXAMPLE: &str = "Example:
-  evictd demo --scenario memory";
+  evictd demo --scenario memory
+  evictd demo --scenario soft -o json
 
-/// How long nothing happens at first.
+It makes a cgroup of 512 MiB as its node, starts real pods in it, runs the daemon's own loop against them, and removes
+everything again, whatever happens. Where no cgroup can be made, which needs root, it says what is missing and
+simulates the same.
+
+Exit codes: 0 exactly the expected pod went and every other lives, 1 anything else, 2 bad usage";
+
+/// How long nothing happens at first and at last: so that a person sees the node at rest, or a program loses no time.
+const CALM_FOR_PEOPLE: Duration = Duration::from_millis(1500);
 const CALM: Duration = Duration::from_millis(300);
+/// Size of a frame that is written to a file.
+const PICTURE: Rect = Rect::new(0, 0, 100, 30);
 
 /// A real eviction, on a small node that is made for it and removed again; needs no cluster.
 #[derive(Debug, Args)]
@@ -25,6 +42,12 @@ pub(super) struct Arguments {
     scenario: Scenario,
     #[command(flatten)]
     output: Output,
+    /// Write the last frame as SVG
+    #[arg(long, value_name = "FILE", hide = true)]
+    picture: Option<PathBuf>,
+    /// Process id of the guardian
+    #[arg(long = guardian::FLAG, value_name = "PID", hide = true)]
+    guardian: Option<i32>,
 }
 
 impl Arguments {
@@ -32,14 +55,56 @@ impl Arguments {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        if let Some(guardian) = self.guardian {
+            guardian::be_guarded(guardian)?;
+            return runtime.block_on(self.play());
+        }
+        match runtime.block_on(guardian::guard())? {
+            0 => Ok(()),
+            // The process that it guarded has said why.
+            code => std::process::exit(code.into()),
+        }
+    }
+
+    async fn play(self) -> Result<(), Failure> {
+        let mut stop = guardian::Stop::listen()?;
         let clock = Clock::start();
-        let stage = Stage::new(self.scenario, "real", clock.now());
-        let report = runtime.block_on(demo::play(self.scenario, clock, &stage, CALM))?;
-        self.output.print(&report, |report| format!("{report:?}"))?;
+        let stage = Stage::new(self.scenario, clock.now());
+        let people = self.output.is_for_people();
+        let calm = if people { CALM_FOR_PEOPLE } else { CALM };
+        let screen = people.then(|| Screen::start(stage.clone())).transpose()?;
+        let played = demo::play(self.scenario, clock, &stage, calm, stop.asked()).await;
+        self.end(&stage, screen, played)
+    }
+
+    fn end(
+        &self,
+        stage: &Stage,
+        screen: Option<Screen>,
+        played: Result<Report, DemoError>,
+    ) -> Result<(), Failure> {
+        if let Ok(report) = &played {
+            stage.scene().verdict = Some((report.as_expected(), verdict(report)));
+        }
+        if let Some(screen) = screen {
+            screen.finish();
+        } else if let Some(missing) = &stage.scene().missing {
+            eprintln!("evictd: warning: {missing}; the same is simulated");
+        }
+        let report = played?;
+        if let Some(path) = &self.picture {
+            let mut frame = Buffer::empty(PICTURE);
+            picture::draw(&stage.scene(), PICTURE, &mut frame);
+            fs::write(path, picture::svg::of(&frame))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        let missing = stage.scene().missing.clone();
+        self.output
+            .print(&report, |report| summary(report, missing.as_deref()))?;
         if report.as_expected() {
             Ok(())
         } else {
-            Err(Failure::from(anyhow!("not what was expected")))
+            Err(Failure::from(anyhow!("{}", verdict(&report))))
         }
     }
 }

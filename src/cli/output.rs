@@ -21,6 +21,11 @@ enum Format {
 }
 
 impl Output {
+    /// Whether a person is to read the result.
+    pub(super) fn is_for_people(self) -> bool {
+        self.format == Format::Table
+    }
+
     /// Prints `result`, one document, on stdout. `table` is called only where a person is to read it.
     pub(super) fn print<T: Serialize>(
         self,

@@ -1,8 +1,12 @@
 //! The demo: a small real node, real pods made of real processes, and the daemon's real loop.
 
+pub mod guardian;
 pub mod node;
+pub mod picture;
 pub mod scenario;
 pub mod scene;
+pub mod screen;
+pub mod summary;
 pub mod worker;
 
 use crate::{
@@ -10,14 +14,13 @@ use crate::{
         Order,
         start::{self, StartError},
     },
-    cgroup::{CgroupError, Hierarchies},
+    cgroup::{DEFAULT_ROOT, Hierarchies},
     clock::Clock,
     config,
 };
-use evictd_pod::{Pod, wire};
 use node::{Node, NodeError};
-use scenario::{NAMESPACE, NODE_BYTES, Play, Player, Scenario};
-use scene::{Fate, PodLine, Stage, Watcher};
+use scenario::{NODE_BYTES, Play, Player, Scenario};
+use scene::{Stage, Watcher};
 use serde::Serialize;
 use serde_json::Value;
 use std::{io, path::Path, process::Stdio, time::Duration};
@@ -30,15 +33,15 @@ use tokio::{
 
 /// A play that has not ended by then has failed.
 const LONGEST_PLAY: Duration = Duration::from_secs(20);
-/// After the expected pod is gone the loop turns a little longer, so that a second victim would be seen.
-const ENCORE: Duration = Duration::from_millis(300);
+/// The picture learns this often what each pod uses.
+const USAGE_PERIOD: Duration = Duration::from_millis(50);
 
 /// How a play ended.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Which play.
-    pub scenario: &'static str,
+    pub scenario: Scenario,
     /// `real` or `simulated`.
     pub mode: &'static str,
     /// Who was expected to go.
@@ -58,15 +61,37 @@ pub struct Report {
 }
 
 impl Report {
+    /// What the stage has seen, who went, and who lives.
+    fn new(
+        stage: &Stage,
+        landed: &[(String, Value)],
+        survivors: Vec<String>,
+        kernel_oom_kills: u64,
+    ) -> Self {
+        let scene = stage.scene();
+        let reaction = landed.first().map(|(_, outcome)| outcome);
+        Self {
+            scenario: scene.scenario,
+            mode: match scene.missing {
+                None => "real",
+                Some(_) => "simulated",
+            },
+            expected: Some(scene.scenario.play().expected.to_owned()),
+            evicted: landed.iter().map(|(pod, _)| pod.clone()).collect(),
+            survivors,
+            reaction_seconds: reaction
+                .and_then(|outcome| outcome["reactionFromLastClearLookSeconds"].as_f64()),
+            lowest_available_bytes: scene.lowest_memory,
+            kernel_oom_kills,
+            decisions: scene.acts.iter().map(|act| act.record.clone()).collect(),
+        }
+    }
+
     /// Whether nothing but the expected happened.
     pub fn as_expected(&self) -> bool {
         self.kernel_oom_kills == 0
-            && self
-                .expected
-                .as_ref()
-                .map_or(self.evicted.is_empty(), |expected| {
-                    self.evicted == [expected.clone()]
-                })
+            && self.evicted.iter().eq(&self.expected)
+            && self.survivors == self.scenario.play().others()
     }
 }
 
@@ -76,9 +101,6 @@ pub enum DemoError {
     /// No node could be built.
     #[error(transparent)]
     Node(#[from] NodeError),
-    /// No cgroups.
-    #[error(transparent)]
-    Cgroups(#[from] CgroupError),
     /// The agent did not start.
     #[error(transparent)]
     Start(#[from] StartError),
@@ -93,57 +115,55 @@ pub enum DemoError {
         /// Why.
         source: io::Error,
     },
+    /// Somebody wanted it to end.
+    #[error("interrupted; everything it had made is removed")]
+    Interrupted,
 }
 
 /// A running pod.
 struct Actor {
-    name: &'static str,
     child: Child,
     stdin: ChildStdin,
 }
 
-/// Plays it for real. `calm` is how long nothing happens at first.
+/// Plays it, for real where a node can be made. Nothing happens in the first and in the last `calm`.
 pub async fn play(
     scenario: Scenario,
     clock: Clock,
     stage: &Stage,
     calm: Duration,
+    stop: impl Future<Output = ()>,
 ) -> Result<Report, DemoError> {
     let play = scenario.play();
-    let hierarchies = Hierarchies::detect(Path::new("/sys/fs/cgroup"))?;
-    let mut node = Node::build(hierarchies, NODE_BYTES, play.most_pids, play.disk_bytes)?;
+    let mut node = build(&play)?;
     let mut actors = Vec::new();
     for player in &play.players {
         actors.push(enter(&mut node, player).await?);
-        stage.scene().pods.push(pod_line(player));
+        stage.scene().enter(player);
     }
-    let outcome = perform(&node, &play, &mut actors, clock, stage, calm).await;
+    let performance = perform(&node, &play, &mut actors, clock, stage, calm);
+    let landed = tokio::select! {
+        landed = performance => landed,
+        () = stop => Err(DemoError::Interrupted),
+    };
     let mut survivors = Vec::new();
-    for actor in &mut actors {
+    for (actor, player) in actors.iter_mut().zip(&play.players) {
         if matches!(actor.child.try_wait(), Ok(None)) {
-            survivors.push(format!("{NAMESPACE}/{}", actor.name));
+            survivors.push(player.full_name());
         }
     }
     let kernel_oom_kills = node.kernel_oom_kills();
     for actor in &mut actors {
+        // One that is gone can't be killed, and need not be.
         let _ = actor.child.kill().await;
     }
     drop(node);
-    let landed = outcome?;
-    let scene = stage.scene();
-    Ok(Report {
-        scenario: scenario.name(),
-        mode: "real",
-        expected: Some(play.expected.to_owned()),
-        evicted: landed.iter().map(|(pod, _)| pod.clone()).collect(),
-        survivors,
-        reaction_seconds: landed
-            .first()
-            .and_then(|(_, outcome)| outcome["reactionFromLastClearLookSeconds"].as_f64()),
-        lowest_available_bytes: scene.trace.iter().map(|(_, available)| *available).min(),
-        kernel_oom_kills,
-        decisions: scene.decisions.clone(),
-    })
+    Ok(Report::new(stage, &landed?, survivors, kernel_oom_kills))
+}
+
+fn build(play: &Play) -> Result<Node, NodeError> {
+    let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT))?;
+    Node::build(hierarchies, NODE_BYTES, play.most_pids, play.disk_bytes)
 }
 
 /// Starts a pod's process, puts it into its cgroup, and writes its manifest.
@@ -160,6 +180,8 @@ async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
         .args(player.role.arguments(Some(&disk.join("data"))))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        // Ctrl-C is for the demo alone.
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
@@ -175,11 +197,7 @@ async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
         .join("manifests")
         .join(format!("{}.yaml", player.name));
     std::fs::write(path, manifest).map_err(failed)?;
-    Ok(Actor {
-        name: player.name,
-        child,
-        stdin,
-    })
+    Ok(Actor { child, stdin })
 }
 
 /// Runs the loop, lets the hog go, and returns who left, in order.
@@ -194,9 +212,10 @@ async fn perform(
     let (landed, mut landings) = mpsc::unbounded_channel();
     let watcher = Watcher {
         stage: stage.clone(),
+        disk: node.directory.join("disk"),
         landed,
     };
-    let config = configuration(node, play)?;
+    let config = configuration(&node.directory, &node.cgroup, play)?;
     let ready = start::ready(&config, clock, Some(Box::new(watcher))).await?;
     let agent = tokio::spawn(ready.agent.run(ready.questions, ready.orders));
     let mut gone = Vec::new();
@@ -213,26 +232,14 @@ async fn perform(
                 break;
             }
         }
-        if let Ok(Some(second)) = timeout(ENCORE, landings.recv()).await {
+        // Long enough for a second victim to be seen.
+        if let Ok(Some(second)) = timeout(calm, landings.recv()).await {
             gone.push(second);
-        }
-    };
-    let watch_memory = async {
-        loop {
-            for actor in actors_memory(node, stage) {
-                stage
-                    .scene()
-                    .pods
-                    .iter_mut()
-                    .filter(|line| line.pod == actor.0)
-                    .for_each(|line| line.usage = actor.1);
-            }
-            sleep(Duration::from_millis(50)).await;
         }
     };
     tokio::select! {
         _ = timeout(LONGEST_PLAY, act) => {}
-        () = watch_memory => {}
+        () = watch_usage(node, play, stage) => {}
     }
     // It ends by itself if it takes no orders any more.
     let _ = ready.give_order.send(Order::Stop).await;
@@ -240,26 +247,23 @@ async fn perform(
     Ok(gone)
 }
 
-fn actors_memory(node: &Node, stage: &Stage) -> Vec<(String, Option<i64>)> {
-    let names: Vec<String> = stage
-        .scene()
-        .pods
-        .iter()
-        .map(|line| line.pod.clone())
-        .collect();
-    names
-        .into_iter()
-        .map(|pod| {
-            let name = pod.rsplit('/').next().unwrap_or_default().to_owned();
-            let memory = node.memory_of(&node.cgroup.join(name));
-            (pod, memory)
-        })
-        .collect()
+async fn watch_usage(node: &Node, play: &Play, stage: &Stage) {
+    let resource = stage.scene().resource();
+    loop {
+        for player in &play.players {
+            let usage = node.usage(player.name, resource);
+            stage.scene().uses(&player.full_name(), usage);
+        }
+        sleep(USAGE_PERIOD).await;
+    }
 }
 
-fn configuration(node: &Node, play: &Play) -> Result<config::Effective, DemoError> {
-    let place = node.directory.display();
-    let cgroup = node.cgroup.display();
+fn configuration(
+    directory: &Path,
+    cgroup: &Path,
+    play: &Play,
+) -> Result<config::Effective, DemoError> {
+    let (place, cgroup) = (directory.display(), cgroup.display());
     let text = format!(
         "apiVersion: evictd.dev/v1alpha1
 kind: EvictionConfiguration
@@ -280,18 +284,4 @@ stateDirectory: {place}/state
     let loaded =
         config::parse("demo", &text).map_err(|refused| DemoError::Config(refused.to_string()))?;
     Ok(loaded.effective)
-}
-
-fn pod_line(player: &Player) -> PodLine {
-    let pod: wire::Pod = serde_saphyr::from_str(&player.manifest("demo", None)).unwrap_or_default();
-    let pod = Pod::from_wire(pod);
-    PodLine {
-        pod: format!("{NAMESPACE}/{}", player.name),
-        qos: pod.qos.as_str(),
-        priority: pod.priority(),
-        request: pod.memory_request.value(),
-        usage: None,
-        critical: player.priority_class.is_some(),
-        fate: Fate::Alive,
-    }
 }

@@ -1,21 +1,29 @@
 //! The small node of the demo: one bounded cgroup, the pods' cgroups in it, and a small disk where a play needs one.
 //! Everything is removed again, whatever happens.
 
-use crate::cgroup::{Controller, Hierarchies, Version};
+use crate::cgroup::{CgroupError, Controller, DEFAULT_ROOT, Hierarchies, Version};
+use evictd_eviction::StarvedResource;
 use nix::{
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
 };
 use std::{
-    fs, io,
+    fs,
+    io::{self, ErrorKind},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
+use tokio::time::sleep;
 
 const PREFIX: &str = "evictd-demo-";
 
 /// Why there is no real node to play on.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
+    /// No cgroups at all.
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
     /// Not root.
     #[error("making cgroups needs root (user id 0); this is user id {0}")]
     NotRoot(u32),
@@ -23,16 +31,31 @@ pub enum NodeError {
     #[error("there is no {0} cgroup controller to bound the node with")]
     NoController(&'static str),
     /// A file of a cgroup.
-    #[error("cannot write {path}: {source}")]
+    #[error("cannot write {}: {source}{}", path.display(), hint(source))]
     Write {
-        /// The file.
+        /// The file or directory.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
     /// The small disk.
-    #[error("cannot mount a small filesystem for the play: {0}")]
-    Disk(nix::Error),
+    #[error(
+        "cannot mount a small filesystem for the play: {source}{}",
+        hint(source)
+    )]
+    Disk {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What is missing, where the kernel's answer tells.
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => "; the capability CAP_SYS_ADMIN is missing",
+        ErrorKind::ReadOnlyFilesystem => "; cgroups are mounted read-only here",
+        _ => "",
+    }
 }
 
 /// The node; dropping it ends what is in it and removes it.
@@ -58,7 +81,7 @@ impl Node {
         if !user.is_root() {
             return Err(NodeError::NotRoot(user.as_raw()));
         }
-        let name = format!("{PREFIX}{}", std::process::id());
+        let name = name_of(std::process::id());
         let node = Self {
             directory: std::env::temp_dir().join(&name),
             cgroup: PathBuf::from(name),
@@ -76,9 +99,13 @@ impl Node {
         if let Some(most) = most_pids {
             node.limit(Controller::Pids, "pids.max", "pids.max", &most.to_string())?;
         }
-        for directory in ["manifests", "disk"] {
+        for directory in ["", "manifests", "disk"] {
             let path = node.directory.join(directory);
-            fs::create_dir_all(&path).map_err(|source| NodeError::Write { path, source })?;
+            // Others must neither read it nor have put something in its place.
+            fs::DirBuilder::new()
+                .mode(0o700)
+                .create(&path)
+                .map_err(|source| NodeError::Write { path, source })?;
         }
         if let Some(bytes) = disk_bytes {
             node.mount_disk(bytes)?;
@@ -133,18 +160,21 @@ impl Node {
         kills
     }
 
-    /// Memory that a pod's cgroup holds, in bytes.
-    pub fn memory_of(&self, cgroup: &Path) -> Option<i64> {
-        let directory = self.hierarchies.dir(Controller::Memory, cgroup)?;
-        let file = match self.hierarchies.version() {
-            Version::V2 => "memory.current",
-            _ => "memory.usage_in_bytes",
+    /// How much of this resource a pod uses: bytes, or processes and threads.
+    pub fn usage(&self, name: &str, resource: StarvedResource) -> Option<i64> {
+        let (controller, file) = match (resource, self.hierarchies.version()) {
+            (StarvedResource::EphemeralStorage | StarvedResource::Inodes, _) => {
+                let files = fs::read_dir(self.directory.join("disk").join(name)).ok()?;
+                let sizes = files.filter_map(|file| file.ok()?.metadata().ok());
+                return i64::try_from(sizes.map(|file| file.len()).sum::<u64>()).ok();
+            }
+            (StarvedResource::Pids, _) => (Controller::Pids, "pids.current"),
+            (StarvedResource::Memory, Version::V2) => (Controller::Memory, "memory.current"),
+            (StarvedResource::Memory, _) => (Controller::Memory, "memory.usage_in_bytes"),
         };
-        fs::read_to_string(directory.join(file))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
+        let directory = self.hierarchies.dir(controller, &self.cgroup.join(name))?;
+        let text = fs::read_to_string(directory.join(file)).ok()?;
+        text.trim().parse().ok()
     }
 
     fn make(&self, cgroup: &Path) -> Result<(), NodeError> {
@@ -177,26 +207,24 @@ impl Node {
         } else {
             v1
         };
-        write(&directory.join(file), value)
+        let path = directory.join(file);
+        if !path.exists() {
+            return Err(missing());
+        }
+        write(&path, value)
     }
 
-    /// The directory of this cgroup in each hierarchy that matters, each once.
     fn directories(&self, cgroup: &Path) -> Vec<PathBuf> {
-        let controllers = [Controller::Memory, Controller::Pids, Controller::Freezer];
-        let mut directories: Vec<PathBuf> = controllers
-            .into_iter()
-            .filter_map(|controller| self.hierarchies.dir(controller, cgroup))
-            .chain(self.hierarchies.unified(cgroup))
-            .collect();
-        directories.sort();
-        directories.dedup();
-        directories
+        directories(&self.hierarchies, cgroup)
     }
 
     /// A tmpfs that only this process and its children see, so that it goes with them.
     fn mount_disk(&self, bytes: u64) -> Result<(), NodeError> {
         let nothing = None::<&str>;
-        unshare(CloneFlags::CLONE_NEWNS).map_err(NodeError::Disk)?;
+        let disk = |errno: nix::Error| NodeError::Disk {
+            source: errno.into(),
+        };
+        unshare(CloneFlags::CLONE_NEWNS).map_err(disk)?;
         mount(
             nothing,
             "/",
@@ -204,7 +232,7 @@ impl Node {
             MsFlags::MS_PRIVATE | MsFlags::MS_REC,
             nothing,
         )
-        .map_err(NodeError::Disk)?;
+        .map_err(disk)?;
         let options = format!("size={bytes}");
         let place = self.directory.join("disk");
         mount(
@@ -214,7 +242,7 @@ impl Node {
             MsFlags::empty(),
             Some(options.as_str()),
         )
-        .map_err(NodeError::Disk)
+        .map_err(disk)
     }
 
     /// Removes what a demo left behind that was itself killed.
@@ -225,8 +253,7 @@ impl Node {
                     .strip_prefix(PREFIX)
                     .and_then(|pid| pid.parse::<u32>().ok());
                 if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                    remove_tree(&root.join(&name));
-                    let _ = fs::remove_dir_all(std::env::temp_dir().join(name));
+                    remove(&self.hierarchies, Path::new(&name));
                 }
             }
         }
@@ -235,20 +262,64 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        for directory in self.directories(&self.cgroup.clone()) {
-            remove_tree(&directory);
-        }
         if self.directory.join("disk").exists() {
             let _ = nix::mount::umount(&self.directory.join("disk"));
         }
-        let _ = fs::remove_dir_all(&self.directory);
+        remove(&self.hierarchies, &self.cgroup);
     }
 }
 
-/// A cgroup can be removed once nothing lives in it; the pods were ended before, and are reaped in a moment.
+/// Removes everything that the demo in this process made, once its pods, which end with it, are gone.
+pub async fn clear_away(pid: u32) {
+    let Ok(hierarchies) = Hierarchies::detect(Path::new(DEFAULT_ROOT)) else {
+        return;
+    };
+    let cgroup = PathBuf::from(name_of(pid));
+    for _ in 0..500 {
+        if remove(&hierarchies, &cgroup) {
+            return;
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn name_of(pid: u32) -> String {
+    format!("{PREFIX}{pid}")
+}
+
+/// The directory of this cgroup in each hierarchy that matters, each once.
+fn directories(hierarchies: &Hierarchies, cgroup: &Path) -> Vec<PathBuf> {
+    let controllers = [Controller::Memory, Controller::Pids, Controller::Freezer];
+    let mut directories: Vec<PathBuf> = controllers
+        .into_iter()
+        .filter_map(|controller| hierarchies.dir(controller, cgroup))
+        .chain(hierarchies.unified(cgroup))
+        .collect();
+    directories.sort();
+    directories.dedup();
+    directories
+}
+
+/// Removes a node's cgroups and its directory; whether nothing is left of them.
+fn remove(hierarchies: &Hierarchies, cgroup: &Path) -> bool {
+    let mut places = directories(hierarchies, cgroup);
+    for place in &places {
+        remove_tree(place);
+    }
+    let directory = std::env::temp_dir().join(cgroup);
+    let _ = fs::remove_dir_all(&directory);
+    places.push(directory);
+    !places.iter().any(|place| place.exists())
+}
+
+/// A cgroup can be removed once nothing lives in it, and what is frozen does not even die.
 fn remove_tree(directory: &Path) {
     for name in crate::cgroup::subdirectories(directory).unwrap_or_default() {
         remove_tree(&directory.join(name));
+    }
+    let state = directory.join("freezer.state");
+    if fs::read_to_string(&state).is_ok_and(|state| state.trim() != "THAWED") {
+        let _ = fs::write(state, "THAWED");
     }
     let _ = fs::remove_dir(directory);
 }

@@ -2,6 +2,7 @@
 
 use super::worker::Role;
 use evictd_eviction::Signal;
+use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
 
 /// Name of the namespace all pods of the demo are in.
 pub const NAMESPACE: &str = "demo";
@@ -73,17 +74,15 @@ impl Scenario {
     pub fn story(self) -> &'static str {
         match self {
             Self::Memory => {
-                "a hog takes 1 GiB/s of a 512 MiB node; it must go before the kernel's OOM killer comes"
+                "a hog takes 1 GiB/s of a 512 MiB node: it must go before the OOM killer comes"
             }
-            Self::Pids => {
-                "a hog starts thread after thread; it must go while there are process ids left"
-            }
-            Self::Disk => "a hog fills the disk; it must go while others can still write",
+            Self::Pids => "a hog starts thread after thread: it must go while process ids are left",
+            Self::Disk => "a hog fills the disk: it must go while others can still write",
             Self::Soft => {
-                "a slow leak stays below a soft threshold; after its grace period it is asked to stop"
+                "a slow leak crosses a soft threshold: it is asked to stop once the grace is over"
             }
             Self::Critical => {
-                "the hog is critical and is spared; another pod above its request must go"
+                "the hog is critical and is spared: another pod above its request must go"
             }
         }
     }
@@ -145,6 +144,12 @@ impl Play {
 }
 
 impl Play {
+    /// `namespace/name` of everybody who is expected to live.
+    pub fn others(&self) -> Vec<String> {
+        let names = self.players.iter().map(Player::full_name);
+        names.filter(|name| name != self.expected).collect()
+    }
+
     /// The whole map of hard thresholds: those of the play, and every default switched off.
     pub fn eviction_hard(&self) -> String {
         let defaults = Signal::ALL.into_iter().map(Signal::as_str);
@@ -177,6 +182,24 @@ fn neighbours() -> Vec<Player> {
 }
 
 impl Player {
+    /// `namespace/name`.
+    pub fn full_name(&self) -> String {
+        format!("{NAMESPACE}/{}", self.name)
+    }
+
+    /// The pod as its manifest has it.
+    pub fn pod(&self, cgroup: &str, volume: Option<&str>) -> Pod {
+        // A wrong manifest is an empty pod, which the tests would show.
+        let mut pod: wire::Pod =
+            serde_saphyr::from_str(&self.manifest(cgroup, volume)).unwrap_or_default();
+        let class = SYSTEM_PRIORITY_CLASSES
+            .iter()
+            .find(|(name, _)| Some(*name) == self.priority_class);
+        pod.spec.priority = class.map(|(_, priority)| *priority);
+        self.name.clone_into(&mut pod.metadata.uid);
+        Pod::from_wire(pod)
+    }
+
     /// The manifest, with its cgroup and where it needs one a directory of the node as volume.
     pub fn manifest(&self, cgroup: &str, volume: Option<&str>) -> String {
         let requests = match self.requests {

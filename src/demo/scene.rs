@@ -1,11 +1,16 @@
-//! What the picture shows: written by the loop's publisher, read by whoever draws.
+//! What the picture shows: written by the play, read by whoever draws.
 
-use super::scenario::Scenario;
+use super::scenario::{Player, Scenario};
 use crate::publish::{Decided, Landed, Look, Publish};
-use evictd_eviction::{Signal, StarvedResource};
+use evictd_eviction::{Decision, Housekeeper, Observations, Signal, StarvedResource};
 use jiff::Timestamp;
 use serde_json::Value;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 use tokio::sync::mpsc;
 
 /// The state of a pod in the picture.
@@ -28,17 +33,30 @@ pub struct PodLine {
     pub qos: &'static str,
     /// Its priority.
     pub priority: i32,
-    /// Request of memory in bytes.
-    pub request: i64,
-    /// Memory it holds at present, in bytes.
+    /// What it asked for of what the play is about; `None` where nobody asks for that.
+    pub request: Option<i64>,
+    /// What it uses of that at present.
     pub usage: Option<i64>,
+    /// The most it was seen to use.
+    pub peak: i64,
     /// Whether it is spared whatever happens.
     pub critical: bool,
     /// How it fares.
     pub fate: Fate,
 }
 
-/// A signal against a threshold in the picture.
+/// A threshold of a signal in the picture.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Below this it acts.
+    pub value: i64,
+    /// How long below it until it acts; zero is at once.
+    pub grace: Duration,
+    /// Since when it is crossed.
+    pub crossed_since: Option<Timestamp>,
+}
+
+/// A signal against its thresholds in the picture.
 #[derive(Debug, Clone)]
 pub struct SignalLine {
     /// The signal.
@@ -47,12 +65,17 @@ pub struct SignalLine {
     pub available: i64,
     /// What there is.
     pub capacity: i64,
-    /// Below this it acts.
-    pub threshold: i64,
-    /// Whether it acts at once.
-    pub hard: bool,
-    /// Since when it is crossed.
-    pub crossed_since: Option<Timestamp>,
+    /// Its thresholds.
+    pub marks: Vec<Mark>,
+}
+
+/// A decision, and what came of it.
+#[derive(Debug, Clone)]
+pub struct Act {
+    /// The decision.
+    pub decision: Decision,
+    /// The same as the history keeps it, with its outcome once there is one.
+    pub record: Value,
 }
 
 /// The picture's content.
@@ -60,26 +83,28 @@ pub struct SignalLine {
 pub struct Scene {
     /// The play.
     pub scenario: Scenario,
-    /// `real` or `simulated`.
-    pub mode: &'static str,
+    /// What is missing for a real play, if it is simulated.
+    pub missing: Option<String>,
     /// When it began.
     pub started: Timestamp,
     /// The last look.
     pub now: Timestamp,
-    /// Milliseconds until the next look at the latest.
-    pub sleep_ms: f64,
+    /// How long until the next look at the latest.
+    pub sleep: Duration,
     /// Looks so far.
     pub looks: u64,
     /// The watched signals.
     pub signals: Vec<SignalLine>,
-    /// Memory left, over time, in bytes.
+    /// What was left of what the play is about, over time.
     pub trace: Vec<(Timestamp, i64)>,
+    /// The least memory that any look saw, in bytes.
+    pub lowest_memory: Option<i64>,
     /// The pods.
     pub pods: Vec<PodLine>,
-    /// Decisions with their outcomes, as the history keeps them.
-    pub decisions: Vec<Value>,
-    /// One line on how it ended, once it has.
-    pub verdict: Option<String>,
+    /// The decisions, in order.
+    pub acts: Vec<Act>,
+    /// One line on how it ended, once it has, and whether it was as expected.
+    pub verdict: Option<(bool, String)>,
 }
 
 /// The scene, shared between the loop and the drawing.
@@ -88,18 +113,19 @@ pub struct Stage(Arc<Mutex<Scene>>);
 
 impl Stage {
     /// An empty stage.
-    pub fn new(scenario: Scenario, mode: &'static str, started: Timestamp) -> Self {
+    pub fn new(scenario: Scenario, started: Timestamp) -> Self {
         Self(Arc::new(Mutex::new(Scene {
             scenario,
-            mode,
+            missing: None,
             started,
             now: started,
-            sleep_ms: 0.0,
+            sleep: Duration::ZERO,
             looks: 0,
             signals: Vec::new(),
             trace: Vec::new(),
+            lowest_memory: None,
             pods: Vec::new(),
-            decisions: Vec::new(),
+            acts: Vec::new(),
             verdict: None,
         })))
     }
@@ -110,11 +136,136 @@ impl Stage {
     }
 }
 
+impl Scene {
+    /// The signal that the play is about.
+    pub fn signal(&self) -> Signal {
+        match self.scenario {
+            Scenario::Pids => Signal::PidAvailable,
+            Scenario::Disk => Signal::NodefsAvailable,
+            Scenario::Memory | Scenario::Soft | Scenario::Critical => Signal::MemoryAvailable,
+        }
+    }
+
+    /// What the play is about.
+    pub fn resource(&self) -> StarvedResource {
+        self.signal().resource()
+    }
+
+    /// The decision that the play is about: the first that ended a pod, else the last.
+    pub fn act(&self) -> Option<&Act> {
+        let ended = |act: &&Act| act.decision.eviction.is_some();
+        self.acts.iter().find(ended).or(self.acts.last())
+    }
+
+    /// A pod comes on.
+    pub fn enter(&mut self, player: &Player) {
+        let pod = player.pod("demo", None);
+        let memory = self.resource() == StarvedResource::Memory;
+        self.pods.push(PodLine {
+            pod: pod.full_name(),
+            qos: pod.qos.as_str(),
+            priority: pod.priority(),
+            request: memory.then(|| pod.memory_request.value()),
+            usage: None,
+            peak: 0,
+            critical: pod.critical.is_some(),
+            fate: Fate::Alive,
+        });
+    }
+
+    /// What a pod uses now.
+    pub fn uses(&mut self, pod: &str, usage: Option<i64>) {
+        if let Some(line) = self.pods.iter_mut().find(|line| line.pod == pod) {
+            line.usage = usage;
+            line.peak = line.peak.max(usage.unwrap_or(0));
+        }
+    }
+
+    /// The loop has looked.
+    pub fn look(
+        &mut self,
+        now: Timestamp,
+        observations: &Observations,
+        housekeeper: &Housekeeper,
+        sleep: Duration,
+    ) {
+        self.now = now;
+        self.looks += 1;
+        self.sleep = sleep;
+        self.signals = signals(observations, housekeeper);
+        if let Some(seen) = observations.get(self.signal()) {
+            self.trace.push((now, seen.available));
+        }
+        if let Some(seen) = observations.get(Signal::MemoryAvailable) {
+            let lowest = self.lowest_memory.unwrap_or(i64::MAX);
+            self.lowest_memory = Some(lowest.min(seen.available));
+        }
+    }
+
+    /// The loop has decided.
+    pub fn decide(&mut self, decision: &Decision, record: &Value) {
+        self.acts.push(Act {
+            decision: decision.clone(),
+            record: record.clone(),
+        });
+        if let Some(eviction) = &decision.eviction {
+            self.set_fate(&eviction.pod, Fate::Going);
+        }
+    }
+
+    /// A departure has ended.
+    pub fn land(&mut self, id: &str, pod: &str, outcome: &Value) {
+        let gone = outcome["lastProcessGoneSeconds"].is_number();
+        self.set_fate(pod, if gone { Fate::Gone } else { Fate::Alive });
+        if let Some(act) = self.acts.iter_mut().find(|act| act.record["id"] == id) {
+            act.record["outcome"] = outcome.clone();
+        }
+    }
+
+    fn set_fate(&mut self, pod: &str, fate: Fate) {
+        if let Some(line) = self.pods.iter_mut().find(|line| line.pod == pod) {
+            line.fate = fate;
+        }
+    }
+}
+
+fn signals(observations: &Observations, housekeeper: &Housekeeper) -> Vec<SignalLine> {
+    let mut lines: Vec<SignalLine> = Vec::new();
+    for threshold in housekeeper.thresholds() {
+        let Some(seen) = observations.get(threshold.signal) else {
+            continue;
+        };
+        let mut crossed = housekeeper.first_observed();
+        let mark = Mark {
+            value: threshold.value.at(seen.capacity).value(),
+            grace: threshold.grace_period.unsigned_abs(),
+            crossed_since: crossed
+                .find(|(met, _)| *met == threshold)
+                .map(|(_, since)| since),
+        };
+        match lines
+            .iter_mut()
+            .find(|line| line.signal == threshold.signal)
+        {
+            Some(line) => line.marks.push(mark),
+            None => lines.push(SignalLine {
+                signal: threshold.signal,
+                available: seen.available,
+                capacity: seen.capacity,
+                marks: vec![mark],
+            }),
+        }
+    }
+    lines
+}
+
 /// Puts what the loop tells onto the stage, and says when something ended.
 #[derive(Debug)]
 pub struct Watcher {
     /// Where to.
     pub stage: Stage,
+    /// The pods' directories on the node's disk.
+    pub disk: PathBuf,
     /// `namespace/name` of each pod whose departure has ended, with the outcome.
     pub landed: mpsc::UnboundedSender<(String, Value)>,
 }
@@ -122,68 +273,25 @@ pub struct Watcher {
 impl Publish for Watcher {
     fn looked(&mut self, look: &Look<'_>) {
         let mut scene = self.stage.scene();
-        scene.now = look.now;
-        scene.looks += 1;
-        scene.sleep_ms = look.sleep.as_secs_f64() * 1000.0;
-        scene.signals.clear();
-        for threshold in look.housekeeper.thresholds() {
-            let Some(seen) = look.sample.observations.get(threshold.signal) else {
-                continue;
-            };
-            let mut crossed = look.housekeeper.first_observed();
-            scene.signals.push(SignalLine {
-                signal: threshold.signal,
-                available: seen.available,
-                capacity: seen.capacity,
-                threshold: threshold.value.at(seen.capacity).value(),
-                hard: threshold.is_hard(),
-                crossed_since: crossed
-                    .find(|(met, _)| *met == threshold)
-                    .map(|(_, since)| since),
-            });
-        }
-        if let Some(seen) = look.sample.observations.get(Signal::MemoryAvailable) {
-            scene.trace.push((look.now, seen.available));
-        }
+        let observations = &look.sample.observations;
+        scene.look(look.now, observations, look.housekeeper, look.sleep);
     }
 
     fn decided(&mut self, decided: &Decided<'_>) {
-        let mut scene = self.stage.scene();
-        scene.decisions.push(decided.record.clone());
-        if let Some(eviction) = &decided.decision.eviction {
-            scene.set_fate(&eviction.pod, Fate::Going);
-        }
+        self.stage.scene().decide(decided.decision, decided.record);
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
         let (flight, outcome) = (&landed.landing.flight, landed.outcome());
-        let mut scene = self.stage.scene();
-        scene.set_fate(&flight.pod, Fate::Gone);
-        if let Some(decision) = scene
-            .decisions
-            .iter_mut()
-            .find(|decision| decision["id"] == flight.id.as_str())
-        {
-            decision["outcome"] = outcome.clone();
+        if let (true, Some((_, name))) = (
+            outcome["lastProcessGoneSeconds"].is_number(),
+            flight.pod.split_once('/'),
+        ) {
+            // What the kubelet does; without it what the pod has written would count until the next pod goes for it.
+            let _ = fs::remove_dir_all(self.disk.join(name));
         }
+        self.stage.scene().land(&flight.id, &flight.pod, &outcome);
         // Nobody listens any more once the play is over.
         let _ = self.landed.send((flight.pod.clone(), outcome));
-    }
-}
-
-impl Scene {
-    fn set_fate(&mut self, pod: &str, fate: Fate) {
-        if let Some(line) = self.pods.iter_mut().find(|line| line.pod == pod) {
-            line.fate = fate;
-        }
-    }
-
-    /// What the play is about.
-    pub fn resource(&self) -> StarvedResource {
-        match self.scenario {
-            Scenario::Pids => StarvedResource::Pids,
-            Scenario::Disk => StarvedResource::EphemeralStorage,
-            Scenario::Memory | Scenario::Soft | Scenario::Critical => StarvedResource::Memory,
-        }
     }
 }

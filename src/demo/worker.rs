@@ -105,7 +105,10 @@ pub async fn play(role: Role) -> io::Result<()> {
     // Whatever becomes of the demo, its pods do not outlive it.
     nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     let mut memory = Vec::new();
-    io::stdin().read_line(&mut String::new())?;
+    if io::stdin().read_line(&mut String::new())? == 0 {
+        // The demo was gone before it could be noticed above.
+        return Ok(());
+    }
     take(&mut memory, bytes(role.hold));
     io::stdout().write_all(b"\n")?;
     io::stdout().flush()?;

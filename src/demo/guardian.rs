@@ -1,0 +1,139 @@
+//! The guardian: starts the demo as a process of its own, and clears up however that ends.
+
+use super::node;
+use nix::{
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+    },
+    unistd::{Pid, getppid},
+};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    os::unix::process::ExitStatusExt,
+    process::ExitStatus,
+    time::Duration,
+};
+use tokio::{
+    process::{Child, Command},
+    select,
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+
+/// The flag by which the guarded process learns the id of its guardian.
+pub const FLAG: &str = "guarded";
+/// A demo that was told to end and has not by then is killed.
+const LONGEST_END: Duration = Duration::from_secs(10);
+/// The exit code of a demo that failed.
+const FAILED: u8 = 1;
+/// The exit codes that the command line gives a meaning.
+const LAST_CODE: i32 = 3;
+
+/// Runs this same command line guarded; returns the exit code, once nothing of it is left.
+pub async fn guard() -> io::Result<u8> {
+    let terminal = Terminal::save();
+    let mut child = Command::new(env::current_exe()?)
+        .args(env::args_os().skip(1))
+        .arg(format!("--{FLAG}={}", std::process::id()))
+        .kill_on_drop(true)
+        .spawn()?;
+    let pid = child.id();
+    let status = see_off(&mut child).await?;
+    if let Some(pid) = pid {
+        node::clear_away(pid).await;
+    }
+    if let Some(code @ 0..=LAST_CODE) = status.code() {
+        return Ok(u8::try_from(code).unwrap_or(FAILED));
+    }
+    terminal.restore();
+    let ended = ended_by(status);
+    writeln!(
+        io::stderr(),
+        "evictd: the demo {ended}; everything it had made is removed"
+    )?;
+    Ok(FAILED)
+}
+
+/// The first request to end is handed on, since the demo ends best by itself; the second ends it.
+async fn see_off(child: &mut Child) -> io::Result<ExitStatus> {
+    let mut stop = Stop::listen()?;
+    select! {
+        status = child.wait() => return status,
+        () = stop.asked() => {}
+    }
+    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+        // Not waited for yet, so the id is still its own. It may have ended, which shows below.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+    }
+    select! {
+        status = child.wait() => return status,
+        () = stop.asked() => {}
+        () = sleep(LONGEST_END) => {}
+    }
+    child.start_kill()?;
+    child.wait().await
+}
+
+fn ended_by(status: ExitStatus) -> String {
+    let signal = status.signal().and_then(|it| Signal::try_from(it).ok());
+    match (signal, status.code()) {
+        (Some(signal), _) => format!("was ended by {signal}"),
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => "ended".to_owned(),
+    }
+}
+
+/// In the guarded process: it does not outlive its guardian.
+pub fn be_guarded(guardian: i32) -> io::Result<()> {
+    prctl::set_pdeathsig(Signal::SIGTERM)?;
+    if getppid() != Pid::from_raw(guardian) {
+        return Err(io::Error::other("the guardian of the demo is gone"));
+    }
+    Ok(())
+}
+
+/// What asks a process to end: Ctrl-C, a service manager, a terminal that is closed.
+pub struct Stop([tokio::signal::unix::Signal; 3]);
+
+impl Stop {
+    /// From now on such a request ends nothing by itself.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    /// Waits for such a request.
+    pub async fn asked(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
+        select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// The terminal as it was found, where there is one.
+struct Terminal(Option<Termios>);
+
+impl Terminal {
+    fn save() -> Self {
+        Self(tcgetattr(io::stdin()).ok())
+    }
+
+    fn restore(self) {
+        if let Some(found) = self.0 {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &found);
+        }
+        if io::stdout().is_terminal() {
+            let _ =
+                write!(io::stdout(), "\r\n\x1b[0m\x1b[?25h").and_then(|()| io::stdout().flush());
+        }
+    }
+}

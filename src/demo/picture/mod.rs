@@ -1,0 +1,174 @@
+//! The picture of a scene: one frame, drawn into whatever buffer it is shown from.
+
+mod pods;
+mod ruling;
+mod signals;
+pub mod svg;
+mod trace;
+
+use super::scene::Scene;
+use evictd_eviction::{StarvedResource, why::human_bytes};
+use ratatui::{
+    buffer::Buffer,
+    layout::{Constraint, Layout, Rect},
+    style::{Color, Style},
+    text::{Line, Span},
+    widgets::{Paragraph, Widget, Wrap},
+};
+use std::time::Duration;
+
+/// Below this size there is no picture.
+pub const LEAST: (u16, u16) = (72, 20);
+/// Taller frames gain nothing.
+pub const TALLEST: u16 = 34;
+
+/// Fine, reached, gone wrong, noteworthy. A terminal maps them to what its owner likes.
+const GOOD: Style = Style::new().fg(Color::Green);
+const BAD: Style = Style::new().fg(Color::Red).bold();
+const WARNING: Style = Style::new().fg(Color::Yellow);
+const SPECIAL: Style = Style::new().fg(Color::Cyan);
+const FAINT: Style = Style::new().dim();
+const STRONG: Style = Style::new().bold();
+
+/// Draws the scene into this part of the buffer.
+pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
+    let area = area.intersection(buffer.area);
+    let inner = Rect {
+        x: area.x + 1,
+        width: area.width.saturating_sub(2),
+        ..area
+    };
+    let width = usize::from(inner.width);
+    let bars = signals::lines(scene, width);
+    let pods = pods::lines(scene, width);
+    let ruling = ruling::lines(scene, width);
+    let fixed = 2 + bars.len() + pods.len() + ruling.len();
+    let gap = u16::from(usize::from(inner.height) >= fixed + 11);
+    let [head, _, signals, _, trace, _, cast, _, act] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Length(gap),
+        length(&bars),
+        Constraint::Length(gap),
+        Constraint::Min(4),
+        Constraint::Length(gap),
+        length(&pods),
+        Constraint::Length(gap),
+        Constraint::Length(count(ruling.len() + ruling::SENTENCES)),
+    ])
+    .areas(inner);
+    paragraph(header(scene, width), head, buffer);
+    paragraph(bars, signals, buffer);
+    let size = (usize::from(trace.width), usize::from(trace.height));
+    paragraph(trace::lines(scene, size), trace, buffer);
+    paragraph(pods, cast, buffer);
+    paragraph(ruling, act, buffer);
+}
+
+/// Takes the colours out; brightness stays.
+pub fn without_colour(buffer: &mut Buffer) {
+    for cell in &mut buffer.content {
+        cell.fg = Color::Reset;
+        cell.bg = Color::Reset;
+    }
+}
+
+fn paragraph(lines: Vec<Line<'static>>, area: Rect, buffer: &mut Buffer) {
+    Paragraph::new(lines)
+        .wrap(Wrap { trim: true })
+        .render(area, buffer);
+}
+
+fn length(lines: &[Line<'_>]) -> Constraint {
+    Constraint::Length(count(lines.len()))
+}
+
+fn count(lines: usize) -> u16 {
+    u16::try_from(lines).unwrap_or(u16::MAX)
+}
+
+/// Which play, how it is played, and its story in a sentence.
+fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
+    let mode = match &scene.missing {
+        None => Span::styled("real processes, real cgroups", GOOD),
+        Some(_) => Span::styled("SIMULATED", WARNING.bold()),
+    };
+    let elapsed = scene.now.duration_since(scene.started).as_secs_f64();
+    let looks = format!(
+        "{elapsed:.2} s  look {}, next in {} ms",
+        scene.looks,
+        millis(scene.sleep)
+    );
+    let mut title = Line::from(vec![
+        Span::styled("evictd demo", STRONG),
+        Span::styled(format!("  {}  ", scene.scenario.name()), SPECIAL.bold()),
+        mode,
+    ]);
+    push_right(&mut title, Span::styled(looks, FAINT), width);
+    let story = match &scene.missing {
+        None => Line::from(scene.scenario.story()),
+        Some(missing) => Line::styled(missing.clone(), WARNING),
+    };
+    vec![title, story]
+}
+
+/// Appends at the right margin, if there is room.
+fn push_right(line: &mut Line<'static>, span: Span<'static>, width: usize) {
+    let taken = line.width() + span.width();
+    if let Some(room) = width.checked_sub(taken) {
+        line.push_span(" ".repeat(room));
+        line.push_span(span);
+    }
+}
+
+/// `310Mi`, or a count where no bytes are counted.
+fn amount(resource: StarvedResource, value: i64) -> String {
+    match resource {
+        StarvedResource::Memory | StarvedResource::EphemeralStorage => human_bytes(value),
+        StarvedResource::Inodes | StarvedResource::Pids => value.to_string(),
+    }
+}
+
+/// Milliseconds: a digit behind the point for short times only.
+fn millis(time: Duration) -> String {
+    let millis = time.as_secs_f64() * 1000.0;
+    if millis < 99.95 {
+        format!("{millis:.1}")
+    } else {
+        format!("{millis:.0}")
+    }
+}
+
+/// How many eighths of a cell a value fills, where `whole` fills `cells`.
+fn eighths(value: i64, whole: i64, cells: usize) -> usize {
+    let whole = i128::from(whole.max(1));
+    let value = i128::from(value).clamp(0, whole);
+    let cells = i128::try_from(cells).unwrap_or(0);
+    usize::try_from((value * cells * 8 + whole / 2) / whole).unwrap_or(0)
+}
+
+/// The left part of a cell.
+const LEFT_EIGHTHS: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
+
+/// A bar `cells` long of which so many eighths are filled; the cells in `marks` show a mark.
+fn bar(
+    filled: usize,
+    style: Style,
+    cells: usize,
+    marks: &[(usize, Style)],
+    rest: (&'static str, Style),
+) -> Vec<Span<'static>> {
+    (0..cells)
+        .map(|cell| {
+            let part = filled.saturating_sub(cell * 8).min(8);
+            let mark = marks.iter().find(|(at, _)| *at == cell);
+            match (mark, part) {
+                (Some((_, mark)), _) => Span::styled("┃", *mark),
+                (None, 0) => Span::styled(rest.0, rest.1),
+                (None, part) => Span::styled(LEFT_EIGHTHS[part], style),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

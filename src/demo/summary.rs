@@ -1,0 +1,56 @@
+//! What is left to say once the play is over.
+
+use super::Report;
+use evictd_eviction::why::human_bytes;
+
+/// One line: was it as expected.
+pub fn verdict(report: &Report) -> String {
+    let gone = list(&report.evicted, "nobody");
+    let kills = report.kernel_oom_kills;
+    let lives = list(&report.survivors, "nobody");
+    let expected = report.expected.as_deref().unwrap_or("nobody");
+    if report.as_expected() {
+        format!("as expected {gone} went, and {lives} live on")
+    } else {
+        format!(
+            "{expected} should have gone and nobody else; {gone} went, {lives} live on, and the kernel's OOM killer \
+             struck {kills} times"
+        )
+    }
+}
+
+/// A few plain lines.
+pub fn summary(report: &Report, missing: Option<&str>) -> String {
+    let mut lines = vec![format!("{}.", verdict(report))];
+    if let Some(missing) = missing {
+        lines.push(format!(
+            "This was simulated, with the daemon's own rules: {missing}."
+        ));
+    }
+    if let Some(reaction) = report.reaction_seconds {
+        lines.push(format!(
+            "{:.0} ms from the last look that was clear to the last process gone.",
+            reaction * 1000.0
+        ));
+    }
+    if let Some(lowest) = report.lowest_available_bytes {
+        lines.push(format!(
+            "At the lowest {} of memory were left; the kernel's OOM killer struck {} times.",
+            human_bytes(lowest),
+            report.kernel_oom_kills
+        ));
+    }
+    lines.join("\n")
+}
+
+fn list(names: &[String], none: &str) -> String {
+    let names: Vec<&str> = names
+        .iter()
+        .map(|name| name.rsplit('/').next().unwrap_or(name))
+        .collect();
+    match names.split_last() {
+        None => none.to_owned(),
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+    }
+}
