@@ -6,6 +6,7 @@ pub mod picture;
 pub mod scenario;
 pub mod scene;
 pub mod screen;
+mod simulated;
 pub mod summary;
 pub mod worker;
 
@@ -17,6 +18,7 @@ use crate::{
     cgroup::{DEFAULT_ROOT, Hierarchies},
     clock::Clock,
     config,
+    publish::chain,
 };
 use node::{Node, NodeError};
 use scenario::{NODE_BYTES, Play, Player, Scenario};
@@ -108,7 +110,7 @@ pub enum DemoError {
     #[error("the demo's configuration: {0}")]
     Config(String),
     /// A pod could not be started.
-    #[error("cannot start the pod {name}: {source}")]
+    #[error("cannot start the pod {name}")]
     Pod {
         /// Its name.
         name: &'static str,
@@ -135,7 +137,16 @@ pub async fn play(
     stop: impl Future<Output = ()>,
 ) -> Result<Report, DemoError> {
     let play = scenario.play();
-    let mut node = build(&play)?;
+    let mut node = match build(&play) {
+        Ok(node) => node,
+        Err(missing) => {
+            stage.scene().missing = Some(chain(&missing));
+            return tokio::select! {
+                report = simulated::play(&play, stage, calm) => report,
+                () = stop => Err(DemoError::Interrupted),
+            };
+        }
+    };
     let mut actors = Vec::new();
     for player in &play.players {
         actors.push(enter(&mut node, player).await?);

@@ -31,7 +31,7 @@ pub enum NodeError {
     #[error("there is no {0} cgroup controller to bound the node with")]
     NoController(&'static str),
     /// A file of a cgroup.
-    #[error("cannot write {}: {source}{}", path.display(), hint(source))]
+    #[error("{}cannot write {}", hint(source), path.display())]
     Write {
         /// The file or directory.
         path: PathBuf,
@@ -52,8 +52,8 @@ pub enum NodeError {
 /// What is missing, where the kernel's answer tells.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
-        ErrorKind::PermissionDenied => "; the capability CAP_SYS_ADMIN is missing",
-        ErrorKind::ReadOnlyFilesystem => "; cgroups are mounted read-only here",
+        ErrorKind::PermissionDenied => "the capability CAP_SYS_ADMIN is missing: ",
+        ErrorKind::ReadOnlyFilesystem => "cgroups are mounted read-only here: ",
         _ => "",
     }
 }

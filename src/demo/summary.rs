@@ -10,7 +10,7 @@ pub fn verdict(report: &Report) -> String {
     let lives = list(&report.survivors, "nobody");
     let expected = report.expected.as_deref().unwrap_or("nobody");
     if report.as_expected() {
-        format!("as expected {gone} went, and {lives} live on")
+        format!("as expected: {gone} went; {lives} live on")
     } else {
         format!(
             "{expected} should have gone and nobody else; {gone} went, {lives} live on, and the kernel's OOM killer \

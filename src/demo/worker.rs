@@ -1,5 +1,6 @@
 //! The hidden role in which this program plays a pod of the demo: takes memory, threads or disk at a set pace.
 
+use evictd_eviction::StarvedResource;
 use evictd_pod::Quantity;
 use std::{
     ffi::OsString,
@@ -92,6 +93,48 @@ impl Role {
             arguments.extend(["--file".into(), file.into()]);
         }
         arguments
+    }
+}
+
+/// What a role has taken at some time.
+#[derive(Debug, Clone, Default)]
+pub struct Taken {
+    /// Bytes of memory.
+    pub memory: i64,
+    /// Threads, the first one included.
+    pub threads: i64,
+    /// Bytes on disk.
+    pub disk: i64,
+}
+
+impl Taken {
+    /// The figure of this resource.
+    pub fn of(&self, resource: StarvedResource) -> i64 {
+        match resource {
+            StarvedResource::Memory => self.memory,
+            StarvedResource::Pids => self.threads,
+            StarvedResource::EphemeralStorage => self.disk,
+            StarvedResource::Inodes => 1,
+        }
+    }
+}
+
+impl Role {
+    /// What it should have taken that long after it was told to go; no role takes two things.
+    pub fn takes(&self, time: Duration) -> Taken {
+        let so_far = i128::from(self.per_second.value())
+            .saturating_mul(i128::try_from(time.as_millis()).unwrap_or(i128::MAX))
+            / 1000;
+        let so_far = i64::try_from(so_far).unwrap_or(i64::MAX);
+        let hold = self.hold.value();
+        Taken {
+            memory: hold
+                .saturating_add(so_far)
+                .min(self.grow_to.value())
+                .max(hold),
+            threads: so_far.min(self.threads.into()).saturating_add(1),
+            disk: so_far.min(self.file_size.value()),
+        }
     }
 }
 

@@ -41,10 +41,10 @@ pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(inner.width);
     let bars = signals::lines(scene, width);
     let pods = pods::lines(scene, width);
-    let ruling = ruling::lines(scene, width);
-    let fixed = 2 + bars.len() + pods.len() + ruling.len();
+    let table = ruling::lines(scene, width);
+    let fixed = 2 + bars.len() + pods.len() + table.len() + usize::from(ruling::SENTENCE) + 1;
     let gap = u16::from(usize::from(inner.height) >= fixed + 11);
-    let [head, _, signals, _, trace, _, cast, _, act] = Layout::vertical([
+    let [head, _, signals, _, trace, _, cast, _, act, why, end] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(gap),
         length(&bars),
@@ -53,15 +53,21 @@ pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         Constraint::Length(gap),
         length(&pods),
         Constraint::Length(gap),
-        Constraint::Length(count(ruling.len() + ruling::SENTENCES)),
+        length(&table),
+        Constraint::Length(ruling::SENTENCE),
+        Constraint::Length(1),
     ])
     .areas(inner);
-    paragraph(header(scene, width), head, buffer);
-    paragraph(bars, signals, buffer);
     let size = (usize::from(trace.width), usize::from(trace.height));
-    paragraph(trace::lines(scene, size), trace, buffer);
-    paragraph(pods, cast, buffer);
-    paragraph(ruling, act, buffer);
+    Paragraph::new(header(scene, width)).render(head, buffer);
+    Paragraph::new(bars).render(signals, buffer);
+    Paragraph::new(trace::lines(scene, size)).render(trace, buffer);
+    Paragraph::new(pods).render(cast, buffer);
+    Paragraph::new(table).render(act, buffer);
+    Paragraph::new(ruling::why(scene))
+        .wrap(Wrap { trim: true })
+        .render(why, buffer);
+    Paragraph::new(ruling::verdict(scene)).render(end, buffer);
 }
 
 /// Takes the colours out; brightness stays.
@@ -72,18 +78,8 @@ pub fn without_colour(buffer: &mut Buffer) {
     }
 }
 
-fn paragraph(lines: Vec<Line<'static>>, area: Rect, buffer: &mut Buffer) {
-    Paragraph::new(lines)
-        .wrap(Wrap { trim: true })
-        .render(area, buffer);
-}
-
 fn length(lines: &[Line<'_>]) -> Constraint {
-    Constraint::Length(count(lines.len()))
-}
-
-fn count(lines: usize) -> u16 {
-    u16::try_from(lines).unwrap_or(u16::MAX)
+    Constraint::Length(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
 /// Which play, how it is played, and its story in a sentence.
@@ -146,25 +142,22 @@ fn eighths(value: i64, whole: i64, cells: usize) -> usize {
     usize::try_from((value * cells * 8 + whole / 2) / whole).unwrap_or(0)
 }
 
-/// The left part of a cell.
-const LEFT_EIGHTHS: [&str; 9] = [" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉", "█"];
-
 /// A bar `cells` long of which so many eighths are filled; the cells in `marks` show a mark.
 fn bar(
     filled: usize,
-    style: Style,
+    (full, style): (&'static str, Style),
     cells: usize,
-    marks: &[(usize, Style)],
-    rest: (&'static str, Style),
+    marks: &[usize],
+    (empty, faint): (&'static str, Style),
 ) -> Vec<Span<'static>> {
     (0..cells)
         .map(|cell| {
-            let part = filled.saturating_sub(cell * 8).min(8);
-            let mark = marks.iter().find(|(at, _)| *at == cell);
-            match (mark, part) {
-                (Some((_, mark)), _) => Span::styled("┃", *mark),
-                (None, 0) => Span::styled(rest.0, rest.1),
-                (None, part) => Span::styled(LEFT_EIGHTHS[part], style),
+            let part = filled.saturating_sub(cell * 8);
+            match part {
+                _ if marks.contains(&cell) => Span::styled("┃", STRONG),
+                0 => Span::styled(empty, faint),
+                1..=4 if full == "━" => Span::styled("╸", style),
+                _ => Span::styled(full, style),
             }
         })
         .collect()

@@ -53,9 +53,11 @@ fn line(
         .request
         .is_some_and(|request| usage.is_some_and(|it| it > request));
     let (fate, style) = fate(scene, pod);
-    let mark = pod.request.filter(|it| *it > 0);
-    let mark = mark.map(|request| (eighths(request, most, cells) / 8, STRONG));
-    let marks: Vec<(usize, Style)> = mark.into_iter().collect();
+    let request = pod.request.filter(|request| *request > 0);
+    let marks: Vec<usize> = request
+        .map(|request| eighths(request, most, cells) / 8)
+        .into_iter()
+        .collect();
     let (name, text) = match pod.fate {
         Fate::Gone => (FAINT.crossed_out(), FAINT),
         _ => (STRONG, Style::new()),
@@ -70,25 +72,18 @@ fn line(
                 "",
                 pod.qos,
                 pod.priority,
-                show(pod.request)
+                show(request)
             ),
             text,
         ),
     ];
-    let (filled, colour, rest) = if gone {
-        let was = eighths(pod.peak, most, cells) / 8 * 8;
-        (was, FAINT, (" ", FAINT))
-    } else {
-        let now = eighths(usage.unwrap_or(0), most, cells);
-        (now, if over { WARNING } else { GOOD }, (" ", FAINT))
+    let (value, filling) = match (gone, over) {
+        (true, _) => (pod.peak, ("╌", FAINT)),
+        (false, true) => (usage.unwrap_or(0), ("━", WARNING)),
+        (false, false) => (usage.unwrap_or(0), ("━", GOOD)),
     };
-    let mut filling = bar(filled, colour, cells, &marks, rest);
-    if gone {
-        for span in filling.iter_mut().filter(|span| span.content == "█") {
-            span.content = "░".into();
-        }
-    }
-    spans.extend(filling);
+    let filled = eighths(value, most, cells);
+    spans.extend(bar(filled, filling, cells, &marks, (" ", FAINT)));
     spans.push(Span::styled(format!(" {:>7}  ", show(usage)), text));
     spans.push(Span::styled(fate, style));
     Line::from(spans)

@@ -13,8 +13,8 @@ use ratatui::{
 use serde_json::Value;
 use std::time::Duration;
 
-/// Lines that the sentence why and the verdict may need beyond one each.
-pub(super) const SENTENCES: usize = 1;
+/// Lines that the sentence why may need.
+pub(super) const SENTENCE: u16 = 2;
 
 pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let resource = scene.resource();
@@ -35,7 +35,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let Some(act) = scene.act() else {
         lines.push(waiting(scene));
         // The place is kept, so that nothing jumps when the decision comes.
-        lines.resize(scene.pods.len() + 4, Line::default());
+        lines.resize(scene.pods.len() + 2, Line::default());
         return lines;
     };
     let ranked = &act.decision.ranked;
@@ -43,16 +43,27 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
         lines.push(place(act, pod, ranked.get(index + 1), index + 1, resource));
     }
     lines.push(times(act));
-    lines.push(Line::from(vec![
+    lines
+}
+
+/// The sentence why.
+pub(super) fn why(scene: &Scene) -> Line<'static> {
+    let Some(act) = scene.act() else {
+        return Line::default();
+    };
+    Line::from(vec![
         Span::styled("why ", STRONG),
         Span::raw(act.decision.why.clone()),
-    ]));
-    lines.push(match &scene.verdict {
+    ])
+}
+
+/// How it ended.
+pub(super) fn verdict(scene: &Scene) -> Line<'static> {
+    match &scene.verdict {
         None => Line::default(),
         Some((true, verdict)) => Line::styled(format!("✔ {verdict}"), GOOD.bold()),
         Some((false, verdict)) => Line::styled(format!("✘ {verdict}"), BAD),
-    });
-    lines
+    }
 }
 
 /// What holds the decision up.
@@ -150,12 +161,12 @@ fn times(act: &Act) -> Line<'static> {
             spans.push(Span::styled(" ─▶ ", FAINT));
         }
         spans.push(Span::raw(format!("{label} ")));
-        spans.push(Span::styled(format!("{} ms", millis(at)), style.bold()));
+        spans.push(Span::styled(millis(at), style.bold()));
     };
     let clear = seconds("reactionFromLastClearLookSeconds").zip(seconds("reactionSeconds"));
     let clear = clear.map(|(clear, reaction)| clear.saturating_sub(reaction));
     let base = clear.unwrap_or_default();
-    stop("clear", clear.map(|_| Duration::ZERO), GOOD);
+    stop("clear look", clear.map(|_| Duration::ZERO), GOOD);
     stop("crossed", Some(base), WARNING);
     if !waited.is_zero() {
         stop("decided", Some(base + waited), Style::new());
@@ -168,5 +179,6 @@ fn times(act: &Act) -> Line<'static> {
     let after = |key| seconds(key).map(|seconds| base + waited + seconds);
     stop(first, after("firstSignalSeconds"), Style::new());
     stop("gone", after("lastProcessGoneSeconds"), BAD);
+    spans.push(Span::raw(" ms"));
     Line::from(spans)
 }

@@ -28,17 +28,14 @@ fn line(signal: &SignalLine, name: usize, width: usize) -> Line<'static> {
     let cells = width.saturating_sub(name + FIGURES + taken.max(MARKS) + 2);
     let figures = format!("{} of {}", show(signal.available), show(signal.capacity));
     let style = style(&signal.marks);
-    let marks: Vec<(usize, Style)> = signal
+    let marks: Vec<usize> = signal
         .marks
         .iter()
-        .map(|mark| {
-            let at = eighths(mark.value, signal.capacity, cells) / 8;
-            (at, Style::new().bold())
-        })
+        .map(|mark| eighths(mark.value, signal.capacity, cells) / 8)
         .collect();
     let filled = eighths(signal.available, signal.capacity, cells);
     let mut spans = vec![Span::raw(format!("{:name$}", signal.signal.as_str()))];
-    spans.extend(bar(filled, style, cells, &marks, ("·", FAINT)));
+    spans.extend(bar(filled, ("━", style), cells, &marks, ("─", FAINT)));
     spans.push(Span::styled(format!(" {figures:>FIGURES$} "), style));
     spans.extend(thresholds);
     Line::from(spans)

@@ -110,7 +110,6 @@ struct Shape {
     top: f64,
     width: f64,
     height: f64,
-    opacity: f64,
     /// Whether equal neighbours make one shape.
     joins: bool,
 }
@@ -122,15 +121,10 @@ fn shape(symbol: &str) -> Option<Shape> {
         top: 0.0,
         width: 1.0,
         height: 1.0,
-        opacity: 1.0,
         joins: true,
     };
     Some(match letter {
         '█' => whole,
-        '░' => Shape {
-            opacity: 0.3,
-            ..whole
-        },
         '▁'..='▇' => {
             let part = f64::from(u32::from(letter) - u32::from('▁') + 1) / 8.0;
             Shape {
@@ -139,14 +133,23 @@ fn shape(symbol: &str) -> Option<Shape> {
                 ..whole
             }
         }
-        '▉'..='▏' => {
-            let part = f64::from(u32::from('▏') - u32::from(letter) + 1) / 8.0;
-            Shape {
-                width: part,
-                joins: false,
-                ..whole
-            }
-        }
+        '━' => Shape {
+            top: 0.29,
+            height: 0.42,
+            ..whole
+        },
+        '╸' => Shape {
+            top: 0.29,
+            width: 0.5,
+            height: 0.42,
+            joins: false,
+            ..whole
+        },
+        '─' => Shape {
+            top: 0.47,
+            height: 0.06,
+            ..whole
+        },
         '┃' => Shape {
             left: 0.38,
             width: 0.24,
@@ -159,7 +162,6 @@ fn shape(symbol: &str) -> Option<Shape> {
             width: 0.7,
             height: 0.09,
             joins: false,
-            ..whole
         },
         _ => return None,
     })
@@ -181,17 +183,22 @@ fn draw(svg: &mut String, run: &Run<'_>, row: u16) {
         );
     }
     if let Some(shape) = shape(run.symbol) {
+        // Letters have a colour of their own for this.
+        let opacity = if modifier.contains(Modifier::DIM) && run.style.fg != Color::Reset {
+            " fill-opacity=\"0.4\""
+        } else {
+            ""
+        };
         let shapes = if shape.joins { 1 } else { run.cells };
         for index in 0..shapes {
             let width = if shape.joins { cells } else { shape.width };
             let _ = writeln!(
                 svg,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\" fill-opacity=\"{}\"/>",
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"{opacity}/>",
                 x + (f64::from(index) + shape.left) * WIDTH,
                 y + shape.top * HEIGHT,
                 width * WIDTH,
-                shape.height * HEIGHT,
-                shape.opacity
+                shape.height * HEIGHT
             );
         }
     } else if !run.text.trim().is_empty() {

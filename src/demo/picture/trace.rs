@@ -100,7 +100,14 @@ fn level(signal: &SignalLine, columns: &[Option<i64>], row: usize, rows: usize) 
             .min(8);
         match part {
             0 => Span::styled(empty.0, empty.1),
-            part => Span::styled(LOWER_EIGHTHS[part], colour(signal, value)),
+            part => {
+                let edge = eighths(value, signal.capacity, rows) <= (row + 1) * 8;
+                let colour = colour(signal, value);
+                Span::styled(
+                    LOWER_EIGHTHS[part],
+                    if edge { colour } else { colour.dim() },
+                )
+            }
         }
     }));
     Line::from(spans)
