@@ -34,7 +34,9 @@ struct Demo {
     /// The process that it guards, after which everything is named.
     guarded: i32,
     temporary: TempDir,
-    _alone: MutexGuard<'static, ()>,
+    /// Held until nothing is left of it.
+    #[allow(dead_code, reason = "a lock is held, not read")]
+    alone: MutexGuard<'static, ()>,
 }
 
 impl Demo {
@@ -64,7 +66,7 @@ impl Demo {
             guardian,
             guarded: guarded.unwrap(),
             temporary,
-            _alone: alone,
+            alone,
         }
     }
 
@@ -104,14 +106,14 @@ impl Demo {
             guardian,
             guarded,
             temporary,
-            _alone,
+            alone,
         } = self;
         let output = guardian.wait_with_output().unwrap();
         let rest = Self {
             guardian: Command::new("true").spawn().unwrap(),
             guarded,
             temporary,
-            _alone,
+            alone,
         };
         let left = rest.cgroups();
         assert!(rest.is_cleared_away(), "left: {left:?}");

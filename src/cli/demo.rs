@@ -89,7 +89,7 @@ impl Arguments {
         if let Some(screen) = screen {
             screen.finish();
         } else if let Some(missing) = &stage.scene().missing {
-            eprintln!("evictd: warning: {missing}; the same is simulated");
+            eprintln!("evictd: warning: {missing}; the same play is simulated");
         }
         let report = played?;
         if let Some(path) = &self.picture {

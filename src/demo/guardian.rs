@@ -133,7 +133,7 @@ impl Terminal {
         }
         if io::stdout().is_terminal() {
             let _ =
-                write!(io::stdout(), "\r\n\x1b[0m\x1b[?25h").and_then(|()| io::stdout().flush());
+                write!(io::stdout(), "\r\n\x1b[0m\x1b[J\x1b[?25h").and_then(|()| io::stdout().flush());
         }
     }
 }

@@ -79,7 +79,7 @@ impl Scenario {
             Self::Pids => "a hog starts thread after thread: it must go while process ids are left",
             Self::Disk => "a hog fills the disk: it must go while others can still write",
             Self::Soft => {
-                "a slow leak crosses a soft threshold: it is asked to stop once the grace is over"
+                "a slow leak crosses a soft threshold: after its grace it is asked to stop"
             }
             Self::Critical => {
                 "the hog is critical and is spared: another pod above its request must go"

@@ -18,7 +18,7 @@ use ratatui::{
 use std::time::Duration;
 
 /// Below this size there is no picture.
-pub const LEAST: (u16, u16) = (72, 20);
+pub const LEAST: (u16, u16) = (80, 22);
 /// Taller frames gain nothing.
 pub const TALLEST: u16 = 34;
 
@@ -27,6 +27,8 @@ const GOOD: Style = Style::new().fg(Color::Green);
 const BAD: Style = Style::new().fg(Color::Red).bold();
 const WARNING: Style = Style::new().fg(Color::Yellow);
 const SPECIAL: Style = Style::new().fg(Color::Cyan);
+/// A large area, calm enough for what stands out on it.
+const CALM: Color = Color::Indexed(22);
 const FAINT: Style = Style::new().dim();
 const STRONG: Style = Style::new().bold();
 
@@ -42,9 +44,23 @@ pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     let bars = signals::lines(scene, width);
     let pods = pods::lines(scene, width);
     let table = ruling::lines(scene, width);
-    let fixed = 2 + bars.len() + pods.len() + table.len() + usize::from(ruling::SENTENCE) + 1;
-    let gap = u16::from(usize::from(inner.height) >= fixed + 11);
-    let [head, _, signals, _, trace, _, cast, _, act, why, end] = Layout::vertical([
+    let fixed = 2 + bars.len() + pods.len() + table.len() + usize::from(ruling::SENTENCE) + 2;
+    let gap = u16::from(usize::from(inner.height) >= fixed + 12);
+    let [
+        head,
+        _,
+        signals,
+        _,
+        trace,
+        _,
+        cast,
+        _,
+        act,
+        _,
+        times,
+        why,
+        end,
+    ] = Layout::vertical([
         Constraint::Length(2),
         Constraint::Length(gap),
         length(&bars),
@@ -54,6 +70,8 @@ pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
         length(&pods),
         Constraint::Length(gap),
         length(&table),
+        Constraint::Length(gap),
+        Constraint::Length(1),
         Constraint::Length(ruling::SENTENCE),
         Constraint::Length(1),
     ])
@@ -64,6 +82,7 @@ pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(trace::lines(scene, size)).render(trace, buffer);
     Paragraph::new(pods).render(cast, buffer);
     Paragraph::new(table).render(act, buffer);
+    Paragraph::new(ruling::times(scene)).render(times, buffer);
     Paragraph::new(ruling::why(scene))
         .wrap(Wrap { trim: true })
         .render(why, buffer);

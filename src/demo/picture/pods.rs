@@ -24,7 +24,10 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
         "{:<11} {:<11}{:>10} {:>8}  {uses:<cells$} {:>7}  {}",
         "POD", "QOS", "PRIORITY", "REQUEST", "", "FATE"
     );
-    let mut lines = vec![Line::styled(heading, FAINT.underlined())];
+    let mut lines = vec![Line::styled(
+        format!("{heading:<width$}"),
+        FAINT.underlined(),
+    )];
     let peaks = scene
         .pods
         .iter()

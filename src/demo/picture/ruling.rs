@@ -22,10 +22,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
         "{:<3}{:<12}{:<8}{:>10} {:>8}  {:<rest$}",
         "#",
         "WHO GOES",
-        match resource {
-            StarvedResource::Pids => "> SHARE",
-            _ => "> REQ.",
-        },
+        "EXCEEDS",
         "PRIORITY",
         "OVERAGE",
         "BECAUSE",
@@ -35,14 +32,13 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let Some(act) = scene.act() else {
         lines.push(waiting(scene));
         // The place is kept, so that nothing jumps when the decision comes.
-        lines.resize(scene.pods.len() + 2, Line::default());
+        lines.resize(scene.pods.len() + 1, Line::default());
         return lines;
     };
     let ranked = &act.decision.ranked;
     for (index, pod) in ranked.iter().enumerate() {
         lines.push(place(act, pod, ranked.get(index + 1), index + 1, resource));
     }
-    lines.push(times(act));
     lines
 }
 
@@ -143,7 +139,10 @@ fn key(pod: &RankedPod, next: Option<&RankedPod>, resource: StarvedResource) -> 
 }
 
 /// From the crossing to the last process gone, in milliseconds.
-fn times(act: &Act) -> Line<'static> {
+pub(super) fn times(scene: &Scene) -> Line<'static> {
+    let Some(act) = scene.act() else {
+        return Line::default();
+    };
     let outcome = &act.record["outcome"];
     let seconds = |key: &str| {
         let seconds = Value::as_f64(&outcome[key])?;

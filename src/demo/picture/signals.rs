@@ -7,8 +7,8 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// Room for `hard < 160Mi CROSSED`.
-const MARKS: usize = 21;
+const CROSSED: &str = " CROSSED";
+/// Room for `1023Mi of 1023Mi`.
 const FIGURES: usize = 16;
 
 pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
@@ -24,8 +24,14 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
 fn line(signal: &SignalLine, name: usize, width: usize) -> Line<'static> {
     let show = |value| amount(signal.signal.resource(), value);
     let thresholds = thresholds(signal, show);
-    let taken: usize = thresholds.iter().map(Span::width).sum();
-    let cells = width.saturating_sub(name + FIGURES + taken.max(MARKS) + 2);
+    let written: usize = thresholds.iter().map(Span::width).sum();
+    // The word for one that is crossed has its place, so that nothing jumps.
+    let word = if crossed(&signal.marks).next().is_some() {
+        0
+    } else {
+        CROSSED.len()
+    };
+    let cells = width.saturating_sub(name + FIGURES + written + word + 2);
     let figures = format!("{} of {}", show(signal.available), show(signal.capacity));
     let style = style(&signal.marks);
     let marks: Vec<usize> = signal
@@ -43,14 +49,17 @@ fn line(signal: &SignalLine, name: usize, width: usize) -> Line<'static> {
 
 /// Red below a hard threshold, yellow below a soft one.
 fn style(marks: &[Mark]) -> Style {
-    let crossed = || marks.iter().filter(|mark| mark.crossed_since.is_some());
-    if crossed().any(|mark| mark.grace.is_zero()) {
+    if crossed(marks).any(|mark| mark.grace.is_zero()) {
         BAD
-    } else if crossed().next().is_some() {
+    } else if crossed(marks).next().is_some() {
         WARNING.bold()
     } else {
         GOOD
     }
+}
+
+fn crossed(marks: &[Mark]) -> impl Iterator<Item = &Mark> {
+    marks.iter().filter(|mark| mark.crossed_since.is_some())
 }
 
 fn thresholds(signal: &SignalLine, show: impl Fn(i64) -> String) -> Vec<Span<'static>> {
@@ -59,13 +68,10 @@ fn thresholds(signal: &SignalLine, show: impl Fn(i64) -> String) -> Vec<Span<'st
     let mut spans = Vec::new();
     for mark in marks {
         let kind = if mark.grace.is_zero() { "hard" } else { "soft" };
-        spans.push(Span::styled(
-            format!(" {kind} < {}", show(mark.value)),
-            FAINT,
-        ));
+        spans.push(Span::styled(format!(" {kind} {}", show(mark.value)), FAINT));
         if mark.crossed_since.is_some() {
             let style = style(std::slice::from_ref(mark));
-            spans.push(Span::styled(" CROSSED", style));
+            spans.push(Span::styled(CROSSED, style));
         }
     }
     spans

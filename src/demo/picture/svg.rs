@@ -19,6 +19,7 @@ const BACKGROUND: &str = "#0d1117";
 const FRAME: &str = "#30363d";
 const TEXT: &str = "#d5dbe3";
 const FAINT: &str = "#7d8793";
+const AREA: &str = "#1d4d2b";
 const FONT: &str = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 
 /// Turns a frame into an image.
@@ -174,6 +175,13 @@ fn draw(svg: &mut String, run: &Run<'_>, row: u16) {
     );
     let (cells, modifier) = (f64::from(run.cells), run.style.modifier);
     let fill = colour(run.style);
+    if run.style.bg != Color::Reset {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{:.2}\" height=\"{HEIGHT}\" fill=\"{AREA}\"/>",
+            cells * WIDTH
+        );
+    }
     if modifier.contains(Modifier::UNDERLINED) {
         let _ = writeln!(
             svg,
@@ -183,18 +191,12 @@ fn draw(svg: &mut String, run: &Run<'_>, row: u16) {
         );
     }
     if let Some(shape) = shape(run.symbol) {
-        // Letters have a colour of their own for this.
-        let opacity = if modifier.contains(Modifier::DIM) && run.style.fg != Color::Reset {
-            " fill-opacity=\"0.4\""
-        } else {
-            ""
-        };
         let shapes = if shape.joins { 1 } else { run.cells };
         for index in 0..shapes {
             let width = if shape.joins { cells } else { shape.width };
             let _ = writeln!(
                 svg,
-                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"{opacity}/>",
+                "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"{fill}\"/>",
                 x + (f64::from(index) + shape.left) * WIDTH,
                 y + shape.top * HEIGHT,
                 width * WIDTH,
@@ -228,6 +230,7 @@ fn colour(cell: &Cell) -> &'static str {
         Color::Red => "#ff6a69",
         Color::Yellow => "#e3b341",
         Color::Cyan => "#56d4dd",
+        Color::Indexed(_) => AREA,
         _ if cell.modifier.contains(Modifier::DIM) => FAINT,
         _ => TEXT,
     }

@@ -1,6 +1,6 @@
 //! What is left over time, with the thresholds and the moment of the eviction.
 
-use super::{BAD, FAINT, GOOD, SPECIAL, WARNING, amount, eighths};
+use super::{BAD, CALM, FAINT, SPECIAL, WARNING, amount, eighths};
 use crate::demo::scene::{Scene, SignalLine};
 use jiff::{SignedDuration, Timestamp};
 use ratatui::{
@@ -95,19 +95,14 @@ fn level(signal: &SignalLine, columns: &[Option<i64>], row: usize, rows: usize) 
     };
     spans.extend(columns.iter().map(|column| {
         let value = column.unwrap_or(0);
-        let part = eighths(value, signal.capacity, rows)
-            .saturating_sub(row * 8)
-            .min(8);
+        let height = eighths(value, signal.capacity, rows);
+        let part = height.saturating_sub(row * 8).min(8);
         match part {
             0 => Span::styled(empty.0, empty.1),
-            part => {
-                let edge = eighths(value, signal.capacity, rows) <= (row + 1) * 8;
-                let colour = colour(signal, value);
-                Span::styled(
-                    LOWER_EIGHTHS[part],
-                    if edge { colour } else { colour.dim() },
-                )
+            8 if height > (row + 1) * 8 && marks().next().is_some() => {
+                Span::styled("╌", BAD.bg(CALM))
             }
+            part => Span::styled(LOWER_EIGHTHS[part], colour(signal, value)),
         }
     }));
     Line::from(spans)
@@ -118,18 +113,41 @@ fn colour(signal: &SignalLine, value: i64) -> Style {
     match (crossed.clone().any(|it| it.grace.is_zero()), crossed.next()) {
         (true, _) => BAD,
         (false, Some(_)) => WARNING,
-        (false, None) => GOOD,
+        (false, None) => Style::new().fg(CALM),
     }
 }
 
 /// Seconds, and what happened when.
 fn axis(scene: &Scene, time: &TimeAxis) -> Line<'static> {
     let mut cells = vec![(' ', FAINT); time.columns];
+    // Only where nothing is written yet, and only whole.
     let mut put = |at: usize, text: &str, style| {
-        for (cell, letter) in cells.iter_mut().skip(at).zip(text.chars()) {
-            *cell = (letter, style);
+        let end = at + text.chars().count();
+        if let Some(place) = cells.get_mut(at..end)
+            && place.iter().all(|(letter, _)| *letter == ' ')
+        {
+            for (cell, letter) in place.iter_mut().zip(text.chars()) {
+                *cell = (letter, style);
+            }
         }
     };
+    if let Some(act) = scene.act() {
+        let column = time.column(act.decision.time);
+        let word = match (&act.decision.eviction, &act.decision.threshold) {
+            (Some(_), Some(acting)) => {
+                let left = amount(scene.resource(), acting.observed.available);
+                format!("evicted with {left} left")
+            }
+            (Some(_), None) => "evicted".to_owned(),
+            (None, _) => "nobody may go".to_owned(),
+        };
+        if column + word.len() + 3 < time.columns {
+            put(column, &format!("▲ {word}"), SPECIAL.bold());
+        } else {
+            let at = column.saturating_sub(word.len() + 1);
+            put(at, &format!("{word} ▲"), SPECIAL.bold());
+        }
+    }
     let seconds = time.span.as_secs_f64();
     let step = [0.5, 1.0, 2.0, 5.0]
         .into_iter()
@@ -138,25 +156,10 @@ fn axis(scene: &Scene, time: &TimeAxis) -> Line<'static> {
     let mut at = 0.0;
     while at < seconds {
         let moment = SignedDuration::from_secs_f64(at);
-        let column = scene
-            .started
-            .saturating_add(moment)
-            .map(|it| time.column(it));
-        put(column.unwrap_or(0), &format!("{at} s"), FAINT);
-        at += step;
-    }
-    if let Some(act) = scene.act() {
-        let column = time.column(act.decision.time);
-        let word = match &act.decision.eviction {
-            Some(_) => "evicted",
-            None => "nobody may go",
-        };
-        if column + word.len() + 3 < time.columns {
-            put(column, &format!("▲ {word} "), SPECIAL.bold());
-        } else {
-            let at = column.saturating_sub(word.len() + 1);
-            put(at, &format!("{word} ▲"), SPECIAL.bold());
+        if let Ok(moment) = scene.started.checked_add(moment) {
+            put(time.column(moment), &format!("{at} s"), FAINT);
         }
+        at += step;
     }
     let mut spans = vec![Span::raw(" ".repeat(GUTTER))];
     spans.extend(
