@@ -132,8 +132,8 @@ impl Terminal {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &found);
         }
         if io::stdout().is_terminal() {
-            let _ =
-                write!(io::stdout(), "\r\n\x1b[0m\x1b[J\x1b[?25h").and_then(|()| io::stdout().flush());
+            let _ = write!(io::stdout(), "\r\n\x1b[0m\x1b[J\x1b[?25h")
+                .and_then(|()| io::stdout().flush());
         }
     }
 }

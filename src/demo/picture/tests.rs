@@ -78,8 +78,9 @@ async fn what_is_crossed_shows_without_colour() {
 #[tokio::test(start_paused = true)]
 async fn no_size_is_too_small_or_too_large() {
     let empty = Stage::new(Scenario::Soft, Timestamp::UNIX_EPOCH);
-    let scenes = [empty.scene().clone(), last_scene(Scenario::Soft).await];
-    for scene in scenes {
+    let last = last_scene(Scenario::Soft).await;
+    let first = empty.scene().clone();
+    for scene in [first, last] {
         for width in [0, 1, 9, 40, 79, 160] {
             for height in (0..45).step_by(4) {
                 frame(&scene, width, height);
