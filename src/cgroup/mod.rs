@@ -106,16 +106,19 @@ pub struct Hierarchies {
     /// In the order of [`Controller::ALL`]; empty on v2.
     v1: Vec<(Controller, PathBuf)>,
     unified: Option<PathBuf>,
+    /// What the v2 tree controls; a kernel may be started without one (`cgroup_disable=memory`). Empty on v1.
+    unified_controllers: Vec<Controller>,
 }
 
 impl Hierarchies {
     /// Looks below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or cgroup v1 controllers, mounted
     /// alone (`memory`) or together (`cpu,cpuacct`), with or without a cgroup2 tree in `unified`.
     pub fn detect(root: &Path) -> Result<Self, CgroupError> {
-        if root.join("cgroup.controllers").is_file() {
+        if let Some(unified_controllers) = controllers_of(root)? {
             return Ok(Self {
                 v1: Vec::new(),
                 unified: Some(root.to_owned()),
+                unified_controllers,
             });
         }
         let mounts = subdirectories(root)?;
@@ -133,7 +136,11 @@ impl Hierarchies {
         }
         let unified = root.join("unified");
         let unified = unified.join("cgroup.procs").is_file().then_some(unified);
-        Ok(Self { v1, unified })
+        Ok(Self {
+            v1,
+            unified,
+            unified_controllers: Vec::new(),
+        })
     }
 
     /// How the hierarchies are mounted.
@@ -152,9 +159,9 @@ impl Hierarchies {
     }
 
     /// The directory of a group in the hierarchy of `controller`, whether it exists or not. None where the controller
-    /// is not mounted, or `relative` holds `..`.
+    /// is not mounted, or not part of the v2 tree, or `relative` holds `..`.
     pub fn dir(&self, controller: Controller, relative: &Path) -> Option<PathBuf> {
-        if self.v1.is_empty() {
+        if self.unified_controllers.contains(&controller) {
             return self.unified(relative);
         }
         let (_, mount) = self.v1.iter().find(|(known, _)| *known == controller)?;
@@ -194,6 +201,23 @@ impl Hierarchies {
     pub fn procs(&self, relative: &Path) -> Result<Vec<u32>, CgroupError> {
         procs_below(&self.home(relative)?)
     }
+}
+
+/// What a v2 tree controls; None where `root` is none.
+fn controllers_of(root: &Path) -> Result<Option<Vec<Controller>>, CgroupError> {
+    let path = root.join("cgroup.controllers");
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(CgroupError::Read { path, source }),
+    };
+    let is_listed = |controller: &Controller| {
+        let mut names = text.split_ascii_whitespace();
+        names.any(|name| name == controller.as_str())
+    };
+    Ok(Some(
+        Controller::ALL.into_iter().filter(is_listed).collect(),
+    ))
 }
 
 /// The ids of all processes in the group at `dir` and below it, without duplicates. Groups that vanish meanwhile

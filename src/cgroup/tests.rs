@@ -47,6 +47,18 @@ fn a_v2_tree_serves_every_controller() {
     assert_eq!(hierarchies.unified(relative), Some(dir));
 }
 
+/// Small boards start their kernels with `cgroup_disable=memory`.
+#[test]
+fn a_v2_tree_lacks_a_controller_that_the_kernel_was_started_without() {
+    let fixture = Fixture::new(&[("cgroup.controllers", "cpuset cpu pids\n")]);
+    let hierarchies = fixture.detect();
+    assert_eq!(hierarchies.version(), Version::V2);
+    let relative = Path::new("kubepods");
+    assert_eq!(hierarchies.dir(Controller::Memory, relative), None);
+    assert!(hierarchies.dir(Controller::Pids, relative).is_some());
+    assert!(hierarchies.unified(relative).is_some());
+}
+
 #[test]
 fn v1_controllers_are_found_alone_and_mounted_together() {
     let fixture = Fixture::new(&[
