@@ -31,7 +31,7 @@ fn look(bencher: Bencher<'_, '_>) {
         proc_root: "/proc".into(),
         hierarchies: Hierarchies::detect(Path::new(DEFAULT_ROOT)).ok(),
         node_cgroup: None,
-        pods_cgroup: None,
+        pods_cgroups: Vec::new(),
         memory_available: MemoryAvailable::MemAvailable,
         filesystems: FilesystemPaths {
             nodefs: Some(FILESYSTEM.into()),

@@ -2,7 +2,7 @@
 
 use super::{Agent, Behaviour, Order, Ports};
 use crate::{
-    cgroup::{CgroupError, Controller, Hierarchies},
+    cgroup::{CgroupError, Hierarchies},
     clock::Clock,
     config::{self, Effective, Kind, PodsSource},
     doors::{
@@ -228,11 +228,6 @@ pub async fn ready(
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
-    let has_memory = |root: &&PathBuf| {
-        hierarchies
-            .dir(Controller::Memory, root)
-            .is_some_and(|directory| directory.is_dir())
-    };
     SignalSources {
         proc_root: config.roots.proc.clone(),
         hierarchies: Some(hierarchies.clone()),
@@ -240,7 +235,7 @@ fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSource
             .node_cgroup
             .as_ref()
             .map(|path| path.as_path().to_owned()),
-        pods_cgroup: KUBEPODS.map(PathBuf::from).iter().find(has_memory).cloned(),
+        pods_cgroups: KUBEPODS.map(PathBuf::from).into(),
         memory_available: match config.memory_available {
             config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
             config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,

@@ -1,6 +1,6 @@
 //! The node's memory: the machine's, or that of the cgroup which bounds the node.
 
-use super::cgroup_memory::CgroupMemory;
+use super::cgroup_memory::{CgroupMemory, CgroupUsage};
 use super::health::Outcome;
 use super::kernel_file::{Buffer, KernelFile, ReadError};
 use super::machine_memory::{Meminfo, RootWorkingSet};
@@ -35,7 +35,8 @@ pub struct MemoryFigures {
 pub(super) struct Memory {
     meminfo: KernelFile,
     node: NodeMemory,
-    pods: Option<CgroupMemory>,
+    /// The one that was there at last comes first.
+    pods: Vec<CgroupMemory>,
     signal: MemoryAvailable,
 }
 
@@ -69,15 +70,13 @@ impl MemoryReadings {
 impl Memory {
     pub(super) fn new(sources: &SignalSources) -> Result<Self, SourceError> {
         let hierarchies = sources.hierarchies.as_ref();
-        let memory_of = |group: &PathBuf| {
-            hierarchies
-                .and_then(|all| CgroupMemory::find(all, group))
-                .ok_or_else(|| SourceError::NoMemoryController {
-                    group: group.clone(),
-                })
-        };
+        let memory_of =
+            |group: &PathBuf| hierarchies.and_then(|all| CgroupMemory::find(all, group));
         let node = if let Some(group) = &sources.node_cgroup {
-            NodeMemory::Bounded(memory_of(group)?)
+            let no_controller = || SourceError::NoMemoryController {
+                group: group.clone(),
+            };
+            NodeMemory::Bounded(memory_of(group).ok_or_else(no_controller)?)
         } else {
             NodeMemory::Machine(hierarchies.and_then(RootWorkingSet::find))
         };
@@ -89,7 +88,7 @@ impl Memory {
         Ok(Self {
             meminfo: Meminfo::file(&sources.proc_root),
             node,
-            pods: sources.pods_cgroup.as_ref().map(memory_of).transpose()?,
+            pods: sources.pods_cgroups.iter().filter_map(memory_of).collect(),
             signal: sources.memory_available,
         })
     }
@@ -111,15 +110,12 @@ impl Memory {
                 (capacity, left(group.unreclaimable()), Some(Ok(working_set)))
             }
         };
-        let pods = self
-            .pods
-            .as_mut()
-            .and_then(|group| match group.read(buffer) {
-                Ok(pods) if pods.limit >= capacity => None,
-                Ok(pods) => Some(Ok(Reading::unused(pods.limit, pods.working_set(), total))),
-                Err(error) if error.is_missing() => None,
-                Err(error) => Some(Err(error)),
-            });
+        let pods = match self.read_pods(buffer) {
+            Some(Ok(pods)) if pods.limit >= capacity => None,
+            Some(Ok(pods)) => Some(Ok(Reading::unused(pods.limit, pods.working_set(), total))),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        };
         Ok(MemoryReadings {
             swap: meminfo.swap,
             mem_available,
@@ -128,8 +124,22 @@ impl Memory {
         })
     }
 
+    /// `None` while none of the groups is there.
+    fn read_pods(&mut self, buffer: &mut Buffer) -> Option<Result<CgroupUsage, ReadError>> {
+        for place in 0..self.pods.len() {
+            match self.pods[place].read(buffer) {
+                Err(error) if error.is_missing() => {}
+                read => {
+                    self.pods.swap(0, place);
+                    return Some(read);
+                }
+            }
+        }
+        None
+    }
+
     pub(super) fn watches_pods(&self) -> bool {
-        self.pods.is_some()
+        !self.pods.is_empty()
     }
 
     /// What became of `memory.available`.

@@ -46,8 +46,9 @@ pub struct SignalSources {
     pub hierarchies: Option<Hierarchies>,
     /// The group whose limits are the node's; `None` where the machine is the node.
     pub node_cgroup: Option<PathBuf>,
-    /// The group with all pods in it, whose limit is what the node can allocate (S1-019).
-    pub pods_cgroup: Option<PathBuf>,
+    /// Where the group with all pods in it may be, whose limit is what the node can allocate (S1-019). The kubelet makes
+    /// it, perhaps long after the first look.
+    pub pods_cgroups: Vec<PathBuf>,
     /// Which figure decides.
     pub memory_available: MemoryAvailable,
     /// Directories of the filesystems to watch.

@@ -41,7 +41,7 @@ impl Tree {
             proc_root: directory.path().join("proc"),
             hierarchies: Some(hierarchies),
             node_cgroup: None,
-            pods_cgroup: None,
+            pods_cgroups: Vec::new(),
             memory_available: MemoryAvailable::MemAvailable,
             filesystems: FilesystemPaths::default(),
         };
@@ -54,7 +54,7 @@ impl Tree {
     }
 
     fn with_pods_in(mut self, group: &str) -> Self {
-        self.sources.pods_cgroup = Some(group.into());
+        self.sources.pods_cgroups = vec!["kubepods.nowhere".into(), group.into()];
         self
     }
 
@@ -196,6 +196,28 @@ fn s1_019_what_the_pods_may_still_take() {
     assert_eq!((health.state, health.failed), (SignalState::Absent, 0));
 }
 
+/// The agent may start before the kubelet has made its groups, and outlive them.
+#[test]
+fn s1_019_the_group_of_the_pods_may_come_later() {
+    let v1 = (Tree::v1().with_pods_in("kubepods"), "memory/kubepods");
+    let v2 = (Tree::v2().with_pods_in("kubepods.slice"), "kubepods.slice");
+    for (tree, group) in [v1, v2] {
+        let root = tree.directory.path();
+        let (place, away) = (root.join("cgroup").join(group), root.join("away"));
+        let mut sampler = tree.sampler();
+        for second in [1, 3] {
+            fs::rename(&place, &away).unwrap();
+            let sample = sampler.sample(at(second));
+            let health = sample.health(Signal::AllocatableMemoryAvailable);
+            assert_eq!((health.state, health.failed), (SignalState::Absent, 0));
+            fs::rename(&away, &place).unwrap();
+            let sample = sampler.sample(at(second + 1));
+            let pods = sample.observations.get(Signal::AllocatableMemoryAvailable);
+            assert_eq!(left(pods), Some((6 * GI, 8 * GI)));
+        }
+    }
+}
+
 /// Damages one file in every way, and expects that it takes its signal with it and nothing else.
 fn damage(tree: &Tree, file: &str, signal: Signal) {
     let path = tree.directory.path().join(file);
@@ -332,7 +354,7 @@ fn this_machine() -> SignalSources {
         proc_root: "/proc".into(),
         hierarchies: Hierarchies::detect(Path::new(crate::cgroup::DEFAULT_ROOT)).ok(),
         node_cgroup: None,
-        pods_cgroup: None,
+        pods_cgroups: Vec::new(),
         memory_available: MemoryAvailable::MemAvailable,
         filesystems: FilesystemPaths {
             nodefs: Some("/".into()),
