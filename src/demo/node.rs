@@ -184,7 +184,22 @@ impl Node {
                 source,
             })?;
             if self.hierarchies.version() == Version::V2 && cgroup == self.cgroup {
-                write(&directory.join("cgroup.subtree_control"), "+memory +pids")?;
+                // Without systemd nobody may have done it at the root.
+                let root = directory.parent().into_iter();
+                for group in root.chain([directory.as_path()]) {
+                    self.hand_down_controllers(group)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A v2 group has the controllers that the group above hands down.
+    fn hand_down_controllers(&self, group: &Path) -> Result<(), NodeError> {
+        for controller in [Controller::Memory, Controller::Pids] {
+            if self.hierarchies.dir(controller, Path::new("")).is_some() {
+                let switch = format!("+{}", controller.as_str());
+                write(&group.join("cgroup.subtree_control"), &switch)?;
             }
         }
         Ok(())
