@@ -193,6 +193,22 @@ async fn the_grace_is_waited_then_the_pod_is_killed() {
     assert_eq!(departure.method, expected(Method::CgroupKill));
 }
 
+/// A threaded group has no list of processes of its own.
+#[tokio::test]
+async fn a_threaded_group_in_the_pod_is_no_obstacle() {
+    let test = "a_threaded_group_in_the_pod_is_no_obstacle";
+    let Some(mut group) = TestCgroup::new(test, &["unified"]) else {
+        return;
+    };
+    group.script("pod", SLEEPER);
+    group.make("pod/threads");
+    let threads = group.dir("pod/threads");
+    fs::write(threads.join("cgroup.type"), "threaded").unwrap();
+    assert!(fs::read_to_string(threads.join("cgroup.procs")).is_err());
+    let departure = leave(&group, NO_GRACE).await;
+    assert_eq!(departure.method, Method::CgroupKill);
+}
+
 #[tokio::test]
 async fn who_leaves_in_its_grace_is_not_killed() {
     let test = "who_leaves_in_its_grace_is_not_killed";

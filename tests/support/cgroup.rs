@@ -58,6 +58,7 @@ impl TestCgroup {
     pub(crate) fn make(&self, below: &str) -> PathBuf {
         for dir in &self.dirs {
             fs::create_dir_all(dir.join(below)).expect("make a cgroup");
+            hand_down_controllers(dir, Path::new(below));
         }
         self.relative.join(below)
     }
@@ -150,6 +151,16 @@ impl Drop for TestCgroup {
         if !removed {
             let _ = writeln!(io::stderr(), "could not remove {:?}", self.dirs);
         }
+    }
+}
+
+/// A v2 group has the controllers that each group above it hands down. One with processes of its own can't; then those
+/// below do without. v1 knows no such thing.
+fn hand_down_controllers(top: &Path, below: &Path) {
+    let mut group = top.to_owned();
+    for name in below {
+        let _ = fs::write(group.join("cgroup.subtree_control"), "+memory +pids");
+        group.push(name);
     }
 }
 
