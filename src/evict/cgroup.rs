@@ -60,6 +60,9 @@ impl Leave for CgroupEvictor {
         };
         let pids = eviction.look(&[])?;
         eviction.group.verify(&pids)?;
+        if pids.is_empty() {
+            eviction.group.verify_empty()?;
+        }
         if !grace.is_zero() {
             eviction
                 .terminate(victim.sandbox.as_deref(), grace, cut)

@@ -164,6 +164,15 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
+    /// Cgroup v1 leaves processes of a foreign pid namespace out of its lists, so that a pod full of them looks empty;
+    /// the cgroup2 tree beside it lists them as 0.
+    pub(super) fn verify_empty(&self) -> Result<(), EvictError> {
+        if let Some(unified) = self.hierarchies.unified(&self.relative) {
+            self.checked_pids(&unified)?;
+        }
+        Ok(())
+    }
+
     /// Whether what the process says of its cgroup can be relied on: it is alive and not ending.
     fn is_settled(&self, pid: u32) -> Result<bool, CgroupError> {
         let stat = Stat::read(self.proc_root, pid)?;
