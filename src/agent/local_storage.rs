@@ -1,6 +1,7 @@
 //! Limits of the pods' own on node-local disk: looked after at a slow beat, since it takes walks of their directories.
 
 use super::{Agent, active::Active};
+use crate::usage::Whose;
 use evictd_eviction::{Usage, local_storage};
 use jiff::{SignedDuration, Timestamp};
 
@@ -26,7 +27,7 @@ impl Patrol {
         if self.begun.is_some_and(recent) || !set.pods.iter().any(local_storage::limited) {
             return None;
         }
-        let usage = gauge.read_disk(now, set, local_storage::limited)?;
+        let usage = gauge.read_disk(now, set, Whose::LimitedPods)?;
         self.begun = Some(now);
         Some(usage)
     }

@@ -2,8 +2,7 @@
 
 use super::{CgroupUsage, DiskMeter, DiskRoots, UsageSource, UsageWarning, raise_open_files};
 use crate::{cgroup::Hierarchies, pods::PodSet};
-use evictd_eviction::{Signal, StarvedResource, Usage};
-use evictd_pod::Pod;
+use evictd_eviction::{Signal, StarvedResource, Usage, local_storage};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -11,8 +10,18 @@ use tokio::task::JoinHandle;
 /// Figures of directories may be this old when they decide.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
 
+/// Whose directories are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of every pod.
+    EveryPod,
+    /// Those of pods with limits of their own; the others stay unknown.
+    LimitedPods,
+}
+
 /// What a walk brought.
 struct Walk {
+    whose: Whose,
     begun: Timestamp,
     generation: u64,
     usage: Usage,
@@ -49,7 +58,7 @@ impl Gauge {
         let mut usage = match signal.resource() {
             StarvedResource::Memory | StarvedResource::Pids => Usage::default(),
             StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
-                self.read_disk(now, set, |_| true)?
+                self.read_disk(now, set, Whose::EveryPod)?
             }
         };
         let mut cgroups = Usage::default();
@@ -71,21 +80,17 @@ impl Gauge {
     }
 
     /// What these pods hold in directories, when a walk has ended that is fresh enough; else one is begun.
-    pub fn read_disk(
-        &mut self,
-        now: Timestamp,
-        set: &Arc<PodSet>,
-        which: impl Fn(&Pod) -> bool,
-    ) -> Option<Usage> {
+    pub fn read_disk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
         let fresh = |walk: &Walk| {
-            walk.generation == set.generation && now.duration_since(walk.begun) <= MAX_AGE
+            let holds = walk.whose == whose || walk.whose == Whose::EveryPod;
+            holds && walk.generation == set.generation && now.duration_since(walk.begun) <= MAX_AGE
         };
         if let Some(walk) = self.walked.take_if(|walk| fresh(walk)) {
             report(&walk.warnings);
             return Some(walk.usage);
         }
         let pods: Vec<usize> = (0..set.pods.len())
-            .filter(|index| which(&set.pods[*index]))
+            .filter(|index| whose == Whose::EveryPod || local_storage::limited(&set.pods[*index]))
             .collect();
         if let Some(mut meter) = self.disk.take() {
             let set = Arc::clone(set);
@@ -93,6 +98,7 @@ impl Gauge {
                 let mut usage = Usage::default();
                 let warnings = meter.measure(now, &set, &pods, &mut usage).await;
                 let walk = Walk {
+                    whose,
                     begun: now,
                     generation: set.generation,
                     usage,

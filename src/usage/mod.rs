@@ -12,7 +12,7 @@ use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
-pub use gauge::Gauge;
+pub use gauge::{Gauge, Whose};
 pub use walk::Cut;
 
 /// A source of figures. `usage` becomes parallel to the pods of the set. Each method says what it could not find out; a
