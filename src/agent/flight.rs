@@ -112,15 +112,20 @@ impl Flights {
         });
     }
 
-    /// Ends the grace of every soft victim now; returns those UIDs.
-    pub fn cut_grace(&mut self, now: Timestamp) -> Vec<String> {
-        let mut uids = Vec::new();
-        for flight in self.aloft.iter_mut().filter(|flight| flight.kill_at > now) {
+    /// Ends now the grace of every soft victim that was on its way when a hard threshold was crossed; who they are.
+    pub fn cut_soft_graces(
+        &mut self,
+        now: Timestamp,
+        crossed_at: Timestamp,
+    ) -> impl Iterator<Item = &Flight> {
+        let polite = move |flight: &&mut Flight| {
+            flight.kind == Cause::Soft && flight.kill_at > now && flight.since <= crossed_at
+        };
+        self.aloft.iter_mut().filter(polite).map(move |flight| {
             flight.cut.cut_grace();
             flight.kill_at = now;
-            uids.push(flight.uid.clone());
-        }
-        uids
+            &*flight
+        })
     }
 
     /// Whether the next victim has to wait for one of these.

@@ -9,6 +9,7 @@ mod active;
 mod answer;
 mod flight;
 mod local_storage;
+mod news;
 pub mod start;
 
 pub use flight::{Flight, Flights, Landing};
@@ -21,22 +22,21 @@ use crate::{
     pace::Pace,
     pods::{PodSet, Rejection, Roster},
     publish::{Decided, Landed, Look, Publish},
-    signals::{Sample, Sampler},
+    signals::{Layout, Sample, Sampler},
     usage,
 };
 use active::Active;
 use evictd_eviction::{
     Decision, Housekeeper, Observation, Rules, Signal, Step, UsageNeed, admission,
-    decision::Withheld, rules::FilesystemLayout,
+    rules::FilesystemLayout,
 };
 use evictd_pod::Pod;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use news::News;
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
-/// What is said about a state that stays, such as "everybody is spared", is not said again before this.
-const QUIET: SignedDuration = SignedDuration::from_secs(1);
 /// While somebody is on the way out the loop looks at least this often.
 const ALOFT: Duration = Duration::from_millis(50);
 /// How long pods that are being killed are waited for when the agent ends.
@@ -92,8 +92,8 @@ pub struct Agent {
     watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last look that did not see it crossed.
     clear: [Timestamp; Signal::ALL.len()],
-    quiet_until: Timestamp,
-    last_said: Option<(&'static str, Option<Withheld>, Option<String>)>,
+    news: News,
+    layout: Option<Layout>,
     decisions: u64,
     local_storage: local_storage::Patrol,
 }
@@ -112,8 +112,8 @@ impl Agent {
             active: Active::default(),
             watched: Vec::new(),
             clear: [now; Signal::ALL.len()],
-            quiet_until: now,
-            last_said: None,
+            news: News::default(),
+            layout: None,
             decisions: 0,
             local_storage: local_storage::Patrol::default(),
         }
@@ -156,6 +156,9 @@ impl Agent {
         self.look_at_pods();
         let mut step = self.housekeeper.observe(now, &sample.observations);
         self.note_crossings(now);
+        self.cut_soft_graces(now);
+        let pods = &self.active.set().pods;
+        self.news.forget_what_is_over(&self.housekeeper, pods);
         if step == Step::LocalStorage {
             step = if self.enforce_local_storage(now).await {
                 Step::Rest
@@ -176,12 +179,7 @@ impl Agent {
 
     /// Some threshold acts: whoever is first must go, unless somebody is going already.
     async fn press(&mut self, now: Timestamp, need: UsageNeed) {
-        if need.hard {
-            for uid in self.flights.cut_grace(now) {
-                self.housekeeper.dying(&uid, now);
-            }
-        }
-        if self.flights.block_others(now) || now < self.quiet_until {
+        if self.flights.block_others(now) || self.news.is_quiet(now, need) {
             return;
         }
         self.look_at_cgroups();
@@ -204,20 +202,12 @@ impl Agent {
     /// The kill comes first, then the telling.
     async fn carry_out(&mut self, now: Timestamp, decision: Decision) {
         let dry_run = self.behaviour.dry_run;
-        let said = (
-            decision.signal,
-            decision.withheld.clone(),
-            decision.uid.clone(),
-        );
-        if decision.eviction.is_none() || dry_run {
-            self.quiet_until = now.saturating_add(QUIET).unwrap_or(now);
-            if self.last_said.as_ref() == Some(&said) {
-                return;
-            }
+        if (decision.eviction.is_none() || dry_run) && !self.news.is_new(now, &decision) {
+            return;
         }
-        self.last_said = Some(said);
         self.decisions += 1;
         let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
+        let acted_at = self.clock.now();
         if !dry_run {
             self.begin_flight(now, &id, &decision);
             tokio::task::yield_now().await;
@@ -228,6 +218,7 @@ impl Agent {
         let decided = Decided {
             decision: &decision,
             record: &record,
+            acted_at,
             dry_run,
         };
         for publisher in &mut self.ports.publishers {
@@ -262,6 +253,7 @@ impl Agent {
         });
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
         let flight = Flight::new(name, (decision.kind, decision.signal), now, grace, crossed);
+        self.news.moved(decision.signal);
         self.housekeeper.dying(&pod.uid, flight.kill_at);
         self.flights
             .begin(&self.ports.evictor, victim, grace, flight);
@@ -282,15 +274,18 @@ impl Agent {
         }
         self.active.refresh(now);
         self.housekeeper.set_unreachable(self.active.unreachable());
-        self.quiet_until = now;
+        self.news.think_again();
         let landed = Landed { now, landing };
         for publisher in &mut self.ports.publishers {
             publisher.landed(&landed);
         }
     }
 
-    /// The layout is found out by looking (S1-025); a hanging filesystem delays it.
+    /// The layout is found out once, by looking (S1-025); a hanging filesystem delays it.
     fn learn_layout(&mut self) {
+        if self.layout.is_some() {
+            return;
+        }
         let Some(layout) = self.ports.sampler.layout() else {
             return;
         };
@@ -298,8 +293,9 @@ impl Agent {
             dedicated_image_fs: layout.dedicated_image_fs,
             split_container_fs: layout.split_container_fs,
         };
+        tracing::info!("{layout}");
+        self.layout = Some(layout);
         if self.housekeeper.rules().layout != found {
-            tracing::info!("{layout}");
             let mut rules = self.housekeeper.rules().clone();
             rules.layout = found;
             self.housekeeper.reconfigure(rules);
@@ -312,7 +308,7 @@ impl Agent {
         self.housekeeper.reconfigure(rules);
         self.pace = Pace::new(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
-        self.last_said = None;
+        self.news = News::default();
     }
 
     fn look_at_pods(&mut self) {
@@ -333,14 +329,39 @@ impl Agent {
         );
         let set = self.ports.roster.look_afresh(|pod| gate.admit(pod));
         self.take_set(set);
-        self.active.revive(&self.ports.evictor.hierarchies);
+        if self.active.revive(&self.ports.evictor.hierarchies) {
+            self.active.refresh(self.clock.now());
+            self.housekeeper.set_unreachable(self.active.unreachable());
+        }
     }
 
     fn take_set(&mut self, set: Arc<PodSet>) {
         let now = self.clock.now();
         if self.active.take(set, now) {
             self.housekeeper.set_unreachable(self.active.unreachable());
-            self.quiet_until = now;
+            self.news.think_again();
+        }
+    }
+
+    /// A hard threshold crossed while soft victims are still asked politely ends their grace, before anybody else is
+    /// chosen.
+    fn cut_soft_graces(&mut self, now: Timestamp) {
+        let hard = self
+            .housekeeper
+            .first_observed()
+            .filter(|(threshold, _)| threshold.is_hard());
+        let Some(crossed_at) = hard.map(|(_, since)| since).max() else {
+            return;
+        };
+        for flight in self.flights.cut_soft_graces(now, crossed_at) {
+            tracing::warn!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "a hard threshold is crossed: {} has no grace any more",
+                flight.pod
+            );
+            self.housekeeper.dying(&flight.uid, now);
         }
     }
 
@@ -386,6 +407,7 @@ impl Agent {
             now,
             sample,
             housekeeper: &self.housekeeper,
+            layout: self.layout.as_ref(),
             pods: self.active.set(),
             sleep,
             took: self.clock.now().duration_since(now),

@@ -17,6 +17,7 @@ pub struct Board {
     shared: Arc<Shared>,
     written: Option<Timestamp>,
     pods_generation: Option<u64>,
+    layout_written: bool,
     /// What acts though nobody may go: the signal, and why.
     withheld: Option<(Option<Signal>, String)>,
 }
@@ -28,6 +29,7 @@ impl Board {
             shared,
             written: None,
             pods_generation: None,
+            layout_written: false,
             withheld: None,
         }
     }
@@ -40,6 +42,15 @@ impl Board {
         };
         if self.withheld.take_if(|(signal, _)| !low(signal)).is_some() {
             self.pods_generation = None;
+        }
+    }
+
+    fn write_layout(&mut self, look: &Look<'_>) {
+        // Directories do not move to another filesystem under a running daemon.
+        if let Some(layout) = look.layout.filter(|_| !self.layout_written) {
+            self.layout_written = true;
+            self.shared
+                .update(|status| status.layout = layout.to_string());
         }
     }
 
@@ -76,7 +87,10 @@ impl Board {
 impl Publish for Board {
     fn looked(&mut self, look: &Look<'_>) {
         self.shared.turned(look.now);
-        let recent = |written: Timestamp| look.now.duration_since(written) < REFRESH;
+        // Before a long sleep what is known now is written: it is what will be read.
+        let recent = |written: Timestamp| {
+            look.now.duration_since(written) < REFRESH && look.sleep < REFRESH.unsigned_abs()
+        };
         if self.written.is_some_and(recent) {
             return;
         }
@@ -84,6 +98,7 @@ impl Publish for Board {
         self.shared.sampled();
         self.forget_withheld(look);
         self.write_pods(look);
+        self.write_layout(look);
         self.shared.update(|status| {
             write_signals(status, look);
             write_conditions(&mut status.conditions, look);
@@ -186,10 +201,20 @@ fn write_thresholds(
             .thresholds()
             .filter(move |threshold| threshold.signal == signal)
     };
-    if entries.len() != of_signal().count() {
+    let kind = |threshold: &Threshold| if threshold.is_hard() { "hard" } else { "soft" };
+    let value = |threshold: &Threshold| threshold.value.at(capacity).value();
+    // A new configuration can have other thresholds, and as many.
+    let as_before = |(entry, threshold): (&ThresholdStatus, &Threshold)| {
+        entry.kind == kind(threshold)
+            && entry.value == value(threshold)
+            && entry.grace_period_seconds == threshold.grace_period.as_secs()
+    };
+    let known = entries.len() == of_signal().count();
+    if !known || !entries.iter().zip(of_signal()).all(as_before) {
         entries.clear();
         entries.extend(of_signal().map(|threshold| ThresholdStatus {
-            kind: if threshold.is_hard() { "hard" } else { "soft" }.to_owned(),
+            kind: kind(threshold).to_owned(),
+            value: value(threshold),
             configured: configured(threshold),
             grace_period_seconds: threshold.grace_period.as_secs(),
             ..ThresholdStatus::default()
@@ -197,7 +222,6 @@ fn write_thresholds(
     }
     for (entry, threshold) in entries.iter_mut().zip(of_signal()) {
         let mut crossed = housekeeper.first_observed();
-        entry.value = threshold.value.at(capacity).value();
         entry.since = crossed
             .find(|(met, _)| *met == threshold)
             .map(|(_, since)| since);

@@ -3,12 +3,23 @@
 use super::{Decided, Landed, Look, Publish, chain};
 use evictd_eviction::{Cause, Decision};
 
-/// Logs a decision before anything is done about it; `id` is that of its record in the history.
+/// Logs a decision; `id` is that of its record in the history.
 pub fn announce(id: &str, decision: &Decision, dry_run: bool) {
     let pod = decision
         .eviction
         .as_ref()
         .map(|eviction| eviction.pod.as_str());
+    if decision.threshold.is_some() {
+        // S1-036
+        tracing::warn!(
+            EVICTD_DECISION_ID = id,
+            EVICTD_SIGNAL = decision.signal,
+            EVICTD_KIND = decision.kind.as_str(),
+            EVICTD_REASON = "EvictionThresholdMet",
+            "Attempting to reclaim {}",
+            decision.resource.as_str()
+        );
+    }
     tracing::warn!(
         MESSAGE_ID = message_id(decision.kind),
         EVICTD_DECISION_ID = id,
@@ -73,11 +84,16 @@ impl Publish for Journal {
                 EVICTD_DECISION_ID = flight.id,
                 EVICTD_POD = flight.pod,
                 EVICTD_POD_UID = flight.uid,
-                "{} is gone: {} processes, {} ms after {} was first seen below its threshold ({})",
+                "{} is gone: {} processes, {} ms after {} was first seen {} ({})",
                 flight.pod,
                 departure.processes,
                 landed.reaction().map_or(0, |reaction| reaction.as_millis()),
                 flight.signal,
+                if flight.kind == Cause::LocalStorage {
+                    "exceeded"
+                } else {
+                    "below its threshold"
+                },
                 departure.method.as_str()
             ),
             Ok(departure) => tracing::error!(

@@ -89,7 +89,7 @@ impl Publish for Meter {
         }
         if let Some(acting) = &decision.threshold {
             let age = acting.observed.time.map_or(Duration::ZERO, |time| {
-                decision.time.duration_since(time).unsigned_abs()
+                decided.acted_at.duration_since(time).unsigned_abs()
             });
             self.metrics.stats_age(acting.threshold.signal, age);
         }

@@ -7,7 +7,11 @@ pub mod ledger;
 pub mod meter;
 pub mod metrics;
 
-use crate::{agent::Landing, pods::PodSet, signals::Sample};
+use crate::{
+    agent::Landing,
+    pods::PodSet,
+    signals::{Layout, Sample},
+};
 use evictd_eviction::{Decision, Housekeeper};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -32,6 +36,8 @@ pub struct Look<'a> {
     pub sample: &'a Sample,
     /// What follows from it.
     pub housekeeper: &'a Housekeeper,
+    /// How the watched directories are spread over filesystems, once that is known.
+    pub layout: Option<&'a Layout>,
     /// The pods.
     pub pods: &'a PodSet,
     /// How long until the next look at the latest.
@@ -47,6 +53,8 @@ pub struct Decided<'a> {
     pub decision: &'a Decision,
     /// The same as JSON with `id` and `dryRun`.
     pub record: &'a Value,
+    /// Right before the pod was set on its way out.
+    pub acted_at: Timestamp,
     /// Whether nothing follows from it.
     pub dry_run: bool,
 }
