@@ -23,6 +23,7 @@ use crate::{
 };
 use jiff::SignedDuration;
 use std::{
+    error::Error,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -30,7 +31,6 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// All decisions kept, in bytes.
 /// While the disk refuses the history, it is asked again this often.
 const HISTORY_RETRY: Duration = Duration::from_secs(5);
 /// How long after SIGKILL the last process is waited for.
@@ -66,6 +66,18 @@ pub enum StartError {
     /// The metrics.
     #[error(transparent)]
     Http(#[from] HttpError),
+}
+
+impl StartError {
+    /// Whether a permission is missing (exit code 3).
+    pub fn is_not_permitted(&self) -> bool {
+        let this: &(dyn Error + 'static) = self;
+        std::iter::successors(Some(this), |error: &&(dyn Error + 'static)| {
+            (*error).source()
+        })
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
 }
 
 /// An agent that is ready to run, and what it answers to.
@@ -350,6 +362,9 @@ async fn open_doors(
             exposition: Arc::new(exposition),
             longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),
         };
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!("metrics and health are at http://{address}");
+        }
         tokio::spawn(door.serve(listener));
     }
     Ok(())

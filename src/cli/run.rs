@@ -2,9 +2,13 @@
 
 use super::Failure;
 use crate::{
-    agent::{Order, start},
+    agent::{
+        Order,
+        start::{self, StartError},
+    },
     clock::Clock,
     config::{self, Effective},
+    doors::state::Shared,
     logging,
     notify::Notifier,
 };
@@ -63,14 +67,12 @@ impl Arguments {
         let clock = Clock::start();
         let ready = start::ready(&config, clock, None)
             .await
-            .map_err(|error| match error {
-                start::StartError::NotBuilt(_) => Failure::input(error),
-                error => Failure::from(error),
-            })?;
+            .map_err(cannot_start)?;
+        // Before the word is out that we are ready: whoever hears it may send one at once.
+        let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
         notifier.ready("watching this node");
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
-        let mut signals = Signals::new()?;
         loop {
             tokio::select! {
                 ended = &mut agent => {
@@ -78,7 +80,11 @@ impl Arguments {
                     return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
                 }
                 reload = signals.next() => {
-                    let order = if reload { self.reload(&config, &mut notifier) } else { Some(Order::Stop) };
+                    let order = if reload {
+                        self.reload(&config, &ready.shared, &mut notifier)
+                    } else {
+                        Some(Order::Stop)
+                    };
                     if let Some(order) = order {
                         // The agent takes orders as long as it runs, and it is awaited right here.
                         let _ = ready.give_order.try_send(order);
@@ -89,7 +95,12 @@ impl Arguments {
     }
 
     /// A bad new file leaves the old configuration in force.
-    fn reload(&self, running: &Effective, notifier: &mut Notifier) -> Option<Order> {
+    fn reload(
+        &self,
+        running: &Effective,
+        shared: &Shared,
+        notifier: &mut Notifier,
+    ) -> Option<Order> {
         notifier.reloading();
         let order = match self.load() {
             Ok(config) => {
@@ -98,6 +109,10 @@ impl Arguments {
                         "some changed settings (sources, paths, doors) take effect at the next start only"
                     );
                 }
+                shared.update(|status| {
+                    status.dry_run = config.dry_run;
+                    config.kind.as_str().clone_into(&mut status.rules);
+                });
                 tracing::info!("the configuration is read again and in force");
                 Some(Order::Reload(Box::new(start::behaviour(&config))))
             }
@@ -119,6 +134,17 @@ fn load(file: &Path) -> Result<Effective, Failure> {
         tracing::warn!("{warning}");
     }
     Ok(loaded.effective)
+}
+
+fn cannot_start(error: StartError) -> Failure {
+    if matches!(error, StartError::NotBuilt(_)) {
+        return Failure::input(error);
+    }
+    if error.is_not_permitted() {
+        let advice = "the node agent runs as root, with the capabilities that systemd/evictd.service grants it";
+        return Failure::not_permitted(anyhow!(error).context(advice));
+    }
+    Failure::from(error)
 }
 
 /// What systemd and operators send.
