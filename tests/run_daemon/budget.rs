@@ -1,0 +1,114 @@
+//! What a daemon on a calm machine costs.
+
+use crate::cgroup_support::left_out;
+use crate::daemon::Daemon;
+use crate::node::{EVICTD, Node, Traits};
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+const PODS: usize = 110;
+/// The goal is 8 MiB for the program as it is shipped; an unoptimised one is larger, and both get a wide margin.
+const MOST_KIB: u64 = if cfg!(debug_assertions) {
+    40 << 10
+} else {
+    16 << 10
+};
+/// The goal is 3.
+const MOST_TIMES_EARLYOOM: u64 = if cfg!(debug_assertions) { 200 } else { 10 };
+/// Without another to compare with: two percent of a core.
+const MOST_TICKS_A_SECOND: u64 = if cfg!(debug_assertions) { 10 } else { 2 };
+
+struct EarlyOom(Child);
+
+impl Drop for EarlyOom {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn status_kib(pid: u32, key: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap();
+    line.trim_matches([':', ' ', '\t', 'k', 'B'])
+        .parse()
+        .unwrap()
+}
+
+/// Hundredths of a second of user and system time.
+fn cpu_ticks(pid: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let mut fields = stat.rsplit_once(") ").unwrap().1.split(' ');
+    let mut time = |skip: usize| fields.nth(skip).unwrap().parse::<u64>().unwrap();
+    time(11) + time(0)
+}
+
+fn open_files(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+#[test]
+fn with_110_pods_on_a_calm_machine_it_costs_next_to_nothing() {
+    let name = "with_110_pods_on_a_calm_machine_it_costs_next_to_nothing";
+    let Some(node) = Node::new(name) else { return };
+    for number in 0..PODS {
+        let pod = format!("pod-{number}");
+        node.group.make(&pod);
+        node.admit(&pod, Traits::default());
+    }
+    let _sleeper = node.worker("pod-0", "--hold 1Mi");
+    let earlyoom = Command::new("earlyoom")
+        .args(["--dryrun", "-m", "1", "-r", "0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()
+        .map(EarlyOom);
+    // The machine itself is the node: its memory is far from any threshold.
+    let lines = "housekeepingInterval: 1s\nnodeCgroup: ''";
+    let daemon = Daemon::start_by(
+        &node,
+        Command::new(EVICTD),
+        &[("memory.available", "1Mi")],
+        lines,
+    );
+    daemon.eventually("all pods are known", |daemon| {
+        daemon.status()["pods"]["active"] == PODS
+    });
+    // Once everything has been asked for once: what is needed then is there.
+    for path in ["/v1/ranking", "/v1/history", "/v1/status"] {
+        assert!(daemon.get(path).is_some());
+    }
+    let (files, ticks) = (open_files(daemon.pid()), cpu_ticks(daemon.pid()));
+    let others = earlyoom.as_ref().map(|other| cpu_ticks(other.0.id()));
+    let uptime = || daemon.status()["uptimeSeconds"].as_u64().unwrap();
+    let begun = uptime();
+    // Seldom, since each question costs time that is not the loop's.
+    daemon.eventually("a while passes", |_| {
+        let _ = nix::poll::poll(&mut [], nix::poll::PollTimeout::from(2000_u16));
+        uptime() >= begun + 8
+    });
+    let seconds = uptime() - begun;
+    let ticks = cpu_ticks(daemon.pid()) - ticks;
+    let kib = status_kib(daemon.pid(), "VmRSS");
+    assert!(kib <= MOST_KIB, "{kib} KiB resident");
+    assert!(
+        ticks <= MOST_TICKS_A_SECOND * seconds,
+        "{ticks} ticks in {seconds} s"
+    );
+    match (&earlyoom, others) {
+        (Some(other), Some(before)) => {
+            let theirs = cpu_ticks(other.0.id()) - before;
+            assert!(
+                ticks <= MOST_TIMES_EARLYOOM * (theirs + 1),
+                "{ticks} ticks, earlyoom {theirs}"
+            );
+        }
+        _ => left_out(name, "the comparison with earlyoom, which is not installed"),
+    }
+    assert!(files < 64 + 4 * PODS, "{files} open files");
+    assert!(open_files(daemon.pid()) <= files, "open files become more");
+}

@@ -1,0 +1,315 @@
+//! `evictd run` under test: its configuration, its doors, its log.
+
+use crate::node::{EVICTD, Node};
+use nix::poll::{PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Output};
+use std::str::FromStr;
+
+/// A running daemon; dropping it kills it.
+pub(crate) struct Daemon {
+    child: Child,
+    pub(crate) socket: PathBuf,
+    log: PathBuf,
+}
+
+/// The whole configuration of a daemon on this node: these hard thresholds and no others, and further lines.
+pub(crate) fn configuration(node: &Node, hard: &[(&str, &str)], lines: &str) -> String {
+    let defaults = [
+        "imagefs.available",
+        "imagefs.inodesFree",
+        "memory.available",
+        "nodefs.available",
+        "nodefs.inodesFree",
+        "pid.available",
+    ];
+    let off = defaults
+        .iter()
+        .filter(|signal| hard.iter().all(|(set, _)| set != *signal))
+        .map(|signal| format!("{signal}: null"));
+    let set = hard
+        .iter()
+        .map(|(signal, value)| format!("{signal}: '{value}'"));
+    let hard: Vec<String> = set.chain(off).collect();
+    let mut text = format!(
+        "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\nevictionHard: {{{}}}\n{lines}\n",
+        hard.join(", ")
+    );
+    let (place, cgroup) = (
+        node.directory.path().display(),
+        node.group.relative.display(),
+    );
+    let rest = [
+        ("nodeName", "test".to_owned()),
+        ("nodeCgroup", cgroup.to_string()),
+        ("cgroupRoots", format!("[{cgroup}]")),
+        (
+            "pods",
+            format!(
+                "{{source: manifests, manifests: {place}/manifests, staticPodPath: {place}/static}}"
+            ),
+        ),
+        (
+            "filesystems",
+            format!("{{nodefs: {place}, imagefs: {place}, containerfs: {place}}}"),
+        ),
+        ("metrics", "{address: '127.0.0.1:0'}".to_owned()),
+        ("socket", format!("{place}/evictd.sock")),
+        ("stateDirectory", format!("{place}/state")),
+    ];
+    for (key, value) in rest {
+        if !lines
+            .lines()
+            .any(|line| line.starts_with(&format!("{key}:")))
+        {
+            text.extend([key, ": ", &value, "\n"]);
+        }
+    }
+    text
+}
+
+impl Daemon {
+    /// Starts it and waits until it is ready.
+    pub(crate) fn start(node: &Node, hard: &[(&str, &str)], lines: &str) -> Self {
+        Self::start_by(node, Command::new(EVICTD), hard, lines)
+    }
+
+    /// The same through another program, whose arguments so far are those before `run`.
+    pub(crate) fn start_by(
+        node: &Node,
+        command: Command,
+        hard: &[(&str, &str)],
+        lines: &str,
+    ) -> Self {
+        let daemon = Self::spawn(node, command, hard, lines);
+        daemon.eventually("the daemon answers", |daemon| {
+            daemon.get("/v1/status").is_some()
+        });
+        daemon.eventually("the daemon has looked", |daemon| {
+            daemon.status()["signals"] != Value::Array(Vec::new())
+        });
+        daemon
+    }
+
+    /// Only starts it.
+    pub(crate) fn spawn(
+        node: &Node,
+        mut command: Command,
+        hard: &[(&str, &str)],
+        lines: &str,
+    ) -> Self {
+        write_configuration(node, hard, lines);
+        let log = node.path("log");
+        let child = command
+            .args(["run", "--config"])
+            .arg(node.path("evictd.yaml"))
+            .stderr(File::create(&log).unwrap())
+            .spawn()
+            .unwrap();
+        Self {
+            child,
+            socket: node.path("evictd.sock"),
+            log,
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        let ended = wait(|| {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        assert!(
+            ended,
+            "the daemon does not end; it said:\n{}",
+            self.log_text()
+        );
+        status.unwrap()
+    }
+
+    /// Looks until it holds, for half a minute at most.
+    pub(crate) fn eventually(&self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        assert!(
+            wait(|| holds(self)),
+            "still not after 30 s: {what}\n--- its status:\n{}",
+            self.get("/v1/status").unwrap_or_default()
+        );
+    }
+
+    /// What the socket answers, if it does.
+    pub(crate) fn get(&self, path: &str) -> Option<Value> {
+        let stream = UnixStream::connect(&self.socket).ok()?;
+        serde_json::from_str(&exchange(stream, path).ok()?.1).ok()
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        self.get("/v1/status").expect("a daemon that answers")
+    }
+
+    /// Code and text of a page of the metrics door.
+    pub(crate) fn page(&self, path: &str) -> (String, String) {
+        let log = self.log();
+        let address = log
+            .iter()
+            .find_map(|line| message(line).split_once("http://"))
+            .expect("it says where the metrics are")
+            .1
+            .to_owned();
+        exchange(TcpStream::connect(address).unwrap(), path).unwrap()
+    }
+
+    /// The value of this line of the metrics, labels included.
+    pub(crate) fn metric<T: FromStr>(&self, line: &str) -> T {
+        let text = self.page("/metrics").1;
+        let found = text
+            .lines()
+            .find_map(|found| found.strip_prefix(line)?.trim().parse().ok());
+        found.unwrap_or_else(|| panic!("no {line} in\n{text}"))
+    }
+
+    pub(crate) fn count(&self, line: &str) -> u64 {
+        self.metric(line)
+    }
+
+    /// What an operator's command prints as JSON.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Value {
+        let output = self.output(arguments);
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn output(&self, arguments: &[&str]) -> Output {
+        Command::new(EVICTD)
+            .args(arguments)
+            .args(["-o", "json", "--socket"])
+            .arg(&self.socket)
+            .output()
+            .unwrap()
+    }
+
+    /// Decisions so far, oldest first, each with the last word on it.
+    pub(crate) fn history(&self) -> Vec<Value> {
+        serde_json::from_value(self.command(&["history"])).unwrap()
+    }
+
+    /// Waits until so many pods are gone, and returns those decisions.
+    pub(crate) fn evicted(&self, count: usize) -> Vec<Value> {
+        let line = |line: &Value| message(line).contains(" is gone: ");
+        self.eventually(&format!("{count} pods are gone"), |daemon| {
+            daemon.log().iter().filter(|one| line(one)).count() >= count
+        });
+        let mut found = Vec::new();
+        self.eventually("the history tells how they went", |daemon| {
+            found = daemon.history();
+            found.retain(|decision| !decision["outcome"].is_null());
+            found.len() >= count
+        });
+        found
+    }
+
+    pub(crate) fn log_text(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Its log, a JSON document a line.
+    pub(crate) fn log(&self) -> Vec<Value> {
+        let text = self.log_text();
+        // The last line may be half written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}")))
+            .collect()
+    }
+
+    /// How many lines of the log hold this.
+    pub(crate) fn said(&self, words: &str) -> usize {
+        self.log()
+            .iter()
+            .filter(|line| message(line).contains(words))
+            .count()
+    }
+
+    pub(crate) fn condition(&self, name: &str) -> Value {
+        let status = self.status();
+        let all = status["conditions"].as_array().unwrap();
+        all.iter()
+            .find(|one| one["condition"] == name)
+            .unwrap()
+            .clone()
+    }
+
+    /// Waits until the loop has turned for a while since now, so that what it would do it has done.
+    pub(crate) fn some_turns_pass(&self) {
+        let seconds = || self.status()["uptimeSeconds"].as_i64().unwrap();
+        let then = seconds() + 3;
+        self.eventually("three seconds pass", |_| seconds() >= then);
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let _ = writeln!(io::stderr(), "--- the daemon said:\n{}", self.log_text());
+        }
+    }
+}
+
+pub(crate) fn write_configuration(node: &Node, hard: &[(&str, &str)], lines: &str) {
+    fs::write(node.path("evictd.yaml"), configuration(node, hard, lines)).unwrap();
+}
+
+/// The sentence of a line of the log.
+pub(crate) fn message(line: &Value) -> &str {
+    line["message"].as_str().unwrap_or_default()
+}
+
+/// Names of the pods of these decisions.
+pub(crate) fn names(decisions: &[Value]) -> Vec<&str> {
+    let pods = decisions.iter().map(|decision| &decision["pod"]);
+    pods.map(|pod| pod.as_str().unwrap_or("nobody")).collect()
+}
+
+/// Seconds between two moments in JSON.
+pub(crate) fn seconds_between(from: &Value, to: &Value) -> f64 {
+    let moment = |value: &Value| value.as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    moment(to).duration_since(moment(from)).as_secs_f64()
+}
+
+pub(crate) fn wait(mut holds: impl FnMut() -> bool) -> bool {
+    (0..1500).any(|_| {
+        let holds = holds();
+        if !holds {
+            let _ = poll(&mut [], PollTimeout::from(20_u16));
+        }
+        holds
+    })
+}
+
+/// Asks in HTTP/1.0, whose answers end where the stream does.
+fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<(String, String)> {
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: evictd\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let code = head.split(' ').nth(1).unwrap_or_default();
+    Ok((code.to_owned(), body.to_owned()))
+}

@@ -1,0 +1,163 @@
+//! Disks: limits of the pods' own, a node filesystem that fills up, and a full disk under the history.
+
+use crate::cgroup_support::left_out;
+use crate::daemon::{Daemon, names};
+use crate::node::{Node, Traits, requests};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+/// Gives this thread and the processes it starts mounts of their own.
+fn own_mounts(test: &str) -> bool {
+    let nothing = None::<&str>;
+    let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+    let done = unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(nothing, "/", nothing, private, nothing));
+    if let Err(error) = done {
+        left_out(test, format!("cannot have mounts of its own: {error}"));
+    }
+    done.is_ok()
+}
+
+fn tmpfs(at: &Path, size: &str) {
+    fs::create_dir_all(at).unwrap();
+    mount(
+        Some("tmpfs"),
+        at,
+        Some("tmpfs"),
+        MsFlags::empty(),
+        Some(size),
+    )
+    .unwrap();
+}
+
+fn fill(path: &Path, mebibytes: usize) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, vec![1; mebibytes << 20]).unwrap();
+}
+
+#[test]
+fn s1_034_s1_053_s1_058_s1_069_a_pod_over_the_limit_of_its_emptydir_goes() {
+    let name = "a_pod_over_the_limit_of_its_emptydir_goes";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    // The daemon, which is started from here, finds a kubelet's directory of this test's own.
+    tmpfs(Path::new("/var/lib"), "size=32m");
+    let volume = |uid: &str| {
+        Path::new("/var/lib/kubelet/pods")
+            .join(uid)
+            .join("volumes/kubernetes.io~empty-dir/scratch")
+    };
+    let limited = |uid: &str| Traits {
+        metadata: json!({ "uid": uid }),
+        spec: json!({ "volumes": [{ "name": "scratch", "emptyDir": { "sizeLimit": "2Mi" } }] }),
+    };
+    fill(&volume("uid-over").join("data"), 3);
+    fill(&volume("uid-under").join("data"), 1);
+    let mut over = node.pod("over", "--hold 8Mi", limited("uid-over"));
+    let mut under = node.pod("under", "--hold 8Mi", limited("uid-under"));
+    let mut other = node.pod("other", "--hold 8Mi", Traits::default());
+    let daemon = Daemon::start(&node, &[("memory.available", "16Mi")], "");
+    let decisions = daemon.evicted(1);
+    assert_eq!(names(&decisions), ["shop/over"]);
+    let decision = &decisions[0];
+    assert_eq!(decision["kind"], "localStorage");
+    assert_eq!(decision["signal"], "emptydirfs.limit");
+    assert_eq!(
+        decision["message"],
+        "Usage of EmptyDir volume \"scratch\" exceeds the limit \"2Mi\". "
+    );
+    assert_eq!(
+        (&decision["disruptionTarget"], &decision["annotations"]),
+        (&json!(false), &json!(null))
+    );
+    let labels = "{signal=\"emptydirfs.limit\",kind=\"localStorage\"}";
+    assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
+    daemon.some_turns_pass();
+    assert!(!over.lives() && under.lives() && other.lives());
+    assert_eq!(daemon.history().len(), 1);
+}
+
+#[test]
+fn when_the_nodes_disk_fills_up_whoever_filled_it_goes() {
+    let name = "when_the_nodes_disk_fills_up_whoever_filled_it_goes";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=24m");
+    let with_directory = |pod: &str, limit: serde_json::Value| {
+        let path = disk.join(pod);
+        fill(&path.join("data"), if pod == "writer" { 12 } else { 2 });
+        Traits {
+            spec: json!({
+                "volumes": [{ "name": "data", "hostPath": { "path": path } }],
+                "containers": [{ "name": "main", "image": "none", "resources": { "limits": limit } }],
+            }),
+            ..Traits::default()
+        }
+    };
+    // One with a limit of its own, whose directories are therefore walked anyway, and one without.
+    let limited = with_directory("limited", json!({ "ephemeral-storage": "20Mi" }));
+    let mut limited = node.pod("limited", "--hold 8Mi", limited);
+    let writer = with_directory("writer", json!({}));
+    let mut writer = node.pod("writer", "--hold 8Mi", writer);
+    let place = disk.display();
+    let daemon = Daemon::start(
+        &node,
+        &[("nodefs.available", "11Mi")],
+        &format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}"),
+    );
+    daemon.eventually("somebody goes", |daemon| daemon.said(" is gone: ") > 0);
+    let decisions = daemon.evicted(1);
+    assert_eq!(names(&decisions)[0], "shop/writer");
+    assert_eq!(decisions[0]["signal"], "nodefs.available");
+    let ranking = decisions[0]["ranking"].to_string();
+    assert!(!ranking.contains("\"usage\":null"), "{ranking}");
+    assert!(!writer.lives());
+    let _ = limited.lives();
+}
+
+#[test]
+fn a_full_disk_under_the_history_delays_no_eviction_and_loses_no_record() {
+    let name = "a_full_disk_under_the_history_delays_no_eviction";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let state = node.path("state");
+    tmpfs(&state, "size=64k");
+    let filler = state.join("filler");
+    let mut size = 64 << 10;
+    while size > 0 {
+        if fs::write(&filler, vec![1; size]).is_ok() {
+            break;
+        }
+        size -= 4 << 10;
+    }
+    let _small = node.pod("small", "--hold 8Mi", requests("64Mi"));
+    let mut hog = node.pod("hog", "--hold 90Mi", Traits::default());
+    let daemon = Daemon::start(&node, &[("memory.available", "110Mi")], "");
+    daemon.eventually("the hog is gone", |daemon| {
+        daemon.said("shop/hog is gone: ") == 1
+    });
+    assert!(!hog.lives());
+    daemon.eventually("the trouble is told", |daemon| {
+        daemon.status()["history"]["error"].is_string()
+    });
+    assert_eq!(
+        daemon.said("a decision could not be written; evictions go on"),
+        1
+    );
+    fs::remove_file(&filler).unwrap();
+    daemon.eventually("everything is written", |daemon| {
+        let history = &daemon.status()["history"];
+        history["records"] == 2 && history["waiting"] == 0 && history["error"].is_null()
+    });
+    assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
+}

@@ -1,0 +1,24 @@
+//! The built daemon as an operator runs it: against control groups, processes, files and signals that are real.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "in a test a panic is the report"
+)]
+
+mod admission;
+mod budget;
+mod daemon;
+mod disk;
+mod futility;
+mod memory;
+mod node;
+mod refusals;
+mod reload;
+mod soft;
+mod spared;
+mod state;
+mod systemd;
+
+#[allow(dead_code, reason = "other tests need what these do not")]
+#[path = "../support/cgroup.rs"]
+mod cgroup_support;

@@ -1,0 +1,48 @@
+//! SIGHUP.
+
+use crate::daemon::{Daemon, configuration, write_configuration};
+use crate::node::{Node, Traits};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
+
+fn threshold(daemon: &Daemon) -> Value {
+    daemon.status()["signals"][0]["thresholds"][0]["configured"].clone()
+}
+
+#[test]
+fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
+    let Some(node) = Node::new("a_good_file_takes_effect_and_a_bad_one_does_not") else {
+        return;
+    };
+    let mut hog = node.pod("hog", "--hold 90Mi", Traits::default());
+    let daemon = Daemon::start(&node, &[("memory.available", "16Mi")], "");
+    assert_eq!(threshold(&daemon), "16Mi");
+
+    let bad = configuration(&node, &[("memory.available", "minus")], "dryRunn: true");
+    fs::write(node.path("evictd.yaml"), bad).unwrap();
+    daemon.signal(Signal::SIGHUP);
+    daemon.eventually("the bad file is refused", |daemon| {
+        daemon.said("the new configuration is refused, the old one stays in force") == 1
+    });
+    assert_eq!(daemon.said("evictionHard.memory.available"), 1);
+    assert_eq!(daemon.said("dryRunn"), 1);
+    assert_eq!(threshold(&daemon), "16Mi");
+
+    fs::remove_file(node.path("evictd.yaml")).unwrap();
+    daemon.signal(Signal::SIGHUP);
+    daemon.eventually("a missing file is refused", |daemon| {
+        daemon.said("the new configuration is refused, the old one stays in force") == 2
+    });
+
+    let place = node.directory.path().display();
+    let moved = format!("socket: {place}/elsewhere.sock");
+    write_configuration(&node, &[("memory.available", "110Mi")], &moved);
+    daemon.signal(Signal::SIGHUP);
+    daemon.evicted(1);
+    daemon.eventually("the new threshold is shown", |daemon| {
+        threshold(daemon) == "110Mi"
+    });
+    assert_eq!(daemon.said("take effect at the next start only"), 1);
+    assert!(!hog.lives());
+}
