@@ -20,6 +20,7 @@ pub struct Board {
     layout_written: bool,
     /// What acts though nobody may go: the signal, and why.
     withheld: Option<(Option<Signal>, String)>,
+    withheld_shown: bool,
 }
 
 impl Board {
@@ -31,16 +32,22 @@ impl Board {
             pods_generation: None,
             layout_written: false,
             withheld: None,
+            withheld_shown: false,
         }
     }
 
-    /// What was withheld is told as long as its signal is low.
-    fn forget_withheld(&mut self, look: &Look<'_>) {
-        let low = |signal: &Option<Signal>| {
+    /// What was withheld is shown while its signal is low, and again when it is low again: nobody says it twice.
+    fn weigh_withheld(&mut self, look: &Look<'_>) {
+        let low = |signal: Option<Signal>| {
             let mut crossed = look.housekeeper.first_observed();
-            crossed.any(|(threshold, _)| Some(threshold.signal) == *signal)
+            crossed.any(|(threshold, _)| Some(threshold.signal) == signal)
         };
-        if self.withheld.take_if(|(signal, _)| !low(signal)).is_some() {
+        let shown = self
+            .withheld
+            .as_ref()
+            .is_some_and(|(signal, _)| low(*signal));
+        if shown != self.withheld_shown {
+            self.withheld_shown = shown;
             self.pods_generation = None;
         }
     }
@@ -63,7 +70,8 @@ impl Board {
         let spared = |pod: &&evictd_pod::Pod| {
             pod.critical.is_some() || look.housekeeper.rules().protect.covers(pod)
         };
-        let withheld = self.withheld.iter().map(|(_, warning)| warning.clone());
+        let withheld = self.withheld.iter().filter(|_| self.withheld_shown);
+        let withheld = withheld.map(|(_, warning)| warning.clone());
         let rejected = pods.rejected.iter().map(|rejected| {
             let message = rejected.rejection.message.trim_end();
             format!("{} is not let in: {message}", rejected.pod)
@@ -96,7 +104,7 @@ impl Publish for Board {
         }
         self.written = Some(look.now);
         self.shared.sampled();
-        self.forget_withheld(look);
+        self.weigh_withheld(look);
         self.write_pods(look);
         self.write_layout(look);
         self.shared.update(|status| {
