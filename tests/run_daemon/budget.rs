@@ -110,5 +110,7 @@ fn with_110_pods_on_a_calm_machine_it_costs_next_to_nothing() {
         _ => left_out(name, "the comparison with earlyoom, which is not installed"),
     }
     assert!(files < 64 + 4 * PODS, "{files} open files");
-    assert!(open_files(daemon.pid()) <= files, "open files become more");
+    daemon.eventually("the open files become no more", |daemon| {
+        open_files(daemon.pid()) <= files
+    });
 }

@@ -80,6 +80,7 @@ podPreference: {namespaces: [shop]}",
     ] {
         assert!(warnings.contains(refused), "{refused}: {warnings}");
     }
+    assert!(warnings.contains("memory.available is low and nobody is evicted: "));
 
     let mut ordinary = node.pod("ordinary", "--hold 8Mi", Traits::default());
     daemon.evicted(1);
