@@ -137,7 +137,7 @@ impl Document {
             serde_json::from_str(&self.text)
                 .map_err(|error| finder.find_in_json::<T>(&self.text, &self.text, "", &error))
         } else {
-            yaml::parse(&self.text).map_err(|error| finder.find_in_yaml::<T>(&self.text, &error))
+            finder.parse_yaml(&self.text)
         };
         value.map_err(|()| finder.into_error())
     }

@@ -1,8 +1,9 @@
 //! What the demo plays: a small node, pods with manifests, and who is expected to go.
 
 use super::worker::Role;
+use crate::document::Document;
 use evictd_eviction::Signal;
-use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
+use evictd_pod::{Pod, wire};
 
 /// Name of the namespace all pods of the demo are in.
 pub const NAMESPACE: &str = "demo";
@@ -189,15 +190,12 @@ impl Player {
 
     /// The pod as its manifest has it.
     pub fn pod(&self, cgroup: &str, volume: Option<&str>) -> Pod {
+        let read = Document::new("the demo", self.manifest(cgroup, volume))
+            .and_then(|document| document.pod());
         // A wrong manifest is an empty pod, which the tests would show.
-        let mut pod: wire::Pod =
-            serde_saphyr::from_str(&self.manifest(cgroup, volume)).unwrap_or_default();
-        let class = SYSTEM_PRIORITY_CLASSES
-            .iter()
-            .find(|(name, _)| Some(*name) == self.priority_class);
-        pod.spec.priority = class.map(|(_, priority)| *priority);
-        self.name.clone_into(&mut pod.metadata.uid);
-        Pod::from_wire(pod)
+        let mut pod = read.unwrap_or_else(|_| Pod::from_wire(wire::Pod::default()));
+        self.name.clone_into(&mut pod.uid);
+        pod
     }
 
     /// The manifest, with its cgroup and where it needs one a directory of the node as volume.

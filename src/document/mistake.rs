@@ -203,20 +203,17 @@ impl Finder {
         }
     }
 
-    /// Finds what keeps the YAML `text` from being a `T`, given the `error` of trying.
-    pub(super) fn find_in_yaml<T: DeserializeOwned>(
-        &mut self,
-        text: &str,
-        error: &serde_saphyr::Error,
-    ) {
-        if let Ok(value) = yaml::parse::<Value>(text) {
+    /// The YAML `text` as a `T`, or the mistakes that keep it from being one.
+    pub(super) fn parse_yaml<T: DeserializeOwned>(&mut self, text: &str) -> Result<T, ()> {
+        let value = yaml::parse(text).map_err(|error| self.add_yaml(&error))?;
+        T::deserialize(&value).map_err(|error| {
             let name = name_of(&value).unwrap_or_default();
             let spans = yaml::spans(text);
             self.find_in_value::<T>(value, &name, |way| spans.first()?.place(way));
-        }
-        if self.is_empty() {
-            self.add_yaml(error);
-        }
+            if self.is_empty() {
+                self.add(&name, error.to_string());
+            }
+        })
     }
 
     /// Finds every value that keeps `value` from being a `T`, by taking one away after the other. `place` tells

@@ -2,14 +2,10 @@
 
 use super::{
     Document, DocumentError,
-    mistake::{Finder, Step, name_of},
+    mistake::{Finder, Place, Step, name_of},
     yaml,
 };
-use evictd_pod::{
-    Pod,
-    pod::SYSTEM_PRIORITY_CLASSES,
-    wire::{self, null_is_default},
-};
+use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::borrow::Cow;
@@ -149,48 +145,35 @@ fn pod_of_json(finder: &mut Finder, text: &str, item: &str, name: &str) -> Optio
     pod.map_err(|message| finder.add(name, message)).ok()
 }
 
-/// A Pod or a list of them; a list's own fields are among those of a pod.
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct PodOrList {
-    kind: Option<String>,
-    #[serde(deserialize_with = "null_is_default")]
-    metadata: wire::Metadata,
-    #[serde(deserialize_with = "null_is_default")]
-    spec: wire::PodSpec,
-    #[serde(deserialize_with = "null_is_default")]
-    status: wire::PodStatus,
-    items: Option<Vec<wire::Pod>>,
-}
-
 fn pods_of_yaml(finder: &mut Finder, text: &str) -> Vec<Pod> {
-    let documents: Vec<PodOrList> = match yaml::parse_all(text) {
+    let documents = match yaml::parse_all(text) {
         Ok(documents) => documents,
         Err(error) => {
-            find_in_yaml(finder, text);
-            if finder.is_empty() {
-                finder.add_yaml(&error);
-            }
+            finder.add_yaml(&error);
             return Vec::new();
         }
     };
+    let spans = std::cell::OnceCell::new();
     let mut pods = Vec::new();
-    for document in documents {
-        match shape(document.kind.as_deref(), document.items.is_some()) {
+    for (number, document) in documents.into_iter().enumerate() {
+        let place = |way: &[Step]| {
+            let spans = spans.get_or_init(|| yaml::spans(text));
+            spans.get(number)?.place(way)
+        };
+        let kind = document.get("kind").and_then(Value::as_str);
+        match shape(kind, document.get("items").is_some()) {
             Err(message) => finder.add("", message),
-            Ok(Shape::Pod) => pods.push(convert(wire::Pod {
-                metadata: document.metadata,
-                spec: document.spec,
-                status: document.status,
-                ..wire::Pod::default()
-            })),
+            Ok(Shape::Pod) => {
+                let name = name_of(&document).unwrap_or_default();
+                pods.extend(pod_of_value(finder, document, &name, place));
+            }
             Ok(Shape::List) => {
-                let items = document.items.unwrap_or_default();
-                for (index, item) in items.into_iter().enumerate() {
-                    match pod_of(item) {
-                        Ok(pod) => pods.push(pod),
-                        Err(message) => finder.add(&item_name(index), message),
-                    }
+                let items = document.get("items").and_then(Value::as_array);
+                for (index, item) in items.into_iter().flatten().enumerate() {
+                    let name = name_of(item).unwrap_or_else(|| item_name(index));
+                    let within = [Step::Key("items".to_owned()), Step::Index(index)];
+                    let place = |way: &[Step]| place(&[&within, way].concat());
+                    pods.extend(pod_of_value(finder, item.clone(), &name, place));
                 }
             }
         }
@@ -198,27 +181,17 @@ fn pods_of_yaml(finder: &mut Finder, text: &str) -> Vec<Pod> {
     pods
 }
 
-fn find_in_yaml(finder: &mut Finder, text: &str) {
-    let documents: Vec<Value> = yaml::parse_all(text).unwrap_or_default();
-    let spans = yaml::spans(text);
-    for (document, span) in documents.into_iter().zip(spans) {
-        let kind = document.get("kind").and_then(Value::as_str);
-        match shape(kind, document.get("items").is_some()) {
-            Err(message) => finder.add("", message),
-            Ok(Shape::Pod) => {
-                let name = name_of(&document).unwrap_or_default();
-                finder.find_in_value::<wire::Pod>(document, &name, |way| span.place(way));
-            }
-            Ok(Shape::List) => {
-                let items = document.get("items").and_then(Value::as_array);
-                for (index, item) in items.into_iter().flatten().enumerate() {
-                    let name = name_of(item).unwrap_or_else(|| item_name(index));
-                    let within = [Step::Key("items".to_owned()), Step::Index(index)];
-                    finder.find_in_value::<wire::Pod>(item.clone(), &name, |way| {
-                        span.place(&[&within, way].concat())
-                    });
-                }
-            }
-        }
-    }
+fn pod_of_value(
+    finder: &mut Finder,
+    value: Value,
+    name: &str,
+    place: impl Fn(&[Step]) -> Option<Place>,
+) -> Option<Pod> {
+    let Ok(pod) = wire::Pod::deserialize(&value) else {
+        finder.find_in_value::<wire::Pod>(value, name, place);
+        return None;
+    };
+    pod_of(pod)
+        .map_err(|message| finder.add(name, message))
+        .ok()
 }

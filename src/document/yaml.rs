@@ -3,8 +3,9 @@
 use super::mistake::{Mistake, Place, Step};
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, MapAccess, SeqAccess, Visitor},
+    de::{MapAccess, SeqAccess, Visitor},
 };
+use serde_json::Value;
 use serde_saphyr::{Error, Localizer, Location, Options, Spanned, UserMessageFormatter};
 use std::{borrow::Cow, fmt};
 
@@ -22,13 +23,14 @@ fn options() -> Options {
     }
 }
 
-/// One document as a `T`.
-pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+/// One document. Every type is made from this value: the parser's code for each type of its own would be a large part
+/// of the program.
+pub(super) fn parse(text: &str) -> Result<Value, Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
-/// Every document of the text as a `T`.
-pub(super) fn parse_all<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, Error> {
+/// Every document of the text.
+pub(super) fn parse_all(text: &str) -> Result<Vec<Value>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())
 }
 
@@ -63,11 +65,9 @@ fn known(location: Location) -> Option<Place> {
 
 /// Where every value of every document of the text stands; JSON is YAML here. Empty where that cannot be told.
 pub(super) fn spans(text: &str) -> Vec<Span> {
-    parse_all::<Spanned<Tree>>(text)
-        .unwrap_or_default()
-        .into_iter()
-        .map(Span)
-        .collect()
+    let all: Result<Vec<Spanned<Tree>>, _> =
+        serde_saphyr::from_multiple_with_options(text, options());
+    all.unwrap_or_default().into_iter().map(Span).collect()
 }
 
 /// The places of a value and of all values within it.

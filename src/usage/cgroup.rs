@@ -128,7 +128,7 @@ impl CgroupUsage {
             .hierarchies
             .children(&cgroup.relative)
             .unwrap_or_default();
-        for container in &pod.containers {
+        for container in pod.containers.iter() {
             let id = if cgroup.by_annotation {
                 Some(&container.name)
             } else {

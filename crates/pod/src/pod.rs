@@ -6,7 +6,7 @@ use crate::{
     wire::{self, OwnerReference, PodSpec, ResourceList, Toleration},
 };
 use jiff::Timestamp;
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// From this priority on a pod is critical (S1-046): `system-cluster-critical`.
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
@@ -31,7 +31,7 @@ pub enum Critical {
     Priority,
 }
 
-/// A pod.
+/// A pod. Cloning shares all that is large.
 #[derive(Debug, Clone)]
 pub struct Pod {
     /// Namespace.
@@ -41,9 +41,9 @@ pub struct Pod {
     /// Unique id.
     pub uid: String,
     /// Labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Arc<BTreeMap<String, String>>,
     /// Annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Arc<BTreeMap<String, String>>,
     /// The owner that manages it, if any.
     pub controller: Option<OwnerReference>,
     /// Priority as given; absent ranks as 0 (S1-063).
@@ -61,11 +61,11 @@ pub struct Pod {
     /// Memory request at pod level, which messages name by itself (S1-056).
     pub pod_level_memory_request: Option<Quantity>,
     /// Containers, then init containers.
-    pub containers: Vec<Container>,
+    pub containers: Arc<[Container]>,
     /// Volumes.
-    pub volumes: Vec<Volume>,
+    pub volumes: Arc<[Volume]>,
     /// Tolerations.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: Arc<[Toleration]>,
     /// Its own grace, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
     /// Succeeded or Failed: nothing of it runs any more (S1-042).
@@ -74,7 +74,7 @@ pub struct Pod {
     pub deletion_timestamp: Option<Timestamp>,
     /// Where it runs.
     pub node_name: String,
-    spec: PodSpec,
+    spec: Arc<PodSpec>,
 }
 
 /// A container of a pod, as messages and limits need it.
@@ -127,8 +127,8 @@ impl Pod {
             },
             name: metadata.name,
             uid: metadata.uid,
-            labels: metadata.labels,
-            annotations: metadata.annotations,
+            labels: Arc::new(metadata.labels),
+            annotations: Arc::new(metadata.annotations),
             controller: metadata
                 .owner_references
                 .into_iter()
@@ -146,14 +146,14 @@ impl Pod {
                 .resources
                 .as_ref()
                 .and_then(|resources| resources.requests.get(resources::MEMORY).copied()),
-            containers: containers(&spec, &status),
+            containers: containers(&spec, &status).into(),
             volumes: spec.volumes.iter().map(Volume::from_wire).collect(),
-            tolerations: spec.tolerations.clone(),
+            tolerations: spec.tolerations.clone().into(),
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
             terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
             deletion_timestamp: metadata.deletion_timestamp,
             node_name: spec.node_name.clone(),
-            spec,
+            spec: Arc::new(spec),
         }
     }
 
