@@ -34,7 +34,8 @@ pub fn parse(file: &str, text: &str) -> Result<Loaded, Refused> {
     }
 }
 
-/// Reads the `config` of a simulation: without a kind nothing is defaulted, and the rules are the kubelet's.
+/// Reads a simulation's `config` that says its kind; one that does not is a
+/// [`PlainConfig`](evictd_eviction::simulation::PlainConfig).
 pub fn parse_simulated(config: &serde_json::Value) -> Result<Loaded, Refused> {
     Reader::new("config", true).read(&Node::from(config))
 }
@@ -42,7 +43,7 @@ pub fn parse_simulated(config: &serde_json::Value) -> Result<Loaded, Refused> {
 /// What takes effect without any file.
 pub fn built_in() -> Effective {
     let mut effective = Effective::blank(Kind::Evictd);
-    fill_in_defaults(&mut effective, true);
+    fill_in_defaults(&mut effective);
     if let Ok(thresholds) = effective.maps.parse() {
         effective.configured_thresholds = thresholds;
     }
@@ -85,15 +86,13 @@ impl<'a> Reader<'a> {
         let Some(kind) = self.kind(root, wrapped.is_some()) else {
             return self.finish();
         };
-        let has_defaults = !self.simulated || root.get("kind").is_some();
         self.effective = Effective::blank(kind);
-        fill_in_defaults(&mut self.effective, has_defaults);
+        fill_in_defaults(&mut self.effective);
         let merge = root.get("mergeDefaultEvictionSettings");
         self.merges = kind == Kind::Evictd
             || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
         match &root.content {
             Content::Map(entries) => self.entries("", entries),
-            Content::Null if self.simulated => {}
             Content::Null => self.warning(
                 "",
                 Fault::new(None, "the file is empty: every setting is at its default"),
@@ -153,7 +152,7 @@ impl<'a> Reader<'a> {
                 }
                 known?
             }
-            None if wrapped || self.simulated => Kind::Kubelet,
+            None if wrapped => Kind::Kubelet,
             None => {
                 if matches!(root.content, Content::Map(_)) {
                     let message = "there is no kind; read as an EvictionConfiguration";
@@ -290,7 +289,7 @@ impl<'a> Reader<'a> {
         });
         let siblings = self.siblings(above);
         let meant = close(&entry.key, siblings.iter().copied()).map(|name| joined(above, name));
-        if self.effective.kind == Kind::Kubelet && !self.simulated {
+        if self.effective.kind == Kind::Kubelet {
             let advice = match meant {
                 _ if is_others => format!("only an {} has it", other.as_str()),
                 Some(meant) => format!("did you mean {meant}?"),
@@ -402,14 +401,14 @@ fn joined(above: &str, key: &str) -> String {
     }
 }
 
-/// What holds where nothing is written. `all`: also what a kubelet would read from its file.
-fn fill_in_defaults(effective: &mut Effective, all: bool) {
+/// What holds where nothing is written.
+fn fill_in_defaults(effective: &mut Effective) {
     for key in KEYS {
         let (text, origin) = match (&key.kubelet, effective.kind) {
-            (Kubelet::Key { default, .. }, Kind::Kubelet) if all => {
+            (Kubelet::Key { default, .. }, Kind::Kubelet) => {
                 (Some(*default), Origin::KubeletDefault)
             }
-            (Kubelet::Key { .. } | Kubelet::Simulated, Kind::Kubelet) => continue,
+            (Kubelet::Simulated, Kind::Kubelet) => continue,
             (Kubelet::Rule(rule), Kind::Kubelet) => (Some(*rule), Origin::KubeletRule),
             (Kubelet::Same, _) | (_, Kind::Evictd) => (key.default, Origin::Default),
         };

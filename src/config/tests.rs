@@ -248,43 +248,29 @@ fn what_is_written_means_the_same_when_read_again() {
 }
 
 #[test]
-fn a_simulation_defaults_nothing() {
-    let simulated = |config| parse_simulated(&config).map(|loaded| loaded.effective.rules());
-    let nothing = simulated(serde_json::json!({})).unwrap();
-    assert_eq!(nothing, Rules::kubelet());
-    assert_eq!(simulated(serde_json::Value::Null).unwrap(), nothing);
-
-    let some = simulated(serde_json::json!({
-        "evictionHard": {"memory.available": "1Gi"}, "enforceNodeAllocatable": ["pods"],
-        "evictionMaxPodGracePeriod": 60, "dedicatedImageFs": true, "splitContainerFs": true,
-        "evictionPressureTransitionPeriod": "30s", "localStorageCapacityIsolation": true,
-    }))
-    .unwrap();
-    assert_eq!(some.thresholds.len(), 2);
-    assert!(some.layout.dedicated_image_fs && some.layout.split_container_fs);
-    assert_eq!(some.max_pod_grace_period_seconds, Some(60));
-
-    let ours = simulated(serde_json::json!({
+fn a_simulation_may_say_a_kind_and_the_layout() {
+    let ours = parse_simulated(&serde_json::json!({
         "apiVersion": "evictd.dev/v1alpha1", "kind": "EvictionConfiguration", "dedicatedImageFs": true,
-    }))
-    .unwrap();
-    assert_eq!(ours.unknown_stats, UnknownStats::Last);
-    assert_eq!(ours.thresholds.len(), 7);
-    assert!(ours.layout.dedicated_image_fs);
+    }));
+    let rules = ours.unwrap().effective.rules();
+    assert_eq!(rules.unknown_stats, UnknownStats::Last);
+    assert_eq!(rules.thresholds.len(), 7);
+    assert!(rules.layout.dedicated_image_fs);
 }
 
 #[test]
 fn a_simulations_refusal_is_the_kubelets_first_error() {
     let refused = parse_simulated(&serde_json::json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
         "evictionHard": {"memory.free": "1Gi"}, "evictionSoft": {"pid.available": "10%"},
-        "evictionSoftGrace": {},
+        "clusterDomain": "cluster.local",
     }))
     .unwrap_err();
     assert_eq!(
         refused.kubelet_first_error,
         "unsupported eviction signal memory.free"
     );
-    assert_eq!(refused.mistakes.len(), 3);
+    assert_eq!(refused.mistakes.len(), 2);
 }
 
 proptest! {
