@@ -187,7 +187,7 @@ fn rank_shows_the_keys_and_who_is_spared() {
             "For memory.available, shop/hog would go next.",
             "300Mi",
             "250Mi",
-            "never chosen",
+            "never goes: critical",
         ],
     );
     let told = refused(&daemon.run(&["rank", "--signal", "pid.available"]), 2);

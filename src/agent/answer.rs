@@ -2,7 +2,7 @@
 
 use super::Agent;
 use crate::doors::state::Question;
-use evictd_eviction::{NodeCondition, Signal, admission};
+use evictd_eviction::{NodeCondition, Signal, admission, why};
 use evictd_pod::{Pod, wire};
 use serde_json::{Value, json};
 
@@ -36,12 +36,7 @@ impl Agent {
             .iter()
             .find(|pod| pod.spared.is_none())
             .map(|pod| pod.pod.clone());
-        let resource = signal.resource();
-        let rows: Vec<_> = ranked
-            .iter()
-            .zip(1..)
-            .map(|(pod, rank)| pod.row(rank, resource))
-            .collect();
+        let rows: Vec<_> = why::rows(&ranked, signal.resource()).collect();
         Ok(json!({ "signal": signal, "pods": rows, "next": next }))
     }
 

@@ -1,11 +1,9 @@
-//! Thresholds and ranked pods in words and tables for people.
+//! Thresholds and steps in words for people.
 
-use super::table::{amount, table};
+use super::table::amount;
 use evictd_eviction::{
-    DecidingKey, Eviction, Observation, RankedPod, Signal, StarvedResource, Threshold,
-    ThresholdValue, decision::Excess, duration, simulation::StepOutcome,
+    Eviction, Observation, Threshold, ThresholdValue, duration, simulation::StepOutcome,
 };
-use evictd_pod::Quantity;
 
 /// `memory.available < 500Mi`, with its grace period and minimum reclaim where it has them.
 pub(super) fn threshold(threshold: &Threshold) -> String {
@@ -71,87 +69,6 @@ pub(super) fn reclaim(step: &StepOutcome) -> Option<&'static str> {
         (true, false) => Some("dead containers are deleted first"),
         (false, true) => Some("unused images are deleted first"),
         (false, false) => None,
-    }
-}
-
-/// The first `most` pods in ranked order with every key that put them there, and how many there are besides.
-pub(super) fn ranking(ranked: &[RankedPod], signal: Signal, most: usize) -> String {
-    let mut headings = vec![
-        ">#",
-        "POD",
-        "OVER REQUEST",
-        ">PRIORITY",
-        ">OVERAGE",
-        ">USAGE",
-        ">REQUEST",
-        "QOS",
-        "BEFORE THE NEXT BECAUSE",
-    ];
-    let resource = signal.resource();
-    if resource == StarvedResource::Pids {
-        headings[2] = "OVER SHARE";
-        headings[6] = ">SHARE";
-    }
-    let rows = (0..ranked.len())
-        .take(most)
-        .map(|index| row(ranked, index, signal));
-    let table = table(&headings, rows);
-    match ranked.len().saturating_sub(most) {
-        0 => table,
-        more => format!("{table}\n... and {more} more, all of them in -o json"),
-    }
-}
-
-fn row(ranked: &[RankedPod], index: usize, signal: Signal) -> Vec<String> {
-    let pod = &ranked[index];
-    let shown = |quantity: Option<Quantity>| {
-        amount(Some(signal), quantity.map(|quantity| quantity.value()))
-    };
-    let over = match pod.excess {
-        Excess::Exceeds => "yes",
-        Excess::Within => "no",
-        Excess::UnknownFirst | Excess::UnknownLast => "?",
-    };
-    let reason = match (pod.spared, ranked.get(index + 1)) {
-        (Some(spared), _) => format!("never goes: {spared}"),
-        (None, Some(next)) => reason(pod, next, signal.resource()).to_owned(),
-        (None, None) => "last".to_owned(),
-    };
-    vec![
-        (index + 1).to_string(),
-        pod.pod.clone(),
-        over.to_owned(),
-        pod.priority.to_string(),
-        shown(pod.overage),
-        shown(pod.usage),
-        shown(Some(pod.request)),
-        pod.qos.as_str().to_owned(),
-        reason,
-    ]
-}
-
-/// The key that decided, in a few words.
-fn reason(pod: &RankedPod, next: &RankedPod, resource: StarvedResource) -> &'static str {
-    use evictd_eviction::decision::Preference::Prefer;
-    match pod.deciding_key(next, resource) {
-        DecidingKey::Excess => match pod.excess {
-            Excess::UnknownFirst => "no figures: the kubelet puts it first",
-            Excess::Exceeds if resource == StarvedResource::Pids => "over an even share",
-            Excess::Exceeds => "over its request",
-            Excess::Within | Excess::UnknownLast => "the next has no figures",
-        },
-        DecidingKey::Preference if pod.preference == Prefer => "asked to go early",
-        DecidingKey::Preference => "the next asked to go late",
-        DecidingKey::Returns => "the next would come straight back",
-        DecidingKey::Priority => "lower priority",
-        DecidingKey::Terminating => "ending anyway",
-        DecidingKey::Overage => match (resource, pod.excess) {
-            (StarvedResource::Pids, _) => "more processes",
-            (StarvedResource::Inodes, _) => "more inodes over its request",
-            (_, Excess::Within) => "less of its request left",
-            _ => "more over its request",
-        },
-        DecidingKey::Order => "equal; first in the list",
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Failure;
 use super::daemon::Daemon;
 use super::output::Output;
-use super::rank::ranking;
+use super::ranking;
 use super::table::{amount, moment, quantity, seconds, table, text};
 use anyhow::anyhow;
 use clap::Args;
@@ -175,7 +175,7 @@ fn evidence(decision: &Value) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(page, "{heading:<11}{told}");
     }
-    format!("{page}\n{}\n", ranking(signal, &decision["ranking"]))
+    format!("{page}\n{}\n", ranking::recorded(decision))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod machine;
 mod mistakes;
 mod output;
 mod rank;
+mod ranking;
 mod run;
 mod simulate;
 mod status;

@@ -3,7 +3,8 @@
 use super::Failure;
 use super::daemon::Daemon;
 use super::output::Output;
-use super::table::{quantity, table, text, yes};
+use super::ranking;
+use super::table::text;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use evictd_eviction::Signal;
@@ -42,58 +43,6 @@ fn page(answer: &Value) -> String {
         Value::Null => "nobody would go".to_owned(),
         next => format!("{} would go next", text(next)),
     };
-    let ranking = ranking(signal_of(answer), &answer["pods"]);
+    let ranking = ranking::told(answer);
     format!("For {}, {next}.\n\n{ranking}\n", text(&answer["signal"]))
-}
-
-/// The signal that an answer is about.
-pub(super) fn signal_of(answer: &Value) -> Option<Signal> {
-    answer["signal"].as_str().and_then(Signal::parse)
-}
-
-/// The table of ranked pods.
-pub(super) fn ranking(signal: Option<Signal>, pods: &Value) -> String {
-    let pods = pods.as_array().map(Vec::as_slice).unwrap_or_default();
-    let rows = pods.iter().zip(1..).map(|(pod, place)| {
-        vec![
-            pod["rank"].as_u64().unwrap_or(place).to_string(),
-            text(&pod["pod"]),
-            yes(&pod["exceedsRequest"]),
-            text(&pod["priority"]),
-            quantity(signal, &pod["usage"]),
-            quantity(signal, &pod["request"]),
-            quantity(signal, &pod["overage"]),
-            text(&pod["qos"]),
-            notes(pod),
-        ]
-    });
-    let headings = [
-        ">#",
-        "POD",
-        "OVER REQUEST",
-        ">PRIORITY",
-        ">USAGE",
-        ">REQUEST",
-        ">OVERAGE",
-        "QOS",
-        "NOTES",
-    ];
-    table(&headings, rows)
-}
-
-fn notes(pod: &Value) -> String {
-    let flags = [
-        ("critical", "critical: never chosen"),
-        ("protected", "protected: never chosen"),
-        ("terminating", "terminating"),
-        ("returnsToThisNode", "would come straight back"),
-    ];
-    let mut notes: Vec<&str> = flags
-        .iter()
-        .filter(|(key, _)| pod[key] == true)
-        .map(|(_, note)| *note)
-        .collect();
-    notes.extend(pod["preference"].as_str());
-    notes.extend(pod["why"].as_str());
-    notes.join(", ")
 }

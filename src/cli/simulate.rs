@@ -1,6 +1,6 @@
 //! `evictd simulate`: many cycles over a timeline of captured summaries.
 
-use super::{Failure, evidence, output::Output};
+use super::{Failure, evidence, output::Output, ranking};
 use crate::{
     config,
     document::{Document, DocumentError, LARGE},
@@ -285,7 +285,7 @@ fn block(step: &StepOutcome, seen: &Seen) -> String {
     }
     let decision = step.decision.as_ref();
     if let Some((decision, signal)) = decision.and_then(|it| Some((it, it.acting_signal()?))) {
-        let ranking = evidence::ranking(&decision.ranked, signal, SHOWN);
+        let ranking = ranking::first(SHOWN, &decision.ranked, signal);
         lines.extend(ranking.lines().map(str::to_owned));
     }
     lines

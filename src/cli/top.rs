@@ -3,7 +3,7 @@
 use super::Failure;
 use super::daemon::Daemon;
 use super::output::write_to_stdout;
-use super::rank::{ranking, signal_of};
+use super::ranking;
 use super::status::headline;
 use super::table::{amount, duration, text};
 use crate::doors::state::{SignalStatus, Status};
@@ -195,7 +195,7 @@ impl Picture {
 
     fn ranked(&self) -> Vec<Line<'static>> {
         let shown = match &self.ranking {
-            Ok(answer) => ranking(signal_of(answer), &answer["pods"]),
+            Ok(answer) => ranking::told(answer),
             Err(why) => why.clone(),
         };
         shown

@@ -56,41 +56,37 @@ pub struct Row<'a> {
     /// The pod with every sort key.
     #[serde(flatten)]
     pub pod: &'a RankedPod,
-    /// What put it there, and why it is passed over if it is.
+    /// Why it stands before the next, or is passed over, in a few words.
+    pub because: String,
+    /// The same in a sentence with both pods' figures.
     pub why: String,
 }
 
 /// Every line of a ranking, in its order.
 pub fn rows(ranked: &[RankedPod], resource: StarvedResource) -> impl Iterator<Item = Row<'_>> {
     ranked.iter().enumerate().map(move |(index, pod)| {
-        let why = match (pod.spared, ranked.get(index + 1)) {
-            (Some(spared), _) => format!("passed over: {spared}; {}", pod.uses(resource)),
-            (None, Some(next)) => pod.before(next, resource),
-            (None, None) => format!("last; {}", pod.uses(resource)),
+        let uses = || pod.uses(resource);
+        let (because, why) = match (pod.spared, ranked.get(index + 1)) {
+            (Some(spared), _) => (
+                format!("never goes: {spared}"),
+                format!("passed over: {spared}; {}", uses()),
+            ),
+            (None, Some(next)) => (
+                pod.because(next, resource).to_owned(),
+                pod.before(next, resource),
+            ),
+            (None, None) => ("last".to_owned(), format!("last; {}", uses())),
         };
         Row {
             rank: index + 1,
             pod,
+            because,
             why,
         }
     })
 }
 
 impl RankedPod {
-    /// This pod's line at that place, counted from 1.
-    pub fn row(&self, rank: usize, resource: StarvedResource) -> Row<'_> {
-        let uses = self.uses(resource);
-        let why = match self.spared {
-            Some(spared) => format!("passed over: {spared}; {uses}"),
-            None => uses,
-        };
-        Row {
-            rank,
-            pod: self,
-            why,
-        }
-    }
-
     /// The key that put this pod before that one.
     pub fn deciding_key(&self, next: &Self, resource: StarvedResource) -> DecidingKey {
         // The kubelet ranks process counts without an excess step (S1-061), which shows in the absent share.
@@ -109,6 +105,30 @@ impl RankedPod {
             DecidingKey::Overage
         } else {
             DecidingKey::Order
+        }
+    }
+
+    /// The key that put this pod before that one, in a few words.
+    pub fn because(&self, next: &Self, resource: StarvedResource) -> &'static str {
+        match self.deciding_key(next, resource) {
+            DecidingKey::Excess => match self.excess {
+                Excess::UnknownFirst => "no figures: the kubelet puts it first",
+                Excess::Exceeds if resource == StarvedResource::Pids => "above an even share",
+                Excess::Exceeds => "above its request",
+                Excess::Within | Excess::UnknownLast => "the next has no figures",
+            },
+            DecidingKey::Preference if self.preference == Preference::Prefer => "asked to go early",
+            DecidingKey::Preference => "the next asked to go late",
+            DecidingKey::Returns => "the next would come straight back",
+            DecidingKey::Priority => "lower priority",
+            DecidingKey::Terminating => "ending anyway",
+            DecidingKey::Overage => match (resource, self.excess) {
+                (StarvedResource::Pids, _) => "more processes",
+                (StarvedResource::Inodes, _) => "more inodes above its request",
+                (_, Excess::Within) => "less of its request left",
+                _ => "more above its request",
+            },
+            DecidingKey::Order => "equal; first in the list",
         }
     }
 

@@ -5,7 +5,7 @@ use super::{
     taints, verdict,
 };
 use crate::cli::{
-    evidence,
+    evidence, ranking,
     table::{amount, table},
 };
 use evictd_eviction::{Decision, Signal, duration};
@@ -32,7 +32,7 @@ fn pods(report: &Report) -> String {
     if report.ranked.pods.is_empty() {
         return "There are no pods.".to_owned();
     }
-    let ranking = evidence::ranking(&report.ranked.pods, signal, SHOWN);
+    let ranking = ranking::first(SHOWN, &report.ranked.pods, signal);
     format!("Who goes first for {signal}:\n{ranking}")
 }
 

@@ -3,7 +3,7 @@
 use super::{BAD, FAINT, GOOD, SPECIAL, STRONG, WARNING, amount, millis};
 use crate::demo::scene::{Act, Scene};
 use evictd_eviction::{
-    DecidingKey, RankedPod, StarvedResource,
+    RankedPod, StarvedResource,
     decision::{Excess, Spared},
 };
 use ratatui::{
@@ -113,29 +113,12 @@ fn place(
     let (because, style) = match (pod.spared, next) {
         (Some(Spared::Critical(_)), _) => ("spared: critical".to_owned(), SPECIAL.bold()),
         (Some(spared), _) => (format!("spared: {spared}"), SPECIAL),
-        (None, _) if goes => (format!("GOES{}", key(pod, next, resource)), BAD),
+        (None, Some(next)) if goes => (format!("GOES: {}", pod.because(next, resource)), BAD),
+        (None, None) if goes => ("GOES".to_owned(), BAD),
         (None, _) => (String::new(), FAINT),
     };
     let keys = Span::styled(keys, if goes { BAD } else { Style::new() });
     Line::from(vec![keys, Span::styled(because, style)])
-}
-
-/// The key in which it differs from the next.
-fn key(pod: &RankedPod, next: Option<&RankedPod>, resource: StarvedResource) -> &'static str {
-    let Some(next) = next else {
-        return "";
-    };
-    match (pod.deciding_key(next, resource), resource) {
-        (DecidingKey::Excess, StarvedResource::Pids) => ": above an even share",
-        (DecidingKey::Excess, _) => ": above its request",
-        (DecidingKey::Preference, _) => ": by its annotation",
-        (DecidingKey::Returns, _) => ": would not come back",
-        (DecidingKey::Priority, _) => ": of lower priority",
-        (DecidingKey::Terminating, _) => ": ending anyway",
-        (DecidingKey::Overage, StarvedResource::Pids) => ": most threads",
-        (DecidingKey::Overage, _) => ": most above its request",
-        (DecidingKey::Order, _) => ": first in the list",
-    }
 }
 
 /// From the crossing to the last process gone, in milliseconds.

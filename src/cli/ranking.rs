@@ -1,0 +1,82 @@
+//! The table of ranked pods, the same wherever a ranking is shown.
+
+use super::table::{quantity, table, text, yes};
+use evictd_eviction::{RankedPod, Signal, StarvedResource, why};
+use serde_json::Value;
+
+/// The first `most` pods in ranked order with every key that put them there, and how many there are besides.
+pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal) -> String {
+    let rows = why::rows(ranked, signal.resource()).take(most);
+    let shown: Vec<Value> = rows
+        .map(|row| serde_json::to_value(row).unwrap_or_default())
+        .collect();
+    let table = all(Some(signal), &shown);
+    match ranked.len().saturating_sub(most) {
+        0 => table,
+        more => format!("{table}\n... and {more} more, all of them in -o json"),
+    }
+}
+
+/// The ranking in an answer of the daemon.
+pub(super) fn told(answer: &Value) -> String {
+    all(signal_of(answer), list(&answer["pods"]))
+}
+
+/// The ranking in a record of a decision, which has the keys and not the words.
+pub(super) fn recorded(decision: &Value) -> String {
+    all(signal_of(decision), list(&decision["ranking"]))
+}
+
+/// The signal that an answer or a record is about.
+pub(super) fn signal_of(document: &Value) -> Option<Signal> {
+    document["signal"].as_str().and_then(Signal::parse)
+}
+
+fn list(pods: &Value) -> &[Value] {
+    pods.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn all(signal: Option<Signal>, pods: &[Value]) -> String {
+    let mut headings = [
+        ">#",
+        "POD",
+        "OVER REQUEST",
+        ">PRIORITY",
+        ">OVERAGE",
+        ">USAGE",
+        ">REQUEST",
+        "QOS",
+        "BEFORE THE NEXT BECAUSE",
+    ];
+    if signal.is_some_and(|signal| signal.resource() == StarvedResource::Pids) {
+        headings[2] = "OVER SHARE";
+        headings[6] = ">SHARE";
+    }
+    let rows = pods.iter().zip(1_u64..).map(|(pod, rank)| {
+        vec![
+            rank.to_string(),
+            text(&pod["pod"]),
+            yes(&pod["exceedsRequest"]),
+            text(&pod["priority"]),
+            quantity(signal, &pod["overage"]),
+            quantity(signal, &pod["usage"]),
+            quantity(signal, &pod["request"]),
+            text(&pod["qos"]),
+            because(pod),
+        ]
+    });
+    table(&headings, rows)
+}
+
+fn because(pod: &Value) -> String {
+    let flags = [
+        ("critical", "never goes: critical"),
+        ("protected", "never goes: protected"),
+    ];
+    let flag = flags.into_iter().find(|(key, _)| pod[key] == true);
+    match (pod["because"].as_str(), flag) {
+        (Some(because), _) => because.to_owned(),
+        (None, Some((_, spared))) => spared.to_owned(),
+        (None, None) => String::new(),
+    }
+}
