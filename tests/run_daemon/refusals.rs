@@ -162,15 +162,12 @@ fn rubbish_in_proc_costs_the_signals_and_not_the_daemon() {
     }
     let lines = format!("roots: {{proc: {}}}", proc.display());
     let mut daemon = Daemon::spawn(&node, plain(), &CALM, &lines);
-    let unobserved = |daemon: &Daemon| {
-        daemon
-            .log()
-            .iter()
-            .filter(|line| message(line).contains("unobserved: "))
-            .count()
+    let unobserved = |daemon: &Daemon, signal: &str| {
+        let says = |line: &Value| line["signal"] == signal && message(line).contains("unobserved");
+        daemon.log().iter().filter(|line| says(line)).count() == 1
     };
     daemon.eventually("it says what it cannot read", |daemon| {
-        unobserved(daemon) == 2
+        unobserved(daemon, "memory.available") && unobserved(daemon, "pid.available")
     });
     let memory = |daemon: &Daemon| -> Option<Value> {
         let signals = daemon.status()["signals"].clone();
