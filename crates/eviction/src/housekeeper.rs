@@ -12,14 +12,14 @@
 
 use crate::{
     Cause, Decision, NodeCondition, Observation, Observations, Signal, StarvedResource, Threshold,
-    ThresholdValue, Usage,
-    containerfs::{self, Worked},
+    Usage, containerfs,
     decision::{ActingThreshold, Eviction, LocalStorageLimit, RankedPod, Spared, Withheld},
     futility::Futile,
     local_storage,
     message::eviction_message,
     rank::Ranking,
     rules::Rules,
+    watched::{Watched, is_met, is_newer},
     why::why,
 };
 use evictd_pod::{Pod, Quantity};
@@ -61,18 +61,6 @@ pub struct UsageNeed {
     pub hard: bool,
 }
 
-/// State of one threshold between cycles.
-#[derive(Debug, Clone)]
-struct Watched {
-    threshold: Threshold,
-    generated: bool,
-    first_observed: Option<Timestamp>,
-    /// Met and past its grace in the last cycle, so that min-reclaim holds it (S1-028).
-    held: bool,
-    /// Held, and its figure is a new one (S1-033).
-    acting: bool,
-}
-
 /// Decides, cycle by cycle. All state is in here; time comes in as a value.
 #[derive(Debug, Clone)]
 pub struct Housekeeper {
@@ -93,22 +81,9 @@ pub struct Housekeeper {
 impl Housekeeper {
     /// Starts with no memory of earlier cycles.
     pub fn new(rules: Rules) -> Self {
-        let watched = containerfs::worked(&rules.thresholds, rules.layout)
-            .into_iter()
-            .map(
-                |Worked {
-                     threshold,
-                     generated,
-                 }| Watched {
-                    threshold,
-                    generated,
-                    first_observed: None,
-                    held: false,
-                    acting: false,
-                },
-            );
+        let watched = containerfs::worked(&rules.thresholds, rules.layout);
         Self {
-            watched: watched.collect(),
+            watched: watched.into_iter().map(Watched::from).collect(),
             first_cycle: true,
             condition_seen: [None; 3],
             condition_active: [false; 3],
@@ -524,37 +499,4 @@ impl Housekeeper {
     pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> {
         self.watched.iter().map(|watched| &watched.threshold)
     }
-}
-
-impl Watched {
-    fn look(&mut self, now: Timestamp, observed: Option<&Observation>, waiting: bool, new: bool) {
-        let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
-        let met = crossed || (self.held && is_met(&self.threshold, observed, true));
-        self.first_observed = met.then(|| self.first_observed.unwrap_or(now));
-        self.held = self
-            .first_observed
-            .is_some_and(|first| now.duration_since(first) >= self.threshold.grace_period);
-        self.acting = self.held && new;
-    }
-}
-
-/// S1-033
-fn is_newer(observed: &Observation, last: Option<&Observation>) -> bool {
-    match (observed.time, last) {
-        (Some(time), Some(last)) => last.time.is_none_or(|last| time > last),
-        _ => true,
-    }
-}
-
-/// S1-004, S1-022, S1-027
-fn is_met(threshold: &Threshold, observed: Option<&Observation>, with_min_reclaim: bool) -> bool {
-    let Some(observed) = observed else {
-        return false;
-    };
-    let at = |value: ThresholdValue| value.at(observed.capacity);
-    let mut quantity = at(threshold.value);
-    if let Some(min_reclaim) = threshold.min_reclaim.filter(|_| with_min_reclaim) {
-        quantity += at(min_reclaim);
-    }
-    quantity > Quantity::count(observed.available)
 }

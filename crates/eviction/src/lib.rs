@@ -21,6 +21,7 @@ pub mod simulation;
 pub mod summary;
 pub mod threshold;
 pub mod usage;
+mod watched;
 pub mod why;
 
 pub use decision::{Cause, Decision, Eviction, RankedPod};
