@@ -312,6 +312,40 @@ mod tests {
     }
 
     #[test]
+    fn s2_006_the_group_is_the_qos_class_whatever_the_order_of_the_list() {
+        let pods = [burstable(100, 0), pod("{}"), burstable(100, 0), pod("{}")];
+        let needs = [need("cpu", 200), need("pods", 4)];
+        let chosen = victims(&critical(), &pods, &needs).unwrap();
+        let classes: Vec<&str> = chosen.iter().map(|i| pods[*i].qos.as_str()).collect();
+        assert_eq!(
+            classes,
+            ["BestEffort", "BestEffort", "Burstable", "Burstable"]
+        );
+    }
+
+    #[test]
+    fn s2_009_s2_010_a_softer_class_gives_only_what_the_firmer_ones_leave_open() {
+        let best_effort = || pod("{}");
+        let pods = [best_effort(), burstable(500, 0), best_effort()];
+        let of = |needs: &[Need]| victims(&critical(), &pods, needs).unwrap();
+        // Both BestEffort pods together are enough: no Burstable one goes.
+        assert_eq!(of(&[need("pods", 2)]), [2, 0]);
+        // The Burstable one goes for its cpu, and its place counts before a BestEffort pod is asked for another.
+        assert_eq!(of(&[need("cpu", 500), need("pods", 1)]), [1]);
+        assert_eq!(of(&[need("cpu", 500), need("pods", 2)]), [2, 1]);
+    }
+
+    #[test]
+    fn s2_017_s2_018_the_words_on_a_victim() {
+        assert_eq!(REASON, "Preempting");
+        assert_eq!(MESSAGE, "Preempted in order to admit critical pod");
+        assert_eq!(
+            CONDITION_MESSAGE,
+            "Pod was preempted by Kubelet to accommodate a critical pod."
+        );
+    }
+
+    #[test]
     fn s2_008_to_s2_011_firm_promises_only_where_soft_ones_cannot_help() {
         let guaranteed = pod(
             r#"{"spec":{"containers":[{"resources":{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1","memory":"1Gi"}}}]}}"#,
