@@ -5,9 +5,11 @@ use super::daemon::Daemon;
 use super::machine::Machine;
 use super::output::Output;
 use super::table::{amount, duration, moment, seconds, table, text};
-use crate::doors::state::{SignalStatus, Status, ThresholdStatus};
+use crate::doors::state::{ObservedStatus, SignalStatus, Status, ThresholdStatus};
+use crate::signals::Pressure;
 use anyhow::Context;
 use clap::Args;
+use evictd_eviction::why::human_bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::fmt::Write;
@@ -73,6 +75,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         let chosen = format!("{}: {} ({})", source.port, source.chosen, source.why);
         line(&mut page, "SOURCE", &chosen);
     }
+    line(&mut page, "OBSERVED", &observed(&status.observed));
     let pods = &status.pods;
     let counted = format!(
         "{} active, {} of unknown usage, {} never chosen",
@@ -135,6 +138,36 @@ fn crossed(signal: &SignalStatus, threshold: &ThresholdStatus) -> String {
         amount(Some(signal.signal), signal.available),
         threshold.kind,
         amount(Some(signal.signal), Some(threshold.value)),
+    )
+}
+
+/// Figures that no threshold is on.
+fn observed(figures: &ObservedStatus) -> String {
+    let bytes = |figure: Option<i64>| figure.map_or("unknown".to_owned(), human_bytes);
+    let stalled = |pressure: Option<Pressure>| {
+        pressure.map_or("unknown".to_owned(), |pressure| {
+            format!(
+                "some {}% full {}%",
+                pressure.some_avg10, pressure.full_avg10
+            )
+        })
+    };
+    let swap = figures
+        .swap
+        .map_or("unknown".to_owned(), |swap| match swap.total {
+            0 => "none".to_owned(),
+            total => format!(
+                "{} of {} free",
+                bytes(i64::try_from(swap.free).ok()),
+                bytes(i64::try_from(total).ok())
+            ),
+        });
+    format!(
+        "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}",
+        bytes(figures.mem_available_bytes),
+        bytes(figures.working_set_available_bytes),
+        stalled(figures.memory_pressure),
+        stalled(figures.io_pressure),
     )
 }
 

@@ -1,6 +1,9 @@
 //! What the doors know of the loop.
 
-use crate::clock::Clock;
+use crate::{
+    clock::Clock,
+    signals::{Pressure, Swap},
+};
 use evictd_eviction::Signal;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -39,6 +42,8 @@ pub struct Status {
     pub sources: Vec<SourceStatus>,
     /// One sentence about which filesystems hold what.
     pub layout: String,
+    /// Figures that no threshold is on.
+    pub observed: ObservedStatus,
     /// Every signal that is looked at.
     pub signals: Vec<SignalStatus>,
     /// Every node condition.
@@ -53,6 +58,22 @@ pub struct Status {
     pub history: HistoryStatus,
     /// What the operator should know and do something about.
     pub warnings: Vec<String>,
+}
+
+/// What is observed and not acted on; none where the kernel does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObservedStatus {
+    /// Memory that is left by the kernel's own estimate, in bytes.
+    pub mem_available_bytes: Option<i64>,
+    /// Memory that is left as the kubelet counts it, in bytes.
+    pub working_set_available_bytes: Option<i64>,
+    /// Swap in bytes.
+    pub swap: Option<Swap>,
+    /// Shares of the last ten seconds in which memory was waited for, in percent.
+    pub memory_pressure: Option<Pressure>,
+    /// The same for input and output.
+    pub io_pressure: Option<Pressure>,
 }
 
 /// The implementation chosen for a port.

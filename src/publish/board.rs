@@ -2,9 +2,9 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::doors::state::{
-    ConditionStatus, FutileStop, Shared, SignalStatus, Status, ThresholdStatus,
+    ConditionStatus, FutileStop, ObservedStatus, Shared, SignalStatus, Status, ThresholdStatus,
 };
-use evictd_eviction::{Housekeeper, NodeCondition, Signal, Threshold};
+use evictd_eviction::{Housekeeper, NodeCondition, Observation, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
@@ -108,6 +108,7 @@ impl Publish for Board {
         self.write_pods(look);
         self.write_layout(look);
         self.shared.update(|status| {
+            status.observed = observed(look);
             write_signals(status, look);
             write_conditions(&mut status.conditions, look);
             status.futile_stops.clear();
@@ -150,6 +151,18 @@ impl Publish for Board {
                 last["outcome"] = outcome;
             }
         });
+    }
+}
+
+fn observed(look: &Look<'_>) -> ObservedStatus {
+    let sample = look.sample;
+    let left = |seen: Option<Observation>| seen.map(|seen| seen.available);
+    ObservedStatus {
+        mem_available_bytes: left(sample.memory.mem_available),
+        working_set_available_bytes: left(sample.memory.working_set),
+        swap: sample.swap,
+        memory_pressure: sample.memory_pressure,
+        io_pressure: sample.io_pressure,
     }
 }
 

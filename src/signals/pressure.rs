@@ -3,11 +3,11 @@
 //! Parsed here and not by the procfs crate, because that one panics on a cut line and allocates at every tick.
 
 use super::kernel_file::{Buffer, KernelFile};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Shares of the last ten seconds, in percent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pressure {
     /// While at least one task stood still.

@@ -1,9 +1,9 @@
 //! Swap space of the machine: reported, and no signal of its own.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Swap space, in bytes. Both are 0 where none is switched on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
     /// All swap space.
     pub total: u64,
