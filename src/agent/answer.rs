@@ -35,7 +35,7 @@ impl Agent {
         let next = ranked
             .iter()
             .find(|pod| pod.spared.is_none())
-            .map(|pod| pod.pod.clone());
+            .map(|pod| pod.pod.to_string());
         let rows: Vec<_> = why::rows(&ranked, signal.resource()).collect();
         Ok(json!({ "signal": signal, "pods": rows, "next": next }))
     }

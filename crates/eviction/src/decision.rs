@@ -4,7 +4,7 @@ use crate::{Observation, Signal, StarvedResource, Threshold};
 use evictd_pod::{Critical, QosClass, Quantity};
 use jiff::Timestamp;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What brought an eviction about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -114,7 +114,7 @@ pub struct RankedPod {
     /// Index into the pods that were ranked.
     pub index: usize,
     /// `namespace/name`.
-    pub pod: String,
+    pub pod: Arc<str>,
     /// First key.
     pub excess: Excess,
     /// Second key.
@@ -250,7 +250,7 @@ impl Serialize for RankedPod {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("pod", &self.pod)?;
+        map.serialize_entry("pod", &*self.pod)?;
         map.serialize_entry("exceedsRequest", &self.excess.as_option())?;
         map.serialize_entry("priority", &self.priority)?;
         map.serialize_entry("usage", &self.usage)?;

@@ -312,7 +312,7 @@ impl Housekeeper {
             signal: signal.as_str(),
             resource: signal.resource(),
             why: why(&acting, victim, runner_up, withheld.as_ref()),
-            runner_up: runner_up.map(|pod| pod.pod.clone()),
+            runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.usage),
             uid: victim.map(|victim| pods[victim.index].uid.clone()),
             threshold: Some(acting),
@@ -344,7 +344,7 @@ impl Housekeeper {
         let (message, annotations) = eviction_message(acting, pod, usage.of(victim.index));
         Eviction {
             index: victim.index,
-            pod: victim.pod.clone(),
+            pod: victim.pod.to_string(),
             grace_period_seconds: self
                 .rules
                 .grace_period_seconds(pod, acting.threshold.is_hard()),
@@ -407,7 +407,7 @@ impl Housekeeper {
         let mut names = Vec::new();
         for pod in ranked.iter().filter(credited) {
             release += pod.usage.unwrap_or_default();
-            names.push(pod.pod.clone());
+            names.push(pod.pod.to_string());
         }
         let soon = Observation {
             available: acting.observed.available.saturating_add(release.value()),

@@ -78,9 +78,9 @@ pub struct Ranking<'a> {
     pub unreachable: &'a BTreeSet<String>,
 }
 
-/// Sorting key: excess, preference, returning, priority and running as one number, since most of the time goes into
-/// comparing; then overage. Equals stay in the order they came in.
-type Key = (i64, Reverse<i128>);
+/// Sorting key: excess, preference, returning, priority and running as one number; then overage in two halves.
+/// Small, since most of the time goes into comparing and moving it. Equals stay in the order they came in.
+type Key = (i64, Reverse<(i64, u64)>);
 
 /// One pod's figures for the starved resource.
 struct Figures {
@@ -106,7 +106,7 @@ impl Ranking<'_> {
     fn row(&self, index: usize, pod: &Pod, figures: &Figures) -> RankedPod {
         RankedPod {
             index,
-            pod: pod.full_name(),
+            pod: pod.shared_name(),
             excess: figures.excess,
             preference: self.rules.preference(pod).unwrap_or_default(),
             returns: self.rules.returning_pods_last && pod.returns_to_this_node(),
@@ -144,12 +144,14 @@ impl Ranking<'_> {
         self.signal == Signal::PidAvailable && self.rules.pid_rank == PidRank::Kubelet
     }
 
-    fn weight(&self, overage: Option<Quantity>) -> i128 {
-        let unknown = match self.rules.unknown_stats {
-            UnknownStats::First => i128::MAX,
-            UnknownStats::Last => i128::MIN,
+    fn weight(&self, overage: Option<Quantity>) -> (i64, u64) {
+        let Some(overage) = overage else {
+            return match self.rules.unknown_stats {
+                UnknownStats::First => (i64::MAX, u64::MAX),
+                UnknownStats::Last => (i64::MIN, 0),
+            };
         };
-        overage.map_or(unknown, |overage| overage.nano_value())
+        overage.nano_halves()
     }
 
     /// An even share of the node's process ids; under the kubelet's rules a request of nothing.

@@ -267,7 +267,13 @@ impl StepOutcome {
             return;
         };
         if decision.withheld != Some(Withheld::NoPods) {
-            self.ranking = Some(decision.ranked.iter().map(|pod| pod.pod.clone()).collect());
+            self.ranking = Some(
+                decision
+                    .ranked
+                    .iter()
+                    .map(|pod| pod.pod.to_string())
+                    .collect(),
+            );
         }
         self.evicted.extend(decision.eviction.clone());
     }

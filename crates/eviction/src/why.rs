@@ -265,7 +265,7 @@ mod tests {
         let (usage, request) = (usage.map(Quantity::bytes), Quantity::bytes(request));
         RankedPod {
             index: 0,
-            pod: name.to_owned(),
+            pod: name.into(),
             excess: match usage {
                 None => Excess::UnknownFirst,
                 Some(usage) if usage > request => Excess::Exceeds,

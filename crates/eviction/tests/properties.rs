@@ -9,7 +9,7 @@ use evictd_eviction::{
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, UnknownStats},
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
 };
-use evictd_pod::{Pod, Quantity};
+use evictd_pod::{Pod, Quantity, wire};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -51,7 +51,7 @@ fn usage() -> impl Strategy<Value = Option<PodUsage>> {
     prop::option::weighted(0.85, known)
 }
 
-fn pod() -> impl Strategy<Value = Pod> {
+fn pod() -> impl Strategy<Value = wire::Pod> {
     let priority = select(vec![
         0,
         0,
@@ -104,18 +104,19 @@ fn pod() -> impl Strategy<Value = Pod> {
             "volumes": [{ "name": "v", "emptyDir": {} }],
         });
         let pod = json!({ "metadata": metadata, "spec": spec });
-        Pod::from_wire(serde_json::from_value(pod).unwrap())
+        serde_json::from_value(pod).unwrap()
     })
 }
 
 /// Pods that differ in name and UID, and what they use.
 fn pods() -> impl Strategy<Value = (Vec<Pod>, Usage)> {
     prop::collection::vec((pod(), usage()), 0..9).prop_map(|all| {
-        let (mut pods, usage): (Vec<Pod>, Vec<_>) = all.into_iter().unzip();
+        let (mut pods, usage): (Vec<wire::Pod>, Vec<_>) = all.into_iter().unzip();
         for (number, pod) in pods.iter_mut().enumerate() {
-            pod.name = format!("p{number}");
-            pod.uid = format!("u{number}");
+            pod.metadata.name = format!("p{number}");
+            pod.metadata.uid = format!("u{number}");
         }
+        let pods = pods.into_iter().map(Pod::from_wire).collect();
         (pods, Usage { pods: usage })
     })
 }

@@ -96,6 +96,13 @@ impl Quantity {
         self.nano
     }
 
+    /// Billionths of a unit, the upper and the lower 64 bits; they compare as the amount does.
+    #[allow(clippy::cast_possible_truncation, reason = "halves are wanted")]
+    #[allow(clippy::cast_sign_loss, reason = "only the upper half has a sign")]
+    pub const fn nano_halves(&self) -> (i64, u64) {
+        ((self.nano >> 64) as i64, self.nano as u64)
+    }
+
     /// Whether it is nothing.
     pub const fn is_zero(&self) -> bool {
         self.nano == 0

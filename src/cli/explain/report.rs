@@ -135,7 +135,7 @@ pub(super) fn explain(
             .map(|threshold| ThresholdState::of(threshold, observed, &step))
             .collect();
         let next = (!thresholds.is_empty())
-            .then(|| rank(signal).first().map(|pod| pod.pod.clone()))
+            .then(|| rank(signal).first().map(|pod| pod.pod.to_string()))
             .flatten();
         (observed.is_some() || !thresholds.is_empty()).then_some(SignalState {
             signal,
@@ -173,7 +173,7 @@ fn next(step: &StepOutcome, ranked: &Ranked, asked: Option<Signal>) -> Option<St
     match step.evicted.first() {
         Some(eviction) if asked.is_none() => Some(eviction.pod.clone()),
         None if asked.is_none() && nobody_may => None,
-        _ => ranked.first().map(|pod| pod.pod.clone()),
+        _ => ranked.first().map(|pod| pod.pod.to_string()),
     }
 }
 
