@@ -286,7 +286,7 @@ proptest! {
         prop_assert_eq!(rows.len(), pods.len());
         prop_assert_eq!(indices.len(), pods.len());
         for row in rows {
-            prop_assert_eq!(row.pod, pods[row.index].full_name());
+            prop_assert_eq!(row.pod, pods[row.index].shared_name());
         }
     }
 
