@@ -93,14 +93,22 @@ impl Memory {
         })
     }
 
-    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<MemoryReadings, ReadError> {
+    /// A working set that does not decide is read only where `renew` says so.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Buffer,
+        renew: bool,
+    ) -> Result<MemoryReadings, ReadError> {
+        let renew = renew || self.signal == MemoryAvailable::WorkingSet;
         let meminfo = Meminfo::read(&mut self.meminfo, buffer)?;
         let total = meminfo.total;
         let (capacity, mem_available, working_set) = match &mut self.node {
             NodeMemory::Machine(root) => (
                 total,
                 Reading::left(meminfo.available, total),
-                root.as_mut().map(|root| root.read(total, buffer)),
+                root.as_mut()
+                    .filter(|_| renew)
+                    .map(|root| root.read(total, buffer)),
             ),
             NodeMemory::Bounded(group) => {
                 let group = group.read(buffer)?;

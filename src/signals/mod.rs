@@ -19,10 +19,10 @@ mod reading;
 mod swap;
 
 use crate::cgroup::Hierarchies;
-use evictd_eviction::{Observations, Signal};
+use evictd_eviction::{Observation, Observations, Signal};
 use filesystem::Filesystems;
 use health::{Outcome, Registry};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kernel_file::Buffer;
 use memory::Memory;
 use pids::Pids;
@@ -36,6 +36,9 @@ pub use layout::Layout;
 pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;
+
+/// How old figures may be that are only shown.
+const ASIDE: SignedDuration = SignedDuration::from_secs(10);
 
 /// Where to look.
 #[derive(Debug, Clone)]
@@ -87,6 +90,16 @@ pub struct Sampler {
     memory_pressure: PressureFile,
     io_pressure: PressureFile,
     registry: Registry,
+    /// When and as what the figures that no threshold is on were last read.
+    aside: Option<(Timestamp, Aside)>,
+}
+
+/// Figures that are only shown.
+#[derive(Debug, Clone, Copy, Default)]
+struct Aside {
+    working_set: Option<Observation>,
+    memory_pressure: Option<Pressure>,
+    io_pressure: Option<Pressure>,
 }
 
 /// Why there is nowhere to look.
@@ -126,20 +139,35 @@ impl Sampler {
             memory_pressure: PressureFile::new(&sources.proc_root, "memory"),
             io_pressure: PressureFile::new(&sources.proc_root, "io"),
             registry: Registry::default(),
+            aside: None,
         })
     }
 
-    /// Looks once at everything; `now` becomes the time of what is observed.
+    /// Looks once at everything; `now` becomes the time of what is observed. What is only shown is renewed once in
+    /// [`ASIDE`].
     pub fn sample(&mut self, now: Timestamp) -> Sample {
+        let aside = self.aside.filter(|(at, _)| now.duration_since(*at) < ASIDE);
+        let renew = aside.is_none();
         let mut sample = Sample::default();
-        self.sample_memory(now, &mut sample);
+        self.sample_memory(now, renew, &mut sample);
         let pids = self.pids.read(&mut self.buffer);
         self.record(Signal::PidAvailable, Outcome::of(&pids, now), &mut sample);
         self.sample_filesystems(now, &mut sample);
-        sample.memory_pressure = self.memory_pressure.read(&mut self.buffer);
-        sample.io_pressure = self.io_pressure.read(&mut self.buffer);
+        let (at, aside) = aside.unwrap_or_else(|| (now, self.look_aside(&sample)));
+        self.aside = Some((at, aside));
+        sample.memory.working_set = sample.memory.working_set.or(aside.working_set);
+        sample.memory_pressure = aside.memory_pressure;
+        sample.io_pressure = aside.io_pressure;
         sample.health = self.registry.health;
         sample
+    }
+
+    fn look_aside(&mut self, sample: &Sample) -> Aside {
+        Aside {
+            working_set: sample.memory.working_set,
+            memory_pressure: self.memory_pressure.read(&mut self.buffer),
+            io_pressure: self.io_pressure.read(&mut self.buffer),
+        }
     }
 
     /// How the watched directories are spread over filesystems; `None` until each of them has answered a look.
@@ -152,8 +180,8 @@ impl Sampler {
         sample.observations.set(signal, observation);
     }
 
-    fn sample_memory(&mut self, now: Timestamp, sample: &mut Sample) {
-        let readings = self.memory.read(&mut self.buffer);
+    fn sample_memory(&mut self, now: Timestamp, renew: bool, sample: &mut Sample) {
+        let readings = self.memory.read(&mut self.buffer, renew);
         let (node, pods) = match &readings {
             Ok(readings) => {
                 sample.memory = readings.figures(now);
