@@ -71,19 +71,15 @@ fn larger_containers<'a>(
             .containers
             .iter()
             .find(|container| container.name == figures.name)?;
-        let used = match resource {
-            StarvedResource::Memory => figures.working_set?,
-            StarvedResource::EphemeralStorage => {
-                figures.rootfs.bytes?.wrapping_add(figures.logs.bytes?)
-            }
+        let (used, request) = match resource {
+            StarvedResource::Memory => (figures.working_set?, container.memory_request),
+            StarvedResource::EphemeralStorage => (
+                figures.rootfs.bytes?.wrapping_add(figures.logs.bytes?),
+                container.ephemeral_storage_request,
+            ),
             StarvedResource::Inodes | StarvedResource::Pids => return None,
         };
         let used = Quantity::bytes(used);
-        let request = container
-            .requests
-            .get(resource.as_str())
-            .copied()
-            .unwrap_or_default();
         (used > request).then_some((container.name.as_str(), used, request))
     })
 }

@@ -3,7 +3,7 @@
 use crate::{
     Quantity,
     resources::{self, QosClass},
-    wire::{self, OwnerReference, PodSpec, ResourceList, Toleration},
+    wire::{self, OwnerReference, PodSpec, Toleration},
 };
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -85,8 +85,10 @@ pub struct Container {
     pub name: String,
     /// Whether it belongs to `initContainers`.
     pub init: bool,
-    /// Requests.
-    pub requests: ResourceList,
+    /// Request of memory in bytes.
+    pub memory_request: Quantity,
+    /// Request of node-local disk in bytes.
+    pub ephemeral_storage_request: Quantity,
     /// Limit of node-local disk, unless absent or zero (S1-071).
     pub ephemeral_storage_limit: Option<Quantity>,
     /// The runtime's id without its scheme, where the status tells it.
@@ -276,11 +278,16 @@ fn containers(spec: &PodSpec, status: &wire::PodStatus) -> Vec<Container> {
             .find(|status| status.name == container.name)
             .and_then(|status| status.container_id.split_once("://"))
             .map(|(_, id)| id.to_owned());
+        let request = |resource: &str| {
+            let requests = &container.resources.requests;
+            requests.get(resource).copied().unwrap_or_default()
+        };
         let limit = container.resources.limits.get(resources::EPHEMERAL_STORAGE);
         Container {
             name: container.name.clone(),
             init,
-            requests: container.resources.requests.clone(),
+            memory_request: request(resources::MEMORY),
+            ephemeral_storage_request: request(resources::EPHEMERAL_STORAGE),
             ephemeral_storage_limit: limit.filter(|limit| !limit.is_zero()).copied(),
             id,
         }
