@@ -143,8 +143,8 @@ impl Sampler {
         })
     }
 
-    /// Looks once at everything; `now` becomes the time of what is observed. What is only shown is renewed once in
-    /// [`ASIDE`].
+    /// Looks once at everything; `now` becomes the time of what is observed. What is only shown is renewed every ten
+    /// seconds.
     pub fn sample(&mut self, now: Timestamp) -> Sample {
         let aside = self.aside.filter(|(at, _)| now.duration_since(*at) < ASIDE);
         let renew = aside.is_none();
