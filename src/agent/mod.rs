@@ -6,12 +6,14 @@
 //! ```
 
 mod active;
+mod alarm;
 mod answer;
 mod flight;
 mod local_storage;
 mod news;
 pub mod start;
 
+pub use alarm::Alarm;
 pub use flight::{Flight, Flights, Landing};
 
 use crate::{
@@ -68,6 +70,8 @@ pub struct Behaviour {
 
 /// The ports an agent works through.
 pub struct Ports {
+    /// When to look again.
+    pub alarm: Alarm,
     /// What the node has left.
     pub sampler: Sampler,
     /// Which pods are here.
@@ -128,7 +132,7 @@ impl Agent {
         loop {
             let sleep = self.turn().await;
             tokio::select! {
-                () = tokio::time::sleep(sleep) => {}
+                () = self.ports.alarm.after(sleep) => {}
                 landing = self.flights.landing() => {
                     self.land(&landing);
                     if let Some(error) = landing.result.err().filter(EvictError::is_not_permitted) {

@@ -1,6 +1,6 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
-use super::{Agent, Behaviour, Order, Ports};
+use super::{Agent, Alarm, Behaviour, Order, Ports};
 use crate::{
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
@@ -57,6 +57,9 @@ pub enum StartError {
     /// The history.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// The loop's timer.
+    #[error("the kernel gives no timer (timerfd)")]
+    Alarm(#[source] io::Error),
     /// The history's thread.
     #[error("cannot start the thread that writes the history")]
     Recorder(#[source] io::Error),
@@ -214,6 +217,7 @@ pub async fn ready(
     ];
     publishers.extend(watcher);
     let ports = Ports {
+        alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,
         roster: Roster::new(listings, binder),
         usage: usage::Gauge::new(hierarchies.clone(), disk_roots()),

@@ -1,0 +1,86 @@
+//! The loop's one timer, a file of the kernel's. The runtime's own timer wakes three times for each sleep, and at one look
+//! a second those wakes are a large part of what the agent costs.
+
+use rustix::{
+    fd::OwnedFd,
+    io::{Errno, read},
+    time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    },
+};
+use std::{io, time::Duration};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// Rings once for each time it is set.
+#[derive(Debug)]
+pub struct Alarm(AsyncFd<OwnedFd>);
+
+impl Alarm {
+    /// Not set yet. Needs the runtime around it.
+    pub fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        #[expect(
+            deprecated,
+            reason = "its successor is unsafe; the descriptor is owned and stays open"
+        )]
+        Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
+    }
+
+    /// Waits this long. Cancel safe: an alarm that was not waited for is set anew by the next.
+    pub(super) async fn after(&self, sleep: Duration) {
+        let nothing = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let once = Itimerspec {
+            it_interval: nothing,
+            // Nothing at all would switch it off.
+            it_value: Timespec::try_from(sleep.max(Duration::from_nanos(1))).unwrap_or(nothing),
+        };
+        if timerfd_settime(&self.0, TimerfdTimerFlags::empty(), &once).is_err() {
+            return tokio::time::sleep(sleep).await;
+        }
+        // An error of the runtime's driver means that it is shutting down.
+        while let Ok(mut ready) = self.0.readable().await {
+            ready.clear_ready();
+            if read(&self.0, &mut [0; 8]) != Err(Errno::AGAIN) {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{Instant, timeout};
+
+    #[tokio::test]
+    async fn it_rings_once_for_each_time_it_is_set() {
+        let alarm = Alarm::new().unwrap();
+        for millis in [0, 1, 20, 5] {
+            let (begun, sleep) = (Instant::now(), Duration::from_millis(millis));
+            timeout(Duration::from_secs(10), alarm.after(sleep))
+                .await
+                .unwrap();
+            assert!(begun.elapsed() >= sleep);
+        }
+        // Given up for something else, it neither rings at once nor never.
+        assert!(
+            timeout(
+                Duration::from_millis(5),
+                alarm.after(Duration::from_mins(1))
+            )
+            .await
+            .is_err()
+        );
+        timeout(
+            Duration::from_secs(10),
+            alarm.after(Duration::from_millis(5)),
+        )
+        .await
+        .unwrap();
+    }
+}
