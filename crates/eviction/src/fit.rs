@@ -76,7 +76,7 @@ fn wanted<'a>(pod: &'a Pod, node: &Node) -> Vec<&'a str> {
     let checked = |name: &&str| {
         !first.contains(name)
             && *name != resources::PODS
-            && (name.starts_with("hugepages-") || node.status.allocatable.contains_key(*name))
+            && (name.starts_with("hugepages-") || node.status.allocatable.contains_key(name))
     };
     let others = pod.requested_resources().into_iter().filter(checked);
     first.into_iter().chain(others).collect()

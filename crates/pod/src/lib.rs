@@ -6,6 +6,7 @@
 pub mod node;
 pub mod pod;
 pub mod quantity;
+mod resource_list;
 pub mod resources;
 pub mod wire;
 

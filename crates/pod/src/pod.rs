@@ -208,7 +208,6 @@ impl Pod {
             .flat_map(|container| container.resources.requests.keys())
             .chain(spec.resources.iter().flat_map(|pod| pod.requests.keys()))
             .chain(spec.overhead.keys())
-            .map(String::as_str)
             .collect();
         names.sort_unstable();
         names.dedup();

@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
-/// Resource names to amounts.
-pub type ResourceList = BTreeMap<String, Quantity>;
+pub use crate::resource_list::ResourceList;
 
 /// For `#[serde(deserialize_with)]`: `null` is the default value.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
