@@ -117,10 +117,13 @@ impl Pod {
         use_allocated(&mut pod);
         let wire::Pod {
             metadata,
-            spec,
+            mut spec,
             status,
             ..
         } = pod;
+        // Where it may be placed is settled once it is on the node, and it is kept for as long as the pod.
+        spec.affinity = None;
+        spec.topology_spread_constraints = Vec::new();
         let critical = critical(&metadata.annotations, spec.priority);
         let namespace = if metadata.namespace.is_empty() {
             "default".to_owned()

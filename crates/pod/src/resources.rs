@@ -2,7 +2,7 @@
 
 use crate::{
     Quantity,
-    wire::{Container, PodSpec, ResourceList, ResourceRequirements},
+    wire::{Container, Pod, PodSpec, ResourceList, ResourceRequirements},
 };
 
 /// Resource name of memory.
@@ -84,6 +84,56 @@ pub fn scheduler_request(spec: &PodSpec, resource: &str) -> Quantity {
         .and_then(|resources| resources.requests.get(resource).copied())
         .unwrap_or_else(|| containers_request(spec, resource));
     request + spec.overhead.get(resource).copied().unwrap_or_default()
+}
+
+/// Every resource that the scheduler may count for the pod, some more than once.
+pub fn scheduler_resources(spec: &PodSpec) -> impl Iterator<Item = &str> {
+    let containers = spec.containers.iter().chain(&spec.init_containers);
+    let lists = containers.map(|container| &container.resources.requests);
+    let pod_level = spec.resources.iter().map(|resources| &resources.requests);
+    let lists = lists.chain(pod_level).chain([&spec.overhead]);
+    lists.flat_map(ResourceList::keys)
+}
+
+/// Puts in place of each container's requests what the scheduler counts during an in-place resize: of every resource
+/// the most of what is wanted, what was set aside and what the container runs with; what is wanted does not count once
+/// the node has said that it is infeasible (S4-040).
+pub fn use_resized(pod: &mut Pod) {
+    let infeasible =
+        pod.status.conditions.iter().any(|condition| {
+            condition.kind == "PodResizePending" && condition.reason == "Infeasible"
+        });
+    let containers = pod.spec.containers.iter_mut();
+    let sidecars = pod
+        .spec
+        .init_containers
+        .iter_mut()
+        .filter(|own| is_sidecar(own));
+    for container in containers.chain(sidecars) {
+        let status = &pod.status;
+        let mut statuses = status
+            .container_statuses
+            .iter()
+            .chain(&status.init_container_statuses);
+        let Some((status, running)) = statuses
+            .find(|status| status.name == container.name)
+            .and_then(|status| Some((status, status.resources.as_ref()?)))
+        else {
+            continue;
+        };
+        let requests = &mut container.resources.requests;
+        if infeasible {
+            *requests = ResourceList::default();
+        }
+        for list in [Some(&running.requests), status.allocated_resources.as_ref()] {
+            for (name, quantity) in list.into_iter().flat_map(ResourceList::iter) {
+                let most = requests
+                    .get(name)
+                    .map_or(*quantity, |own| *own.max(quantity));
+                requests.insert(name, most);
+            }
+        }
+    }
 }
 
 /// The pod's limit of ephemeral storage, `None` where no container has one (S1-070). Pod-level resources do not

@@ -1,7 +1,14 @@
 //! The one door from the wire: a v1 Pod as it comes in dumps, watches and manifests, with only the fields we
 //! use. Unknown fields are skipped, `null` counts as absent, as the API server itself treats them.
 
+mod cluster;
+mod constraints;
+
+pub use cluster::*;
+pub use constraints::*;
+
 use crate::Quantity;
+use crate::node::Condition;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -130,6 +137,17 @@ pub struct PodSpec {
     /// Labels that the node must carry.
     #[serde(deserialize_with = "null_is_empty_text")]
     pub node_selector: BTreeMap<String, String>,
+    /// Which nodes and which neighbours it wants, and which not.
+    pub affinity: Option<Box<Affinity>>,
+    /// How evenly it wants to be spread among its like.
+    #[serde(deserialize_with = "null_is_default")]
+    pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// `PreemptLowerPriority` (default) or `Never`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub preemption_policy: String,
+    /// Who places it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub scheduler_name: String,
 }
 
 /// A container of a pod.
@@ -145,6 +163,9 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     #[serde(deserialize_with = "null_is_default")]
     pub restart_policy: String,
+    /// Ports, of which only those of the host are scarce.
+    #[serde(deserialize_with = "null_is_default")]
+    pub ports: Vec<ContainerPort>,
 }
 
 /// Requests and limits.
@@ -159,7 +180,7 @@ pub struct ResourceRequirements {
     pub limits: ResourceList,
 }
 
-/// A volume; only the kinds that count as local storage are told apart.
+/// A volume; only the kinds that count as local storage, or that a node can have too many of, are told apart.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Volume {
@@ -174,6 +195,20 @@ pub struct Volume {
     pub config_map: Option<Present>,
     /// Files from a repository.
     pub git_repo: Option<Present>,
+    /// A claim of the same namespace.
+    pub persistent_volume_claim: Option<ClaimReference>,
+    /// A claim made for this pod, named `<pod>-<volume>`.
+    pub ephemeral: Option<Present>,
+    /// A volume that a driver makes for this pod.
+    pub csi: Option<InlineDriver>,
+    /// A disk by its name.
+    pub gce_persistent_disk: Option<Box<NamedDisk>>,
+    /// A disk by its id.
+    pub aws_elastic_block_store: Option<Box<NamedDisk>>,
+    /// A disk by its qualified name.
+    pub iscsi: Option<Box<NamedDisk>>,
+    /// An image of a pool.
+    pub rbd: Option<Box<NamedDisk>>,
 }
 
 /// Something of which only the presence matters.
@@ -228,6 +263,14 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     #[serde(deserialize_with = "null_is_default")]
     pub phase: String,
+    /// When the node took it over.
+    pub start_time: Option<Timestamp>,
+    /// The node that is being freed for it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub nominated_node_name: String,
+    /// Its conditions.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<Condition>,
     /// `Guaranteed`, `Burstable`, `BestEffort`, where the kubelet has said so.
     #[serde(deserialize_with = "null_is_default")]
     pub qos_class: String,
@@ -251,4 +294,6 @@ pub struct ContainerStatus {
     pub container_id: String,
     /// What the node has really set aside, after an in-place resize.
     pub allocated_resources: Option<ResourceList>,
+    /// What the container runs with, which may still be more.
+    pub resources: Option<ResourceRequirements>,
 }

@@ -1,0 +1,175 @@
+//! All checks of one pod, asked of one node after the other, as it is or as it would be without some of its pods.
+
+use crate::cluster::Cluster;
+use crate::filter::{self, Filter, Here, Rejection};
+use crate::node::NodeId;
+use crate::pod::Pod;
+use hashbrown::HashMap;
+
+/// Every check that concerns one pod.
+pub struct Checks<'c> {
+    cluster: &'c Cluster,
+    pod: &'c Pod,
+    filters: Vec<Box<dyn Filter>>,
+    /// Of `filters`, those whose answer pods that come or go can change.
+    changing: Vec<usize>,
+    /// Pods of equal or higher priority that a node is being freed for: they count as if they were there already (S3-019).
+    nominated: HashMap<NodeId, Vec<&'c Pod>>,
+    /// Which of the pods of the node on trial have left.
+    away: Vec<bool>,
+}
+
+impl<'c> Checks<'c> {
+    /// Compiles the checks of a pod of this cluster.
+    pub fn new(cluster: &'c Cluster, pod: &'c Pod) -> Self {
+        let filters = filter::of(cluster, pod);
+        let changing = filters.iter().enumerate();
+        let changing = changing.filter(|(_, filter)| filter.changes());
+        let mut nominated: HashMap<NodeId, Vec<&Pod>> = HashMap::new();
+        for other in cluster.nominated() {
+            let itself = other.name == pod.name
+                && cluster.template(other).namespace == cluster.template(pod).namespace;
+            let name = other.nominated.map(|name| cluster.symbols().text(name));
+            if let Some(id) = name.and_then(|name| cluster.find_node(name))
+                && other.priority >= pod.priority
+                && !itself
+            {
+                nominated.entry(id).or_default().push(other);
+            }
+        }
+        Self {
+            cluster,
+            pod,
+            changing: changing.map(|(index, _)| index).collect(),
+            filters,
+            nominated,
+            away: Vec::new(),
+        }
+    }
+
+    /// The cluster that is asked.
+    pub const fn cluster(&self) -> &'c Cluster {
+        self.cluster
+    }
+
+    /// The pod that is to be placed.
+    pub const fn pod(&self) -> &'c Pod {
+        self.pod
+    }
+
+    /// Whether the pod fits on a node as it is.
+    pub fn fits(&mut self, id: NodeId) -> Result<(), Rejection> {
+        self.on(id).fits()
+    }
+
+    /// Tries what would be on a node.
+    pub fn on(&mut self, id: NodeId) -> Trial<'_, 'c> {
+        let here = Here::new(self.cluster, id);
+        for filter in &mut self.filters {
+            filter.enter(here);
+        }
+        self.away.clear();
+        self.away.resize(here.node.pods.len(), false);
+        Trial { checks: self, here }
+    }
+
+    /// The words of a rejection.
+    pub fn words(&self, rejection: Rejection) -> Vec<String> {
+        filter::words(self.cluster, self.pod, rejection.reason)
+    }
+}
+
+/// A node from which pods are taken, and put back, to see whether the pod would fit. At its end everything is back.
+pub struct Trial<'t, 'c> {
+    checks: &'t mut Checks<'c>,
+    here: Here<'c>,
+}
+
+impl<'c> Trial<'_, 'c> {
+    /// The node's pods, the most important first; their indices name them here.
+    pub const fn pods(&self) -> &'c [Pod] {
+        self.here.node.pods.as_slice()
+    }
+
+    /// Takes a pod away.
+    pub fn remove(&mut self, index: usize) {
+        debug_assert!(!self.checks.away[index]);
+        self.checks.away[index] = true;
+        self.change(&self.here.node.pods[index], -1);
+    }
+
+    /// Puts a pod back.
+    pub fn put_back(&mut self, index: usize) {
+        debug_assert!(self.checks.away[index]);
+        self.checks.away[index] = false;
+        self.change(&self.here.node.pods[index], 1);
+    }
+
+    fn change(&mut self, pod: &Pod, times: i64) {
+        let Checks {
+            filters, changing, ..
+        } = &mut *self.checks;
+        for index in changing {
+            filters[*index].change(self.here, pod, times);
+        }
+    }
+
+    /// Whether the pod fits now, asking every check.
+    pub fn fits(&mut self) -> Result<(), Rejection> {
+        self.twice(|checks, here| {
+            checks
+                .filters
+                .iter()
+                .try_for_each(|filter| filter.check(here))
+        })
+    }
+
+    /// Whether the pod fits now, after [`Trial::fits`] has once said that it did: checks that pods cannot change are
+    /// not asked again.
+    pub fn still_fits(&mut self) -> bool {
+        self.twice(|checks, here| {
+            let mut changing = checks.changing.iter();
+            changing.try_for_each(|index| checks.filters[*index].check(here))
+        })
+        .is_ok()
+    }
+
+    /// Asks with and then without the pods that the node is being freed for: the first because they may come, the second
+    /// because they may not (S3-019).
+    fn twice(
+        &mut self,
+        ask: impl Fn(&Checks<'c>, Here<'c>) -> Result<(), Rejection>,
+    ) -> Result<(), Rejection> {
+        if !self.checks.nominated.is_empty()
+            && let Some(coming) = self.checks.nominated.get(&self.here.id).cloned()
+        {
+            for pod in &coming {
+                self.change(pod, 1);
+            }
+            let answer = ask(self.checks, self.here);
+            for pod in &coming {
+                self.change(pod, -1);
+            }
+            answer?;
+        }
+        ask(self.checks, self.here)
+    }
+
+    /// What keeps the pod away now, in figures and names where more can be said than in the rejection.
+    pub fn obstacle(&self) -> Option<String> {
+        let checks = &self.checks;
+        let mut filters = checks.filters.iter();
+        let filter = filters.find(|filter| filter.check(self.here).is_err())?;
+        filter.obstacle(self.here, &|index| checks.away[index])
+    }
+}
+
+impl Drop for Trial<'_, '_> {
+    fn drop(&mut self) {
+        for index in 0..self.here.node.pods.len() {
+            if self.checks.away[index] {
+                self.put_back(index);
+            }
+        }
+    }
+}

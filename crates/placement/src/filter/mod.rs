@@ -1,0 +1,142 @@
+//! The filters: each one check of whether a pod may be on a node, compiled for one pod, in the order and with the words
+//! of kube-scheduler 1.36.
+
+mod fit;
+mod node_affinity;
+mod node_name;
+mod ports;
+mod taints;
+mod unschedulable;
+
+use crate::cluster::Cluster;
+use crate::node::{Node, NodeId};
+use crate::pod::Pod;
+
+/// Whether pods that leave can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    /// They may.
+    Unschedulable,
+    /// They cannot.
+    UnschedulableAndUnresolvable,
+}
+
+impl Code {
+    /// The code as kube-scheduler names it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unschedulable => "Unschedulable",
+            Self::UnschedulableAndUnresolvable => "UnschedulableAndUnresolvable",
+        }
+    }
+}
+
+/// What is in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// In these words.
+    Words(&'static str),
+    /// Too little of something: a bit for the number of pods, cpu, memory and ephemeral storage, and one for each rarer
+    /// resource that the pod asks for.
+    Insufficient(u64),
+}
+
+/// Why a pod may not be on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rejection {
+    /// Whether pods that leave can help.
+    pub code: Code,
+    /// What is in the way.
+    pub reason: Reason,
+}
+
+impl Rejection {
+    /// Something that pods that leave may change.
+    pub const fn unschedulable(words: &'static str) -> Self {
+        Self {
+            code: Code::Unschedulable,
+            reason: Reason::Words(words),
+        }
+    }
+
+    /// Something that pods that leave cannot change.
+    pub const fn unresolvable(words: &'static str) -> Self {
+        Self {
+            code: Code::UnschedulableAndUnresolvable,
+            reason: Reason::Words(words),
+        }
+    }
+}
+
+/// Where a question is asked.
+#[derive(Debug, Clone, Copy)]
+pub struct Here<'c> {
+    /// The cluster.
+    pub cluster: &'c Cluster,
+    /// The node's place in it.
+    pub id: NodeId,
+    /// The node.
+    pub node: &'c Node,
+}
+
+impl<'c> Here<'c> {
+    /// A node of a cluster.
+    pub fn new(cluster: &'c Cluster, id: NodeId) -> Self {
+        Self {
+            cluster,
+            id,
+            node: cluster.node(id),
+        }
+    }
+}
+
+/// One check, compiled for one pod. Before a node is asked it is entered; then pods may join it and leave it. Whoever
+/// made them do so undoes it before another node is entered.
+pub trait Filter {
+    /// Whether pods that join or leave can change the answer. Where not, it is asked for once a node.
+    fn changes(&self) -> bool {
+        false
+    }
+
+    /// Prepares for questions about this node, with the pods that are really on it.
+    fn enter(&mut self, _here: Here<'_>) {}
+
+    /// A pod joins the node (`times` 1) or leaves it (-1).
+    fn change(&mut self, _here: Here<'_>, _pod: &Pod, _times: i64) {}
+
+    /// Whether the pod may be here now.
+    fn check(&self, here: Here<'_>) -> Result<(), Rejection>;
+
+    /// What is in the way in figures and names, where more can be said than in the rejection; asked only after it.
+    /// `away` tells which of the node's pods have left.
+    fn obstacle(&self, _here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
+        None
+    }
+}
+
+/// Compiles one filter; `None` where it has nothing to check for this pod.
+type Maker = fn(&Cluster, &Pod) -> Option<Box<dyn Filter>>;
+
+/// In kube-scheduler's order: the first that rejects is the one whose words count.
+const MAKERS: [Maker; 6] = [
+    unschedulable::new,
+    node_name::new,
+    taints::new,
+    node_affinity::new,
+    ports::new,
+    fit::new,
+];
+
+/// The filters that have something to check for this pod.
+pub(crate) fn of(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
+    let filters = MAKERS.into_iter();
+    filters.filter_map(|make| make(cluster, pod)).collect()
+}
+
+/// The words of a reason, one each; `pod` is the one that was rejected.
+pub fn words(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
+    match reason {
+        Reason::Words(words) => vec![words.to_owned()],
+        Reason::Insufficient(bits) => fit::words(cluster, pod, bits),
+    }
+}

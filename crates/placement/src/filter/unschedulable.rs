@@ -1,0 +1,24 @@
+//! `NodeUnschedulable`: cordoned nodes take only pods that tolerate it.
+
+use super::{Filter, Here, Rejection};
+use crate::cluster::Cluster;
+use crate::pod::Pod;
+
+struct Unschedulable;
+
+#[allow(clippy::unnecessary_wraps, reason = "one signature for every filter")]
+pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+    let tolerations = &cluster.template(pod).tolerations;
+    let mut tolerations = tolerations.iter();
+    (!tolerations.any(|toleration| toleration.covers(cluster.cordon())))
+        .then(|| Box::new(Unschedulable) as _)
+}
+
+impl Filter for Unschedulable {
+    fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
+        if here.node.unschedulable {
+            return Err(Rejection::unresolvable("node(s) were unschedulable"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! Labels as symbols.
+
+use crate::symbol::{Symbol, Symbols};
+use std::collections::BTreeMap;
+
+/// Labels of one object, in the order of their keys' symbols.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Labels(Box<[(Symbol, Symbol)]>);
+
+impl Labels {
+    /// Interns every key and value.
+    pub fn new(symbols: &mut Symbols, labels: &BTreeMap<String, String>) -> Self {
+        let mut pairs: Box<[_]> = labels
+            .iter()
+            .map(|(key, value)| (symbols.intern(key), symbols.intern(value)))
+            .collect();
+        pairs.sort_unstable();
+        Self(pairs)
+    }
+
+    /// The value of a label.
+    pub fn get(&self, key: Symbol) -> Option<Symbol> {
+        // Few labels: looking at each is quicker than halving.
+        let pair = self.0.iter().find(|(own, _)| *own == key);
+        pair.map(|(_, value)| *value)
+    }
+
+    /// Key and value of each.
+    pub fn iter(&self) -> impl Iterator<Item = (Symbol, Symbol)> {
+        self.0.iter().copied()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

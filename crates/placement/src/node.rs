@@ -1,0 +1,58 @@
+//! A node as placement sees it.
+
+use crate::labels::Labels;
+use crate::pod::Pod;
+use crate::resources::Amounts;
+use crate::symbol::Symbol;
+
+/// A node's place in [`crate::Cluster::nodes`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(crate) u32);
+
+impl NodeId {
+    /// The index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A node with the pods on it.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its name.
+    pub name: Symbol,
+    /// Its labels.
+    pub labels: Labels,
+    /// Cordoned.
+    pub unschedulable: bool,
+    /// What keeps pods away.
+    pub taints: Box<[Taint]>,
+    /// What pods may ask for.
+    pub allocatable: Amounts,
+    /// How many pods it takes.
+    pub allowed_pods: i64,
+    /// What its pods ask for, without the rarer resources.
+    pub requested: Amounts,
+    /// Its pods, the most important first; of equals the one whose namespace and name come first.
+    pub pods: Vec<Pod>,
+}
+
+impl Node {
+    /// The pods below a priority: the end of [`Node::pods`], from this index on.
+    pub fn first_below(&self, priority: i32) -> usize {
+        self.pods.partition_point(|pod| pod.priority >= priority)
+    }
+}
+
+/// What keeps pods away unless they tolerate it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taint {
+    /// Key.
+    pub key: Symbol,
+    /// Value.
+    pub value: Symbol,
+    /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
+    pub effect: Symbol,
+    /// Whether pods that do not tolerate it must not be placed here.
+    pub forbids: bool,
+}

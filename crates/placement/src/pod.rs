@@ -1,0 +1,43 @@
+//! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
+
+use crate::resources::Amounts;
+use crate::symbol::Symbol;
+use crate::template::TemplateId;
+use std::cmp::Reverse;
+
+/// The start of a pod that has not started: later than every other.
+pub const NO_START: i64 = i64::MAX;
+
+/// A pod, on a node or on its way to one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    /// Absent counts as 0.
+    pub priority: i32,
+    /// What it shares with its like.
+    pub template: TemplateId,
+    /// Seconds since 1970 when the node took it over, or [`NO_START`] (S3-020).
+    pub start: i64,
+    /// What it asks for.
+    pub amounts: Amounts,
+    /// The node that is being freed for it.
+    pub nominated: Option<Symbol>,
+    /// Who places it.
+    pub scheduler: Symbol,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// It carries the condition of a victim of preemption (S4-012).
+    pub preempted: bool,
+    /// It never takes another's place.
+    pub never_preempts: bool,
+    /// Name within the namespace of its template.
+    pub name: Box<str>,
+    /// Unique id, empty where the input has none.
+    pub uid: Box<str>,
+}
+
+impl Pod {
+    /// Orders the most important first: higher priority, then earlier start (S3-020).
+    pub fn importance(&self) -> (Reverse<i32>, i64) {
+        (Reverse(self.priority), self.start)
+    }
+}

@@ -1,0 +1,56 @@
+//! Amounts of resources as integers.
+
+use crate::symbol::{Symbol, Symbols};
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
+use evictd_pod::wire::ResourceList;
+
+/// A list of rarer resources, interned; the first is the empty one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct ScalarsId(pub(crate) u32);
+
+/// What is asked for, or there. Sums wrap around as kube-scheduler's do, so that adding and taking away always cancel out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// Thousandths of a core.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
+    /// Bytes.
+    pub ephemeral_storage: i64,
+    /// Everything else but `pods`: huge pages in bytes, extended resources in pieces.
+    pub scalars: ScalarsId,
+}
+
+impl Amounts {
+    /// Adds `times` times what `other` holds of the common resources.
+    pub fn add(&mut self, other: &Self, times: i64) {
+        let add = |sum: &mut i64, one: i64| *sum = sum.wrapping_add(one.wrapping_mul(times));
+        add(&mut self.cpu, other.cpu);
+        add(&mut self.memory, other.memory);
+        add(&mut self.ephemeral_storage, other.ephemeral_storage);
+    }
+}
+
+/// The rarer resources of a list, in the order of their symbols, without those of which it holds nothing.
+pub(crate) fn scalars(
+    symbols: &mut Symbols,
+    amounts: impl Iterator<Item = (String, i64)>,
+) -> Box<[(Symbol, i64)]> {
+    let mut scalars: Box<[_]> = amounts
+        .filter(|(name, amount)| *amount != 0 && !is_common(name))
+        .map(|(name, amount)| (symbols.intern(&name), amount))
+        .collect();
+    scalars.sort_unstable();
+    scalars
+}
+
+/// Whether a resource has a field of its own.
+fn is_common(name: &str) -> bool {
+    [CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(&name)
+}
+
+/// How much of a resource a list holds, as an integer.
+pub(crate) fn amount(list: &ResourceList, resource: &str) -> i64 {
+    list.get(resource)
+        .map_or(0, |quantity| units(resource, *quantity))
+}

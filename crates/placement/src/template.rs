@@ -1,0 +1,385 @@
+//! What pods of one workload share: identity aside, everything that decides where they may be but their amounts.
+
+use crate::cluster::Mistake;
+use crate::labels::Labels;
+use crate::node::Taint;
+use crate::selector::{NodeSelector, Requirement, Selector, SelectorError};
+use crate::symbol::{Symbol, Symbols};
+use evictd_pod::wire::{self, Affinity, PodAffinityTerm, TopologySpreadConstraint};
+
+/// A template's place in the cluster's table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TemplateId(pub(crate) u32);
+
+impl TemplateId {
+    /// The index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What pods of one workload share.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Template {
+    /// Namespace.
+    pub namespace: Symbol,
+    /// Labels.
+    pub labels: Labels,
+    /// Who makes a new one when one goes.
+    pub owner: Option<Owner>,
+    /// The node it names itself.
+    pub node_name: Option<Symbol>,
+    /// Labels that the node must carry.
+    pub node_selector: Labels,
+    /// And the nodes that it may be on.
+    pub node_affinity: Option<NodeSelector>,
+    /// Taints it puts up with.
+    pub tolerations: Box<[Toleration]>,
+    /// Pods it must be near.
+    pub affinity: Box<[PodTerm]>,
+    /// Pods it must be away from.
+    pub anti_affinity: Box<[PodTerm]>,
+    /// How evenly it must be spread.
+    pub spread: Box<[Spread]>,
+    /// Ports of the node it takes.
+    pub ports: Box<[HostPort]>,
+    /// Volumes that a node can have too many of, or that cannot be everywhere.
+    pub volumes: Box<[Volume]>,
+}
+
+/// The controller of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// `ReplicaSet`, ...
+    pub kind: Symbol,
+    /// Its name.
+    pub name: Symbol,
+}
+
+/// Taints that are put up with.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Toleration {
+    key: Option<Symbol>,
+    /// `None`: any value.
+    value: Option<Symbol>,
+    effect: Option<Symbol>,
+}
+
+impl Toleration {
+    /// `None` for an operator that compares in a way that kube-scheduler 1.36 does not by default.
+    fn new(symbols: &mut Symbols, wire: &wire::Toleration) -> Option<Self> {
+        let value = match wire.operator.as_str() {
+            "" | "Equal" => Some(symbols.intern(&wire.value)),
+            "Exists" => None,
+            _ => return None,
+        };
+        let mut given = |text: &String| (!text.is_empty()).then(|| symbols.intern(text));
+        Some(Self {
+            key: given(&wire.key),
+            value,
+            effect: given(&wire.effect),
+        })
+    }
+
+    /// Whether it covers the taint.
+    pub fn covers(&self, taint: &Taint) -> bool {
+        let covers = |wanted: Option<Symbol>, own| wanted.is_none_or(|wanted| wanted == own);
+        covers(self.key, taint.key)
+            && covers(self.value, taint.value)
+            && covers(self.effect, taint.effect)
+    }
+}
+
+/// Pods that a pod must be near, or away from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PodTerm {
+    /// Which pods.
+    pub selector: Selector,
+    /// Of these namespaces.
+    pub namespaces: Box<[Symbol]>,
+    /// And of those with these labels.
+    pub namespace_selector: Selector,
+    /// Nodes with the same value of this label are one place.
+    pub topology_key: Symbol,
+}
+
+impl PodTerm {
+    fn new(
+        symbols: &mut Symbols,
+        wire: &PodAffinityTerm,
+        namespace: Symbol,
+        labels: &Labels,
+    ) -> Result<Self, SelectorError> {
+        let mut more = same_values(symbols, &wire.match_label_keys, labels, Requirement::equals);
+        more.extend(same_values(
+            symbols,
+            &wire.mismatch_label_keys,
+            labels,
+            Requirement::differs,
+        ));
+        let mut namespaces: Vec<Symbol> = wire
+            .namespaces
+            .iter()
+            .map(|name| symbols.intern(name))
+            .collect();
+        if namespaces.is_empty() && wire.namespace_selector.is_none() {
+            namespaces.push(namespace);
+        }
+        Ok(Self {
+            selector: Selector::new(symbols, wire.label_selector.as_ref())?.and(more),
+            namespaces: namespaces.into(),
+            namespace_selector: Selector::new(symbols, wire.namespace_selector.as_ref())?,
+            topology_key: symbols.intern(&wire.topology_key),
+        })
+    }
+}
+
+/// How evenly pods must be spread; only what forbids.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Spread {
+    /// By how many pods a place may exceed the emptiest.
+    pub max_skew: i64,
+    /// Nodes with the same value of this label are one place.
+    pub topology_key: Symbol,
+    /// Which pods count.
+    pub selector: Selector,
+    /// With fewer places than this the emptiest counts as empty.
+    pub min_domains: usize,
+    /// Whether nodes that the pod's node selector and affinity rule out do not count.
+    pub honors_affinity: bool,
+    /// Whether nodes with taints that the pod does not tolerate do not count.
+    pub honors_taints: bool,
+}
+
+impl Spread {
+    fn new(
+        symbols: &mut Symbols,
+        wire: &TopologySpreadConstraint,
+        labels: &Labels,
+    ) -> Result<Self, SelectorError> {
+        let more = same_values(symbols, &wire.match_label_keys, labels, Requirement::equals);
+        Ok(Self {
+            max_skew: i64::from(wire.max_skew),
+            topology_key: symbols.intern(&wire.topology_key),
+            selector: Selector::new(symbols, wire.label_selector.as_ref())?.and(more),
+            min_domains: wire
+                .min_domains
+                .and_then(|count| usize::try_from(count).ok())
+                .unwrap_or(1),
+            honors_affinity: wire.node_affinity_policy != "Ignore",
+            honors_taints: wire.node_taints_policy == "Honor",
+        })
+    }
+}
+
+/// Demands that pods equal, or differ from, one with these labels in each of the keys that it carries. The API server
+/// writes the same into the selectors of pods that it stores.
+fn same_values(
+    symbols: &mut Symbols,
+    keys: &[String],
+    labels: &Labels,
+    demand: fn(Symbol, Symbol) -> Requirement,
+) -> Vec<Requirement> {
+    let keys = keys.iter().map(|key| symbols.intern(key));
+    keys.filter_map(|key| labels.get(key).map(|value| demand(key, value)))
+        .collect()
+}
+
+/// A port of the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    /// `None`: all addresses.
+    pub address: Option<Symbol>,
+    /// `TCP`, ...
+    pub protocol: Symbol,
+    /// The port.
+    pub port: i32,
+}
+
+impl HostPort {
+    fn new(symbols: &mut Symbols, wire: &wire::ContainerPort) -> Option<Self> {
+        let any = matches!(wire.host_ip.as_str(), "" | "0.0.0.0");
+        let protocol = if wire.protocol.is_empty() {
+            "TCP"
+        } else {
+            &wire.protocol
+        };
+        (wire.host_port > 0).then(|| Self {
+            address: (!any).then(|| symbols.intern(&wire.host_ip)),
+            protocol: symbols.intern(protocol),
+            port: wire.host_port,
+        })
+    }
+
+    /// Whether one node cannot give both.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        let same = (self.protocol, self.port) == (other.protocol, other.port);
+        let any = self.address.is_none() || other.address.is_none();
+        same && (any || self.address == other.address)
+    }
+}
+
+/// A volume that decides where its pod may be.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Volume {
+    /// A claim.
+    Claim(Claim),
+    /// A volume that this driver makes for the pod.
+    Inline(Symbol),
+    /// A disk that the pod names: kind, name, and what else tells it apart.
+    Disk {
+        /// `gcePersistentDisk`, `awsElasticBlockStore`, `iscsi`, `rbd`.
+        kind: &'static str,
+        /// Its name.
+        name: Symbol,
+        /// Pool of an image.
+        pool: Symbol,
+        /// Monitors of an image.
+        monitors: Box<[Symbol]>,
+        /// Whether it is only read.
+        read_only: bool,
+    },
+}
+
+/// A claim of a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// Its name in the pod's namespace.
+    pub name: Symbol,
+    /// Made for the pod and with it.
+    pub ephemeral: bool,
+}
+
+impl Volume {
+    fn new(symbols: &mut Symbols, wire: &wire::Volume, pod: &str) -> Option<Self> {
+        if let Some(claim) = &wire.persistent_volume_claim {
+            return Some(Self::Claim(Claim {
+                name: symbols.intern(&claim.claim_name),
+                ephemeral: false,
+            }));
+        }
+        if wire.ephemeral.is_some() {
+            return Some(Self::Claim(Claim {
+                name: symbols.intern(&format!("{pod}-{}", wire.name)),
+                ephemeral: true,
+            }));
+        }
+        if let Some(inline) = &wire.csi {
+            return Some(Self::Inline(symbols.intern(&inline.driver)));
+        }
+        let disks = [
+            ("gcePersistentDisk", &wire.gce_persistent_disk),
+            ("awsElasticBlockStore", &wire.aws_elastic_block_store),
+            ("iscsi", &wire.iscsi),
+            ("rbd", &wire.rbd),
+        ];
+        let (kind, disk) = disks
+            .into_iter()
+            .find_map(|(kind, disk)| Some((kind, disk.as_deref()?)))?;
+        Some(Self::Disk {
+            kind,
+            name: symbols.intern(&disk.name),
+            pool: symbols.intern(&disk.pool),
+            monitors: disk
+                .monitors
+                .iter()
+                .map(|monitor| symbols.intern(monitor))
+                .collect(),
+            read_only: disk.read_only,
+        })
+    }
+}
+
+impl Template {
+    /// What this pod shares with its like. A placed pod's node is where it is, not what its template asks for.
+    pub(crate) fn new(
+        symbols: &mut Symbols,
+        pod: &wire::Pod,
+        placed: bool,
+    ) -> Result<Self, Mistake> {
+        let spec = &pod.spec;
+        let namespace = symbols.intern(namespace_of(&pod.metadata));
+        let labels = Labels::new(symbols, &pod.metadata.labels);
+        let nothing = Affinity::default();
+        let affinity = spec.affinity.as_deref().unwrap_or(&nothing);
+        let mut terms = |terms: &[PodAffinityTerm], field: &str| -> Result<_, Mistake> {
+            let terms = terms.iter().enumerate();
+            terms
+                .map(|(index, term)| {
+                    PodTerm::new(symbols, term, namespace, &labels)
+                        .map_err(|error| Mistake::new(format!("{field}[{index}]"), error))
+                })
+                .collect()
+        };
+        let near = terms(&affinity.pod_affinity.required, "spec.affinity.podAffinity")?;
+        let away = terms(
+            &affinity.pod_anti_affinity.required,
+            "spec.affinity.podAntiAffinity",
+        )?;
+        let node_affinity = affinity.node_affinity.required.as_ref();
+        let owner = pod
+            .metadata
+            .owner_references
+            .iter()
+            .find(|owner| owner.controller);
+        let sidecars = spec.init_containers.iter();
+        let sidecars = sidecars.filter(|container| container.restart_policy == "Always");
+        let ports = spec.containers.iter().chain(sidecars);
+        let ports = ports.flat_map(|container| &container.ports);
+        Ok(Self {
+            namespace,
+            owner: owner.map(|owner| Owner {
+                kind: symbols.intern(&owner.kind),
+                name: symbols.intern(&owner.name),
+            }),
+            node_name: (!placed && !spec.node_name.is_empty())
+                .then(|| symbols.intern(&spec.node_name)),
+            node_selector: Labels::new(symbols, &spec.node_selector),
+            node_affinity: node_affinity
+                .map(|selector| NodeSelector::new(symbols, selector))
+                .transpose()
+                .map_err(|error| Mistake::new("spec.affinity.nodeAffinity".to_owned(), error))?,
+            tolerations: spec
+                .tolerations
+                .iter()
+                .filter_map(|toleration| Toleration::new(symbols, toleration))
+                .collect(),
+            affinity: near,
+            anti_affinity: away,
+            spread: hard_spread(symbols, pod, &labels)?,
+            ports: ports
+                .filter_map(|port| HostPort::new(symbols, port))
+                .collect(),
+            volumes: spec
+                .volumes
+                .iter()
+                .filter_map(|volume| Volume::new(symbols, volume, &pod.metadata.name))
+                .collect(),
+            labels,
+        })
+    }
+}
+
+fn hard_spread(
+    symbols: &mut Symbols,
+    pod: &wire::Pod,
+    labels: &Labels,
+) -> Result<Box<[Spread]>, Mistake> {
+    let constraints = pod.spec.topology_spread_constraints.iter().enumerate();
+    let hard = constraints.filter(|(_, wire)| wire.when_unsatisfiable != "ScheduleAnyway");
+    hard.map(|(index, wire)| {
+        Spread::new(symbols, wire, labels).map_err(|error| {
+            Mistake::new(format!("spec.topologySpreadConstraints[{index}]"), error)
+        })
+    })
+    .collect()
+}
+
+/// Absent means `default`.
+pub(crate) fn namespace_of(metadata: &wire::Metadata) -> &str {
+    if metadata.namespace.is_empty() {
+        "default"
+    } else {
+        &metadata.namespace
+    }
+}
