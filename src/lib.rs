@@ -6,7 +6,6 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod demo;
-pub mod document;
 pub mod doors;
 pub mod evict;
 pub mod history;

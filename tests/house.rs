@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 4] = [
+const ARROWS: [(&str, &[&str]); 5] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
-    ("evictd", &["evictd-pod", "evictd-eviction"]),
+    ("evictd-document", &["evictd-pod"]),
+    (
+        "evictd",
+        &["evictd-pod", "evictd-document", "evictd-eviction"],
+    ),
 ];
 
 /// The way into the world, which pure code must not take.

@@ -3,12 +3,10 @@
 mod question;
 
 use super::{Failure, daemon::Daemon, output::Output, table::table};
-use crate::{
-    document::{Document, SMALL},
-    doors::socket::ANSWER_ANNOTATION,
-};
+use crate::doors::socket::ANSWER_ANNOTATION;
 use anyhow::Context;
 use clap::Args;
+use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
 use evictd_pod::{Pod, resources};
 use serde_json::{Value, json};

@@ -15,10 +15,10 @@ use super::{
 use crate::{
     clock::Clock,
     config::{self, Effective, Kind, Loaded, MemoryAvailable},
-    document::{Document, DocumentError, LARGE, SMALL},
 };
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
+use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
 use evictd_pod::{Node, Pod};
 use jiff::Timestamp;

@@ -1,12 +1,10 @@
 //! `evictd simulate`: many cycles over a timeline of captured summaries.
 
 use super::{Failure, evidence, output::Output, ranking};
-use crate::{
-    config,
-    document::{Document, DocumentError, LARGE},
-};
+use crate::config;
 use anyhow::anyhow;
 use clap::Args;
+use evictd_document::{Document, DocumentError, LARGE};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
     simulation::{self, FirstObserved, Outcome, PlainConfig, StepOutcome, Timeline, TimelineStep},

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, where, and what to do about it.
 
-use crate::document::Place;
+use evictd_document::Place;
 use serde::Serialize;
 use std::fmt;
 

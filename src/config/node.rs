@@ -1,7 +1,7 @@
 //! A document as a loosely typed tree in which every key and every value knows its place, so that all
 //! mistakes can be told at once.
 
-use crate::document::Place;
+use evictd_document::Place;
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},

@@ -4,7 +4,7 @@ use super::{
     mistake::{Fault, Refused},
     read::{Loaded, parse},
 };
-use crate::document::{Document, DocumentError, Place, SMALL};
+use evictd_document::{Document, DocumentError, Place, SMALL};
 use std::path::Path;
 
 /// Reads a configuration of either kind from a file, or from stdin where `file` is `-`.

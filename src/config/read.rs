@@ -9,7 +9,7 @@ use super::{
     thresholds,
     value::mismatch,
 };
-use crate::document::Place;
+use evictd_document::Place;
 use evictd_eviction::rules::LabelSelector;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! What the demo plays: a small node, pods with manifests, and who is expected to go.
 
 use super::worker::Role;
-use crate::document::Document;
+use evictd_document::Document;
 use evictd_eviction::Signal;
 use evictd_pod::{Pod, wire};
 

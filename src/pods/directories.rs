@@ -3,7 +3,7 @@
 use super::{
     Listed, Listing, ManifestRules, Warning, manifest::Contents, manifests::ManifestDirectory,
 };
-use crate::document::{Mistake, SMALL};
+use evictd_document::{Mistake, SMALL};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     ffi::{OsStr, OsString},

@@ -1,6 +1,6 @@
 //! One manifest file: its text in, pods and mistakes out.
 
-use crate::document::{Document, DocumentError, Mistake, Place};
+use evictd_document::{Document, DocumentError, Mistake, Place};
 use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
 use std::collections::BTreeMap;
 

@@ -13,7 +13,8 @@ pub mod manifests;
 mod roster;
 mod watcher;
 
-use crate::{cgroup::PodCgroup, document::Mistake};
+use crate::cgroup::PodCgroup;
+use evictd_document::Mistake;
 use evictd_pod::Pod;
 use std::{
     fmt,

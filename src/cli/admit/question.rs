@@ -1,10 +1,8 @@
 //! What `evictd admit` is asked, read from its options and files.
 
 use super::Arguments;
-use crate::{
-    cli::{Failure, mistakes::Mistakes},
-    document::{Document, DocumentError, LARGE, SMALL},
-};
+use crate::cli::{Failure, mistakes::Mistakes};
+use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{
     NodeCondition,
     admission::{self, Failure as Finding, Insufficient, Outcome},
