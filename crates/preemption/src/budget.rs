@@ -1,0 +1,145 @@
+//! `PodDisruptionBudgets`: how many pods of a kind may be missing at once.
+
+use evictd_placement::{Cluster, Pod, Selector, SelectorError, Symbol};
+use evictd_pod::wire;
+use hashbrown::HashSet;
+use std::ops::Range;
+
+/// Whether a plan may break a budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum BudgetPolicy {
+    /// Rather not, as kube-scheduler: nodes where fewer are broken are preferred.
+    #[default]
+    Prefer,
+    /// Never: pods beyond a budget are no victims.
+    NeverViolate,
+}
+
+/// A budget, compiled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Budget {
+    /// `namespace/name`.
+    pub name: String,
+    namespace: Symbol,
+    selector: Selector,
+    allowed: i32,
+    /// Pods by name that are accounted for already (S4-006).
+    disrupted: HashSet<Box<str>>,
+}
+
+impl Budget {
+    /// Compiles a budget against a cluster's texts. Without a status nothing may be disrupted yet.
+    pub fn new(
+        cluster: &mut Cluster,
+        wire: &wire::PodDisruptionBudget,
+    ) -> Result<Self, SelectorError> {
+        let namespace = cluster.namespace_of(&wire.metadata);
+        let disrupted = wire.status.disrupted_pods.keys();
+        Ok(Self {
+            name: format!(
+                "{}/{}",
+                cluster.symbols().text(namespace),
+                wire.metadata.name
+            ),
+            namespace,
+            selector: cluster.selector(wire.spec.selector.as_ref())?,
+            allowed: wire.status.disruptions_allowed.unwrap_or(0),
+            disrupted: disrupted.map(|name| name.as_str().into()).collect(),
+        })
+    }
+}
+
+/// Counts the pods of one node against every budget.
+pub(crate) struct Ledger<'b> {
+    budgets: &'b [Budget],
+    /// Of each template, the budgets that cover its pods: where they begin in `covering`.
+    begins: Vec<u32>,
+    covering: Vec<u32>,
+    honours_disrupted: bool,
+    left: Vec<i32>,
+    /// Budgets of which `left` is not the beginning any more.
+    touched: Vec<u32>,
+}
+
+impl<'b> Ledger<'b> {
+    /// Finds out once which budgets cover which pods. A selector that selects everything selects nothing here, and pods
+    /// without labels are covered by none (S3-021).
+    pub(crate) fn new(cluster: &Cluster, budgets: &'b [Budget], honours_disrupted: bool) -> Self {
+        let mut begins = Vec::with_capacity(cluster.templates().len() + 1);
+        let mut covering = Vec::new();
+        for template in cluster.templates() {
+            begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
+            if template.labels.is_empty() {
+                continue;
+            }
+            for (index, budget) in (0..).zip(budgets) {
+                if budget.namespace == template.namespace
+                    && !budget.selector.is_empty()
+                    && budget.selector.matches(cluster.symbols(), &template.labels)
+                {
+                    covering.push(index);
+                }
+            }
+        }
+        begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
+        Self {
+            left: budgets.iter().map(|budget| budget.allowed).collect(),
+            budgets,
+            begins,
+            covering,
+            honours_disrupted,
+            touched: Vec::new(),
+        }
+    }
+
+    /// Begins with another node.
+    pub(crate) fn reset(&mut self) {
+        for index in self.touched.drain(..) {
+            self.left[index as usize] = self.budgets[index as usize].allowed;
+        }
+    }
+
+    /// Where the budgets that cover a pod stand in `covering`.
+    fn range(&self, pod: &Pod) -> Range<usize> {
+        let template = pod.template.index();
+        self.begins[template] as usize..self.begins[template + 1] as usize
+    }
+
+    /// Whether a budget has accounted for a pod already.
+    fn is_disrupted(&self, budget: usize, pod: &Pod) -> bool {
+        self.honours_disrupted && self.budgets[budget].disrupted.contains(&*pod.name)
+    }
+
+    /// The budgets that a pod counts against.
+    fn covering(&self, pod: &Pod) -> impl Iterator<Item = usize> {
+        let covering = self.covering[self.range(pod)].iter();
+        let covering = covering.map(|index| *index as usize);
+        covering.filter(|index| !self.is_disrupted(*index, pod))
+    }
+
+    /// Counts a pod as gone; whether that breaks a budget.
+    pub(crate) fn count(&mut self, pod: &Pod) -> bool {
+        let mut broken = false;
+        for at in self.range(pod) {
+            let index = self.covering[at] as usize;
+            if !self.is_disrupted(index, pod) {
+                self.left[index] = self.left[index].saturating_sub(1);
+                broken |= self.left[index] < 0;
+                self.touched.push(self.covering[at]);
+            }
+        }
+        broken
+    }
+
+    /// Whether a pod could go without breaking a budget, given those that were counted.
+    pub(crate) fn allows(&self, pod: &Pod) -> bool {
+        self.covering(pod).all(|index| self.left[index] > 0)
+    }
+
+    /// The names of the budgets that a pod counts against.
+    pub(crate) fn names(&self, pod: &Pod) -> Vec<&'b str> {
+        let budgets = self.budgets;
+        let covering = self.covering(pod);
+        covering.map(|index| budgets[index].name.as_str()).collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! Which candidate: rules in order, the first in which they differ decides (S3-025 to S3-031).
+
+use crate::form::Form;
+use crate::plan::Candidate;
+use evictd_placement::{Cluster, NO_START, Pod};
+
+/// What candidates are compared by, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Rule {
+    /// A node where nobody has to go; only the oldest form knows such candidates (S3-025).
+    NoVictims,
+    /// The fewest violated budgets (S3-026).
+    FewestViolations,
+    /// The lowest priority of the first victim (S3-027).
+    LowestFirstPriority,
+    /// The smallest sum of the victims' priorities, each raised by 2^31 (S3-028).
+    SmallestPrioritySum,
+    /// The fewest victims (S3-029).
+    FewestVictims,
+    /// The latest start of the one that has run longest among the most important victims (S3-030).
+    LatestStart,
+    /// Everything is equal: the first by name (S3-031).
+    FirstName,
+}
+
+impl Rule {
+    /// Every rule that compares figures.
+    const ALL: [Self; 6] = [
+        Self::NoVictims,
+        Self::FewestViolations,
+        Self::LowestFirstPriority,
+        Self::SmallestPrioritySum,
+        Self::FewestVictims,
+        Self::LatestStart,
+    ];
+}
+
+/// Which rule told the chosen node from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    /// The rule.
+    pub rule: Rule,
+    /// How many candidates were still equal before it.
+    pub among: usize,
+    /// How many were equal after it.
+    pub left: usize,
+    /// The best figure: the smallest, of a start the latest, in seconds since 1970.
+    pub best: i64,
+    /// The best figure of those that were left behind, and the node that has it.
+    pub next: Option<(i64, usize)>,
+}
+
+/// The figure of a rule, the smaller the better.
+fn score(rule: Rule, candidate: &Candidate, victims: &[u32], pods: &[Pod]) -> i64 {
+    let priority = |index: &u32| i64::from(pods[*index as usize].priority);
+    match rule {
+        Rule::NoVictims => i64::from(!victims.is_empty()),
+        Rule::FewestViolations => i64::try_from(candidate.violations).unwrap_or(i64::MAX),
+        Rule::LowestFirstPriority => victims.first().map_or(i64::MIN, priority),
+        // More pods than the sum has room for fit on no node.
+        Rule::SmallestPrioritySum => victims
+            .iter()
+            .map(|index| priority(index) + (1 << 31))
+            .sum(),
+        Rule::FewestVictims => i64::try_from(victims.len()).unwrap_or(i64::MAX),
+        Rule::LatestStart => -earliest_start(victims, pods),
+        Rule::FirstName => 0,
+    }
+}
+
+/// The earliest start among the victims of the highest priority; a pod that has not started counts as starting now.
+fn earliest_start(victims: &[u32], pods: &[Pod]) -> i64 {
+    let pods = || victims.iter().map(|index| &pods[*index as usize]);
+    let highest = pods().map(|pod| pod.priority).max();
+    let starts = pods().filter(|pod| Some(pod.priority) == highest);
+    starts.map(|pod| pod.start).min().unwrap_or(NO_START)
+}
+
+/// Picks a candidate, by its index, and says which rules decided. `victims` gives those of a candidate.
+pub(crate) fn pick<'v>(
+    cluster: &Cluster,
+    candidates: &[Candidate],
+    victims: impl Fn(&Candidate) -> &'v [u32],
+    form: Form,
+) -> Option<(usize, Vec<Why>)> {
+    let mut equal: Vec<usize> = (0..candidates.len()).collect();
+    let mut scores: Vec<i64> = Vec::with_capacity(equal.len());
+    let mut why = Vec::new();
+    for rule in Rule::ALL {
+        if equal.len() < 2 {
+            break;
+        }
+        if rule == Rule::NoVictims && form > Form::V1_18 {
+            continue;
+        }
+        scores.clear();
+        scores.extend(equal.iter().map(|index| {
+            let candidate = &candidates[*index];
+            let pods = &cluster.node(candidate.node).pods;
+            score(rule, candidate, victims(candidate), pods)
+        }));
+        let Some(best) = scores.iter().min().copied() else {
+            break;
+        };
+        let others = equal.iter().zip(&scores).filter(|(_, own)| **own > best);
+        let next = others
+            .min_by_key(|(index, own)| (**own, cluster.node_name(candidates[**index].node)))
+            .map(|(index, own)| (*own, *index));
+        let among = equal.len();
+        let mut own = scores.iter();
+        equal.retain(|_| own.next() == Some(&best));
+        if next.is_some() {
+            let sign = if rule == Rule::LatestStart { -1 } else { 1 };
+            why.push(Why {
+                rule,
+                among,
+                left: equal.len(),
+                best: sign * best,
+                next: next.map(|(own, index)| (sign * own, index)),
+            });
+        }
+        if rule == Rule::NoVictims && best == 0 {
+            break;
+        }
+    }
+    let name = |index: &usize| cluster.node_name(candidates[*index].node);
+    if equal.len() > 1 {
+        why.push(Why {
+            rule: Rule::FirstName,
+            among: equal.len(),
+            left: 1,
+            best: 0,
+            next: None,
+        });
+    }
+    let first = equal.into_iter().min_by(|a, b| name(a).cmp(name(b)))?;
+    Some((first, why))
+}

@@ -1,0 +1,141 @@
+//! What a plan says in words.
+
+use crate::actions::cleared;
+use crate::budget::{Budget, Ledger};
+use crate::form::Form;
+use crate::pick::{Rule, Why};
+use crate::plan::{NotCandidate, Plan};
+use evictd_placement::{Checks, Cluster, Code, NO_START, NodeId, Pod};
+use std::collections::BTreeMap;
+
+impl NotCandidate {
+    /// The code and the words, one each, that kube-scheduler has for it.
+    pub fn status(self, checks: &Checks<'_>) -> (Code, Vec<String>) {
+        match self {
+            Self::NoVictims => (
+                Code::UnschedulableAndUnresolvable,
+                vec!["No preemption victims found for incoming pod".to_owned()],
+            ),
+            Self::StillNot(rejection) | Self::Budget(rejection) => {
+                (rejection.code, checks.words(rejection))
+            }
+            Self::NobodyMustGo => (
+                Code::Unschedulable,
+                vec!["expected at least one victim pod".to_owned()],
+            ),
+        }
+    }
+}
+
+impl Plan {
+    /// kube-scheduler's message where no node is freed: why the pod may not preempt, or what each node said (S4-010).
+    pub fn message(&self, checks: &Checks<'_>) -> Option<String> {
+        if let Some(why) = self.ineligible {
+            return Some(why.as_str().to_owned());
+        }
+        if self.fits() || self.chosen.is_some() {
+            return None;
+        }
+        if self.tried() > self.not_candidates.len() {
+            return Some("no candidate node for preemption".to_owned());
+        }
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, why) in &self.not_candidates {
+            for words in why.status(checks).1 {
+                *counts.entry(words).or_default() += 1;
+            }
+        }
+        let untried = self.filter.len() - self.not_candidates.len();
+        if untried > 0 {
+            let words = "Preemption is not helpful for scheduling".to_owned();
+            *counts.entry(words).or_default() += untried;
+        }
+        let mut reasons: Vec<String> = counts
+            .iter()
+            .map(|(words, count)| format!("{count} {words}"))
+            .collect();
+        reasons.sort();
+        let nodes = self.filter.len();
+        Some(format!(
+            "0/{nodes} nodes are available: {}.",
+            reasons.join(", ")
+        ))
+    }
+
+    /// `namespace/name` of the pods that lose their nomination (S3-032).
+    pub fn clear_nominations(&self, cluster: &Cluster, preemptor: &Pod) -> Vec<String> {
+        let pods = cleared(self, cluster, preemptor);
+        pods.map(|pod| cluster.full_name(pod)).collect()
+    }
+
+    /// One line for each rule that decided, with its two figures.
+    pub fn reasons(&self, cluster: &Cluster) -> Vec<String> {
+        let name = |index: usize| cluster.node_name(self.candidates[index].node);
+        let mut reasons: Vec<String> = self.why.iter().map(|why| why.words(&name)).collect();
+        if reasons.is_empty() && self.chosen.is_some() {
+            reasons.push("the only node that can be freed".to_owned());
+        }
+        reasons
+    }
+
+    /// What would still be in the way on a node if every less important pod left it, in figures and names where more
+    /// can be said than in the rejection.
+    pub fn obstacle(checks: &mut Checks<'_>, node: NodeId) -> Option<String> {
+        let priority = checks.pod().priority;
+        let first = checks.cluster().node(node).first_below(priority);
+        let mut trial = checks.on(node);
+        for index in first..trial.pods().len() {
+            trial.remove(index);
+        }
+        trial.obstacle()
+    }
+}
+
+impl Why {
+    fn words<'n>(&self, node: &impl Fn(usize) -> &'n str) -> String {
+        let figure = |figure: i64| match self.rule {
+            Rule::LatestStart if figure == NO_START => "not started yet".to_owned(),
+            Rule::LatestStart => start(figure),
+            _ => figure.to_string(),
+        };
+        let what = match self.rule {
+            Rule::NoVictims => "nobody has to go",
+            Rule::FewestViolations => "fewest PodDisruptionBudget violations",
+            Rule::LowestFirstPriority => "lowest priority of the first victim",
+            Rule::SmallestPrioritySum => "smallest sum of the victims' priorities (each + 2^31)",
+            Rule::FewestVictims => "fewest victims",
+            Rule::LatestStart => {
+                "latest start of the longest running of the most important victims"
+            }
+            Rule::FirstName => {
+                return format!(
+                    "first by name among {} nodes that are equal in every rule",
+                    self.among
+                );
+            }
+        };
+        let best = figure(self.best);
+        let next = self.next.map_or(String::new(), |(own, index)| {
+            format!(", next {} on {}", figure(own), node(index))
+        });
+        let (among, left) = (self.among, self.left);
+        format!("{what}: {best}{next} ({left} of {among} nodes left)")
+    }
+}
+
+/// Seconds since 1970 as a time.
+fn start(seconds: i64) -> String {
+    // Starts come from timestamps of the input.
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// The budgets that a pod counts against.
+pub fn budgets_of<'b>(
+    cluster: &Cluster,
+    budgets: &'b [Budget],
+    pod: &Pod,
+    form: Form,
+) -> Vec<&'b str> {
+    Ledger::new(cluster, budgets, form > Form::V1_18).names(pod)
+}
