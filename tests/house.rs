@@ -7,15 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 6] = [
+const ARROWS: [(&str, &[&str]); 7] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
     ("evictd-document", &["evictd-pod"]),
+    ("evictd-command", &[]),
     (
         "evictd",
-        &["evictd-pod", "evictd-document", "evictd-eviction"],
+        &[
+            "evictd-pod",
+            "evictd-command",
+            "evictd-document",
+            "evictd-eviction",
+        ],
     ),
 ];
 

@@ -2,10 +2,11 @@
 
 mod question;
 
-use super::{Failure, daemon::Daemon, output::Output, table::table};
+use super::daemon::Daemon;
 use crate::doors::socket::ANSWER_ANNOTATION;
 use anyhow::Context;
 use clap::Args;
+use evictd_command::{Failure, Output, table};
 use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
 use evictd_pod::{Pod, resources};

@@ -1,8 +1,9 @@
 //! `evictd completions` and `evictd man`: written from the one definition of the command line.
 
-use super::{Cli, Failure, output::write_to_stdout};
+use super::Cli;
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
+use evictd_command::{Failure, write_to_stdout};
 
 /// Completions for a shell, to standard output.
 #[derive(Debug, Args)]

@@ -1,7 +1,5 @@
 //! `evictd demo`: a real eviction on a small node that is made for it and removed again.
 
-use super::Failure;
-use super::output::Output;
 use crate::{
     clock::Clock,
     demo::{
@@ -14,6 +12,7 @@ use crate::{
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
+use evictd_command::{Failure, Output};
 use ratatui::{buffer::Buffer, layout::Rect};
 use std::{fs, path::PathBuf, time::Duration};
 

@@ -7,9 +7,7 @@ mod taints;
 mod verdict;
 
 use super::{
-    Failure,
     mistakes::Mistakes,
-    output::Output,
     table::{duration, moment},
 };
 use crate::{
@@ -18,6 +16,7 @@ use crate::{
 };
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
+use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
 use evictd_pod::{Node, Pod};

@@ -1,12 +1,11 @@
 //! `evictd history`: past evictions with all the evidence kept of each.
 
-use super::Failure;
 use super::daemon::Daemon;
-use super::output::Output;
 use super::ranking;
-use super::table::{amount, moment, quantity, seconds, table, text};
+use super::table::{amount, moment, quantity, seconds, text};
 use anyhow::anyhow;
 use clap::Args;
+use evictd_command::{Failure, Output, table};
 use evictd_eviction::Signal;
 use jiff::Timestamp;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Every mistake of the input in one go, not only the first.
 
-use super::Failure;
 use anyhow::anyhow;
+use evictd_command::Failure;
 use std::fmt::Display;
 
 /// The mistakes found so far.

@@ -7,11 +7,9 @@ mod daemon;
 mod demo;
 mod evidence;
 mod explain;
-mod failure;
 mod history;
 mod machine;
 mod mistakes;
-mod output;
 mod rank;
 mod ranking;
 mod run;
@@ -21,9 +19,8 @@ mod table;
 mod top;
 mod worker;
 
-pub use failure::Failure;
-
 use clap::{Parser, Subcommand};
+use evictd_command::Failure;
 
 /// Evicts the right pod before the kernel's OOM killer picks the wrong one.
 #[derive(Debug, Parser)]

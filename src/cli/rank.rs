@@ -1,12 +1,11 @@
 //! `evictd rank`: the pods in the order in which they would go now.
 
-use super::Failure;
 use super::daemon::Daemon;
-use super::output::Output;
 use super::ranking;
 use super::table::text;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use evictd_command::{Failure, Output};
 use evictd_eviction::Signal;
 use serde_json::Value;
 

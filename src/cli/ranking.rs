@@ -1,6 +1,7 @@
 //! The table of ranked pods, the same wherever a ranking is shown.
 
-use super::table::{quantity, table, text, yes};
+use super::table::{quantity, text, yes};
+use evictd_command::table;
 use evictd_eviction::{RankedPod, Signal, StarvedResource, why};
 use serde_json::Value;
 

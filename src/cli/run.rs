@@ -1,6 +1,5 @@
 //! `evictd run`: the daemon.
 
-use super::Failure;
 use crate::{
     agent::{
         Order,
@@ -14,6 +13,7 @@ use crate::{
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
+use evictd_command::Failure;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

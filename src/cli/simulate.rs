@@ -1,9 +1,10 @@
 //! `evictd simulate`: many cycles over a timeline of captured summaries.
 
-use super::{Failure, evidence, output::Output, ranking};
+use super::{evidence, ranking};
 use crate::config;
 use anyhow::anyhow;
 use clap::Args;
+use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, LARGE};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,

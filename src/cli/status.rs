@@ -1,14 +1,13 @@
 //! `evictd status`: how the running daemon and its node stand.
 
-use super::Failure;
 use super::daemon::Daemon;
 use super::machine::Machine;
-use super::output::Output;
-use super::table::{amount, duration, moment, seconds, table, text};
+use super::table::{amount, duration, moment, seconds, text};
 use crate::doors::state::{ObservedStatus, SignalStatus, Status, ThresholdStatus};
 use crate::signals::Pressure;
 use anyhow::Context;
 use clap::Args;
+use evictd_command::{Failure, Output, table};
 use evictd_eviction::why::human_bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;

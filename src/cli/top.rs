@@ -1,14 +1,13 @@
 //! `evictd top`: a live screen of signals against thresholds and of who would go next.
 
-use super::Failure;
 use super::daemon::Daemon;
-use super::output::write_to_stdout;
 use super::ranking;
 use super::status::headline;
 use super::table::{amount, duration, text};
 use crate::doors::state::{SignalStatus, Status};
 use anyhow::Context;
 use clap::Args;
+use evictd_command::{Failure, write_to_stdout};
 use jiff::SignedDuration;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};

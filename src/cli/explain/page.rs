@@ -4,10 +4,8 @@ use super::{
     report::{Report, SignalState, ThresholdState},
     taints, verdict,
 };
-use crate::cli::{
-    evidence, ranking,
-    table::{amount, table},
-};
+use crate::cli::{evidence, ranking, table::amount};
+use evictd_command::table;
 use evictd_eviction::{Decision, Signal, duration};
 
 /// How many ranked pods are shown.

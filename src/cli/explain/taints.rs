@@ -1,7 +1,8 @@
 //! What the control plane does with a node: the taints its conditions bring, and whom `NoExecute` removes when
 //! (S1-079 to S1-084). This is the controllers' work, never ours; here it is only told.
 
-use crate::cli::table::{duration, moment, table};
+use crate::cli::table::{duration, moment};
+use evictd_command::table;
 use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,

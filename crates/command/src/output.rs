@@ -1,13 +1,13 @@
 //! `-o`: the same result as a table for people, as JSON or as YAML for programs.
 
-use super::Failure;
+use crate::Failure;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
 
 /// The `-o` option of every command that prints a result.
 #[derive(Debug, Clone, Copy, Args)]
-pub(super) struct Output {
+pub struct Output {
     /// How to print the result; only JSON and YAML are stable.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     format: Format,
@@ -22,12 +22,12 @@ enum Format {
 
 impl Output {
     /// Whether a person is to read the result.
-    pub(super) fn is_for_people(self) -> bool {
+    pub fn is_for_people(self) -> bool {
         self.format == Format::Table
     }
 
     /// Prints `result`, one document, on stdout. `table` is called only where a person is to read it.
-    pub(super) fn print<T: Serialize>(
+    pub fn print<T: Serialize>(
         self,
         result: &T,
         table: impl FnOnce(&T) -> String,
@@ -41,7 +41,7 @@ impl Output {
     }
 
     /// As [`Self::print`], where YAML shows another side of the result than JSON.
-    pub(super) fn print_with_yaml<T: Serialize>(
+    pub fn print_with_yaml<T: Serialize>(
         self,
         result: &T,
         table: impl FnOnce(&T) -> String,
@@ -55,7 +55,7 @@ impl Output {
 }
 
 /// Writes `text` and a line end; a reader that has gone away (`| head`) is no failure.
-pub(super) fn write_to_stdout(text: &str) -> Result<(), Failure> {
+pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {

@@ -1,0 +1,9 @@
+//! What the command lines of all programs share: exit codes, `-o`, tables.
+
+mod failure;
+mod output;
+mod table;
+
+pub use failure::Failure;
+pub use output::{Output, write_to_stdout};
+pub use table::table;
