@@ -27,9 +27,12 @@ impl<'c> Checks<'c> {
         let changing = changing.filter(|(_, filter)| filter.changes());
         let mut nominated: HashMap<NodeId, Vec<&Pod>> = HashMap::new();
         for other in cluster.nominated() {
-            let itself = other.name == pod.name
+            let itself = other.name() == pod.name()
                 && cluster.template(other).namespace == cluster.template(pod).namespace;
-            let name = other.nominated.map(|name| cluster.symbols().text(name));
+            let name = other
+                .identity
+                .nominated
+                .map(|name| cluster.symbols().text(name));
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
                 && other.priority >= pod.priority
                 && !itself
@@ -91,6 +94,11 @@ impl<'c> Trial<'_, 'c> {
         self.here.node.pods.as_slice()
     }
 
+    /// The pods below a priority: the end of [`Trial::pods`], from this index on.
+    pub fn first_below(&self, priority: i32) -> usize {
+        self.here.node.first_below(priority)
+    }
+
     /// Takes a pod away.
     pub fn remove(&mut self, index: usize) {
         debug_assert!(!self.checks.away[index]);
@@ -106,11 +114,15 @@ impl<'c> Trial<'_, 'c> {
     }
 
     fn change(&mut self, pod: &Pod, times: i64) {
+        self.each_changing(|filter, here| filter.change(here, pod, times));
+    }
+
+    fn each_changing(&mut self, tell: impl Fn(&mut dyn Filter, Here<'c>)) {
         let Checks {
             filters, changing, ..
         } = &mut *self.checks;
         for index in changing {
-            filters[*index].change(self.here, pod, times);
+            tell(&mut *filters[*index], self.here);
         }
     }
 
@@ -144,11 +156,11 @@ impl<'c> Trial<'_, 'c> {
             && let Some(coming) = self.checks.nominated.get(&self.here.id).cloned()
         {
             for pod in &coming {
-                self.change(pod, 1);
+                self.each_changing(|filter, here| filter.visit(here, pod));
             }
             let answer = ask(self.checks, self.here);
             for pod in &coming {
-                self.change(pod, -1);
+                self.each_changing(|filter, here| filter.end_visit(here, pod));
             }
             answer?;
         }

@@ -2,7 +2,7 @@
 
 use crate::labels::Labels;
 use crate::node::{Node, NodeId, Taint};
-use crate::pod::{NO_START, Pod};
+use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, amount, scalars};
 use crate::selector::{Selector, SelectorError};
 use crate::symbol::{Symbol, Symbols};
@@ -139,7 +139,7 @@ impl Cluster {
         }
         if wire.spec.node_name.is_empty() {
             let pod = self.pod(wire)?;
-            if pod.nominated.is_some() {
+            if pod.identity.nominated.is_some() {
                 self.nominated.push(pod);
             }
             return Ok(());
@@ -177,17 +177,19 @@ impl Cluster {
                 .start_time
                 .map_or(NO_START, Timestamp::as_second),
             amounts,
-            nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
-            scheduler: self.symbols.intern(scheduler),
             terminating: wire.metadata.deletion_timestamp.is_some(),
             preempted: conditions.into_iter().any(|condition| {
                 condition.kind == "DisruptionTarget"
                     && condition.status == "True"
                     && condition.reason == "PreemptionByScheduler"
             }),
-            never_preempts: wire.spec.preemption_policy == "Never",
-            name: wire.metadata.name.into(),
-            uid: wire.metadata.uid.into(),
+            identity: Box::new(Identity {
+                nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
+                scheduler: self.symbols.intern(scheduler),
+                never_preempts: wire.spec.preemption_policy == "Never",
+                name: wire.metadata.name.into(),
+                uid: wire.metadata.uid.into(),
+            }),
         })
     }
 
@@ -209,7 +211,7 @@ impl Cluster {
         let node = &mut self.nodes[id.index()];
         node.requested.add(&pod.amounts, 1);
         let at = node.pods.partition_point(|other| {
-            let by_name = || (place(other), &other.name) < (place(&pod), &pod.name);
+            let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
             let order = other.importance().cmp(&pod.importance());
             order.is_lt() || (order.is_eq() && by_name())
         });
@@ -297,7 +299,7 @@ impl Cluster {
     /// `namespace/name` of a pod.
     pub fn full_name(&self, pod: &Pod) -> String {
         let namespace = self.symbols.text(self.template(pod).namespace);
-        format!("{namespace}/{}", pod.name)
+        format!("{namespace}/{}", pod.name())
     }
 
     /// Compiles a selector against this cluster's texts.

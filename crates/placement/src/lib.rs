@@ -21,7 +21,7 @@ pub use cluster::{Cluster, Mistake};
 pub use filter::{Code, Reason, Rejection};
 pub use labels::Labels;
 pub use node::{Node, NodeId, Taint};
-pub use pod::{NO_START, Pod};
+pub use pod::{Identity, NO_START, Pod};
 pub use resources::{Amounts, ScalarsId};
 pub use selector::{NodeSelector, Requirement, Selector, SelectorError};
 pub use symbol::{Symbol, Symbols};

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 /// The start of a pod that has not started: later than every other.
 pub const NO_START: i64 = i64::MAX;
 
-/// A pod, on a node or on its way to one.
+/// A pod, on a node or on its way to one. A dry run reads millions of them, so what it does not need is out of the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
     /// Absent counts as 0.
@@ -19,25 +19,42 @@ pub struct Pod {
     pub start: i64,
     /// What it asks for.
     pub amounts: Amounts,
-    /// The node that is being freed for it.
-    pub nominated: Option<Symbol>,
-    /// Who places it.
-    pub scheduler: Symbol,
     /// It is being deleted.
     pub terminating: bool,
     /// It carries the condition of a victim of preemption (S4-012).
     pub preempted: bool,
-    /// It never takes another's place.
-    pub never_preempts: bool,
+    /// What tells it apart from all others.
+    pub identity: Box<Identity>,
+}
+
+/// What tells a pod apart, and what only matters while it has no node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
     /// Name within the namespace of its template.
     pub name: Box<str>,
     /// Unique id, empty where the input has none.
     pub uid: Box<str>,
+    /// The node that is being freed for it.
+    pub nominated: Option<Symbol>,
+    /// Who places it.
+    pub scheduler: Symbol,
+    /// It never takes another's place.
+    pub never_preempts: bool,
 }
 
 impl Pod {
     /// Orders the most important first: higher priority, then earlier start (S3-020).
     pub fn importance(&self) -> (Reverse<i32>, i64) {
         (Reverse(self.priority), self.start)
+    }
+
+    /// Name within the namespace of its template.
+    pub const fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    /// Unique id, empty where the input has none.
+    pub const fn uid(&self) -> &str {
+        &self.identity.uid
     }
 }

@@ -83,7 +83,7 @@ pub(crate) fn of(
 ) -> Vec<Action> {
     let pod = cluster.full_name(preemptor);
     let Some(choice) = plan.choice() else {
-        return if forgets_its_node(plan, form) && preemptor.nominated.is_some() {
+        return if forgets_its_node(plan, form) && preemptor.identity.nominated.is_some() {
             vec![Action::ClearNomination { pod }]
         } else {
             Vec::new()
@@ -125,10 +125,9 @@ pub(crate) fn cleared<'c>(
 ) -> impl Iterator<Item = &'c Pod> {
     let node = plan.choice().map(|choice| cluster.node(choice.node).name);
     let priority = preemptor.priority;
-    cluster
-        .nominated()
-        .iter()
-        .filter(move |pod| node.is_some() && pod.nominated == node && pod.priority < priority)
+    cluster.nominated().iter().filter(move |pod| {
+        node.is_some() && pod.identity.nominated == node && pod.priority < priority
+    })
 }
 
 /// Whether a pod for which nothing was found loses its own nomination: in the newest form always, before only if no
@@ -153,7 +152,7 @@ impl Author<'_> {
     /// How one victim ends.
     fn ends(&self, victim: &Pod, waiting: bool) -> Vec<Action> {
         let pod = self.cluster.full_name(victim);
-        let uid = victim.uid.to_string();
+        let uid = victim.uid().to_owned();
         let reject = Action::RejectWaiting {
             pod: pod.clone(),
             uid: uid.clone(),
@@ -170,7 +169,10 @@ impl Author<'_> {
         if waiting {
             return vec![reject, event];
         }
-        let scheduler = self.cluster.symbols().text(self.preemptor.scheduler);
+        let scheduler = self
+            .cluster
+            .symbols()
+            .text(self.preemptor.identity.scheduler);
         let condition = Action::PatchCondition {
             pod,
             uid,
@@ -200,7 +202,10 @@ impl Author<'_> {
             } else {
                 ""
             };
-            format!("Preempted by pod {} on node {node}{memory}", preemptor.uid)
+            format!(
+                "Preempted by pod {} on node {node}{memory}",
+                preemptor.uid()
+            )
         };
         Action::Event(Event {
             pod: pod.to_owned(),

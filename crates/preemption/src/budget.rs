@@ -107,7 +107,7 @@ impl<'b> Ledger<'b> {
 
     /// Whether a budget has accounted for a pod already.
     fn is_disrupted(&self, budget: usize, pod: &Pod) -> bool {
-        self.honours_disrupted && self.budgets[budget].disrupted.contains(&*pod.name)
+        self.honours_disrupted && self.budgets[budget].disrupted.contains(pod.name())
     }
 
     /// The budgets that a pod counts against.
@@ -118,6 +118,7 @@ impl<'b> Ledger<'b> {
     }
 
     /// Counts a pod as gone; whether that breaks a budget.
+    #[inline]
     pub(crate) fn count(&mut self, pod: &Pod) -> bool {
         let mut broken = false;
         for at in self.range(pod) {

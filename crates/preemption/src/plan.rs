@@ -192,10 +192,10 @@ pub fn plan(
 
 /// Whether and why the pod may not preempt.
 fn ineligible(cluster: &Cluster, preemptor: &Pod, plan: &Plan, form: Form) -> Option<Ineligible> {
-    if preemptor.never_preempts {
+    if preemptor.identity.never_preempts {
         return Some(Ineligible::Never);
     }
-    let nominated = cluster.symbols().text(preemptor.nominated?);
+    let nominated = cluster.symbols().text(preemptor.identity.nominated?);
     let id = cluster.find_node(nominated)?;
     let lost =
         matches!(plan.filter[id.index()], Err(rejection) if rejection.code > Code::Unschedulable);

@@ -51,7 +51,7 @@ pub(crate) fn select(
     mut tell: Option<&mut dyn FnMut(Step)>,
 ) -> Result<usize, NotCandidate> {
     let pods = trial.pods();
-    let first = pods.partition_point(|pod| pod.priority >= preemptor.priority);
+    let first = trial.first_below(preemptor.priority);
     scratch.victims.clear();
     if first == pods.len() && form > Form::V1_18 {
         return Err(NotCandidate::NoVictims);

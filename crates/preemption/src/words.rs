@@ -82,9 +82,8 @@ impl Plan {
     /// can be said than in the rejection.
     pub fn obstacle(checks: &mut Checks<'_>, node: NodeId) -> Option<String> {
         let priority = checks.pod().priority;
-        let first = checks.cluster().node(node).first_below(priority);
         let mut trial = checks.on(node);
-        for index in first..trial.pods().len() {
+        for index in trial.first_below(priority)..trial.pods().len() {
             trial.remove(index);
         }
         trial.obstacle()

@@ -116,6 +116,25 @@ impl Fit {
         self.pods + 1 > self.allowed_pods
     }
 
+    /// Whether nothing is short: what is asked most often, in as few steps as possible.
+    fn is_enough(&self) -> bool {
+        let enough = |wanted: i64, there: i64, taken: i64| {
+            wanted <= 0 || wanted <= there.wrapping_sub(taken)
+        };
+        let (wanted, there, taken) = (&self.wanted, &self.allocatable, &self.taken);
+        let mut rarer = self.rarer.iter();
+        !self.too_many()
+            && (self.asks_for_nothing
+                || enough(wanted.cpu, there.cpu, taken.cpu)
+                    && enough(wanted.memory, there.memory, taken.memory)
+                    && enough(
+                        wanted.ephemeral_storage,
+                        there.ephemeral_storage,
+                        taken.ephemeral_storage,
+                    )
+                    && rarer.all(|own| enough(own.wanted, own.allocatable, own.taken)))
+    }
+
     /// Resources of which there is too little now.
     fn short(&self) -> impl Iterator<Item = (u64, i64, i64, i64)> {
         let resources = self.resources().take_while(|_| !self.asks_for_nothing);
@@ -155,6 +174,9 @@ impl Filter for Fit {
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
+        if self.is_enough() {
+            return Ok(());
+        }
         let mut bits = if self.too_many() { TOO_MANY } else { 0 };
         let mut code = Code::Unschedulable;
         for (bit, wanted, there, _) in self.short() {
@@ -162,9 +184,6 @@ impl Filter for Fit {
             if wanted > there {
                 code = Code::UnschedulableAndUnresolvable;
             }
-        }
-        if bits == 0 {
-            return Ok(());
         }
         Err(Rejection {
             code,

@@ -104,6 +104,16 @@ pub trait Filter {
     /// A pod joins the node (`times` 1) or leaves it (-1).
     fn change(&mut self, _here: Here<'_>, _pod: &Pod, _times: i64) {}
 
+    /// A pod joins the node only until [`Filter::end_visit`]; in between nobody else leaves.
+    fn visit(&mut self, here: Here<'_>, pod: &Pod) {
+        self.change(here, pod, 1);
+    }
+
+    /// A pod that joined for a while leaves again.
+    fn end_visit(&mut self, here: Here<'_>, pod: &Pod) {
+        self.change(here, pod, -1);
+    }
+
     /// Whether the pod may be here now.
     fn check(&self, here: Here<'_>) -> Result<(), Rejection>;
 

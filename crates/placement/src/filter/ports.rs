@@ -3,12 +3,17 @@
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
+use crate::template::HostPort;
 
+/// kube-scheduler keeps the ports of a node as a set: where two pods hold the same one, which it never lets happen, the
+/// first that leaves takes it along.
 struct Ports {
-    /// Of each template, whether a pod of it takes a port that this one wants.
-    conflicts: Box<[bool]>,
-    /// How many such pods are here.
-    here: i64,
+    /// Of each template, the ports of its pods that this one cannot have beside its own, as indices of `taken`.
+    conflicts: Box<[Box<[usize]>]>,
+    taken: Vec<bool>,
+    /// `taken` before pods came for a while, and how many did.
+    before: Vec<bool>,
+    visitors: usize,
 }
 
 pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
@@ -16,14 +21,24 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     if wanted.is_empty() {
         return None;
     }
-    let templates = cluster.templates().iter();
-    let conflicts = templates.map(|other| {
-        let mut taken = other.ports.iter();
-        taken.any(|taken| wanted.iter().any(|wanted| wanted.conflicts(taken)))
+    let mut known: Vec<HostPort> = Vec::new();
+    let mut index = |port: &HostPort| {
+        known.iter().position(|own| own == port).unwrap_or_else(|| {
+            known.push(*port);
+            known.len() - 1
+        })
+    };
+    let conflicts = cluster.templates().iter().map(|other| {
+        let taken = other.ports.iter();
+        let conflicting = taken.filter(|taken| wanted.iter().any(|own| own.conflicts(taken)));
+        conflicting.map(&mut index).collect()
     });
+    let conflicts = conflicts.collect();
     Some(Box::new(Ports {
-        conflicts: conflicts.collect(),
-        here: 0,
+        conflicts,
+        taken: vec![false; known.len()],
+        before: Vec::new(),
+        visitors: 0,
     }))
 }
 
@@ -33,20 +48,35 @@ impl Filter for Ports {
     }
 
     fn enter(&mut self, here: Here<'_>) {
-        self.here = 0;
+        self.taken.fill(false);
         for pod in &here.node.pods {
             self.change(here, pod, 1);
         }
     }
 
     fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
-        if self.conflicts[pod.template.index()] {
-            self.here += times;
+        for index in &self.conflicts[pod.template.index()] {
+            self.taken[*index] = times > 0;
+        }
+    }
+
+    fn visit(&mut self, here: Here<'_>, pod: &Pod) {
+        if self.visitors == 0 {
+            self.before.clone_from(&self.taken);
+        }
+        self.visitors += 1;
+        self.change(here, pod, 1);
+    }
+
+    fn end_visit(&mut self, _here: Here<'_>, _pod: &Pod) {
+        self.visitors -= 1;
+        if self.visitors == 0 {
+            self.taken.clone_from(&self.before);
         }
     }
 
     fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
-        if self.here == 0 {
+        if !self.taken.contains(&true) {
             return Ok(());
         }
         Err(Rejection::unschedulable(
@@ -56,8 +86,9 @@ impl Filter for Ports {
 
     fn obstacle(&self, here: Here<'_>, away: &dyn Fn(usize) -> bool) -> Option<String> {
         let mut pods = here.node.pods.iter().enumerate();
-        let (_, pod) =
-            pods.find(|(index, pod)| !away(*index) && self.conflicts[pod.template.index()])?;
+        let (_, pod) = pods.find(|(index, pod)| {
+            !away(*index) && !self.conflicts[pod.template.index()].is_empty()
+        })?;
         Some(format!(
             "host port taken by {} (priority {})",
             here.cluster.full_name(pod),
