@@ -13,7 +13,8 @@ pub struct Checks<'c> {
     filters: Vec<Box<dyn Filter>>,
     /// Of `filters`, those whose answer pods that come or go can change.
     changing: Vec<usize>,
-    /// Pods of equal or higher priority that a node is being freed for: they count as if they were there already (S3-019).
+    /// Pods of higher priority that a node is being freed for: they count as if they were there already (S3-019). Those
+    /// of equal priority do too, says the row; kube-scheduler 1.36.2 counted none in the cases that show it.
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// Which of the pods of the node on trial have left.
     away: Vec<bool>,
@@ -34,7 +35,7 @@ impl<'c> Checks<'c> {
                 .nominated
                 .map(|name| cluster.symbols().text(name));
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
-                && other.priority >= pod.priority
+                && other.priority > pod.priority
                 && !itself
             {
                 nominated.entry(id).or_default().push(other);

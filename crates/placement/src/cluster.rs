@@ -40,6 +40,8 @@ type Scalars = Box<[(Symbol, i64)]>;
 pub struct Cluster {
     symbols: Symbols,
     cordon: Taint,
+    /// The label that every namespace has its own name in.
+    namespace_name: Symbol,
     nodes: Vec<Node>,
     node_by_name: HashMap<Symbol, NodeId>,
     namespaces: HashMap<Symbol, Labels>,
@@ -61,6 +63,7 @@ impl Default for Cluster {
                 effect: symbols.intern("NoSchedule"),
                 forbids: true,
             },
+            namespace_name: symbols.intern("kubernetes.io/metadata.name"),
             symbols,
             nodes: Vec::new(),
             node_by_name: HashMap::new(),
@@ -294,6 +297,15 @@ impl Cluster {
     /// A namespace's labels; `None` if the cluster was not told of it.
     pub fn namespace(&self, name: Symbol) -> Option<&Labels> {
         self.namespaces.get(&name)
+    }
+
+    /// Whether a selector of namespaces means this one. Of one that the cluster was not told of, only the name is known.
+    pub(crate) fn namespace_matches(&self, selector: &Selector, name: Symbol) -> bool {
+        if let Some(labels) = self.namespaces.get(&name) {
+            return selector.matches(&self.symbols, labels);
+        }
+        !selector.is_nothing()
+            && selector.matches(&self.symbols, &Labels::one(self.namespace_name, name))
     }
 
     /// `namespace/name` of a pod.

@@ -18,6 +18,11 @@ impl Labels {
         Self(pairs)
     }
 
+    /// A single label.
+    pub(crate) fn one(key: Symbol, value: Symbol) -> Self {
+        Self([(key, value)].into())
+    }
+
     /// The value of a label.
     pub fn get(&self, key: Symbol) -> Option<Symbol> {
         // Few labels: looking at each is quicker than halving.

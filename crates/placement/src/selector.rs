@@ -180,6 +180,11 @@ impl Selector {
         }
     }
 
+    /// Whether it is an absent one.
+    pub(crate) const fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+
     /// Whether it makes no demand at all: an absent or an empty selector.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Nothing) || matches!(self, Self::All(all) if all.is_empty())

@@ -2,10 +2,13 @@
 //! of kube-scheduler 1.36.
 
 mod fit;
+mod inter_pod_affinity;
 mod node_affinity;
 mod node_name;
+mod places;
 mod ports;
 mod taints;
+mod topology_spread;
 mod unschedulable;
 
 use crate::cluster::Cluster;
@@ -128,13 +131,15 @@ pub trait Filter {
 type Maker = fn(&Cluster, &Pod) -> Option<Box<dyn Filter>>;
 
 /// In kube-scheduler's order: the first that rejects is the one whose words count.
-const MAKERS: [Maker; 6] = [
+const MAKERS: [Maker; 8] = [
     unschedulable::new,
     node_name::new,
     taints::new,
     node_affinity::new,
     ports::new,
     fit::new,
+    topology_spread::new,
+    inter_pod_affinity::new,
 ];
 
 /// The filters that have something to check for this pod.
@@ -143,10 +148,12 @@ pub(crate) fn of(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
     filters.filter_map(|make| make(cluster, pod)).collect()
 }
 
-/// The words of a reason, one each; `pod` is the one that was rejected.
+/// The words of a reason, one each and sorted; `pod` is the one that was rejected.
 pub fn words(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
-    match reason {
+    let mut words = match reason {
         Reason::Words(words) => vec![words.to_owned()],
         Reason::Insufficient(bits) => fit::words(cluster, pod, bits),
-    }
+    };
+    words.sort_unstable();
+    words
 }

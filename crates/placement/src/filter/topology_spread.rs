@@ -1,0 +1,224 @@
+//! `PodTopologySpread`: how many more of its like a place may have than the emptiest (S5-090).
+
+use super::places::Places;
+use super::{Filter, Here, Rejection, node_affinity, taints};
+use crate::cluster::Cluster;
+use crate::node::NodeId;
+use crate::pod::Pod;
+use crate::template::{Spread, Template};
+
+struct TopologySpread {
+    constraints: Box<[Constraint]>,
+    /// Whether pods of a template count: a row of every constraint for each template.
+    counts: Box<[bool]>,
+}
+
+struct Constraint {
+    max_skew: i64,
+    min_domains: usize,
+    places: Places,
+    /// Of each node, whether its pods count.
+    counted: Box<[bool]>,
+    /// Pods of each place.
+    pods: Box<[i64]>,
+    /// Of each place, whether it has a node that counts.
+    is_domain: Box<[bool]>,
+    domains: usize,
+    /// The two emptiest domains and their pods. Only one node changes at a time, and with it one place, so that the
+    /// emptiest of the others is always one of them.
+    emptiest: [(usize, i64); 2],
+    /// 1 if the pod itself would count.
+    itself: i64,
+    here: Option<usize>,
+    counted_here: bool,
+    emptiest_elsewhere: i64,
+}
+
+/// The emptiest of no places.
+const NONE: (usize, i64) = (usize::MAX, i64::MAX);
+
+pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+    let own = cluster.template(pod);
+    if own.spread.is_empty() {
+        return None;
+    }
+    let counts = |other: &Template, spread: &Spread| {
+        other.namespace == own.namespace
+            && spread.selector.matches(cluster.symbols(), &other.labels)
+    };
+    let rows = cluster.templates().iter();
+    let rows = rows.flat_map(|other| own.spread.iter().map(|spread| counts(other, spread)));
+    let constraints = own.spread.iter().map(|spread| {
+        let places = Places::new(cluster, spread.topology_key);
+        Constraint {
+            max_skew: spread.max_skew,
+            min_domains: spread.min_domains,
+            counted: vec![false; cluster.nodes().len()].into(),
+            pods: vec![0; places.count].into(),
+            is_domain: vec![false; places.count].into(),
+            domains: 0,
+            emptiest: [NONE; 2],
+            itself: i64::from(counts(own, spread)),
+            here: None,
+            counted_here: false,
+            emptiest_elsewhere: 0,
+            places,
+        }
+    });
+    let mut filter = TopologySpread {
+        constraints: constraints.collect(),
+        counts: rows.collect(),
+    };
+    for id in cluster.node_ids() {
+        filter.count(Here::new(cluster, id), pod);
+    }
+    for constraint in &mut filter.constraints {
+        constraint.find_emptiest();
+    }
+    Some(Box::new(filter))
+}
+
+impl TopologySpread {
+    /// Counts the pods of a node. Only nodes with the labels of all constraints count, each for those constraints that
+    /// it is not left out of.
+    fn count(&mut self, here: Here<'_>, pod: &Pod) {
+        let own = here.cluster.template(pod);
+        let mut all = self.constraints.iter();
+        if all.any(|constraint| constraint.places.of(here.id).is_none()) {
+            return;
+        }
+        let reachable = node_affinity::allows(here, pod.template);
+        let tolerated = taints::untolerated(&here.node.taints, &own.tolerations).is_none();
+        let width = self.constraints.len();
+        for (constraint, spread) in self.constraints.iter_mut().zip(&own.spread) {
+            let counted =
+                (reachable || !spread.honors_affinity) && (tolerated || !spread.honors_taints);
+            constraint.counted[here.id.index()] = counted;
+            if counted {
+                constraint.open(here.id);
+            }
+        }
+        for other in here.node.pods.iter().filter(|other| !other.terminating) {
+            let row = &self.counts[other.template.index() * width..][..width];
+            for (constraint, counts) in self.constraints.iter_mut().zip(row) {
+                if *counts && constraint.counted[here.id.index()] {
+                    constraint.add(constraint.places.of(here.id), 1);
+                }
+            }
+        }
+    }
+
+    /// The first constraint that is broken here.
+    fn broken(&self) -> Option<&Constraint> {
+        let mut constraints = self.constraints.iter();
+        constraints.find(|constraint| {
+            constraint
+                .skew()
+                .is_none_or(|skew| skew > constraint.max_skew)
+        })
+    }
+}
+
+impl Constraint {
+    /// Makes a node's place a domain.
+    fn open(&mut self, id: NodeId) {
+        if let Some(place) = self.places.of(id)
+            && !self.is_domain[place]
+        {
+            self.is_domain[place] = true;
+            self.domains += 1;
+        }
+    }
+
+    fn add(&mut self, place: Option<usize>, times: i64) {
+        if let Some(place) = place {
+            self.pods[place] += times;
+        }
+    }
+
+    fn find_emptiest(&mut self) {
+        let places = self.pods.iter().enumerate();
+        for (place, pods) in places.filter(|(place, _)| self.is_domain[*place]) {
+            let [first, second] = self.emptiest;
+            if *pods < first.1 {
+                self.emptiest = [(place, *pods), first];
+            } else if *pods < second.1 {
+                self.emptiest[1] = (place, *pods);
+            }
+        }
+    }
+
+    fn too_few_domains(&self) -> bool {
+        self.domains < self.min_domains
+    }
+
+    /// By how many pods this place would exceed the emptiest; `None` where the node is in no place.
+    fn skew(&self) -> Option<i64> {
+        let place = self.here?;
+        let own = self.pods[place];
+        let emptiest = match (self.too_few_domains(), self.is_domain[place]) {
+            (true, _) => 0,
+            (false, true) => self.emptiest_elsewhere.min(own),
+            (false, false) => self.emptiest_elsewhere,
+        };
+        Some((own + self.itself).saturating_sub(emptiest))
+    }
+}
+
+impl Filter for TopologySpread {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn enter(&mut self, here: Here<'_>) {
+        for constraint in &mut self.constraints {
+            constraint.here = constraint.places.of(here.id);
+            constraint.counted_here = constraint.counted[here.id.index()];
+            let [first, second] = constraint.emptiest;
+            let first_is_here = constraint.here == Some(first.0);
+            constraint.emptiest_elsewhere = if first_is_here { second.1 } else { first.1 };
+        }
+    }
+
+    /// Counts terminating pods too, though they were not counted to begin with: so does kube-scheduler.
+    fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
+        let width = self.constraints.len();
+        let row = &self.counts[pod.template.index() * width..][..width];
+        for (constraint, counts) in self.constraints.iter_mut().zip(row) {
+            if *counts && constraint.counted_here {
+                constraint.add(constraint.here, times);
+            }
+        }
+    }
+
+    fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
+        match self.broken() {
+            None => Ok(()),
+            Some(constraint) if constraint.here.is_none() => Err(Rejection::unresolvable(
+                "node(s) didn't match pod topology spread constraints (missing required label)",
+            )),
+            Some(_) => Err(Rejection::unschedulable(
+                "node(s) didn't match pod topology spread constraints",
+            )),
+        }
+    }
+
+    fn obstacle(&self, here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
+        let constraint = self.broken()?;
+        let text = |symbol| here.cluster.symbols().text(symbol);
+        let key = text(constraint.places.key);
+        let Some(value) = here.node.labels.get(constraint.places.key) else {
+            return Some(format!("the node has no label {key}"));
+        };
+        let (value, skew, allowed) = (text(value), constraint.skew()?, constraint.max_skew);
+        let against = if constraint.too_few_domains() {
+            let (domains, wanted) = (constraint.domains, constraint.min_domains);
+            format!("zero, for there are {domains} places and not {wanted}")
+        } else {
+            "the emptiest".to_owned()
+        };
+        Some(format!(
+            "would put {value} {skew} pods above {against}; {allowed} allowed ({key})"
+        ))
+    }
+}
