@@ -13,8 +13,9 @@ pub struct Checks<'c> {
     filters: Vec<Box<dyn Filter>>,
     /// Of `filters`, those whose answer pods that come or go can change.
     changing: Vec<usize>,
-    /// Pods of higher priority that a node is being freed for: they count as if they were there already (S3-019). Those
-    /// of equal priority do too, says the row; kube-scheduler 1.36.2 counted none in the cases that show it.
+    /// Pods of equal or higher priority that a node is being freed for: they count as if they were there already
+    /// (S3-019), if the scheduler itself has tried them. It says so together with the nomination (S4-002), and one that
+    /// it does not have in its queue counts for nothing there.
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// Which of the pods of the node on trial have left.
     away: Vec<bool>,
@@ -35,7 +36,8 @@ impl<'c> Checks<'c> {
                 .nominated
                 .map(|name| cluster.symbols().text(name));
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
-                && other.priority > pod.priority
+                && other.identity.tried
+                && other.priority >= pod.priority
                 && !itself
             {
                 nominated.entry(id).or_default().push(other);
@@ -100,18 +102,18 @@ impl<'c> Trial<'_, 'c> {
         self.here.node.first_below(priority)
     }
 
-    /// Takes a pod away.
+    /// Takes a pod away, if it is there.
     pub fn remove(&mut self, index: usize) {
-        debug_assert!(!self.checks.away[index]);
-        self.checks.away[index] = true;
-        self.change(&self.here.node.pods[index], -1);
+        if !std::mem::replace(&mut self.checks.away[index], true) {
+            self.change(&self.here.node.pods[index], -1);
+        }
     }
 
-    /// Puts a pod back.
+    /// Puts a pod back, if it is away.
     pub fn put_back(&mut self, index: usize) {
-        debug_assert!(self.checks.away[index]);
-        self.checks.away[index] = false;
-        self.change(&self.here.node.pods[index], 1);
+        if std::mem::replace(&mut self.checks.away[index], false) {
+            self.change(&self.here.node.pods[index], 1);
+        }
     }
 
     fn change(&mut self, pod: &Pod, times: i64) {
@@ -180,9 +182,7 @@ impl<'c> Trial<'_, 'c> {
 impl Drop for Trial<'_, '_> {
     fn drop(&mut self) {
         for index in 0..self.here.node.pods.len() {
-            if self.checks.away[index] {
-                self.put_back(index);
-            }
+            self.put_back(index);
         }
     }
 }

@@ -166,7 +166,7 @@ impl Cluster {
         let template = TemplateId(self.templates.intern(template));
         use_resized(&mut wire);
         let amounts = self.amounts(&wire.spec);
-        let conditions = wire.status.conditions.iter();
+        let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
             "" => "default-scheduler",
             name => name,
@@ -181,7 +181,7 @@ impl Cluster {
                 .map_or(NO_START, Timestamp::as_second),
             amounts,
             terminating: wire.metadata.deletion_timestamp.is_some(),
-            preempted: conditions.into_iter().any(|condition| {
+            preempted: conditions().any(|condition| {
                 condition.kind == "DisruptionTarget"
                     && condition.status == "True"
                     && condition.reason == "PreemptionByScheduler"
@@ -189,6 +189,9 @@ impl Cluster {
             identity: Box::new(Identity {
                 nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
                 scheduler: self.symbols.intern(scheduler),
+                tried: conditions().any(|condition| {
+                    condition.kind == "PodScheduled" && condition.status == "False"
+                }),
                 never_preempts: wire.spec.preemption_policy == "Never",
                 name: wire.metadata.name.into(),
                 uid: wire.metadata.uid.into(),

@@ -36,6 +36,8 @@ pub struct Identity {
     pub uid: Box<str>,
     /// The node that is being freed for it.
     pub nominated: Option<Symbol>,
+    /// The scheduler has tried it in vain and said so: `PodScheduled` is `False`.
+    pub tried: bool,
     /// Who places it.
     pub scheduler: Symbol,
     /// It never takes another's place.

@@ -136,3 +136,38 @@ pub(crate) fn pick<'v>(
     let first = equal.into_iter().min_by(|a, b| name(a).cmp(name(b)))?;
     Some((first, why))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_pod::{Node, wire};
+
+    /// No filter of ours makes such a node, since one that takes the pod as it is needs no preemption.
+    #[test]
+    fn s3_025_a_node_where_nobody_has_to_go_is_taken_at_once_by_the_oldest_form_only() {
+        let mut cluster = Cluster::new();
+        for name in ["a", "b"] {
+            let node = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+            cluster.add_node(&serde_json::from_str::<Node>(&node).unwrap());
+            let pod = format!(r#"{{"metadata":{{"name":"p"}},"spec":{{"nodeName":"{name}"}}}}"#);
+            let pod: wire::Pod = serde_json::from_str(&pod).unwrap();
+            cluster.add_pod(pod).unwrap();
+        }
+        let candidates: Vec<Candidate> = cluster
+            .node_ids()
+            .zip([(0, 0..1), (1, 1..1)])
+            .map(|(node, (violations, victims))| Candidate {
+                node,
+                violations,
+                victims,
+            })
+            .collect();
+        let all = [0];
+        let victims = |candidate: &Candidate| {
+            &all[candidate.victims.start as usize..candidate.victims.end as usize]
+        };
+        let chosen = |form| pick(&cluster, &candidates, victims, form).unwrap().0;
+        assert_eq!(chosen(Form::V1_18), 1);
+        assert_eq!(chosen(Form::V1_19), 0);
+    }
+}

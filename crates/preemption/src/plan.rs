@@ -73,7 +73,7 @@ pub struct Candidate {
     pub node: NodeId,
     /// How many victims break a budget.
     pub violations: usize,
-    victims: Range<u32>,
+    pub(crate) victims: Range<u32>,
 }
 
 /// What was found. Nodes are told by [`NodeId`], victims by their indices among the node's pods.

@@ -56,9 +56,12 @@ pub(crate) fn select(
     if first == pods.len() && form > Form::V1_18 {
         return Err(NotCandidate::NoVictims);
     }
-    group(pods, first, ledger, policy, scratch);
-    for index in scratch.violating.iter().chain(&scratch.others) {
-        trial.remove(*index);
+    for grouping in Grouping::of(policy) {
+        group(pods, first, ledger, *grouping, scratch);
+        take_off(&mut trial, first, scratch);
+        if trial.fits().is_ok() {
+            break;
+        }
     }
     if let Some(tell) = &mut tell {
         tell(Step::Removed {
@@ -111,37 +114,63 @@ pub(crate) fn select(
     Ok(violations)
 }
 
-/// Groups the less important pods by whether their end would break a budget, each group the most important first
-/// (S3-021, S3-022). A policy that spares budgets leaves out those that would.
+/// Which of the less important pods may go, and which of them break a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Grouping {
+    /// All may go; what budgets allow is given to the most important first (S3-021, S3-022).
+    All,
+    /// Only what budgets allow, given to the least important first, so that they go rather than others.
+    SparingImportant,
+    /// Only what budgets allow, given to the most important first: those may be the ones that make enough room.
+    SparingOthers,
+}
+
+impl Grouping {
+    /// What is tried one after the other.
+    const fn of(policy: BudgetPolicy) -> &'static [Self] {
+        match policy {
+            BudgetPolicy::Prefer => &[Self::All],
+            BudgetPolicy::NeverViolate => &[Self::SparingImportant, Self::SparingOthers],
+        }
+    }
+}
+
+/// Groups the less important pods, each group the most important first.
 fn group(
     pods: &[Pod],
     first: usize,
     ledger: &mut Ledger<'_>,
-    policy: BudgetPolicy,
+    grouping: Grouping,
     scratch: &mut Scratch,
 ) {
     ledger.reset();
     scratch.violating.clear();
     scratch.others.clear();
-    match policy {
-        BudgetPolicy::Prefer => {
-            for (index, pod) in pods.iter().enumerate().skip(first) {
-                if ledger.count(pod) {
-                    scratch.violating.push(index);
-                } else {
-                    scratch.others.push(index);
-                }
+    if grouping == Grouping::SparingImportant {
+        for (index, pod) in pods.iter().enumerate().skip(first).rev() {
+            if ledger.allows(pod) {
+                ledger.count(pod);
+                scratch.others.push(index);
             }
         }
-        // What a budget allows is given to the least important first.
-        BudgetPolicy::NeverViolate => {
-            for (index, pod) in pods.iter().enumerate().skip(first).rev() {
-                if ledger.allows(pod) {
-                    ledger.count(pod);
-                    scratch.others.push(index);
-                }
-            }
-            scratch.others.reverse();
+        scratch.others.reverse();
+        return;
+    }
+    for (index, pod) in pods.iter().enumerate().skip(first) {
+        if !ledger.count(pod) {
+            scratch.others.push(index);
+        } else if grouping == Grouping::All {
+            scratch.violating.push(index);
         }
+    }
+}
+
+/// Leaves on the node all but the grouped pods.
+fn take_off(trial: &mut Trial<'_, '_>, first: usize, scratch: &Scratch) {
+    for index in first..trial.pods().len() {
+        trial.put_back(index);
+    }
+    for index in scratch.violating.iter().chain(&scratch.others) {
+        trial.remove(*index);
     }
 }

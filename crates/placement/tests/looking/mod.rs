@@ -330,8 +330,8 @@ impl Scene {
             });
             if pod.coming {
                 let node = wire["spec"]["nodeName"].take();
-                wire["status"] = json!({"nominatedNodeName": node});
-                wire["spec"]["priority"] = json!(1);
+                let tried = json!({"type": "PodScheduled", "status": "False"});
+                wire["status"] = json!({"nominatedNodeName": node, "conditions": [tried]});
             }
             if pod.terminating {
                 wire["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -1,0 +1,11 @@
+//! The rows of S3 and S4, by their numbers.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod actions;
+mod eligibility;
+mod extenders;
+mod nodes;
+mod pick;
+#[path = "../scenario/mod.rs"]
+mod scenario;
+mod victims;

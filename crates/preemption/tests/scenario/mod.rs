@@ -1,0 +1,197 @@
+//! Small clusters in few words: cpu in whole cores, a minute of starting time a digit.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use evictd_placement::{Checks, Cluster, Pod};
+use evictd_preemption::{
+    Action, Budget, BudgetPolicy, Candidate, Extender, Form, Nodes, Options, Plan, plan,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn object<T: DeserializeOwned>(value: &Value) -> T {
+    T::deserialize(value).unwrap()
+}
+
+/// A pod that asks for cores.
+pub(crate) fn pod(name: &str, priority: i32, cores: u32) -> Value {
+    json!({
+        "metadata": { "name": name, "namespace": "default", "uid": format!("uid-{name}"),
+            "labels": { "app": name } },
+        "spec": { "priority": priority, "schedulerName": "default-scheduler",
+            "containers": [{ "name": "c", "resources": { "requests": { "cpu": cores.to_string() } } }] },
+        "status": { "phase": "Running" },
+    })
+}
+
+/// Sets what a path like `/spec/x` leads to.
+pub(crate) fn with(mut pod: Value, path: &str, value: Value) -> Value {
+    let (holder, key) = path.rsplit_once('/').unwrap();
+    pod.pointer_mut(holder).unwrap()[key] = value;
+    pod
+}
+
+pub(crate) fn started(pod: Value, minute: u32) -> Value {
+    with(
+        pod,
+        "/status/startTime",
+        json!(format!("2026-01-01T00:{minute:02}:00Z")),
+    )
+}
+
+pub(crate) fn terminating(pod: Value) -> Value {
+    with(
+        pod,
+        "/metadata/deletionTimestamp",
+        json!("2026-01-01T00:00:00Z"),
+    )
+}
+
+/// Terminating as a victim of preemption.
+pub(crate) fn preempted(pod: Value) -> Value {
+    let condition = json!([{ "type": "DisruptionTarget", "status": "True",
+        "reason": "PreemptionByScheduler" }]);
+    with(terminating(pod), "/status/conditions", condition)
+}
+
+pub(crate) fn nominated(pod: Value, node: &str) -> Value {
+    let pod = with(pod, "/status/nominatedNodeName", json!(node));
+    let condition =
+        json!([{ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" }]);
+    let pod = with(pod, "/status/conditions", condition);
+    with(pod, "/status/phase", json!("Pending"))
+}
+
+/// A budget for the pods with this label `app`.
+pub(crate) fn budget(app: &str, allowed: i32) -> Value {
+    json!({
+        "metadata": { "name": format!("pdb-{app}"), "namespace": "default" },
+        "spec": { "selector": { "matchLabels": { "app": app } } },
+        "status": { "disruptionsAllowed": allowed },
+    })
+}
+
+/// A cluster and what is planned for.
+pub(crate) struct Scenario {
+    pub(crate) cluster: Cluster,
+    pub(crate) budgets: Vec<Budget>,
+    pub(crate) preemptor: Pod,
+    pub(crate) options: Options,
+}
+
+/// A plan in names.
+pub(crate) struct Answer {
+    pub(crate) plan: Plan,
+    /// The chosen node.
+    pub(crate) chosen: Option<String>,
+    /// Its victims.
+    pub(crate) victims: Vec<String>,
+    /// Nodes that could be freed.
+    pub(crate) candidates: Vec<String>,
+    /// The actions: what is done to whom.
+    pub(crate) actions: Vec<String>,
+    pub(crate) message: Option<String>,
+    pub(crate) why: Vec<String>,
+}
+
+impl Scenario {
+    /// Nodes of as many cores as given, and the pods on them.
+    pub(crate) fn new(nodes: &[(&str, u32, Vec<Value>)], preemptor: &Value) -> Self {
+        let mut cluster = Cluster::new();
+        for (name, cores, pods) in nodes {
+            cluster.add_node(&object(&json!({
+                "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+                "status": { "allocatable": { "cpu": cores.to_string(), "pods": "110" } },
+            })));
+            for pod in pods {
+                let pod = with(pod.clone(), "/spec/nodeName", json!(name));
+                cluster.add_pod(object(&pod)).unwrap();
+            }
+        }
+        let preemptor = cluster.pod(object(preemptor)).unwrap();
+        Self {
+            cluster,
+            budgets: Vec::new(),
+            preemptor,
+            options: Options::default(),
+        }
+    }
+
+    /// Adds a pod that waits.
+    pub(crate) fn waits(mut self, pod: &Value) -> Self {
+        self.cluster.add_pod(object(pod)).unwrap();
+        self
+    }
+
+    pub(crate) fn budgets(mut self, budgets: &[Value]) -> Self {
+        let compiled = budgets.iter().map(|wire| {
+            let wire = object(wire);
+            Budget::new(&mut self.cluster, &wire).unwrap()
+        });
+        self.budgets = compiled.collect();
+        self
+    }
+
+    pub(crate) fn form(mut self, form: Form) -> Self {
+        self.options.form = form;
+        self
+    }
+
+    pub(crate) fn nodes(mut self, nodes: Nodes) -> Self {
+        self.options.nodes = nodes;
+        self
+    }
+
+    pub(crate) fn policy(mut self, policy: BudgetPolicy) -> Self {
+        self.options.policy = policy;
+        self
+    }
+
+    pub(crate) fn plan(&self) -> Answer {
+        self.plan_with(&mut [], &[])
+    }
+
+    /// Plans with extenders, and with these pods waiting for their binding.
+    pub(crate) fn plan_with(
+        &self,
+        extenders: &mut [&mut dyn Extender],
+        waiting: &[&str],
+    ) -> Answer {
+        let Self {
+            cluster,
+            budgets,
+            preemptor,
+            options,
+        } = self;
+        let waits = |pod: &Pod| waiting.contains(&pod.name());
+        let plan = plan(cluster, budgets, preemptor, *options, extenders, &waits).unwrap();
+        let node = |candidate: &Candidate| cluster.node_name(candidate.node).to_owned();
+        let choice = plan.choice();
+        Answer {
+            chosen: choice.map(node),
+            victims: choice.map_or(Vec::new(), |choice| self.victims(&plan, choice)),
+            candidates: plan.candidates.iter().map(node).collect(),
+            actions: plan.actions.iter().map(words).collect(),
+            message: plan.message(&Checks::new(cluster, preemptor)),
+            why: plan.reasons(cluster),
+            plan,
+        }
+    }
+
+    pub(crate) fn victims(&self, plan: &Plan, candidate: &Candidate) -> Vec<String> {
+        let pods = &self.cluster.node(candidate.node).pods;
+        let victims = plan.victims(candidate).iter();
+        victims
+            .map(|index| pods[*index as usize].name().to_owned())
+            .collect()
+    }
+}
+
+fn words(action: &Action) -> String {
+    let value = serde_json::to_value(action).unwrap();
+    let what = value["do"].as_str().unwrap();
+    let pod = value["pod"]
+        .as_str()
+        .unwrap()
+        .trim_start_matches("default/");
+    format!("{what} {pod}")
+}
