@@ -1,7 +1,7 @@
 //! Limits of the pods' own on node-local disk: looked after at a slow beat, since it takes walks of their directories.
 
 use super::{Agent, active::Active};
-use crate::usage::Whose;
+use crate::{pods::PodSet, usage::Whose};
 use evictd_eviction::{Usage, local_storage};
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,6 +12,8 @@ const PERIOD: SignedDuration = SignedDuration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Patrol {
     begun: Option<Timestamp>,
+    /// Whether any pod of this generation has a limit.
+    limited: Option<(u64, bool)>,
 }
 
 impl Patrol {
@@ -24,12 +26,24 @@ impl Patrol {
     ) -> Option<Usage> {
         let recent = |begun: Timestamp| now.duration_since(begun) < PERIOD;
         let set = active.set();
-        if self.begun.is_some_and(recent) || !set.pods.iter().any(local_storage::limited) {
+        if self.begun.is_some_and(recent) || !self.any_limited(set) {
             return None;
         }
         let usage = gauge.read_disk(now, set, Whose::LimitedPods)?;
         self.begun = Some(now);
         Some(usage)
+    }
+
+    fn any_limited(&mut self, set: &PodSet) -> bool {
+        let known = self
+            .limited
+            .filter(|(generation, _)| *generation == set.generation);
+        let any = known.map_or_else(
+            || set.pods.iter().any(local_storage::limited),
+            |(_, any)| any,
+        );
+        self.limited = Some((set.generation, any));
+        any
     }
 }
 

@@ -51,7 +51,10 @@ impl PodSource for Manifests {
             sender: watch::Sender::default(),
         };
         follower.watch();
-        follower.publish(Changes::default()).await;
+        // Nothing else runs yet that could hang with it. What another thread allocates stays in a heap of that
+        // thread's, which would keep for ever what reading all manifests once takes.
+        let relist = follower.directories.scan(&Changes::default());
+        follower.publish(relist);
         let receiver = follower.sender.subscribe();
         tokio::spawn(follower.follow());
         receiver
@@ -90,9 +93,10 @@ impl Follower {
                 self.drain(&mut changes);
                 self.watch();
             }
-            if !self.publish(changes).await {
+            let Some(relist) = self.scan(changes).await else {
                 return;
-            }
+            };
+            self.publish(relist);
         }
     }
 
@@ -108,17 +112,20 @@ impl Follower {
         self.watcher = watcher.ok();
     }
 
-    /// Scans, and publishes the listing if it is another one; false if the scanning thread was lost.
-    async fn publish(&mut self, changes: Changes) -> bool {
+    /// Whether the listing is another one now; `None` if the scanning thread was lost.
+    async fn scan(&mut self, changes: Changes) -> Option<bool> {
         let mut directories = std::mem::take(&mut self.directories);
         // A directory can be on a filesystem that hangs; the daemon must not hang with it.
         let scan = spawn_blocking(move || {
             let relist = directories.scan(&changes);
             (directories, relist)
         });
-        let Ok((directories, relist)) = scan.await else {
-            return false;
-        };
+        let (directories, relist) = scan.await.ok()?;
+        self.directories = directories;
+        Some(relist)
+    }
+
+    fn publish(&self, relist: bool) {
         let warning = self
             .blind
             .clone()
@@ -128,12 +135,10 @@ impl Follower {
             Some(Warning::NotWatching { .. })
         );
         if relist || warned != warning.is_some() {
-            let mut listing = directories.listing();
+            let mut listing = self.directories.listing();
             listing.warnings.extend(warning);
             self.sender.send_replace(Arc::new(listing));
         }
-        self.directories = directories;
-        true
     }
 }
 

@@ -6,7 +6,7 @@ use super::kernel_file::{Buffer, KernelFile, ReadError};
 use super::machine_memory::{Meminfo, RootWorkingSet};
 use super::reading::Reading;
 use super::swap::Swap;
-use super::{SignalSources, SourceError};
+use super::{Renewal, SignalSources, SourceError};
 use evictd_eviction::Observation;
 use jiff::Timestamp;
 use std::path::PathBuf;
@@ -37,6 +37,8 @@ pub(super) struct Memory {
     node: NodeMemory,
     /// The one that was there at last comes first.
     pods: Vec<CgroupMemory>,
+    /// None of them was there at last.
+    no_pods: bool,
     signal: MemoryAvailable,
 }
 
@@ -89,17 +91,18 @@ impl Memory {
             meminfo: Meminfo::file(&sources.proc_root),
             node,
             pods: sources.pods_cgroups.iter().filter_map(memory_of).collect(),
+            no_pods: false,
             signal: sources.memory_available,
         })
     }
 
-    /// A working set that does not decide is read only where `renew` says so.
+    /// A working set that does not decide is read only when all is renewed.
     pub(super) fn read(
         &mut self,
         buffer: &mut Buffer,
-        renew: bool,
+        renewal: Renewal,
     ) -> Result<MemoryReadings, ReadError> {
-        let renew = renew || self.signal == MemoryAvailable::WorkingSet;
+        let working_set = renewal.due || self.signal == MemoryAvailable::WorkingSet;
         let meminfo = Meminfo::read(&mut self.meminfo, buffer)?;
         let total = meminfo.total;
         let (capacity, mem_available, working_set) = match &mut self.node {
@@ -107,7 +110,7 @@ impl Memory {
                 total,
                 Reading::left(meminfo.available, total),
                 root.as_mut()
-                    .filter(|_| renew)
+                    .filter(|_| working_set)
                     .map(|root| root.read(total, buffer)),
             ),
             NodeMemory::Bounded(group) => {
@@ -118,7 +121,7 @@ impl Memory {
                 (capacity, left(group.unreclaimable()), Some(Ok(working_set)))
             }
         };
-        let pods = match self.read_pods(buffer) {
+        let pods = match self.read_pods(buffer, renewal) {
             Some(Ok(pods)) if pods.limit >= capacity => None,
             Some(Ok(pods)) => Some(Ok(Reading::unused(pods.limit, pods.working_set(), total))),
             Some(Err(error)) => Some(Err(error)),
@@ -132,8 +135,17 @@ impl Memory {
         })
     }
 
-    /// `None` while none of the groups is there.
-    fn read_pods(&mut self, buffer: &mut Buffer) -> Option<Result<CgroupUsage, ReadError>> {
+    /// `None` while none of the groups is there. Looking for what is not there costs more than reading what is; a group
+    /// that is new begins empty, and on a node near any threshold it is looked for each time.
+    fn read_pods(
+        &mut self,
+        buffer: &mut Buffer,
+        renewal: Renewal,
+    ) -> Option<Result<CgroupUsage, ReadError>> {
+        if self.no_pods && !renewal.due && !renewal.hurry {
+            return None;
+        }
+        self.no_pods = false;
         for place in 0..self.pods.len() {
             match self.pods[place].read(buffer) {
                 Err(error) if error.is_missing() => {}
@@ -143,6 +155,7 @@ impl Memory {
                 }
             }
         }
+        self.no_pods = true;
         None
     }
 

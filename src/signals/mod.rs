@@ -37,8 +37,10 @@ pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;
 
-/// How old figures may be that are only shown.
-const ASIDE: SignedDuration = SignedDuration::from_secs(10);
+/// How old may be what is only shown, what an administrator sets, and the news that a group is there at last.
+pub const RENEWAL: SignedDuration = SignedDuration::from_secs(10);
+/// Looks closer together than this are those of a node that is near a threshold: nothing may be old then.
+const HURRY: SignedDuration = SignedDuration::from_secs(1);
 
 /// Where to look.
 #[derive(Debug, Clone)]
@@ -90,8 +92,10 @@ pub struct Sampler {
     memory_pressure: PressureFile,
     io_pressure: PressureFile,
     registry: Registry,
-    /// When and as what the figures that no threshold is on were last read.
-    aside: Option<(Timestamp, Aside)>,
+    aside: Aside,
+    /// When all was last read.
+    renewed: Option<Timestamp>,
+    looked: Option<Timestamp>,
 }
 
 /// Figures that are only shown.
@@ -100,6 +104,15 @@ struct Aside {
     working_set: Option<Observation>,
     memory_pressure: Option<Pressure>,
     io_pressure: Option<Pressure>,
+}
+
+/// What of that which may be older is read again in this look.
+#[derive(Debug, Clone, Copy)]
+struct Renewal {
+    /// Everything.
+    due: bool,
+    /// Whatever decides.
+    hurry: bool,
 }
 
 /// Why there is nowhere to look.
@@ -139,25 +152,35 @@ impl Sampler {
             memory_pressure: PressureFile::new(&sources.proc_root, "memory"),
             io_pressure: PressureFile::new(&sources.proc_root, "io"),
             registry: Registry::default(),
-            aside: None,
+            aside: Aside::default(),
+            renewed: None,
+            looked: None,
         })
     }
 
-    /// Looks once at everything; `now` becomes the time of what is observed. What is only shown is renewed every ten
-    /// seconds.
+    /// Looks once at everything; `now` becomes the time of what is observed. What may be older is renewed every
+    /// [`RENEWAL`].
     pub fn sample(&mut self, now: Timestamp) -> Sample {
-        let aside = self.aside.filter(|(at, _)| now.duration_since(*at) < ASIDE);
-        let renew = aside.is_none();
+        let older = |since: Option<Timestamp>, age| {
+            since.is_none_or(|since| now.duration_since(since) >= age)
+        };
+        let renewal = Renewal {
+            due: older(self.renewed, RENEWAL),
+            hurry: !older(self.looked, HURRY),
+        };
+        self.looked = Some(now);
         let mut sample = Sample::default();
-        self.sample_memory(now, renew, &mut sample);
-        let pids = self.pids.read(&mut self.buffer);
+        self.sample_memory(now, renewal, &mut sample);
+        let pids = self.pids.read(&mut self.buffer, renewal);
         self.record(Signal::PidAvailable, Outcome::of(&pids, now), &mut sample);
         self.sample_filesystems(now, &mut sample);
-        let (at, aside) = aside.unwrap_or_else(|| (now, self.look_aside(&sample)));
-        self.aside = Some((at, aside));
-        sample.memory.working_set = sample.memory.working_set.or(aside.working_set);
-        sample.memory_pressure = aside.memory_pressure;
-        sample.io_pressure = aside.io_pressure;
+        if renewal.due {
+            self.renewed = Some(now);
+            self.aside = self.look_aside(&sample);
+        }
+        sample.memory.working_set = sample.memory.working_set.or(self.aside.working_set);
+        sample.memory_pressure = self.aside.memory_pressure;
+        sample.io_pressure = self.aside.io_pressure;
         sample.health = self.registry.health;
         sample
     }
@@ -180,8 +203,8 @@ impl Sampler {
         sample.observations.set(signal, observation);
     }
 
-    fn sample_memory(&mut self, now: Timestamp, renew: bool, sample: &mut Sample) {
-        let readings = self.memory.read(&mut self.buffer, renew);
+    fn sample_memory(&mut self, now: Timestamp, renewal: Renewal, sample: &mut Sample) {
+        let readings = self.memory.read(&mut self.buffer, renewal);
         let (node, pods) = match &readings {
             Ok(readings) => {
                 sample.memory = readings.figures(now);

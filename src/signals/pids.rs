@@ -1,5 +1,6 @@
 //! Process ids. A thread takes one too, so threads are counted.
 
+use super::Renewal;
 use super::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
 use super::reading::Reading;
 use crate::cgroup::{Controller, Hierarchies};
@@ -13,6 +14,8 @@ const MOST_PIDS: u64 = 1 << 22;
 pub(super) struct Pids {
     pid_max: KernelFile,
     threads_max: KernelFile,
+    /// The lower of the two, which change only by an administrator's hand.
+    capacity: Option<u64>,
     loadavg: KernelFile,
     bounding: Option<BoundingGroup>,
 }
@@ -47,17 +50,30 @@ impl Pids {
         Self {
             pid_max: file("sys/kernel/pid_max"),
             threads_max: file("sys/kernel/threads-max"),
+            capacity: None,
             loadavg: file("loadavg"),
             bounding: bounding.and_then(|(all, group)| BoundingGroup::find(all, group)),
         }
     }
 
-    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<Reading, ReadError> {
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Buffer,
+        renewal: Renewal,
+    ) -> Result<Reading, ReadError> {
         let number = "a number";
-        let capacity = u64::min(
-            self.pid_max.read(buffer, number, number_or_max)?,
-            self.threads_max.read(buffer, number, number_or_max)?,
-        );
+        let known = self
+            .capacity
+            .take()
+            .filter(|_| !renewal.due && !renewal.hurry);
+        let capacity = match known {
+            Some(capacity) => capacity,
+            None => u64::min(
+                self.pid_max.read(buffer, number, number_or_max)?,
+                self.threads_max.read(buffer, number, number_or_max)?,
+            ),
+        };
+        self.capacity = Some(capacity);
         if let Some(group) = &mut self.bounding {
             let limit = group.limit.read(buffer, "a number or max", number_or_max)?;
             if limit < u64::MAX {

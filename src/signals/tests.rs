@@ -205,16 +205,26 @@ fn s1_019_the_group_of_the_pods_may_come_later() {
         let root = tree.directory.path();
         let (place, away) = (root.join("cgroup").join(group), root.join("away"));
         let mut sampler = tree.sampler();
-        for second in [1, 3] {
-            fs::rename(&place, &away).unwrap();
-            let sample = sampler.sample(at(second));
+        let mut look = |milliseconds| {
+            let sample = sampler.sample(Timestamp::from_millisecond(milliseconds).unwrap());
             let health = sample.health(Signal::AllocatableMemoryAvailable);
-            assert_eq!((health.state, health.failed), (SignalState::Absent, 0));
+            assert_eq!(health.failed, 0);
+            left(sample.observations.get(Signal::AllocatableMemoryAvailable))
+        };
+        // At the next renewal; on a node in a hurry at once.
+        for (gone, found) in [(1_000, 11_000), (12_000, 12_999)] {
+            fs::rename(&place, &away).unwrap();
+            assert_eq!(look(gone), None);
             fs::rename(&away, &place).unwrap();
-            let sample = sampler.sample(at(second + 1));
-            let pods = sample.observations.get(Signal::AllocatableMemoryAvailable);
-            assert_eq!(left(pods), Some((6 * GI, 8 * GI)));
+            assert_eq!(look(found), Some((6 * GI, 8 * GI)));
         }
+        fs::rename(&place, &away).unwrap();
+        assert_eq!(look(14_000), None);
+        fs::rename(&away, &place).unwrap();
+        for second in 15..21 {
+            assert_eq!(look(second * 1000), None);
+        }
+        assert_eq!(look(21_000), Some((6 * GI, 8 * GI)));
     }
 }
 
@@ -234,21 +244,24 @@ fn damage(tree: &Tree, file: &str, signal: Signal) {
         Some(b"\xff\xfe\x00"),
     ];
     for (failed, content) in (1..).zip(rubbish) {
+        let time = 20 * i64::try_from(failed).unwrap();
         match content {
             None => fs::remove_file(&path).unwrap(),
             Some(content) => fs::write(&path, content).unwrap(),
         }
-        let sample = sampler.sample(at(1));
+        let sample = sampler.sample(at(time));
         assert_eq!(sample.observations.get(signal), None, "{file}: {content:?}");
         assert!(sample.observations.iter().count() < complete);
         let health = sample.health(signal);
         assert_eq!((health.state, health.failed), (SignalState::Failed, failed));
 
         fs::write(&path, &good).unwrap();
-        let sample = sampler.sample(at(2));
+        // What is not known is not waited for.
+        let now = at(time + 1);
+        let sample = sampler.sample(now);
         assert_eq!(sample.observations.iter().count(), complete, "{file}");
         assert_eq!(sample.health(signal).state, SignalState::Observed);
-        assert_eq!(sample.observations.get(signal).unwrap().time, Some(at(2)));
+        assert_eq!(sample.observations.get(signal).unwrap().time, Some(now));
     }
 }
 
