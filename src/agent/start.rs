@@ -128,44 +128,22 @@ fn longest_sleep(config: &Effective) -> Duration {
 
 /// Whether anything differs that only a new start can take up.
 pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
-    let fixed = |config: &Effective| {
-        let Effective {
-            node_name,
-            memory_available,
-            node_cgroup,
-            pods,
-            usage,
-            evict,
-            cgroup_roots,
-            priority_classes,
-            metrics,
-            socket,
-            state_directory,
-            roots,
-            filesystems,
-            ..
-        } = config.clone();
-        (
-            (
-                node_name,
-                memory_available,
-                node_cgroup,
-                pods,
-                usage,
-                evict,
-                cgroup_roots,
-            ),
-            (
-                priority_classes,
-                metrics,
-                socket,
-                state_directory,
-                roots,
-                filesystems,
-            ),
-        )
-    };
-    fixed(running) != fixed(next)
+    let running = running.clone();
+    let mut in_force = next.clone();
+    in_force.node_name = running.node_name;
+    in_force.memory_available = running.memory_available;
+    in_force.node_cgroup = running.node_cgroup;
+    in_force.pods = running.pods;
+    in_force.usage = running.usage;
+    in_force.evict = running.evict;
+    in_force.cgroup_roots = running.cgroup_roots;
+    in_force.priority_classes = running.priority_classes;
+    in_force.metrics = running.metrics;
+    in_force.socket = running.socket;
+    in_force.state_directory = running.state_directory;
+    in_force.roots = running.roots;
+    in_force.filesystems = running.filesystems;
+    in_force != *next
 }
 
 /// Opens every source and door of this configuration. `watcher` is told of everything, too.
