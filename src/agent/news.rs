@@ -1,12 +1,16 @@
 //! What is worth saying: a state that stays, such as "everybody is spared", is said once.
 
-use evictd_eviction::{Cause, Decision, Housekeeper, Signal, UsageNeed, decision::Withheld};
+use evictd_eviction::{
+    Cause, Decision, Housekeeper, Signal, StarvedResource, UsageNeed, decision::Withheld,
+};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
 /// A decision that ends nobody is not made again before this.
 const QUIET: SignedDuration = SignedDuration::from_secs(1);
+/// The same where directories must be walked for it: as seldom as a kubelet looks (S1-017).
+const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
 
 /// A signal, or a limit of a pod's own with the pod's UID.
 type Subject = (&'static str, Option<String>);
@@ -36,7 +40,11 @@ impl News {
                 signal: acting.threshold.signal,
                 hard: acting.threshold.is_hard(),
             };
-            self.quiet = Some((need, now.saturating_add(QUIET).unwrap_or(now)));
+            let pause = match need.signal.resource() {
+                StarvedResource::Memory | StarvedResource::Pids => QUIET,
+                StarvedResource::EphemeralStorage | StarvedResource::Inodes => QUIET_DISK,
+            };
+            self.quiet = Some((need, now.saturating_add(pause).unwrap_or(now)));
         }
         let of_pod = decision.kind == Cause::LocalStorage;
         let subject = (decision.signal, decision.uid.clone().filter(|_| of_pod));
@@ -65,5 +73,60 @@ impl News {
             Some(uid) => pods.iter().any(|pod| pod.uid == *uid),
             None => Signal::parse(signal).is_some_and(holds),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_eviction::{Observation, Rules, Usage, threshold::ThresholdMaps};
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    /// What is decided on a node without pods.
+    fn nobody(signal: Signal) -> (UsageNeed, Decision) {
+        let maps = ThresholdMaps {
+            hard: [(signal.to_string(), "10".to_owned())].into(),
+            ..ThresholdMaps::default()
+        };
+        let mut housekeeper = Housekeeper::new(Rules {
+            thresholds: maps.parse().unwrap(),
+            ..Rules::evictd()
+        });
+        let low = Observation {
+            available: 1,
+            capacity: 100,
+            time: Some(at(0)),
+        };
+        housekeeper.observe(at(0), &[(signal, low)].into_iter().collect());
+        let decision = housekeeper.decide(at(0), &[], &Usage::default()).unwrap();
+        (UsageNeed { signal, hard: true }, decision)
+    }
+
+    #[test]
+    fn what_takes_a_walk_is_thought_about_again_as_seldom_as_by_a_kubelet() {
+        let table = [
+            (Signal::MemoryAvailable, 1),
+            (Signal::PidAvailable, 1),
+            (Signal::NodefsAvailable, 10),
+            (Signal::ImagefsInodesFree, 10),
+        ];
+        for (signal, seconds) in table {
+            let mut news = News::default();
+            let (need, decision) = nobody(signal);
+            assert!(!news.is_quiet(at(0), need), "a first one never waits");
+            assert!(news.is_new(at(0), &decision));
+            assert!(news.is_quiet(at(seconds - 1), need), "{signal}");
+            assert!(!news.is_quiet(at(seconds), need), "{signal}");
+            let soft = UsageNeed {
+                hard: false,
+                ..need
+            };
+            assert!(!news.is_quiet(at(0), soft), "another threshold never waits");
+            news.think_again();
+            assert!(!news.is_quiet(at(0), need));
+        }
     }
 }
