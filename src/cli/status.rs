@@ -4,7 +4,7 @@ use super::daemon::Daemon;
 use super::machine::Machine;
 use super::table::{amount, duration, moment, seconds, text};
 use crate::doors::state::{ObservedStatus, SignalStatus, Status, ThresholdStatus};
-use crate::signals::Pressure;
+use crate::signals::{Pressure, RENEWAL};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
@@ -162,11 +162,13 @@ fn observed(figures: &ObservedStatus) -> String {
             ),
         });
     format!(
-        "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}",
+        "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}; \
+         up to {} s old where no threshold is on it",
         bytes(figures.mem_available_bytes),
         bytes(figures.working_set_available_bytes),
         stalled(figures.memory_pressure),
         stalled(figures.io_pressure),
+        RENEWAL.as_secs(),
     )
 }
 

@@ -60,7 +60,7 @@ pub struct Status {
     pub warnings: Vec<String>,
 }
 
-/// What is observed and not acted on; none where the kernel does not tell.
+/// What is observed and not acted on, up to ten seconds ago; none where the kernel does not tell.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObservedStatus {

@@ -2,7 +2,7 @@
 //!
 //! A look allocates nothing while all goes well, keeps the kernel's files open, and costs little more than its system
 //! calls. A signal that can't be read, or whose figure can't be true, is unobserved in that look and counted; an older
-//! figure never takes its place.
+//! figure never takes its place. Only what does not decide, or hardly ever changes, may be up to [`RENEWAL`] old.
 
 mod cgroup_memory;
 mod filesystem;
