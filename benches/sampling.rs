@@ -6,8 +6,8 @@
 
 use divan::{AllocProfiler, Bencher, black_box};
 use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd::signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources};
-use jiff::Timestamp;
+use evictd::signals::{FilesystemPaths, MemoryAvailable, RENEWAL, Sampler, SignalSources};
+use jiff::{SignedDuration, Timestamp};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::statvfs::statvfs;
 use std::fs::File;
@@ -24,9 +24,12 @@ fn main() {
     divan::main();
 }
 
-#[divan::bench]
-fn look(bencher: Bencher<'_, '_>) {
-    let now = Timestamp::UNIX_EPOCH;
+/// Seconds between two looks: an ordinary one, and one that also renews what may be older.
+const SECONDS: [i64; 2] = [1, RENEWAL.as_secs()];
+
+#[divan::bench(args = SECONDS)]
+fn look(bencher: Bencher<'_, '_>, seconds: i64) {
+    let mut now = Timestamp::UNIX_EPOCH;
     let mut sampler = Sampler::new(&SignalSources {
         proc_root: "/proc".into(),
         hierarchies: Hierarchies::detect(Path::new(DEFAULT_ROOT)).ok(),
@@ -43,12 +46,15 @@ fn look(bencher: Bencher<'_, '_>) {
     while sampler.layout().is_none() {
         sampler.sample(now);
     }
-    bencher.bench_local(|| sampler.sample(black_box(now)));
+    bencher.bench_local(|| {
+        now += SignedDuration::from_secs(seconds);
+        sampler.sample(black_box(now))
+    });
 }
 
-#[divan::bench]
-fn bare_system_calls(bencher: Bencher<'_, '_>) {
-    let files = files();
+#[divan::bench(args = SECONDS)]
+fn bare_system_calls(bencher: Bencher<'_, '_>, seconds: i64) {
+    let files = files(seconds >= RENEWAL.as_secs());
     let mounts = File::open("/proc/self/mountinfo").expect("the mount table opens");
     let mut buffer = vec![0; 16 * 1024];
     bencher.bench_local(|| {
@@ -62,10 +68,17 @@ fn bare_system_calls(bencher: Bencher<'_, '_>) {
 }
 
 /// The files that a look reads, as far as this machine has them.
-fn files() -> Vec<File> {
+fn files(all: bool) -> Vec<File> {
+    let mut paths = vec!["/proc/meminfo".into(), "/proc/loadavg".into()];
+    if all {
+        paths.extend(renewed());
+    }
+    let open = paths.into_iter().filter_map(|path| File::open(path).ok());
+    open.collect()
+}
+
+fn renewed() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = [
-        "meminfo",
-        "loadavg",
         "sys/kernel/pid_max",
         "sys/kernel/threads-max",
         "pressure/memory",
@@ -81,6 +94,5 @@ fn files() -> Vec<File> {
             paths.push(root.join("memory.usage_in_bytes"));
         }
     }
-    let open = paths.into_iter().filter_map(|path| File::open(path).ok());
-    open.collect()
+    paths
 }
