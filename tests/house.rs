@@ -7,13 +7,23 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
     ("evictd-document", &["evictd-pod"]),
     ("evictd-command", &[]),
+    (
+        "evictd-scheduler",
+        &[
+            "evictd-pod",
+            "evictd-placement",
+            "evictd-preemption",
+            "evictd-command",
+            "evictd-document",
+        ],
+    ),
     (
         "evictd",
         &[

@@ -7,10 +7,11 @@ mod pods;
 mod tests;
 mod yaml;
 
-pub use mistake::{Mistake, Mistakes, Place};
+pub use mistake::{ENOUGH, Mistake, Mistakes, Place, mistakes_of};
 
 use mistake::{Finder, Step};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::{
     fs::File,
     io::{self, Read},
@@ -95,6 +96,15 @@ impl Document {
                 source,
             },
         })?;
+        Self::from_bytes(name, bytes)
+    }
+
+    /// Bytes that were read elsewhere; `name` says where in messages.
+    ///
+    /// # Errors
+    /// When they are no UTF-8 text, or empty.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, DocumentError> {
+        let name = name.into();
         let text = String::from_utf8(bytes).map_err(|error| DocumentError::NotText {
             name: name.clone(),
             line: lines(&error.as_bytes()[..error.utf8_error().valid_up_to()]) + 1,
@@ -140,6 +150,18 @@ impl Document {
             finder.parse_yaml(&self.text)
         };
         value.map_err(|()| finder.into_error())
+    }
+
+    /// Every document of a YAML text, untyped.
+    ///
+    /// # Errors
+    /// What the YAML parser says.
+    pub fn values(&self) -> Result<Vec<Value>, DocumentError> {
+        yaml::parse_all(&self.text).map_err(|error| {
+            let mut finder = Finder::new(&self.name);
+            finder.add_yaml(&error);
+            finder.into_error()
+        })
     }
 
     /// Where the value of a key stands, if it has one: `["spec", "priority"]`.

@@ -7,7 +7,7 @@ use serde_path_to_error::{Path, Segment};
 use std::fmt;
 
 /// After so many mistakes the search ends; nobody reads on.
-const ENOUGH: usize = 100;
+pub const ENOUGH: usize = 100;
 
 /// A place in a text; both counts begin at 1, columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,6 +187,17 @@ impl Finder {
         }
         let offset = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
         let start = Place::START.after(&whole[..offset]);
+        self.find_in_part::<T>(part, start, object, error);
+    }
+
+    /// The same for JSON that begins at `start`.
+    fn find_in_part<T: DeserializeOwned>(
+        &mut self,
+        part: &str,
+        start: Place,
+        object: &str,
+        error: &serde_json::Error,
+    ) {
         let before = self.found.mistakes.len();
         if error.is_data()
             && let Ok(value) = serde_json::from_str::<Value>(part)
@@ -251,6 +262,19 @@ impl Finder {
         let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
         self.found.mistakes[before..].sort_by_key(position);
     }
+}
+
+/// Every mistake that keeps `part`, JSON that begins at `start`, from being a `T`, given the `error` of trying. The
+/// object is named `namespace/name`, as far as it has them, else `object`.
+pub fn mistakes_of<T: DeserializeOwned>(
+    part: &str,
+    start: Place,
+    object: &str,
+    error: &serde_json::Error,
+) -> Vec<Mistake> {
+    let mut finder = Finder::new("");
+    finder.find_in_part::<T>(part, start, object, error);
+    finder.found.mistakes
 }
 
 /// The mistake that serde's own error tells, which knows the line but not the key.

@@ -13,7 +13,6 @@ mod node;
 mod pod;
 mod resources;
 mod selector;
-mod storage;
 mod symbol;
 mod template;
 

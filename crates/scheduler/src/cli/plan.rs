@@ -1,0 +1,158 @@
+//! `evictd-scheduler plan`: what would be preempted for a pod, where, and why.
+
+use crate::clock::Stopwatch;
+use crate::dump::{self, Loaded, Source, Wanted};
+use crate::plan::{Answer, Case, page};
+use crate::preemptor::Asked;
+use crate::progress::Progress;
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use evictd_command::{Failure, Output};
+use evictd_document::{Document, DocumentError, SMALL};
+use evictd_preemption::{BudgetPolicy, Form, Nodes, Options};
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+const EXAMPLE: &str = "Example:
+  kubectl get nodes,ns,pods,pdb,pc -A -o json | evictd-scheduler plan --cluster - --pod pending.yaml
+
+The pod: a manifest (a Pod, a list with one, or a workload with a pod template) or namespace/name of a pod that waits in
+the cluster. What it leaves out is filled in as the API server would: requests from limits, the priority from its class.";
+
+/// What kube-scheduler would preempt for a pod, on which node, and what stands in the way on every other.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// The cluster: nodes, namespaces, pods, PodDisruptionBudgets and PriorityClasses, JSON or YAML; - is stdin. May be
+    /// given several times.
+    #[arg(long, value_name = "FILE", required = true)]
+    cluster: Vec<PathBuf>,
+    /// The pod that wants a place: a manifest, or namespace/name in the cluster.
+    #[arg(long, value_name = "FILE")]
+    pod: PathBuf,
+    /// Whose behaviour: kube-scheduler's of this version.
+    #[arg(long, value_name = "VERSION", default_value = Form::V1_36.as_str(), value_parser = form)]
+    form: Form,
+    /// Try every node; this is the default.
+    #[arg(long, conflicts_with = "sample")]
+    all_nodes: bool,
+    /// Try as many nodes as kube-scheduler does, until a tenth of them, at least 100, could be freed.
+    #[arg(long)]
+    sample: bool,
+    /// Where the sample begins: at this node, counted modulo their number; without it anywhere.
+    #[arg(long, value_name = "N", requires = "sample")]
+    seed: Option<u64>,
+    /// Never plan to break a PodDisruptionBudget; kube-scheduler only avoids it.
+    #[arg(long, value_enum, value_name = "POLICY")]
+    budget: Option<Policy>,
+    /// Show step by step what happens on this node.
+    #[arg(long, value_name = "NAME")]
+    explain_node: Option<String>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Policy {
+    NeverViolatePdb,
+}
+
+fn form(name: &str) -> Result<Form, String> {
+    Form::parse(name).ok_or_else(|| {
+        let known: Vec<&str> = Form::ALL.into_iter().map(Form::as_str).collect();
+        format!("known are {}", known.join(", "))
+    })
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let stdin = Path::new("-");
+        let inputs = self.cluster.iter().chain([&self.pod]);
+        if inputs.filter(|path| *path == stdin).count() > 1 {
+            return Err(Failure::Input(anyhow!("only one file can be -, stdin")));
+        }
+        let watch = Stopwatch::start();
+        let asked = asked(&self.pod)?;
+        let mut loaded = load(&self.cluster, &asked.wanted())?;
+        let preemptor = asked.pod(&mut loaded).map_err(Failure::input)?;
+        let case = Case::new(loaded, preemptor, self.options()).map_err(Failure::input)?;
+        let explained = self.explain_node.as_deref();
+        let explained = explained.map(|name| case.find_node(name)).transpose();
+        let explained = explained.map_err(Failure::input)?;
+        let load = watch.seconds();
+        let watch = Stopwatch::start();
+        let plan = case.plan(&mut [])?;
+        let answer = Answer::new(&case, &plan, explained, (load, watch.seconds()));
+        for warning in &answer.warnings {
+            eprintln!("evictd-scheduler: warning: {warning}");
+        }
+        self.output.print(&answer, page)
+    }
+
+    fn options(&self) -> Options {
+        let nodes = if self.sample {
+            let anywhere = || RandomState::new().hash_one(0);
+            Nodes::Sample {
+                offset: self.seed.unwrap_or_else(anywhere),
+            }
+        } else {
+            Nodes::All
+        };
+        let policy = match self.budget {
+            None => BudgetPolicy::Prefer,
+            Some(Policy::NeverViolatePdb) => BudgetPolicy::NeverViolate,
+        };
+        Options {
+            form: self.form,
+            nodes,
+            policy,
+        }
+    }
+}
+
+/// The manifest, unless there is no such file but a pod can have that name.
+fn asked(path: &Path) -> Result<Asked, Failure> {
+    let document = match Document::read(path, SMALL) {
+        Err(DocumentError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            let named = path.to_str().and_then(Asked::of_name);
+            return named.ok_or_else(|| {
+                let path = path.display();
+                Failure::Input(anyhow!(
+                    "--pod {path}: there is no such file, and no pod has such a name; namespace/name is needed"
+                ))
+            });
+        }
+        document => document.map_err(Failure::input)?,
+    };
+    Asked::of_manifest(&document).map_err(Failure::input)
+}
+
+fn load(paths: &[PathBuf], wanted: &Wanted) -> Result<Loaded, Failure> {
+    let sources: Result<Vec<_>, _> = paths.iter().map(|path| open(path)).collect();
+    let sources = sources.map_err(Failure::input)?;
+    dump::load(sources, Some(wanted)).map_err(Failure::input)
+}
+
+fn open(path: &Path) -> Result<Source<Progress<Box<dyn Read>>>, DocumentError> {
+    if path == Path::new("-") {
+        let name = "standard input";
+        return Ok(Source {
+            name: name.to_owned(),
+            text: Progress::new(Box::new(io::stdin().lock()), name, None),
+        });
+    }
+    let name = path.display().to_string();
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = match opened {
+        Ok(opened) => opened,
+        Err(source) => return Err(DocumentError::Read { name, source }),
+    };
+    if metadata.is_dir() {
+        return Err(DocumentError::Directory(name));
+    }
+    let length = metadata.is_file().then_some(metadata.len());
+    let text = Progress::new(Box::new(file) as Box<dyn Read>, &name, length);
+    Ok(Source { name, text })
+}

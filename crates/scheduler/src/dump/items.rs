@@ -1,0 +1,282 @@
+//! The objects of a dump: those of a List, of Lists inside it, of several documents, or a single one.
+
+use super::scan::{Scanner, Stop};
+use evictd_document::{Mistake, Place};
+use std::fmt::Write;
+use std::io::{self, Read};
+
+/// Lists inside Lists go no deeper.
+const DEEPEST: usize = 16;
+
+/// One object of the text.
+pub(super) struct Found<'a> {
+    /// Its kind; where a typed list leaves it out, the one that follows from the list's.
+    pub(super) kind: &'a str,
+    /// Its version with the group; empty where it says none.
+    pub(super) api_version: &'a str,
+    /// Its JSON.
+    pub(super) text: &'a [u8],
+    /// Where it begins.
+    pub(super) place: &'a dyn Fn() -> Option<Place>,
+    /// Its index in the list, and that of the list in the one around it.
+    pub(super) path: &'a [usize],
+}
+
+impl Found<'_> {
+    /// `items[3]`, for an object without a name; empty for one that is in no list.
+    pub(super) fn position(&self) -> String {
+        position(self.path)
+    }
+}
+
+/// Who takes the objects.
+pub(super) trait Sink {
+    /// Takes one.
+    fn take(&mut self, found: Found<'_>);
+    /// Is told what is no object.
+    fn refuse(&mut self, mistake: Mistake);
+}
+
+/// Hands every object of a JSON text to `sink`. What cannot be read on is a mistake that is told to it, too.
+pub(super) fn read<R: Read, S: Sink>(scanner: &mut Scanner<R>, sink: &mut S) -> io::Result<()> {
+    let mut reader = Reader {
+        scanner,
+        sink,
+        path: Vec::new(),
+    };
+    match reader.documents() {
+        Ok(()) => Ok(()),
+        Err(Stop::Read(error)) => Err(error),
+        Err(Stop::Syntax(message)) => {
+            let place = reader.scanner.place();
+            reader.refuse(place, message);
+            Ok(())
+        }
+    }
+}
+
+struct Reader<'r, R, S> {
+    scanner: &'r mut Scanner<R>,
+    sink: &'r mut S,
+    path: Vec<usize>,
+}
+
+/// What a list says of its items.
+#[derive(Clone, Copy)]
+enum Items<'a> {
+    /// They are of this kind unless they say another.
+    Of(&'a str),
+    /// They say it themselves.
+    Any,
+    /// Not yet known: the list's kind may follow.
+    Unknown,
+}
+
+/// An object of a list that has not yet said what it holds.
+struct Waiting {
+    text: Vec<u8>,
+    place: Option<Place>,
+    path: Vec<usize>,
+}
+
+const NO_KIND: &str = "is no Kubernetes object, since it has no kind";
+
+impl<R: Read, S: Sink> Reader<'_, R, S> {
+    /// One document after the other.
+    fn documents(&mut self) -> Result<(), Stop> {
+        while let Some(byte) = self.scanner.peek()? {
+            match byte {
+                b'{' => self.object(Items::Any, &mut Vec::new())?,
+                b'[' => self.items(Items::Any).map(drop)?,
+                _ => return Err(Stop::Syntax("expected an object")),
+            }
+        }
+        Ok(())
+    }
+
+    /// An object, or a list with its items. One without a kind joins `waiting` if its list may still tell it.
+    fn object(&mut self, inherited: Items<'_>, waiting: &mut Vec<Waiting>) -> Result<(), Stop> {
+        self.scanner.keep();
+        self.scanner.pass();
+        let (mut kind, mut api_version) = (None, None);
+        let mut undecided = Vec::new();
+        let mut is_list = false;
+        let mut first = true;
+        while self.next(b'}', &mut first)? {
+            if self.scanner.must_peek()? != b'"' {
+                return Err(Stop::Syntax("expected a key"));
+            }
+            let key = Key::of(self.scanner.string()?);
+            self.scanner.expect(b':', "expected `:`")?;
+            let next = self.scanner.must_peek()?;
+            match (key, next) {
+                (Key::Kind, b'"') => kind = Some(self.text()?),
+                (Key::ApiVersion, b'"') => api_version = Some(self.text()?),
+                (Key::Items, b'[') if kind.as_deref().is_none_or(is_a_list) => {
+                    is_list = true;
+                    self.scanner.forget();
+                    let items = kind.as_deref().map_or(Items::Unknown, items_of);
+                    undecided.extend(self.items(items)?);
+                }
+                _ => self.scanner.skip_value()?,
+            }
+        }
+        if is_list {
+            self.settle(undecided, kind.as_deref());
+        } else {
+            let api_version = api_version.unwrap_or_default();
+            self.hand_over(kind.as_deref(), &api_version, inherited, waiting);
+        }
+        self.scanner.forget();
+        Ok(())
+    }
+
+    /// The objects of a list; returns those without a kind if only the list's own can tell theirs.
+    fn items(&mut self, items: Items<'_>) -> Result<Vec<Waiting>, Stop> {
+        if self.path.len() == DEEPEST {
+            return Err(Stop::Syntax("Lists inside Lists, too deep"));
+        }
+        let mut waiting = Vec::new();
+        self.scanner.pass();
+        self.path.push(0);
+        let mut first = true;
+        while self.next(b']', &mut first)? {
+            if self.scanner.must_peek()? == b'{' {
+                self.object(items, &mut waiting)?;
+            } else {
+                let place = self.scanner.place();
+                self.scanner.skip_value()?;
+                self.refuse(place, "is no object");
+            }
+            if let Some(index) = self.path.last_mut() {
+                *index += 1;
+            }
+        }
+        self.path.pop();
+        Ok(waiting)
+    }
+
+    /// Whether something comes before the end of a list or an object.
+    fn next(&mut self, end: u8, first: &mut bool) -> Result<bool, Stop> {
+        let is_first = std::mem::take(first);
+        match self.scanner.must_peek()? {
+            byte if byte == end => {
+                self.scanner.pass();
+                Ok(false)
+            }
+            b',' if !is_first => {
+                self.scanner.pass();
+                Ok(true)
+            }
+            _ if is_first => Ok(true),
+            _ => Err(Stop::Syntax("expected a comma or the end of what is open")),
+        }
+    }
+
+    /// The object that is kept.
+    fn hand_over(
+        &mut self,
+        kind: Option<&str>,
+        api_version: &str,
+        inherited: Items<'_>,
+        waiting: &mut Vec<Waiting>,
+    ) {
+        let scanner = &*self.scanner;
+        let place = || scanner.kept_place();
+        let kind = match (kind.filter(|kind| !kind.is_empty()), inherited) {
+            (Some(kind), _) | (None, Items::Of(kind)) => kind,
+            (None, Items::Any) => {
+                let place = place();
+                return self.refuse(place, NO_KIND);
+            }
+            (None, Items::Unknown) => {
+                return waiting.push(Waiting {
+                    text: scanner.kept().to_vec(),
+                    place: place(),
+                    path: self.path.clone(),
+                });
+            }
+        };
+        self.sink.take(Found {
+            kind,
+            api_version,
+            text: scanner.kept(),
+            place: &place,
+            path: &self.path,
+        });
+    }
+
+    /// Objects whose kind the end of their list has told, or has not.
+    fn settle(&mut self, waiting: Vec<Waiting>, kind: Option<&str>) {
+        for Waiting { text, place, path } in waiting {
+            match kind.map_or(Items::Any, items_of) {
+                Items::Of(kind) => self.sink.take(Found {
+                    kind,
+                    api_version: "",
+                    text: &text,
+                    place: &|| place,
+                    path: &path,
+                }),
+                _ => self.sink.refuse(mistake(place, &path, NO_KIND)),
+            }
+        }
+    }
+
+    fn text(&mut self) -> Result<String, Stop> {
+        let text = self.scanner.string()?;
+        Ok(String::from_utf8_lossy(text).into_owned())
+    }
+
+    fn refuse(&mut self, place: Option<Place>, message: &str) {
+        self.sink.refuse(mistake(place, &self.path, message));
+    }
+}
+
+/// The keys of an object that are looked at before it is parsed.
+enum Key {
+    Kind,
+    ApiVersion,
+    Items,
+    Other,
+}
+
+impl Key {
+    fn of(text: &[u8]) -> Self {
+        match text {
+            b"kind" => Self::Kind,
+            b"apiVersion" => Self::ApiVersion,
+            b"items" => Self::Items,
+            _ => Self::Other,
+        }
+    }
+}
+
+fn is_a_list(kind: &str) -> bool {
+    kind.is_empty() || kind.ends_with("List")
+}
+
+/// What a list of this kind says of its items.
+fn items_of(kind: &str) -> Items<'_> {
+    match kind.strip_suffix("List").unwrap_or(kind) {
+        "" => Items::Any,
+        item => Items::Of(item),
+    }
+}
+
+fn position(path: &[usize]) -> String {
+    let mut text = String::new();
+    for (depth, index) in path.iter().enumerate() {
+        let dot = if depth > 0 { "." } else { "" };
+        let _ = write!(text, "{dot}items[{index}]");
+    }
+    text
+}
+
+fn mistake(place: Option<Place>, path: &[usize], message: &str) -> Mistake {
+    Mistake {
+        place,
+        object: position(path),
+        key: String::new(),
+        message: message.to_owned(),
+    }
+}

@@ -1,0 +1,80 @@
+//! The kinds of objects that a plan needs.
+
+use evictd_pod::{Node, wire};
+
+/// A kind that is read; every other is passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Node,
+    Namespace,
+    Pod,
+    Budget,
+    PriorityClass,
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::Node,
+        Self::Namespace,
+        Self::Pod,
+        Self::Budget,
+        Self::PriorityClass,
+    ];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "Node",
+            Self::Namespace => "Namespace",
+            Self::Pod => "Pod",
+            Self::Budget => "PodDisruptionBudget",
+            Self::PriorityClass => "PriorityClass",
+        }
+    }
+
+    const fn group(self) -> &'static str {
+        match self {
+            Self::Node | Self::Namespace | Self::Pod => "",
+            Self::Budget => "policy",
+            Self::PriorityClass => "scheduling.k8s.io",
+        }
+    }
+
+    /// The kind of that name, of whatever version; other groups have kinds of the same names.
+    pub(super) fn of(name: &str, api_version: &str) -> Option<Self> {
+        let group = match api_version.split_once('/') {
+            Some((group, _)) => Some(group),
+            None if api_version.is_empty() => None,
+            None => Some(""),
+        };
+        let own =
+            |kind: &Self| kind.as_str() == name && group.is_none_or(|group| group == kind.group());
+        Self::ALL.into_iter().find(own)
+    }
+}
+
+/// What an object of the dump is read into.
+pub(super) trait Object: serde::de::DeserializeOwned {
+    const KIND: Kind;
+
+    fn metadata(&self) -> &wire::Metadata;
+}
+
+macro_rules! objects {
+    ($($kind:ident $type:ty),*) => {$(
+        impl Object for $type {
+            const KIND: Kind = Kind::$kind;
+
+            fn metadata(&self) -> &wire::Metadata {
+                &self.metadata
+            }
+        }
+    )*};
+}
+
+objects! {
+    Node Node,
+    Namespace wire::Namespace,
+    Pod wire::Pod,
+    Budget wire::PodDisruptionBudget,
+    PriorityClass wire::PriorityClass
+}

@@ -1,0 +1,323 @@
+//! Takes the objects of a dump one by one.
+
+use super::amounts::{self, Wrong};
+use super::items::{Found, Sink};
+use super::kind::{Kind, Object};
+use super::{DumpError, doubts::Doubts};
+use evictd_document::{ENOUGH, Mistake, Mistakes, Place, mistakes_of};
+use evictd_placement::{Cluster, Selector};
+use evictd_pod::{Node, Quantity, wire};
+use evictd_preemption::Budget;
+use hashbrown::HashSet;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+/// The pod that is planned for, as far as the dump may hold it, too.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Unique id; empty where it is not known.
+    pub uid: String,
+}
+
+impl Wanted {
+    fn is(&self, metadata: &wire::Metadata) -> bool {
+        let same_name = namespace_of(metadata) == self.namespace && metadata.name == self.name;
+        let same_uid = !self.uid.is_empty() && metadata.uid == self.uid;
+        same_name || same_uid
+    }
+}
+
+/// A cluster as it was dumped.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Nodes and the pods on them.
+    pub cluster: Cluster,
+    /// Budgets.
+    pub budgets: Vec<Budget>,
+    /// Priority classes.
+    pub classes: Vec<wire::PriorityClass>,
+    /// The pod that is planned for, where the dump holds it.
+    pub wanted: Option<wire::Pod>,
+    /// What had to be assumed.
+    pub doubts: Doubts,
+}
+
+pub(super) struct Loader<'w> {
+    wanted: Option<&'w Wanted>,
+    loaded: Loaded,
+    /// Every unique id.
+    ids: HashSet<Box<str>>,
+    /// Kind, namespace and name of every object.
+    names: HashSet<(Kind, Box<str>)>,
+    ignored: BTreeMap<String, usize>,
+    mistakes: Vec<Mistake>,
+    more: bool,
+}
+
+impl<'w> Loader<'w> {
+    pub(super) fn new(wanted: Option<&'w Wanted>) -> Self {
+        Self {
+            wanted,
+            loaded: Loaded {
+                cluster: Cluster::new(),
+                budgets: Vec::new(),
+                classes: Vec::new(),
+                wanted: None,
+                doubts: Doubts::default(),
+            },
+            ids: HashSet::new(),
+            names: HashSet::new(),
+            ignored: BTreeMap::new(),
+            mistakes: Vec::new(),
+            more: false,
+        }
+    }
+
+    /// The mistakes since the last call, of one source.
+    pub(super) fn take_mistakes(&mut self, name: &str) -> Option<Mistakes> {
+        let mistakes = std::mem::take(&mut self.mistakes);
+        let more = std::mem::take(&mut self.more);
+        (!mistakes.is_empty()).then(|| Mistakes {
+            name: name.to_owned(),
+            mistakes,
+            more,
+        })
+    }
+
+    /// The cluster, once everything is there.
+    pub(super) fn finish(self, name: &str) -> Result<Loaded, DumpError> {
+        let Self {
+            mut loaded,
+            ignored,
+            ..
+        } = self;
+        if loaded.cluster.nodes().is_empty() {
+            let instead = ignored.into_iter();
+            let instead = instead.map(|(kind, count)| format!("{count} {kind}"));
+            let instead: Vec<String> = instead.collect();
+            let ignored = if instead.is_empty() {
+                String::new()
+            } else {
+                format!("; it holds {}", instead.join(", "))
+            };
+            let name = name.to_owned();
+            return Err(DumpError::NoNodes { name, ignored });
+        }
+        for (kind, count) in ignored {
+            let assumption = "objects of kinds that no plan needs are passed over";
+            loaded.doubts.add(assumption, || format!("{count} {kind}"));
+        }
+        let Loaded {
+            cluster, doubts, ..
+        } = &mut loaded;
+        cluster.shrink();
+        for (node, pod) in cluster.lost() {
+            let name = || format!("Pod {} (spec.nodeName {node})", cluster.full_name(pod));
+            doubts.add("pods on nodes that are not in the input are left out", name);
+        }
+        Ok(loaded)
+    }
+
+    /// An object that is well-formed, has a name, and is there for the first time.
+    fn read<T: Object>(&mut self, found: &Found<'_>) -> Option<T> {
+        let object: T = match serde_json::from_slice(found.text) {
+            Ok(object) => object,
+            Err(error) => {
+                self.explain::<T>(found, &error);
+                return None;
+            }
+        };
+        let metadata = object.metadata();
+        if metadata.name.is_empty() {
+            let name = format!("{} {}", found.kind, found.position());
+            self.wrong(found, name, "metadata.name", "is missing");
+            return None;
+        }
+        let again = !metadata.uid.is_empty() && !self.ids.insert(metadata.uid.as_str().into());
+        let doubts = &mut self.loaded.doubts;
+        if again {
+            let name = || format!("{} ({})", name_of(&object), metadata.uid);
+            doubts.add(
+                "of objects with the same metadata.uid only the first counts",
+                name,
+            );
+            return None;
+        }
+        let full = format!("{}/{}", namespace_of(metadata), metadata.name);
+        if !self.names.insert((T::KIND, full.into())) {
+            let name = || name_of(&object);
+            doubts.add("of objects with the same name only the first counts", name);
+            return None;
+        }
+        Some(object)
+    }
+
+    /// Finds every mistake of an object that cannot be read.
+    fn explain<T: Object>(&mut self, found: &Found<'_>, error: &serde_json::Error) {
+        let place = (found.place)();
+        let Ok(text) = std::str::from_utf8(found.text) else {
+            let name = format!("{} {}", found.kind, found.position());
+            return self.wrong(found, name, "", "is not UTF-8 text");
+        };
+        let start = place.unwrap_or(Place { line: 1, column: 1 });
+        for mut mistake in mistakes_of::<T>(text, start, &found.position(), error) {
+            mistake.place = place.and(mistake.place);
+            mistake.object = format!("{} {}", found.kind, mistake.object);
+            self.refuse(mistake);
+        }
+    }
+
+    fn wrong(&mut self, found: &Found<'_>, object: String, key: &str, message: impl Display) {
+        self.refuse(Mistake {
+            place: (found.place)(),
+            object,
+            key: key.to_owned(),
+            message: message.to_string(),
+        });
+    }
+
+    /// Whether all amounts of an object may be meant; those that are only doubtful are noted.
+    fn amounts<T: Object>(
+        &mut self,
+        found: &Found<'_>,
+        object: &T,
+        amounts: Vec<(String, Quantity, Wrong)>,
+    ) -> bool {
+        let mut right = true;
+        for (key, quantity, wrong) in amounts {
+            match wrong {
+                Wrong::Negative => {
+                    right = false;
+                    let message = format!("{quantity} is negative");
+                    self.wrong(found, name_of(object), &key, message);
+                }
+                Wrong::Absurd => {
+                    let name = || format!("{} {key} {quantity}", name_of(object));
+                    let assumption = "amounts beyond 2^53 are taken as they are";
+                    self.loaded.doubts.add(assumption, name);
+                }
+            }
+        }
+        right
+    }
+
+    fn take_node(&mut self, found: &Found<'_>) {
+        let Some(node) = self.read::<Node>(found) else {
+            return;
+        };
+        let allocatable = &node.status.allocatable;
+        if allocatable.is_empty() {
+            let assumption = "on nodes without status.allocatable there is room for nothing";
+            self.loaded.doubts.add(assumption, || name_of(&node));
+        }
+        if self.amounts(found, &node, amounts::of_node(&node)) {
+            // One of that name has been sorted out above.
+            self.loaded.cluster.add_node(&node);
+        }
+    }
+
+    fn take_pod(&mut self, found: &Found<'_>) {
+        let Some(pod) = self.read::<wire::Pod>(found) else {
+            return;
+        };
+        if !self.amounts(found, &pod, amounts::of_pod(&pod)) {
+            return;
+        }
+        if self.wanted.is_some_and(|wanted| wanted.is(&pod.metadata)) {
+            self.loaded.wanted = Some(pod);
+            return;
+        }
+        let placed = !pod.spec.node_name.is_empty();
+        if placed && pod.status.phase.is_empty() {
+            let assumption = "pods without status.phase count as running";
+            self.loaded.doubts.add(assumption, || name_of(&pod));
+        }
+        if let Err(mistake) = self.loaded.cluster.add_pod(pod) {
+            // The pod is spent, but its text is there, and could be read before.
+            let pod = serde_json::from_slice::<wire::Pod>(found.text);
+            let name = pod.map_or_else(|_| found.position(), |pod| name_of(&pod));
+            self.wrong(found, name, &mistake.field, &mistake.error);
+        }
+    }
+
+    fn take_budget(&mut self, found: &Found<'_>) {
+        let Some(budget) = self.read::<wire::PodDisruptionBudget>(found) else {
+            return;
+        };
+        let doubts = &mut self.loaded.doubts;
+        let mut doubt = |assumption| doubts.add(assumption, || name_of(&budget));
+        let spec = &budget.spec;
+        if spec.min_available.is_some() && spec.max_unavailable.is_some() {
+            doubt(
+                "of budgets with both spec.minAvailable and spec.maxUnavailable, which the API server refuses, \
+                 status.disruptionsAllowed is used as it is",
+            );
+        }
+        if budget.status.disruptions_allowed.is_none() {
+            doubt("budgets without status.disruptionsAllowed allow no disruption");
+        }
+        match Budget::new(&mut self.loaded.cluster, &budget) {
+            Ok(compiled) => {
+                self.loaded.budgets.push(compiled);
+                let selector = self.loaded.cluster.selector(spec.selector.as_ref());
+                if selector.as_ref().is_ok_and(Selector::is_empty) {
+                    let assumption =
+                        "budgets with an empty spec.selector cover no pod where preemption asks";
+                    self.loaded.doubts.add(assumption, || name_of(&budget));
+                }
+            }
+            Err(error) => self.wrong(found, name_of(&budget), "spec.selector", error),
+        }
+    }
+}
+
+impl Sink for Loader<'_> {
+    fn take(&mut self, found: Found<'_>) {
+        match Kind::of(found.kind, found.api_version) {
+            Some(Kind::Pod) => self.take_pod(&found),
+            Some(Kind::Node) => self.take_node(&found),
+            Some(Kind::Budget) => self.take_budget(&found),
+            Some(Kind::Namespace) => {
+                if let Some(namespace) = self.read(&found) {
+                    self.loaded.cluster.add_namespace(&namespace);
+                }
+            }
+            Some(Kind::PriorityClass) => {
+                let class = self.read(&found);
+                self.loaded.classes.extend(class);
+            }
+            None => *self.ignored.entry(found.kind.to_owned()).or_default() += 1,
+        }
+    }
+
+    fn refuse(&mut self, mistake: Mistake) {
+        if self.mistakes.len() < ENOUGH {
+            self.mistakes.push(mistake);
+        } else {
+            self.more = true;
+        }
+    }
+}
+
+fn namespace_of(metadata: &wire::Metadata) -> &str {
+    match metadata.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+/// Kind, namespace and name.
+fn name_of<T: Object>(object: &T) -> String {
+    let metadata = object.metadata();
+    let kind = T::KIND.as_str();
+    match T::KIND {
+        Kind::Pod | Kind::Budget => {
+            format!("{kind} {}/{}", namespace_of(metadata), metadata.name)
+        }
+        Kind::Node | Kind::Namespace | Kind::PriorityClass => format!("{kind} {}", metadata.name),
+    }
+}

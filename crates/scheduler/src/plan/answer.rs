@@ -1,0 +1,227 @@
+//! The plan as programs read it.
+
+use super::Case;
+use super::explanation::Explanation;
+use evictd_placement::{Checks, Code, NO_START, NodeId, Pod, Rejection};
+use evictd_preemption::{Action, Candidate, NotCandidate, Plan, budgets_of};
+use serde::{Serialize, Serializer};
+
+/// The result of `plan`; what comes after `elapsedSeconds` is for people first.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    pub(super) fits_without_preemption: bool,
+    pub(super) eligible: bool,
+    pub(super) ineligible_reason: &'static str,
+    /// What each node that does not take the pod says without preemption.
+    #[serde(serialize_with = "as_map")]
+    pub(super) filter_status: Vec<(String, Status)>,
+    pub(super) candidates: Vec<Freed>,
+    pub(super) chosen: Option<Freed>,
+    pub(super) clear_nominations: Vec<String>,
+    pub(super) actions: Vec<Action>,
+    pub(super) why: Vec<String>,
+    pub(super) elapsed_seconds: Elapsed,
+    /// The pod that was planned for.
+    pub(super) preemptor: Preemptor,
+    /// kube-scheduler's message, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+    /// More about the victims on the chosen node.
+    pub(super) victims: Vec<Victim>,
+    /// What stands in the way even after preemption, on nodes that were tried in vain.
+    #[serde(serialize_with = "as_map")]
+    pub(super) not_candidates: Vec<(String, NotFreed)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) explanation: Option<Explanation>,
+    pub(crate) warnings: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    pub(super) code: &'static str,
+    pub(super) reasons: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Freed {
+    pub(super) node: String,
+    pub(super) victims: Vec<String>,
+    #[serde(rename = "numPDBViolations")]
+    pub(super) violations: usize,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Elapsed {
+    pub(super) load: f64,
+    pub(super) plan: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Preemptor {
+    pub(super) pod: String,
+    pub(super) priority: i32,
+    pub(super) requests: String,
+    pub(super) form: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Victim {
+    pub(super) pod: String,
+    pub(super) priority: i32,
+    /// `ReplicaSet/web`; absent where nobody makes a new one.
+    pub(super) owner: Option<String>,
+    /// The budgets that it counts against.
+    pub(super) budgets: Vec<String>,
+    /// Seconds since 1970.
+    pub(super) started: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct NotFreed {
+    #[serde(flatten)]
+    pub(super) status: Status,
+    /// Why there is nothing to gain here.
+    pub(super) why: &'static str,
+    /// In figures and names, where more can be said than in the reasons.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) obstacle: Option<String>,
+}
+
+impl Answer {
+    pub(crate) fn new(
+        case: &Case,
+        plan: &Plan,
+        explained: Option<NodeId>,
+        (load, took): (f64, f64),
+    ) -> Self {
+        let mut checks = Checks::new(&case.cluster, &case.preemptor);
+        let fits = plan.fits();
+        let ineligible = plan.ineligible;
+        Self {
+            fits_without_preemption: fits,
+            eligible: !fits && ineligible.is_none(),
+            ineligible_reason: ineligible.map_or("", evictd_preemption::Ineligible::as_str),
+            filter_status: filter_status(case, plan, &checks),
+            candidates: plan
+                .candidates
+                .iter()
+                .map(|own| Freed::of(case, plan, own))
+                .collect(),
+            chosen: plan.choice().map(|own| Freed::of(case, plan, own)),
+            clear_nominations: plan.clear_nominations(&case.cluster, &case.preemptor),
+            actions: plan.actions.clone(),
+            why: plan.reasons(&case.cluster),
+            elapsed_seconds: Elapsed { load, plan: took },
+            preemptor: Preemptor {
+                pod: case.cluster.full_name(&case.preemptor),
+                priority: case.preemptor.priority,
+                requests: case.wants.clone(),
+                form: case.options.form.as_str(),
+            },
+            message: plan.message(&checks),
+            victims: victims(case, plan),
+            not_candidates: not_candidates(case, plan, &mut checks),
+            explanation: explained.map(|id| Explanation::of(case, plan, id)),
+            warnings: case.doubts.lines(),
+        }
+    }
+}
+
+impl Status {
+    /// Reasons are sorted, as kube-scheduler's messages have them.
+    fn new(code: Code, mut reasons: Vec<String>) -> Self {
+        reasons.sort_unstable();
+        Self {
+            code: code.as_str(),
+            reasons,
+        }
+    }
+}
+
+impl Freed {
+    fn of(case: &Case, plan: &Plan, candidate: &Candidate) -> Self {
+        let pods = &case.cluster.node(candidate.node).pods;
+        let victims = plan.victims(candidate).iter();
+        Self {
+            node: case.cluster.node_name(candidate.node).to_owned(),
+            victims: victims
+                .map(|index| case.cluster.full_name(&pods[*index as usize]))
+                .collect(),
+            violations: candidate.violations,
+        }
+    }
+}
+
+impl Victim {
+    pub(super) fn of(case: &Case, pod: &Pod) -> Self {
+        let symbols = case.cluster.symbols();
+        let owner = case.cluster.template(pod).owner;
+        let budgets = budgets_of(&case.cluster, &case.budgets, pod, case.options.form);
+        Self {
+            pod: case.cluster.full_name(pod),
+            priority: pod.priority,
+            owner: owner.map(|owner| {
+                let (kind, name) = (symbols.text(owner.kind), symbols.text(owner.name));
+                format!("{kind}/{name}")
+            }),
+            budgets: budgets.into_iter().map(str::to_owned).collect(),
+            started: (pod.start != NO_START).then_some(pod.start),
+        }
+    }
+}
+
+fn filter_status(case: &Case, plan: &Plan, checks: &Checks<'_>) -> Vec<(String, Status)> {
+    let answers = case.cluster.node_ids().zip(&plan.filter);
+    let refused = answers.filter_map(|(id, answer)| Some((id, answer.err()?)));
+    let status = |rejection: Rejection| Status::new(rejection.code, checks.words(rejection));
+    refused
+        .map(|(id, rejection)| (case.cluster.node_name(id).to_owned(), status(rejection)))
+        .collect()
+}
+
+fn victims(case: &Case, plan: &Plan) -> Vec<Victim> {
+    let Some(choice) = plan.choice() else {
+        return Vec::new();
+    };
+    let pods = &case.cluster.node(choice.node).pods;
+    let victims = plan.victims(choice).iter();
+    let victims = victims.map(|index| Victim::of(case, &pods[*index as usize]));
+    victims.collect()
+}
+
+fn not_candidates(case: &Case, plan: &Plan, checks: &mut Checks<'_>) -> Vec<(String, NotFreed)> {
+    let tried = plan.not_candidates.iter();
+    let not_freed = |(id, why): &(NodeId, NotCandidate)| {
+        let (code, reasons) = why.status(checks);
+        let obstacle = match why {
+            NotCandidate::StillNot(_) => Plan::obstacle(checks, *id),
+            _ => None,
+        };
+        let not_freed = NotFreed {
+            status: Status::new(code, reasons),
+            why: words(*why),
+            obstacle,
+        };
+        (case.cluster.node_name(*id).to_owned(), not_freed)
+    };
+    tried.map(not_freed).collect()
+}
+
+/// Why there is nothing to gain on a node that was tried.
+pub(super) const fn words(why: NotCandidate) -> &'static str {
+    match why {
+        NotCandidate::NoVictims => "no less important pod is there",
+        NotCandidate::StillNot(_) => "it would not fit without all less important pods either",
+        NotCandidate::Budget(_) => "a PodDisruptionBudget would have to be broken",
+        NotCandidate::NobodyMustGo => "nobody would have to go, and yet it does not fit",
+    }
+}
+
+fn as_map<T: Serialize, S: Serializer>(
+    entries: &[(String, T)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(entries.iter().map(|(name, value)| (name, value)))
+}

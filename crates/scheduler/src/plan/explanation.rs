@@ -1,0 +1,121 @@
+//! What happens on one node, step by step.
+
+use super::Case;
+use super::answer::words;
+use evictd_placement::{Checks, Code, NodeId};
+use evictd_preemption::{NotCandidate, Plan, Step, explain_node};
+use serde::Serialize;
+
+/// Everything that is tried on one node.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Explanation {
+    pub(super) node: String,
+    /// What keeps the pod away as long as everybody stays; empty where nothing does.
+    pub(super) without_preemption: Vec<String>,
+    pub(super) steps: Vec<NamedStep>,
+    /// How it ends.
+    pub(super) result: String,
+}
+
+/// A step in which pods have names.
+#[derive(Debug, Serialize)]
+#[serde(
+    tag = "step",
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase"
+)]
+pub(super) enum NamedStep {
+    /// All less important pods are taken off.
+    Removed {
+        /// Those whose end would break a budget.
+        violating: Vec<String>,
+        /// The others.
+        others: Vec<String>,
+    },
+    /// It does not fit even so.
+    StillNot { obstacle: Option<String> },
+    /// A pod may stay.
+    Stays { pod: String },
+    /// A pod has to go.
+    Goes {
+        pod: String,
+        obstacle: Option<String>,
+    },
+}
+
+impl Explanation {
+    pub(super) fn of(case: &Case, plan: &Plan, id: NodeId) -> Self {
+        let checks = Checks::new(&case.cluster, &case.preemptor);
+        let rejection = plan.filter[id.index()].err();
+        let without_preemption = rejection.map_or(Vec::new(), |own| checks.words(own));
+        let node = case.cluster.node_name(id).to_owned();
+        let settled = match rejection {
+            None => Some("the pod fits without preemption"),
+            Some(own) if own.code > Code::Unschedulable => {
+                Some("no pod that leaves can change this")
+            }
+            Some(_) => None,
+        };
+        if let Some(result) = settled {
+            return Self {
+                node,
+                without_preemption,
+                steps: Vec::new(),
+                result: result.to_owned(),
+            };
+        }
+        let (steps, end) = explain_node(
+            &case.cluster,
+            &case.budgets,
+            &case.preemptor,
+            case.options,
+            id,
+        );
+        Self {
+            node,
+            without_preemption,
+            steps: steps.into_iter().map(|own| named(case, id, own)).collect(),
+            result: result(plan, &checks, id, end),
+        }
+    }
+}
+
+fn named(case: &Case, id: NodeId, step: Step) -> NamedStep {
+    let pods = &case.cluster.node(id).pods;
+    let name = |index: usize| case.cluster.full_name(&pods[index]);
+    let names = |indices: Vec<usize>| indices.into_iter().map(name).collect();
+    match step {
+        Step::Removed { violating, others } => NamedStep::Removed {
+            violating: names(violating),
+            others: names(others),
+        },
+        Step::StillNot { obstacle } => NamedStep::StillNot { obstacle },
+        Step::Stays(index) => NamedStep::Stays { pod: name(index) },
+        Step::Goes { index, obstacle } => NamedStep::Goes {
+            pod: name(index),
+            obstacle,
+        },
+    }
+}
+
+fn result(
+    plan: &Plan,
+    checks: &Checks<'_>,
+    id: NodeId,
+    end: Result<usize, NotCandidate>,
+) -> String {
+    match end {
+        Err(why) => {
+            let reasons = why.status(checks).1.join(", ");
+            format!("no candidate: {} ({reasons})", words(why))
+        }
+        Ok(violations) => {
+            let chosen = plan.choice().is_some_and(|choice| choice.node == id);
+            let chosen = if chosen { "chosen" } else { "not chosen" };
+            format!(
+                "a candidate, {chosen}; {violations} of the victims break a PodDisruptionBudget"
+            )
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A plan made, and shown.
+
+mod answer;
+mod explanation;
+mod page;
+
+pub(crate) use answer::Answer;
+pub(crate) use page::page;
+
+use crate::dump::{Doubts, Loaded};
+use crate::preemptor::full_name;
+use evictd_placement::{Cluster, NodeId, Pod};
+use evictd_pod::{resources, wire};
+use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, plan};
+use std::collections::BTreeSet;
+
+/// Everything that a plan follows from.
+pub(crate) struct Case {
+    pub(crate) cluster: Cluster,
+    pub(crate) budgets: Vec<Budget>,
+    pub(crate) preemptor: Pod,
+    pub(crate) options: Options,
+    /// What had to be assumed.
+    doubts: Doubts,
+    /// What the pod asks for, in words.
+    wants: String,
+}
+
+/// Why there is nothing to plan.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaseError {
+    #[error("{pod}: {mistake}")]
+    Pod {
+        pod: String,
+        mistake: evictd_placement::Mistake,
+    },
+    #[error("--explain-node {0}: is not in the input")]
+    Node(String),
+}
+
+impl Case {
+    pub(crate) fn new(
+        loaded: Loaded,
+        preemptor: wire::Pod,
+        options: Options,
+    ) -> Result<Self, CaseError> {
+        let Loaded {
+            mut cluster,
+            budgets,
+            doubts,
+            ..
+        } = loaded;
+        let (pod, wants) = (full_name(&preemptor), wants(&preemptor.spec));
+        let preemptor = cluster.pod(preemptor);
+        let preemptor = preemptor.map_err(|mistake| CaseError::Pod { pod, mistake })?;
+        Ok(Self {
+            cluster,
+            budgets,
+            preemptor,
+            options,
+            doubts,
+            wants,
+        })
+    }
+
+    pub(crate) fn find_node(&self, name: &str) -> Result<NodeId, CaseError> {
+        let id = self.cluster.find_node(name);
+        id.ok_or_else(|| CaseError::Node(name.to_owned()))
+    }
+
+    pub(crate) fn plan(&self, extenders: &mut [&mut dyn Extender]) -> Result<Plan, PlanError> {
+        // A dump does not tell which pods wait for their binding.
+        let waiting = |_: &Pod| false;
+        plan(
+            &self.cluster,
+            &self.budgets,
+            &self.preemptor,
+            self.options,
+            extenders,
+            &waiting,
+        )
+    }
+}
+
+/// `cpu 6, memory 24Gi`.
+fn wants(spec: &wire::PodSpec) -> String {
+    let names: BTreeSet<&str> = resources::scheduler_resources(spec).collect();
+    let wants: Vec<String> = names
+        .into_iter()
+        .map(|name| format!("{name} {}", resources::scheduler_request(spec, name)))
+        .collect();
+    if wants.is_empty() {
+        "nothing".to_owned()
+    } else {
+        wants.join(", ")
+    }
+}

@@ -1,0 +1,289 @@
+//! The pod that is planned for, as the API server would have stored it.
+
+use crate::dump::{Loaded, Wanted, Wrong, of_pod};
+use evictd_document::{Document, DocumentError};
+use evictd_pod::{pod::SYSTEM_PRIORITY_CLASSES, wire};
+use serde::{Deserialize, de::IgnoredAny};
+use wire::null_is_default;
+
+/// Where the pod comes from.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// From a manifest.
+    Manifest {
+        /// What messages call the manifest.
+        name: String,
+        /// The pod.
+        pod: Box<wire::Pod>,
+    },
+    /// It waits in the cluster.
+    Waiting(Wanted),
+}
+
+/// Why there is no pod to plan for.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PreemptorError {
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+    #[error("--pod {0}: is no file, and no pod of that name is in the input")]
+    NotThere(String),
+    #[error("--pod {pod}: is on node {node} already")]
+    Placed { pod: String, node: String },
+    #[error("{pod}: spec.priorityClassName: {class:?} is not in the input; known are {known}")]
+    Class {
+        pod: String,
+        class: String,
+        known: String,
+    },
+    #[error("{0}")]
+    Amounts(String),
+}
+
+#[derive(Deserialize)]
+struct Outline {
+    #[serde(default, deserialize_with = "null_is_default")]
+    kind: String,
+    #[serde(default)]
+    items: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default, deserialize_with = "null_is_default")]
+    items: Vec<wire::Pod>,
+}
+
+/// A pod as workloads hold it.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodTemplate {
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: wire::Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    spec: wire::PodSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Workload {
+    #[serde(deserialize_with = "null_is_default")]
+    metadata: wire::Metadata,
+    #[serde(deserialize_with = "null_is_default")]
+    spec: WorkloadSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct WorkloadSpec {
+    template: Option<PodTemplate>,
+    job_template: Option<Box<Workload>>,
+}
+
+impl Workload {
+    /// The pod that it makes, under its own name: that of the pod is not known before it is made.
+    fn pod(self) -> Option<wire::Pod> {
+        let template = match (self.spec.template, self.spec.job_template) {
+            (Some(template), _) => template,
+            (None, Some(job)) => job.spec.template?,
+            (None, None) => return None,
+        };
+        let wire::Metadata {
+            name, namespace, ..
+        } = self.metadata;
+        Some(wire::Pod {
+            metadata: wire::Metadata {
+                name,
+                namespace,
+                ..template.metadata
+            },
+            spec: template.spec,
+            ..wire::Pod::default()
+        })
+    }
+}
+
+impl Asked {
+    /// The pod of a manifest: a Pod, a list of one, or a workload's template.
+    pub(crate) fn of_manifest(document: &Document) -> Result<Self, PreemptorError> {
+        let outline: Outline = document.parse()?;
+        let needed = "a Pod, a list with one, or a workload with a pod template is needed";
+        let pod = match outline.kind.as_str() {
+            "Pod" => document.parse()?,
+            "List" | "PodList" => one(document)?,
+            "" if outline.items.is_some() => one(document)?,
+            "" => {
+                let what = format!("is no Kubernetes object, since it has no kind; {needed}");
+                return Err(document.wrong(what).into());
+            }
+            kind => document.parse::<Workload>()?.pod().ok_or_else(|| {
+                document.wrong(format!("is a {kind} without spec.template; {needed}"))
+            })?,
+        };
+        Ok(Self::Manifest {
+            name: document.name().to_owned(),
+            pod: Box::new(pod),
+        })
+    }
+
+    /// A pod of the cluster by `namespace/name`.
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        let (namespace, name) = name.split_once('/')?;
+        let right = |part: &str| {
+            let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+            !part.is_empty() && part.bytes().all(known)
+        };
+        (right(namespace) && right(name)).then(|| {
+            Self::Waiting(Wanted {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                uid: String::new(),
+            })
+        })
+    }
+
+    /// What the dump may know it by.
+    pub(crate) fn wanted(&self) -> Wanted {
+        match self {
+            Self::Waiting(wanted) => wanted.clone(),
+            Self::Manifest { pod, .. } => Wanted {
+                namespace: namespace(pod).to_owned(),
+                name: pod.metadata.name.clone(),
+                uid: pod.metadata.uid.clone(),
+            },
+        }
+    }
+
+    /// The pod with what the API server would have filled in, given what the cluster says.
+    pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
+        let there = loaded.wanted.take();
+        let mut pod = match (self, there) {
+            (Self::Manifest { name, pod }, there) => {
+                check(&name, &pod, loaded)?;
+                if there.is_some() {
+                    let assumption = "the pod of --pod is in the input, too, and there left out";
+                    loaded.doubts.add(assumption, || full_name(&pod));
+                }
+                *pod
+            }
+            (Self::Waiting(wanted), None) => {
+                let name = format!("{}/{}", wanted.namespace, wanted.name);
+                return Err(PreemptorError::NotThere(name));
+            }
+            (Self::Waiting(_), Some(pod)) if pod.spec.node_name.is_empty() => pod,
+            (Self::Waiting(_), Some(pod)) => {
+                return Err(PreemptorError::Placed {
+                    pod: full_name(&pod),
+                    node: pod.spec.node_name,
+                });
+            }
+        };
+        default_requests(&mut pod.spec);
+        resolve_class(&mut pod, &loaded.classes)?;
+        Ok(pod)
+    }
+}
+
+fn one(document: &Document) -> Result<wire::Pod, DocumentError> {
+    let list: List = document.parse()?;
+    let [pod] = <[wire::Pod; 1]>::try_from(list.items).map_err(|pods| {
+        let count = pods.len();
+        document.wrong(format!("holds {count} pods; exactly one is needed"))
+    })?;
+    Ok(pod)
+}
+
+/// A manifest has not been through the dump's checks.
+fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
+    let pod_name = full_name(pod);
+    let mut negative = Vec::new();
+    for (key, quantity, wrong) in of_pod(pod) {
+        let text = format!("{pod_name}: {key}: {quantity}");
+        match wrong {
+            Wrong::Negative => negative.push(format!("{name}: {text} is negative")),
+            Wrong::Absurd => {
+                let assumption = "amounts beyond 2^53 are taken as they are";
+                loaded.doubts.add(assumption, || text);
+            }
+        }
+    }
+    if negative.is_empty() {
+        Ok(())
+    } else {
+        Err(PreemptorError::Amounts(negative.join("\n")))
+    }
+}
+
+/// What is limited and not asked for is asked for up to the limit.
+fn default_requests(spec: &mut wire::PodSpec) {
+    let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
+    let resources = containers.map(|container| &mut container.resources);
+    for resources in resources.chain(&mut spec.resources) {
+        for (name, limit) in resources.limits.iter() {
+            if !resources.requests.contains_key(name) {
+                resources.requests.insert(name, *limit);
+            }
+        }
+    }
+}
+
+/// Fills in what the pod's class gives it, or the default class.
+fn resolve_class(
+    pod: &mut wire::Pod,
+    classes: &[wire::PriorityClass],
+) -> Result<(), PreemptorError> {
+    let full_name = full_name(pod);
+    let wire::PodSpec {
+        priority,
+        priority_class_name: name,
+        preemption_policy: policy,
+        ..
+    } = &mut pod.spec;
+    let class = if name.is_empty() {
+        // Of several defaults the API server takes the lowest.
+        let defaults = classes.iter().filter(|class| class.global_default);
+        defaults.min_by_key(|class| class.value)
+    } else {
+        classes.iter().find(|class| class.metadata.name == *name)
+    };
+    let built_in = SYSTEM_PRIORITY_CLASSES
+        .into_iter()
+        .find_map(|(own, value)| (own == name).then_some(value));
+    match class {
+        Some(class) => {
+            priority.get_or_insert(class.value);
+            if policy.is_empty() {
+                policy.clone_from(&class.preemption_policy);
+            }
+        }
+        None if priority.is_some() || name.is_empty() => {}
+        None => {
+            let value = built_in.ok_or_else(|| PreemptorError::Class {
+                pod: full_name,
+                class: name.clone(),
+                known: known(classes),
+            })?;
+            *priority = Some(value);
+        }
+    }
+    Ok(())
+}
+
+fn known(classes: &[wire::PriorityClass]) -> String {
+    let classes = classes.iter().map(|class| class.metadata.name.as_str());
+    let built_in = SYSTEM_PRIORITY_CLASSES.into_iter().map(|(name, _)| name);
+    let mut names: Vec<&str> = classes.chain(built_in).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
+fn namespace(pod: &wire::Pod) -> &str {
+    match pod.metadata.namespace.as_str() {
+        "" => "default",
+        namespace => namespace,
+    }
+}
+
+pub(crate) fn full_name(pod: &wire::Pod) -> String {
+    format!("{}/{}", namespace(pod), pod.metadata.name)
+}

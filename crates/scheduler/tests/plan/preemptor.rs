@@ -1,0 +1,202 @@
+//! The pod that is planned for.
+
+use crate::cluster::{cluster, list, pending, pod};
+use crate::{answer, plan, run, stderr};
+use serde_json::{Value, json};
+
+fn class(name: &str, value: i32, default: bool) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+        "metadata": { "name": name }, "value": value, "globalDefault": default,
+    })
+}
+
+/// The priority that a pod with this in its spec is planned with, and the exit code.
+fn priority(spec: &Value, classes: &[Value]) -> (Value, String) {
+    let mut pending = pending(0);
+    pending["spec"].as_object_mut().unwrap().remove("priority");
+    for (key, value) in spec.as_object().unwrap() {
+        pending["spec"][key] = value.clone();
+    }
+    let items = [cluster(), classes.to_vec()].concat();
+    let output = plan(list(&items), &pending, &["-o", "json"]);
+    if output.status.success() {
+        (
+            answer(&output)["preemptor"]["priority"].clone(),
+            String::new(),
+        )
+    } else {
+        assert_eq!(output.status.code(), Some(2));
+        (Value::Null, stderr(&output))
+    }
+}
+
+#[test]
+fn its_class_gives_it_its_priority() {
+    let classes = [
+        class("gold", 700, false),
+        class("some", 7, true),
+        class("more", 70, true),
+    ];
+    let table = [
+        (json!({ "priorityClassName": "gold" }), 700),
+        (json!({ "priorityClassName": "gold", "priority": 3 }), 3),
+        (
+            json!({ "priorityClassName": "system-node-critical" }),
+            2_000_001_000,
+        ),
+        // Of several defaults the lowest counts.
+        (json!({}), 7),
+    ];
+    for (spec, expected) in table {
+        assert_eq!(priority(&spec, &classes).0, expected, "{spec}");
+    }
+    assert_eq!(priority(&json!({}), &[]).0, 0);
+    let (_, told) = priority(&json!({ "priorityClassName": "golden" }), &classes);
+    assert!(
+        told.contains("shop/pending: spec.priorityClassName: \"golden\" is not in the input; known are gold, more, some, system-cluster-critical, system-node-critical"),
+        "{told}"
+    );
+}
+
+#[test]
+fn its_class_may_forbid_it_to_preempt() {
+    let mut meek = class("meek", 700, false);
+    meek["preemptionPolicy"] = json!("Never");
+    let mut pending = pending(0);
+    pending["spec"] =
+        json!({ "priorityClassName": "meek", "containers": pending["spec"]["containers"] });
+    let items = [cluster(), vec![meek]].concat();
+    let answer = answer(&plan(list(&items), &pending, &["-o", "json"]));
+    assert_eq!(answer["eligible"], false);
+    assert_eq!(
+        answer["ineligibleReason"],
+        "not eligible due to preemptionPolicy=Never."
+    );
+}
+
+#[test]
+fn what_is_limited_is_asked_for() {
+    let mut limited = pending(10);
+    limited["spec"]["containers"][0]["resources"] = json!({ "limits": { "cpu": "2" } });
+    let answer = answer(&plan(list(&cluster()), &limited, &["-o", "json"]));
+    assert_eq!(answer["preemptor"]["requests"], "cpu 2");
+    assert_eq!(answer["fitsWithoutPreemption"], false);
+}
+
+#[test]
+fn a_workload_is_planned_for_by_its_template() {
+    let spec = &pending(10)["spec"];
+    let template = json!({ "metadata": { "labels": { "app": "web" } }, "spec": spec });
+    let metadata = json!({ "name": "web", "namespace": "shop" });
+    let deployment =
+        json!({ "kind": "Deployment", "metadata": metadata, "spec": { "template": template } });
+    let job = json!({ "spec": { "template": template } });
+    let cron = json!({ "kind": "CronJob", "metadata": metadata, "spec": { "jobTemplate": job } });
+    let list_of_one =
+        json!({ "kind": "PodList", "items": [{ "metadata": metadata, "spec": spec }] });
+    for manifest in [deployment, cron, list_of_one] {
+        let answer = answer(&plan(list(&cluster()), &manifest, &["-o", "json"]));
+        assert_eq!(answer["preemptor"]["pod"], "shop/web", "{manifest}");
+        assert_eq!(
+            answer["chosen"]["victims"],
+            json!(["shop/cheap"]),
+            "{manifest}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_pod() {
+    let negative = {
+        let mut pod = pending(10);
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("-1");
+        pod
+    };
+    let table = [
+        (
+            json!({ "kind": "Service", "metadata": { "name": "a" } }),
+            "is a Service without spec.template",
+        ),
+        (
+            json!({ "a": 1 }),
+            "is no Kubernetes object, since it has no kind",
+        ),
+        (
+            json!({ "kind": "PodList", "items": [] }),
+            "holds 0 pods; exactly one is needed",
+        ),
+        (
+            json!({ "kind": "Pod", "spec": { "priority": "high" } }),
+            "spec.priority: invalid type: string \"high\"",
+        ),
+        (
+            negative,
+            "shop/pending: spec.containers[0].resources.requests.cpu: -1 is negative",
+        ),
+    ];
+    for (manifest, told) in table {
+        let output = plan(list(&cluster()), &manifest, &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            stderr(&output).contains(told),
+            "{manifest}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn it_does_not_count_twice() {
+    // Nominated to the node, it would stand in its own way.
+    let mut there = pending(10);
+    there["status"]["nominatedNodeName"] = json!("one");
+    let mut renamed = there.clone();
+    renamed["metadata"]["name"] = json!("renamed");
+    for there in [there, renamed] {
+        let output = plan(
+            list(&[cluster(), vec![there]].concat()),
+            &pending(10),
+            &["-o", "json"],
+        );
+        assert_eq!(answer(&output)["chosen"]["victims"], json!(["shop/cheap"]));
+        assert!(
+            stderr(&output).contains(
+                "the pod of --pod is in the input, too, and there left out: shop/pending"
+            )
+        );
+    }
+}
+
+#[test]
+fn it_may_be_named_where_the_cluster_has_it() {
+    let items = list(&[cluster(), vec![pending(10)]].concat());
+    let answer = answer(&run(&items, &["--pod", "shop/pending", "-o", "json"]));
+    assert_eq!(answer["chosen"]["victims"], json!(["shop/cheap"]));
+    let table = [
+        (
+            "shop/absent",
+            "--pod shop/absent: is no file, and no pod of that name is in the input",
+        ),
+        ("shop/dear", "--pod shop/dear: is on node one already"),
+        (
+            "pending.yaml",
+            "--pod pending.yaml: there is no such file, and no pod has such a name",
+        ),
+        ("-", "only one file can be -, stdin"),
+    ];
+    for (name, told) in table {
+        let output = run(&items, &["--pod", name]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn pods_that_wait_or_have_ended_take_no_room() {
+    let mut ended = pod("ended", "one", 20);
+    ended["status"]["phase"] = json!("Succeeded");
+    let items = [cluster(), vec![ended, pod("waits", "", 20)]].concat();
+    let answer = answer(&plan(list(&items), &pending(10), &["-o", "json"]));
+    assert_eq!(answer["chosen"]["victims"], json!(["shop/cheap"]));
+}

@@ -1,0 +1,154 @@
+//! What is printed.
+
+use crate::cluster::{cluster, list, node, pending, pod};
+use crate::{answer, plan, run, stderr, stdout};
+use serde_json::{Value, json};
+
+#[test]
+fn a_person_reads_what_would_happen_and_why() {
+    let mut tainted = node("tainted");
+    tainted["spec"] = json!({ "taints": [{ "key": "gpu", "effect": "NoSchedule" }] });
+    let more = vec![
+        node("two"),
+        pod("vip", "two", 50),
+        pod("vop", "two", 50),
+        tainted,
+    ];
+    let items = [cluster(), more].concat();
+    let page = stdout(&plan(
+        list(&items),
+        &pending(10),
+        &["--explain-node", "one"],
+    ));
+    for line in [
+        "shop/pending (priority 10, asks for cpu 2, memory 1Gi) fits on no node as it is.",
+        "kube-scheduler v1.36 would preempt 1 pod on one for it, breaks no PodDisruptionBudget:",
+        "  shop/cheap         1  -      -        2026-01-01T00:00:00Z",
+        "Why one, of 1 that could be freed:\n  the only node that can be freed",
+        "no less important pod is there: No preemption victims found for incoming pod  two",
+        "preemption cannot help: node(s) had untolerated taint(s)",
+        "shop/dear comes back and may stay",
+        "shop/cheap comes back and must go: insufficient cpu by 2",
+        "so: a candidate, chosen; 0 of the victims break a PodDisruptionBudget",
+    ] {
+        assert!(page.contains(line), "{line:?} is not in\n{page}");
+    }
+}
+
+#[test]
+fn many_nodes_make_no_long_page() {
+    let mut items = Vec::new();
+    for index in 0..300 {
+        let name = format!("n{index}");
+        items.push(node(&name));
+        items.extend(["a", "b"].map(|pod| self::pod(&format!("{pod}{index}"), &name, 1)));
+    }
+    let page = stdout(&plan(list(&items), &pending(10), &[]));
+    assert!(page.lines().count() < 20, "{page}");
+    assert!(
+        page.contains("299  could be freed, too     n1, n2, n3, ..."),
+        "{page}"
+    );
+}
+
+#[test]
+fn nobody_has_to_go_or_nobody_can_help() {
+    let page = stdout(&plan(
+        list(&[cluster(), vec![node("free")]].concat()),
+        &pending(10),
+        &[],
+    ));
+    assert!(
+        page.contains("fits without preemption: nobody has to go."),
+        "{page}"
+    );
+    let page = stdout(&plan(list(&cluster()), &pending(0), &[]));
+    assert!(page.contains("preemption does not help"), "{page}");
+    assert!(
+        page.contains("0/1 nodes are available: 1 No preemption victims found for incoming pod."),
+        "{page}"
+    );
+}
+
+#[test]
+fn json_and_yaml_say_the_same_in_the_promised_order() {
+    let output = plan(list(&cluster()), &pending(10), &["-o", "json"]);
+    let (json, text) = (answer(&output), stdout(&output));
+    let yaml = stdout(&plan(list(&cluster()), &pending(10), &["-o", "yaml"]));
+    let mut yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+    yaml["elapsedSeconds"] = json["elapsedSeconds"].clone();
+    assert_eq!(yaml, json);
+    let keys = [
+        "fitsWithoutPreemption",
+        "eligible",
+        "ineligibleReason",
+        "filterStatus",
+        "candidates",
+        "chosen",
+        "clearNominations",
+        "actions",
+        "why",
+        "elapsedSeconds",
+    ];
+    let places = keys.map(|key| text.find(&format!("\n  \"{key}\":")).unwrap());
+    assert!(places.is_sorted(), "{text}");
+    assert_eq!(
+        json["filterStatus"]["one"],
+        json!({ "code": "Unschedulable", "reasons": ["Insufficient cpu"] })
+    );
+    assert_eq!(
+        json["candidates"],
+        json!([{ "node": "one", "victims": ["shop/cheap"], "numPDBViolations": 0 }])
+    );
+    let doings: Vec<&str> = json["actions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|own| own["do"].as_str().unwrap())
+        .collect();
+    assert_eq!(doings, ["nominate", "patchCondition", "delete", "event"]);
+}
+
+#[test]
+fn a_policy_that_spares_budgets() {
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "all", "namespace": "shop" },
+        "spec": { "selector": { "matchExpressions": [{ "key": "app", "operator": "Exists" }] } },
+        "status": { "disruptionsAllowed": 0 },
+    });
+    let items = list(&[cluster(), vec![budget]].concat());
+    let answer_with = |more: &[&str]| {
+        answer(&plan(
+            &items,
+            &pending(10),
+            &[&["-o", "json"], more].concat(),
+        ))
+    };
+    assert_eq!(answer_with(&[])["chosen"]["numPDBViolations"], 1);
+    let spared = answer_with(&["--budget", "never-violate-pdb"]);
+    assert_eq!(spared["chosen"], Value::Null);
+    assert_eq!(
+        spared["notCandidates"]["one"]["why"],
+        "a PodDisruptionBudget would have to be broken"
+    );
+}
+
+#[test]
+fn usage_is_explained() {
+    let output = run("", &["--help"]);
+    assert!(
+        stdout(&output)
+            .contains("kubectl get nodes,ns,pods,pdb,pc -A -o json | evictd-scheduler plan")
+    );
+    let wrong = |arguments: &[&str]| {
+        let output = plan(list(&cluster()), &pending(10), arguments);
+        assert_eq!(output.status.code(), Some(2));
+        stderr(&output)
+    };
+    assert!(wrong(&["--form", "v1.20"]).contains("known are v1.18, v1.19, v1.36"));
+    assert!(wrong(&["--seed", "1"]).contains("--sample"));
+    assert!(
+        wrong(&["--explain-node", "zero"]).contains("--explain-node zero: is not in the input")
+    );
+}
