@@ -6,7 +6,8 @@ mod recipe;
 
 use divan::{Bencher, black_box};
 use evictd_preemption::{Options, Plan, plan};
-use recipe::{Plain, Recipe, build};
+use recipe::{Extra, Plain, Recipe, build};
+use serde_json::{Value, json};
 
 fn main() {
     divan::main();
@@ -41,5 +42,49 @@ fn check(recipe: &Recipe, nodes: u64) {
 fn plain(bencher: Bencher<'_, '_>, nodes: u64) {
     let recipe = build(nodes, &Plain);
     check(&recipe, nodes);
+    bencher.bench_local(|| run(&recipe));
+}
+
+/// Budgets as before, and besides: a twelfth of the pods may not be beside the incoming one, it may not be beside
+/// another twelfth, and it must be spread evenly, with a third of all, over zones of ten nodes.
+struct Entangled;
+
+fn away_from(labels: &Value) -> Value {
+    json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": labels } }] } })
+}
+
+impl Extra for Entangled {
+    fn node(&self, i: u64, node: &mut Value) {
+        node["metadata"]["labels"]["topology.kubernetes.io/zone"] =
+            json!(format!("zone-{}", i / 10));
+    }
+
+    fn pod(&self, _i: u64, _j: u64, pod: &mut Value) {
+        if pod["metadata"]["labels"]["app"] == "app-0" {
+            pod["spec"]["affinity"] = away_from(&json!({ "app": "incoming" }));
+        }
+        if matches!(
+            pod["metadata"]["labels"]["app"].as_str(),
+            Some("app-1" | "app-2" | "app-3" | "app-4")
+        ) {
+            pod["metadata"]["labels"]["tier"] = json!("front");
+        }
+    }
+
+    fn preemptor(&self, pod: &mut Value) {
+        pod["metadata"]["labels"] = json!({ "app": "incoming", "tier": "front" });
+        pod["spec"]["affinity"] = away_from(&json!({ "app": "app-11" }));
+        pod["spec"]["topologySpreadConstraints"] = json!([{
+            "maxSkew": 40, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { "tier": "front" } } }]);
+    }
+}
+
+#[divan::bench(args = [100, 1000, 5000, 100_000], sample_count = 20)]
+fn entangled(bencher: Bencher<'_, '_>, nodes: u64) {
+    let recipe = build(nodes, &Entangled);
+    let found = run(&recipe);
+    assert!(found.chosen.is_some());
     bencher.bench_local(|| run(&recipe));
 }
