@@ -13,6 +13,8 @@ pub struct Checks<'c> {
     filters: Vec<Box<dyn Filter>>,
     /// Of `filters`, those whose answer pods that come or go can change.
     changing: Vec<usize>,
+    /// Of these, those that must know at the end that everybody is back.
+    remembering: Vec<usize>,
     /// Pods of equal or higher priority that a node is being freed for: they count as if they were there already
     /// (S3-019), if the scheduler itself has tried them. It says so together with the nomination (S4-002), and one that
     /// it does not have in its queue counts for nothing there.
@@ -25,8 +27,15 @@ impl<'c> Checks<'c> {
     /// Compiles the checks of a pod of this cluster.
     pub fn new(cluster: &'c Cluster, pod: &'c Pod) -> Self {
         let filters = filter::of(cluster, pod);
-        let changing = filters.iter().enumerate();
-        let changing = changing.filter(|(_, filter)| filter.changes());
+        let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
+            let all = filters.iter().enumerate();
+            let some = all.filter(|(_, filter)| which(&***filter));
+            some.map(|(index, _)| index).collect()
+        };
+        let (changing, remembering) = (
+            those(|filter| filter.changes()),
+            those(|filter| filter.remembers()),
+        );
         let mut nominated: HashMap<NodeId, Vec<&Pod>> = HashMap::new();
         for other in cluster.nominated() {
             let itself = other.name() == pod.name()
@@ -46,7 +55,8 @@ impl<'c> Checks<'c> {
         Self {
             cluster,
             pod,
-            changing: changing.map(|(index, _)| index).collect(),
+            changing,
+            remembering,
             filters,
             nominated,
             away: Vec::new(),
@@ -181,8 +191,17 @@ impl<'c> Trial<'_, 'c> {
 
 impl Drop for Trial<'_, '_> {
     fn drop(&mut self) {
-        for index in 0..self.here.node.pods.len() {
-            self.put_back(index);
+        let Checks {
+            filters,
+            remembering,
+            away,
+            ..
+        } = &mut *self.checks;
+        for index in remembering {
+            let away = self.here.node.pods.iter().zip(away.iter());
+            for (pod, _) in away.filter(|(_, away)| **away) {
+                filters[*index].change(self.here, pod, 1);
+            }
         }
     }
 }

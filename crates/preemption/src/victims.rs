@@ -40,6 +40,13 @@ pub(crate) struct Scratch {
     pub(crate) victims: Vec<u32>,
 }
 
+impl Scratch {
+    /// All that are grouped.
+    fn indices(&self) -> impl Iterator<Item = usize> {
+        self.violating.iter().chain(&self.others).copied()
+    }
+}
+
 /// Tries one node. Leaves the victims in `scratch`, in the order of the form (S3-023), and returns how many of them
 /// break a budget. The trial ends as it began.
 pub(crate) fn select(
@@ -52,14 +59,19 @@ pub(crate) fn select(
 ) -> Result<usize, NotCandidate> {
     let pods = trial.pods();
     let first = trial.first_below(preemptor.priority);
+    scratch.violating.clear();
+    scratch.others.clear();
     scratch.victims.clear();
     if first == pods.len() && form > Form::V1_18 {
         return Err(NotCandidate::NoVictims);
     }
+    let mut end = Ok(());
     for grouping in Grouping::of(policy) {
+        scratch.indices().for_each(|index| trial.put_back(index));
         group(pods, first, ledger, *grouping, scratch);
-        take_off(&mut trial, first, scratch);
-        if trial.fits().is_ok() {
+        scratch.indices().for_each(|index| trial.remove(index));
+        end = trial.fits();
+        if end.is_ok() {
             break;
         }
     }
@@ -69,12 +81,12 @@ pub(crate) fn select(
             others: scratch.others.clone(),
         });
     }
-    if let Err(rejection) = trial.fits() {
+    if let Err(rejection) = end {
         if let Some(tell) = &mut tell {
             let obstacle = trial.obstacle();
             tell(Step::StillNot { obstacle });
         }
-        let spared = scratch.violating.len() + scratch.others.len() < pods.len() - first;
+        let spared = scratch.indices().count() < pods.len() - first;
         return Err(if spared {
             NotCandidate::Budget(rejection)
         } else {
@@ -162,15 +174,5 @@ fn group(
         } else if grouping == Grouping::All {
             scratch.violating.push(index);
         }
-    }
-}
-
-/// Leaves on the node all but the grouped pods.
-fn take_off(trial: &mut Trial<'_, '_>, first: usize, scratch: &Scratch) {
-    for index in first..trial.pods().len() {
-        trial.put_back(index);
-    }
-    for index in scratch.violating.iter().chain(&scratch.others) {
-        trial.remove(*index);
     }
 }

@@ -148,6 +148,10 @@ impl Filter for Fit {
         true
     }
 
+    fn remembers(&self) -> bool {
+        false
+    }
+
     fn enter(&mut self, here: Here<'_>) {
         let node = here.node;
         self.allowed_pods = node.allowed_pods;

@@ -101,6 +101,12 @@ pub trait Filter {
         false
     }
 
+    /// Whether it has to be told at the end that everybody is back. One that looks at a node anew when it enters it has
+    /// not.
+    fn remembers(&self) -> bool {
+        self.changes()
+    }
+
     /// Prepares for questions about this node, with the pods that are really on it.
     fn enter(&mut self, _here: Here<'_>) {}
 

@@ -47,6 +47,10 @@ impl Filter for Ports {
         true
     }
 
+    fn remembers(&self) -> bool {
+        false
+    }
+
     fn enter(&mut self, here: Here<'_>) {
         self.taken.fill(false);
         for pod in &here.node.pods {
