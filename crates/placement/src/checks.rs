@@ -78,6 +78,19 @@ impl<'c> Checks<'c> {
         self.on(id).fits()
     }
 
+    /// Lets some pods of a node count no more on other nodes, whose checks look beyond themselves; the node itself goes on
+    /// counting them.
+    pub fn forget(&mut self, id: NodeId, pods: &[usize]) {
+        let here = Here::new(self.cluster, id);
+        for index in &self.remembering {
+            let filter = &mut self.filters[*index];
+            filter.enter(here);
+            for pod in pods {
+                filter.change(here, &here.node.pods[*pod], -1);
+            }
+        }
+    }
+
     /// Tries what would be on a node.
     pub fn on(&mut self, id: NodeId) -> Trial<'_, 'c> {
         let here = Here::new(self.cluster, id);

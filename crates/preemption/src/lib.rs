@@ -11,6 +11,7 @@ mod extender;
 mod form;
 mod pick;
 mod plan;
+mod replacement;
 mod victims;
 mod words;
 
@@ -22,5 +23,6 @@ pub use pick::{Rule, Why};
 pub use plan::{
     Candidate, Ineligible, Nodes, NotCandidate, Options, Plan, PlanError, explain_node, plan,
 };
+pub use replacement::{Replacement, owner, replacements};
 pub use victims::Step;
 pub use words::budgets_of;

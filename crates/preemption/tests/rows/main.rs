@@ -6,6 +6,7 @@ mod eligibility;
 mod extenders;
 mod nodes;
 mod pick;
+mod replacements;
 #[path = "../scenario/mod.rs"]
 mod scenario;
 mod victims;

@@ -99,7 +99,7 @@ impl Scenario {
         let mut cluster = Cluster::new();
         for (name, cores, pods) in nodes {
             cluster.add_node(&object(&json!({
-                "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+                "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name, "zone": "z" } },
                 "status": { "allocatable": { "cpu": cores.to_string(), "pods": "110" } },
             })));
             for pod in pods {
