@@ -72,3 +72,32 @@ impl Agent {
         any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_pod::{Pod, wire};
+
+    #[test]
+    fn whether_any_pod_has_a_limit_is_asked_once_for_each_set_of_pods() {
+        let set = |generation, volume: &str| {
+            let text = format!(r#"{{"spec":{{"volumes":[{{"name":"v",{volume}}}]}}}}"#);
+            let pod: wire::Pod = serde_json::from_str(&text).unwrap();
+            PodSet {
+                generation,
+                pods: [Pod::from_wire(pod)].into(),
+                ..PodSet::default()
+            }
+        };
+        let (unlimited, limited) = (r#""emptyDir":{}"#, r#""emptyDir":{"sizeLimit":"1Mi"}"#);
+        let mut patrol = Patrol::default();
+        for (generation, volume, any) in [
+            (1, unlimited, false),
+            (1, limited, false),
+            (2, limited, true),
+            (3, unlimited, false),
+        ] {
+            assert_eq!(patrol.any_limited(&set(generation, volume)), any);
+        }
+    }
+}

@@ -21,6 +21,7 @@ pub struct Checks<'c> {
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// Which of the pods of the node on trial have left.
     away: Vec<bool>,
+    unchecked: Vec<String>,
 }
 
 impl<'c> Checks<'c> {
@@ -60,6 +61,7 @@ impl<'c> Checks<'c> {
             filters,
             nominated,
             away: Vec::new(),
+            unchecked: filter::unchecked(cluster, pod),
         }
     }
 
@@ -71,6 +73,12 @@ impl<'c> Checks<'c> {
     /// The pod that is to be placed.
     pub const fn pod(&self) -> &'c Pod {
         self.pod
+    }
+
+    /// What could not be checked because the cluster was not told of it, a line each that begins with
+    /// the names of the checks.
+    pub fn unchecked(&self) -> &[String] {
+        &self.unchecked
     }
 
     /// Whether the pod fits on a node as it is.

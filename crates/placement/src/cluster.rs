@@ -5,6 +5,7 @@ use crate::node::{Node, NodeId, Taint};
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, amount, scalars};
 use crate::selector::{Selector, SelectorError};
+use crate::storage::Storage;
 use crate::symbol::{Symbol, Symbols};
 use crate::template::{Template, TemplateId, namespace_of};
 use evictd_pod::resources::{
@@ -45,6 +46,7 @@ pub struct Cluster {
     nodes: Vec<Node>,
     node_by_name: HashMap<Symbol, NodeId>,
     namespaces: HashMap<Symbol, Labels>,
+    storage: Storage,
     templates: Table<Template>,
     scalars: Table<Scalars>,
     /// Pods without a node that one is being freed for.
@@ -68,6 +70,7 @@ impl Default for Cluster {
             nodes: Vec::new(),
             node_by_name: HashMap::new(),
             namespaces: HashMap::new(),
+            storage: Storage::default(),
             templates: Table::default(),
             scalars: Table::default(),
             nominated: Vec::new(),
@@ -132,6 +135,26 @@ impl Cluster {
         let name = self.symbols.intern(&wire.metadata.name);
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
         self.namespaces.insert(name, labels);
+    }
+
+    /// Adds a claim.
+    pub fn add_claim(&mut self, wire: &wire::PersistentVolumeClaim) -> Result<(), Mistake> {
+        self.storage.add_claim(&mut self.symbols, wire)
+    }
+
+    /// Adds a volume.
+    pub fn add_volume(&mut self, wire: &wire::PersistentVolume) -> Result<(), Mistake> {
+        self.storage.add_volume(&mut self.symbols, wire)
+    }
+
+    /// Adds a class of storage.
+    pub fn add_storage_class(&mut self, wire: &wire::StorageClass) -> Result<(), Mistake> {
+        self.storage.add_class(&mut self.symbols, wire)
+    }
+
+    /// Adds what a node can attach.
+    pub fn add_csi_node(&mut self, wire: &wire::CsiNode) {
+        self.storage.add_csi_node(&mut self.symbols, wire);
     }
 
     /// Adds a pod to its node, or to the nominated ones. Pods that have ended take no room, and pods that wait take
@@ -241,6 +264,11 @@ impl Cluster {
     /// Every text.
     pub const fn symbols(&self) -> &Symbols {
         &self.symbols
+    }
+
+    /// Claims, volumes and what is known of them.
+    pub(crate) const fn storage(&self) -> &Storage {
+        &self.storage
     }
 
     /// The taint that being cordoned stands for.

@@ -13,6 +13,7 @@ mod node;
 mod pod;
 mod resources;
 mod selector;
+mod storage;
 mod symbol;
 mod template;
 

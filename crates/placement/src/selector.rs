@@ -210,6 +210,21 @@ impl NodeSelector {
         Ok(Self(terms?))
     }
 
+    /// The values that labels must have, and names of nodes: "zone-a or zone-b". Empty if it asks in another way.
+    pub(crate) fn values(&self, symbols: &Symbols) -> String {
+        let values = self.0.iter().flat_map(|term| {
+            let labels = term.labels.iter();
+            let labels = labels.flat_map(|requirement| match &requirement.demand {
+                Demand::In(values) => &values[..],
+                _ => &[],
+            });
+            let names = term.names.iter().filter(|(wanted, _)| *wanted);
+            labels.chain(names.map(|(_, name)| name))
+        });
+        let values: Vec<&str> = values.map(|value| symbols.text(*value)).collect();
+        values.join(" or ")
+    }
+
     /// Whether a node of this name and these labels is meant.
     pub fn matches(&self, symbols: &Symbols, name: Symbol, labels: &Labels) -> bool {
         self.0

@@ -224,8 +224,6 @@ impl HostPort {
 pub enum Volume {
     /// A claim.
     Claim(Claim),
-    /// A volume that this driver makes for the pod.
-    Inline(Symbol),
     /// A disk that the pod names: kind, name, and what else tells it apart.
     Disk {
         /// `gcePersistentDisk`, `awsElasticBlockStore`, `iscsi`, `rbd`.
@@ -263,9 +261,6 @@ impl Volume {
                 name: symbols.intern(&format!("{pod}-{}", wire.name)),
                 ephemeral: true,
             }));
-        }
-        if let Some(inline) = &wire.csi {
-            return Some(Self::Inline(symbols.intern(&inline.driver)));
         }
         let disks = [
             ("gcePersistentDisk", &wire.gce_persistent_disk),

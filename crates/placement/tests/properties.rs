@@ -192,4 +192,31 @@ proptest! {
         }
         prop_assert_eq!(answers(&mut checks), before, "a trial has left something behind");
     }
+
+    #[test]
+    fn pods_that_are_forgotten_do_not_count_elsewhere(
+        scene in scene(),
+        of in any::<prop::sample::Index>(),
+        gone in any::<u16>(),
+    ) {
+        let (cluster, pod) = cluster(&scene);
+        let mut checks = Checks::new(&cluster, &pod);
+        let node = of.index(scene.nodes.len());
+        let own = scene.pods_of(node);
+        let gone: Vec<usize> = (0..own.len()).filter(|index| gone >> index & 1 == 1).collect();
+        let mut away = scene.away();
+        for index in &gone {
+            away[own[*index]] = true;
+        }
+        for id in cluster.node_ids().filter(|id| id.index() == node) {
+            checks.forget(id, &gone);
+        }
+        for id in cluster.node_ids().filter(|id| id.index() != node) {
+            let found = checks.fits(id);
+            let found = found.map_err(|why| (why.code.as_str(), checks.words(why).concat()));
+            let wanted = scene.verdict(id.index(), &away);
+            let wanted = wanted.map_err(|(code, words)| (code, words.to_owned()));
+            prop_assert_eq!(found, wanted, "node {}", id.index());
+        }
+    }
 }

@@ -199,8 +199,6 @@ pub struct Volume {
     pub persistent_volume_claim: Option<ClaimReference>,
     /// A claim made for this pod, named `<pod>-<volume>`.
     pub ephemeral: Option<Present>,
-    /// A volume that a driver makes for this pod.
-    pub csi: Option<InlineDriver>,
     /// A disk by its name.
     pub gce_persistent_disk: Option<Box<NamedDisk>>,
     /// A disk by its id.

@@ -49,6 +49,7 @@ impl Tally {
 }
 
 struct InterPodAffinity {
+    /// In the order of their rules.
     tallies: Box<[Tally]>,
     /// Whether pods of a template count in a tally: a row of every tally for each template.
     counts: Box<[bool]>,
@@ -85,7 +86,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         selects_itself: all_select(cluster, &own.affinity, own),
     };
     filter.count(cluster);
-    // Pods that came since would not be looked at by kube-scheduler either, which skips the check in this case.
+    // Where nobody on a node matters, kube-scheduler does not ask about pods that are on their way either.
     let mut tallies = filter.tallies.iter();
     let any = tallies.any(|tally| tally.rule != Rule::Unwanted || tally.all > 0);
     any.then(|| Box::new(filter) as _)
@@ -156,16 +157,17 @@ impl InterPodAffinity {
 
     /// The tally of the first rule that is broken here.
     fn broken(&self) -> Option<&Tally> {
-        let of = |rule| self.tallies.iter().filter(move |tally| tally.rule == rule);
-        let lonely = || {
-            let first = self.selects_itself && of(Rule::Near).all(|tally| tally.all == 0);
-            of(Rule::Near).find(|tally| !first && tally.is_empty_here())
-        };
-        of(Rule::Near)
-            .find(|tally| tally.here.is_none())
-            .or_else(lonely)
-            .or_else(|| of(Rule::Away).find(|tally| !tally.is_empty_here()))
-            .or_else(|| of(Rule::Unwanted).find(|tally| !tally.is_empty_here()))
+        self.tallies.iter().find(|tally| match tally.rule {
+            Rule::Near => tally.here.is_none() || tally.is_empty_here() && !self.is_first(),
+            Rule::Away | Rule::Unwanted => !tally.is_empty_here(),
+        })
+    }
+
+    /// Whether the pod is the first of those that want to be near each other.
+    fn is_first(&self) -> bool {
+        let near = self.tallies.iter();
+        let mut near = near.filter(|tally| tally.rule == Rule::Near);
+        self.selects_itself && near.all(|tally| tally.all == 0)
     }
 
     /// A pod that counts in a tally here, with its node if that is another one.

@@ -1,6 +1,7 @@
 //! The filters: each one check of whether a pod may be on a node, compiled for one pod, in the order and with the words
 //! of kube-scheduler 1.36.
 
+mod claims;
 mod fit;
 mod inter_pod_affinity;
 mod node_affinity;
@@ -8,8 +9,15 @@ mod node_name;
 mod places;
 mod ports;
 mod taints;
+#[cfg(test)]
+mod tests;
 mod topology_spread;
+mod unchecked;
 mod unschedulable;
+mod volume_binding;
+mod volume_limits;
+mod volume_restrictions;
+mod volume_zone;
 
 use crate::cluster::Cluster;
 use crate::node::{Node, NodeId};
@@ -39,6 +47,10 @@ impl Code {
 pub enum Reason {
     /// In these words.
     Words(&'static str),
+    /// In these words and these.
+    Both(&'static str, &'static str),
+    /// The claim with this index among the pod's known ones is lost, or being deleted.
+    Claim(u32),
     /// Too little of something: a bit for the number of pods, cpu, memory and ephemeral storage, and one for each rarer
     /// resource that the pod asks for.
     Insufficient(u64),
@@ -136,14 +148,20 @@ pub trait Filter {
 /// Compiles one filter; `None` where it has nothing to check for this pod.
 type Maker = fn(&Cluster, &Pod) -> Option<Box<dyn Filter>>;
 
-/// In kube-scheduler's order: the first that rejects is the one whose words count.
-const MAKERS: [Maker; 8] = [
+/// In kube-scheduler's order: the first that rejects is the one whose words count. Claims come before all, for a pod
+/// whose claims cannot be had is not tried anywhere.
+const MAKERS: [Maker; 13] = [
+    claims::new,
     unschedulable::new,
     node_name::new,
     taints::new,
     node_affinity::new,
     ports::new,
     fit::new,
+    volume_restrictions::new,
+    volume_limits::new,
+    volume_binding::new,
+    volume_zone::new,
     topology_spread::new,
     inter_pod_affinity::new,
 ];
@@ -154,10 +172,25 @@ pub(crate) fn of(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
     filters.filter_map(|make| make(cluster, pod)).collect()
 }
 
+/// What could not be checked for this pod, since the cluster was not told of it.
+pub(crate) fn unchecked(cluster: &Cluster, pod: &Pod) -> Vec<String> {
+    unchecked::of(cluster, pod)
+}
+
+/// That the volume of a claim can be reached only from these places.
+fn reach(claim: &str, places: &str) -> String {
+    if places.is_empty() {
+        return format!("volume {claim} cannot be reached from here");
+    }
+    format!("volume {claim} can only be reached from {places}")
+}
+
 /// The words of a reason, one each and sorted; `pod` is the one that was rejected.
 pub fn words(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
     let mut words = match reason {
         Reason::Words(words) => vec![words.to_owned()],
+        Reason::Both(one, other) => vec![one.to_owned(), other.to_owned()],
+        Reason::Claim(index) => vec![claims::words(cluster, pod, index)],
         Reason::Insufficient(bits) => fit::words(cluster, pod, bits),
     };
     words.sort_unstable();

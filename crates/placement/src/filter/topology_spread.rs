@@ -30,6 +30,8 @@ struct Constraint {
     /// 1 if the pod itself would count.
     itself: i64,
     here: Option<usize>,
+    /// Pods of this place when the node was entered.
+    settled: i64,
     counted_here: bool,
     emptiest_elsewhere: i64,
 }
@@ -60,6 +62,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             emptiest: [NONE; 2],
             itself: i64::from(counts(own, spread)),
             here: None,
+            settled: 0,
             counted_here: false,
             emptiest_elsewhere: 0,
             places,
@@ -137,6 +140,7 @@ impl Constraint {
     }
 
     fn find_emptiest(&mut self) {
+        self.emptiest = [NONE; 2];
         let places = self.pods.iter().enumerate();
         for (place, pods) in places.filter(|(place, _)| self.is_domain[*place]) {
             let [first, second] = self.emptiest;
@@ -146,6 +150,22 @@ impl Constraint {
                 self.emptiest[1] = (place, *pods);
             }
         }
+    }
+
+    fn enter(&mut self, id: NodeId) {
+        // Not everybody may have come back to the node before.
+        if self
+            .here
+            .is_some_and(|place| self.pods[place] != self.settled)
+        {
+            self.find_emptiest();
+        }
+        self.here = self.places.of(id);
+        self.settled = self.here.map_or(0, |place| self.pods[place]);
+        self.counted_here = self.counted[id.index()];
+        let [first, second] = self.emptiest;
+        let first_is_here = self.here == Some(first.0);
+        self.emptiest_elsewhere = if first_is_here { second.1 } else { first.1 };
     }
 
     fn too_few_domains(&self) -> bool {
@@ -172,11 +192,7 @@ impl Filter for TopologySpread {
 
     fn enter(&mut self, here: Here<'_>) {
         for constraint in &mut self.constraints {
-            constraint.here = constraint.places.of(here.id);
-            constraint.counted_here = constraint.counted[here.id.index()];
-            let [first, second] = constraint.emptiest;
-            let first_is_here = constraint.here == Some(first.0);
-            constraint.emptiest_elsewhere = if first_is_here { second.1 } else { first.1 };
+            constraint.enter(here.id);
         }
     }
 

@@ -102,6 +102,11 @@ pub struct ClaimSpec {
     /// How much it wants.
     #[serde(deserialize_with = "null_is_default")]
     pub resources: ResourceRequirements,
+    /// Which volumes will do; absent: any.
+    pub selector: Option<Selector>,
+    /// `Filesystem` (default) or `Block`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub volume_mode: String,
 }
 
 /// `status` of a claim.
@@ -123,6 +128,9 @@ pub struct PersistentVolume {
     /// What it is.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: VolumeSpec,
+    /// What has become of it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: VolumeStatus,
 }
 
 /// `spec` of a persistent volume.
@@ -143,8 +151,20 @@ pub struct VolumeSpec {
     /// `ReadWriteOnce`, ...
     #[serde(deserialize_with = "null_is_default")]
     pub access_modes: Vec<String>,
+    /// `Filesystem` (default) or `Block`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub volume_mode: String,
     /// The driver that attaches it.
     pub csi: Option<CsiVolume>,
+}
+
+/// `status` of a persistent volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeStatus {
+    /// `Pending`, `Available`, `Bound`, `Released`, `Failed`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub phase: String,
 }
 
 /// `nodeAffinity` of a persistent volume.
@@ -192,6 +212,30 @@ pub struct StorageClass {
     /// `Immediate` (default) or `WaitForFirstConsumer`.
     #[serde(deserialize_with = "null_is_default")]
     pub volume_binding_mode: String,
+    /// Where volumes can be made: any of these; none: everywhere.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allowed_topologies: Vec<TopologySelectorTerm>,
+}
+
+/// Nodes with all of these labels; without any label, none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TopologySelectorTerm {
+    /// The labels.
+    #[serde(deserialize_with = "null_is_default")]
+    pub match_label_expressions: Vec<TopologySelectorLabel>,
+}
+
+/// A label and the values that it may have.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TopologySelectorLabel {
+    /// The label's key.
+    #[serde(deserialize_with = "null_is_default")]
+    pub key: String,
+    /// Any of these.
+    #[serde(deserialize_with = "null_is_default")]
+    pub values: Vec<String>,
 }
 
 /// A storage.k8s.io/v1 `CSINode`.
@@ -242,15 +286,6 @@ pub struct ClaimReference {
     /// The claim's name, in the pod's namespace.
     #[serde(deserialize_with = "null_is_default")]
     pub claim_name: String,
-}
-
-/// `csi` of a pod's volume.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct InlineDriver {
-    /// The driver.
-    #[serde(deserialize_with = "null_is_default")]
-    pub driver: String,
 }
 
 /// A disk that a pod names itself, which only one pod at a time, or only readers, may have.

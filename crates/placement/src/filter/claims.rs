@@ -1,0 +1,127 @@
+//! The claims of a pod, and those without which it can be nowhere: `VolumeBinding` before it looks at any node.
+
+use super::{Code, Filter, Here, Reason, Rejection};
+use crate::cluster::Cluster;
+use crate::pod::Pod;
+use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
+use crate::symbol::Symbol;
+use crate::template::{Claim, Template, Volume};
+use hashbrown::HashMap;
+
+/// The claims of a template's pods; `None` beside those that are not in the input.
+pub(super) fn of<'c>(
+    cluster: &'c Cluster,
+    template: &'c Template,
+) -> impl Iterator<Item = (Claim, Option<&'c PersistentClaim>)> {
+    let claims = template.volumes.iter().filter_map(|volume| match volume {
+        Volume::Claim(claim) => Some(*claim),
+        Volume::Disk { .. } => None,
+    });
+    let known = &cluster.storage().claims;
+    claims.map(move |claim| (claim, known.get(&(template.namespace, claim.name))))
+}
+
+/// The claims of a template's pods that are in the input.
+pub(super) fn known<'c>(
+    cluster: &'c Cluster,
+    template: &'c Template,
+) -> impl Iterator<Item = (Claim, &'c PersistentClaim)> {
+    of(cluster, template).filter_map(|(claim, known)| Some((claim, known?)))
+}
+
+/// The volume that a claim asks for, or has.
+pub(super) fn volume<'c>(
+    cluster: &'c Cluster,
+    claim: &PersistentClaim,
+) -> Option<&'c PersistentVolume> {
+    cluster.storage().volumes.get(&claim.volume?)
+}
+
+/// `namespace/name` of a claim.
+pub(super) fn full_name(cluster: &Cluster, claim: &PersistentClaim) -> String {
+    let text = |symbol| cluster.symbols().text(symbol);
+    format!("{}/{}", text(claim.namespace), text(claim.name))
+}
+
+/// A volume as its driver counts it: one that is there by the driver's name for it, one yet to be made by its claim's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Attachment {
+    Handle(Symbol),
+    Claim(Symbol, Symbol),
+}
+
+/// The driver that attaches a claim's volume; `None` if none does, or if it is not known.
+pub(super) fn attachment(
+    cluster: &Cluster,
+    claim: &PersistentClaim,
+) -> Option<(Symbol, Attachment)> {
+    if claim.volume.is_some() {
+        let (driver, handle) = volume(cluster, claim)?.csi?;
+        return Some((driver, Attachment::Handle(handle)));
+    }
+    let class = cluster.storage().classes.get(&claim.class?)?;
+    let attachment = Attachment::Claim(claim.namespace, claim.name);
+    Some((class.provisioner?, attachment))
+}
+
+/// Small indices, in the order in which things are first seen.
+pub(super) fn index<T: Eq + std::hash::Hash>(known: &mut HashMap<T, usize>, item: T) -> usize {
+    let next = known.len();
+    *known.entry(item).or_insert(next)
+}
+
+struct Claims(Rejection);
+
+pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+    let template = cluster.template(pod);
+    let broken = known(cluster, template)
+        .position(|(_, claim)| claim.state == ClaimState::Lost || claim.is_terminating)
+        .map(|index| Rejection {
+            code: Code::UnschedulableAndUnresolvable,
+            // A pod's volumes fit into memory many times over.
+            reason: Reason::Claim(u32::try_from(index).unwrap_or(u32::MAX)),
+        });
+    let unbound = || {
+        known(cluster, template)
+            .any(|(_, claim)| is_overdue(cluster, claim))
+            .then(|| Rejection::unresolvable("pod has unbound immediate PersistentVolumeClaims"))
+    };
+    let rejection = broken.or_else(unbound)?;
+    Some(Box::new(Claims(rejection)))
+}
+
+/// Whether a claim should have been bound before its pod is placed.
+fn is_overdue(cluster: &Cluster, claim: &PersistentClaim) -> bool {
+    let class = claim
+        .class
+        .map(|class| cluster.storage().classes.get(&class));
+    let waits = match class {
+        None => false,
+        // Of a class that is not in the input it is not known.
+        Some(class) => class.is_none_or(|class| class.waits),
+    };
+    claim.state != ClaimState::Bound && (claim.volume.is_some() || !waits)
+}
+
+/// The words about the claim with this index.
+pub(super) fn words(cluster: &Cluster, pod: &Pod, index: u32) -> String {
+    let claim = known(cluster, cluster.template(pod)).nth(index as usize);
+    let Some((_, claim)) = claim else {
+        return String::new();
+    };
+    let text = |symbol| cluster.symbols().text(symbol);
+    let name = text(claim.name);
+    if claim.state == ClaimState::Lost {
+        let volume = claim.volume.map_or("", text);
+        return format!(
+            "persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"
+        );
+    }
+    format!("persistentvolumeclaim {name:?} is being deleted")
+}
+
+impl Filter for Claims {
+    fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
+        Err(self.0)
+    }
+}

@@ -1,0 +1,232 @@
+//! Nodes that are cordoned, named, tainted, selected, and ports.
+
+use super::{answers, cluster, node, obstacles, pod};
+use crate::Checks;
+use serde_json::{Value, from_value, json};
+
+const NEVER: &str = "UnschedulableAndUnresolvable";
+
+#[test]
+fn s3_016_what_pods_that_leave_can_never_change() {
+    let mut cordoned = node("a", json!({}));
+    cordoned["spec"] = json!({"unschedulable": true});
+    let mut tainted = node("a", json!({}));
+    tainted["spec"] = json!({"taints": [
+        {"key": "soft", "effect": "PreferNoSchedule"},
+        {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+    ]});
+    let plain = node("a", json!({}));
+    let cases = [
+        (&cordoned, json!({}), "node(s) were unschedulable", "-"),
+        (
+            &plain,
+            json!({"nodeName": "b"}),
+            "node(s) didn't match the requested node name",
+            "-",
+        ),
+        (
+            &tainted,
+            json!({}),
+            "node(s) had untolerated taint(s)",
+            "taint gpu=yes:NoSchedule",
+        ),
+        (
+            &plain,
+            json!({"nodeSelector": {"disk": "ssd"}}),
+            "node(s) didn't match Pod's node affinity/selector",
+            "-",
+        ),
+    ];
+    for (node, spec, words, obstacle) in cases {
+        let pod = pod("web", "", spec);
+        let objects = [node.clone()];
+        assert_eq!(answers(&objects, &pod), [format!("{NEVER}: {words}")]);
+        assert_eq!(obstacles(&objects, &pod), [obstacle], "{words}");
+    }
+    let tolerates = |key: &str, effect: &str| {
+        let toleration = json!({"key": key, "operator": "Exists", "effect": effect});
+        pod("web", "", json!({"tolerations": [toleration]}))
+    };
+    let cordon = "node.kubernetes.io/unschedulable";
+    assert_eq!(
+        answers(&[cordoned], &tolerates(cordon, "NoSchedule")),
+        ["fits"]
+    );
+    assert_eq!(answers(&[tainted], &tolerates("gpu", "")), ["fits"]);
+}
+
+/// The first filter that rejects is the one whose words count.
+#[test]
+fn words_come_in_the_order_of_the_filters() {
+    let mut node = node("a", json!({}));
+    node["spec"] = json!({"unschedulable": true, "taints": [{"key": "k", "effect": "NoExecute"}]});
+    let pod = pod(
+        "web",
+        "",
+        json!({"nodeName": "b", "nodeSelector": {"disk": "ssd"}}),
+    );
+    let words = format!("{NEVER}: node(s) were unschedulable");
+    assert_eq!(answers(&[node], &pod), [words]);
+}
+
+#[test]
+fn s5_084_every_operator_of_node_affinity() {
+    let labels = [
+        json!({"disk": "ssd", "cores": "8"}),
+        json!({"cores": "many"}),
+        json!({}),
+    ];
+    let objects: Vec<Value> = ["a", "b", "c"]
+        .into_iter()
+        .zip(labels)
+        .map(|(name, labels)| node(name, labels))
+        .collect();
+    let fits = |term: Value| {
+        let required = json!({"nodeSelectorTerms": term});
+        let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
+        let pod = pod("web", "", json!({"affinity": {"nodeAffinity": affinity}}));
+        let answers = answers(&objects, &pod);
+        ["a", "b", "c"]
+            .into_iter()
+            .zip(answers)
+            .filter(|(_, answer)| answer == "fits")
+            .map(|(name, _)| name)
+            .collect::<String>()
+    };
+    let label = |key: &str, operator: &str, values: &[&str]| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+    let field = |operator: &str, name: &str| {
+        let field = json!({"key": "metadata.name", "operator": operator, "values": [name]});
+        json!({"matchFields": [field]})
+    };
+    let cases = [
+        (json!([label("disk", "In", &["hdd", "ssd"])]), "a"),
+        (json!([label("disk", "NotIn", &["ssd"])]), "bc"),
+        (json!([label("cores", "Exists", &[])]), "ab"),
+        (json!([label("cores", "DoesNotExist", &[])]), "c"),
+        (json!([label("cores", "Gt", &["7"])]), "a"),
+        (json!([label("cores", "Gt", &["8"])]), ""),
+        (json!([label("cores", "Lt", &["9"])]), "a"),
+        (json!([field("In", "b")]), "b"),
+        (json!([field("NotIn", "b")]), "ac"),
+        // Any of the terms will do, and a term without demands never does.
+        (
+            json!([label("disk", "Exists", &[]), field("In", "c")]),
+            "ac",
+        ),
+        (json!([{}]), ""),
+        (json!([]), ""),
+    ];
+    for (terms, wanted) in cases {
+        assert_eq!(fits(terms.clone()), wanted, "{terms}");
+    }
+}
+
+#[test]
+fn an_operator_that_nobody_knows_is_told_with_its_place() {
+    let term = json!({"matchExpressions": [{"key": "k", "operator": "Near", "values": ["v"]}]});
+    let required = json!({"nodeSelectorTerms": [term]});
+    let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": required});
+    let pod = pod("web", "", json!({"affinity": {"nodeAffinity": affinity}}));
+    let error = cluster(&[]).pod(from_value(pod).unwrap()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "spec.affinity.nodeAffinity: \"k\": operator \"Near\" is not known here; \
+         say In, NotIn, Exists or DoesNotExist, Gt or Lt"
+    );
+}
+
+#[test]
+fn ports_of_the_host_conflict_by_address_and_protocol() {
+    let ports = |ports: Value| json!({"containers": [{"ports": ports}]});
+    let taken =
+        json!([{"hostPort": 80}, {"hostPort": 81, "hostIP": "10.0.0.1", "protocol": "UDP"}]);
+    let mut holder = pod("holder", "a", ports(taken));
+    holder["spec"]["priority"] = json!(7);
+    let objects = [node("a", json!({})), holder];
+    let cases = [
+        (json!([{"hostPort": 80}]), false),
+        (json!([{"hostPort": 80, "hostIP": "10.0.0.9"}]), false),
+        (json!([{"hostPort": 80, "protocol": "SCTP"}]), true),
+        (json!([{"hostPort": 81}]), true),
+        (json!([{"hostPort": 81, "protocol": "UDP"}]), false),
+        (
+            json!([{"hostPort": 81, "protocol": "UDP", "hostIP": "10.0.0.1"}]),
+            false,
+        ),
+        (
+            json!([{"hostPort": 81, "protocol": "UDP", "hostIP": "10.0.0.2"}]),
+            true,
+        ),
+        (json!([{"containerPort": 80}]), true),
+    ];
+    for (wanted, fits) in cases {
+        let pod = pod("web", "", ports(wanted.clone()));
+        let words = "Unschedulable: node(s) didn't have free ports for the requested pod ports";
+        assert_eq!(
+            answers(&objects, &pod),
+            [if fits { "fits" } else { words }],
+            "{wanted}"
+        );
+        let obstacle = "host port taken by default/holder (priority 7)";
+        assert_eq!(
+            obstacles(&objects, &pod),
+            [if fits { "-" } else { obstacle }]
+        );
+    }
+}
+
+/// With it and without: both must do.
+#[test]
+fn s3_019_a_pod_that_the_node_is_being_freed_for_counts_unless_it_goes_last() {
+    let asks = |cpu: &str| json!([{"resources": {"requests": {"cpu": cpu}}}]);
+    let coming = |priority: i32, tried: &str| {
+        let spec = json!({"priority": priority, "containers": asks("3")});
+        let mut coming = pod("coming", "", spec);
+        let tried = json!({"type": "PodScheduled", "status": tried});
+        coming["status"] = json!({"nominatedNodeName": "a", "conditions": [tried]});
+        coming
+    };
+    let web = pod("web", "", json!({"priority": 5, "containers": asks("2")}));
+    let short = "Unschedulable: Insufficient cpu";
+    let cases = [
+        (6, "False", short),
+        (5, "False", short),
+        (4, "False", "fits"),
+        (6, "Unknown", "fits"),
+    ];
+    for (priority, tried, words) in cases {
+        let coming = coming(priority, tried);
+        let objects = [node("a", json!({})), coming.clone()];
+        assert_eq!(answers(&objects, &web), [words], "{priority} {tried}");
+        // It is not in its own way.
+        assert_eq!(answers(&objects, &coming), ["fits"]);
+    }
+}
+
+#[test]
+fn s3_018_a_node_is_asked_again_without_some_of_its_pods() {
+    let asks = |cpu: &str| json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}]});
+    let mut cluster = cluster(&[
+        node("a", json!({})),
+        pod("one", "a", asks("2")),
+        pod("two", "a", asks("2")),
+    ]);
+    let pod = cluster
+        .pod(from_value(pod("web", "", asks("3"))).unwrap())
+        .unwrap();
+    let mut checks = Checks::new(&cluster, &pod);
+    let id = cluster.find_node("a").unwrap();
+    let mut trial = checks.on(id);
+    assert!(trial.fits().is_err());
+    trial.remove(0);
+    assert_eq!(trial.obstacle().as_deref(), Some("insufficient cpu by 1"));
+    trial.remove(1);
+    assert!(trial.fits().is_ok() && trial.still_fits());
+    trial.put_back(0);
+    assert!(!trial.still_fits());
+    drop(trial);
+    assert_eq!(
+        checks.on(id).obstacle().as_deref(),
+        Some("insufficient cpu by 3")
+    );
+}

@@ -1,0 +1,96 @@
+//! Tables of what each filter says, in words and codes.
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "JSON is written where it is handed over"
+)]
+
+mod basic;
+mod fit;
+mod neighbours;
+mod volumes;
+
+use crate::{Checks, Cluster};
+use serde_json::{Value, from_value, json};
+
+/// A cluster of these objects, told apart by their kind; a pod if they have none.
+fn cluster(objects: &[Value]) -> Cluster {
+    let mut cluster = Cluster::new();
+    for object in objects {
+        let wire = object.clone();
+        match object["kind"].as_str().unwrap_or_default() {
+            "Node" => assert!(cluster.add_node(&from_value(wire).unwrap())),
+            "Namespace" => cluster.add_namespace(&from_value(wire).unwrap()),
+            "PersistentVolumeClaim" => cluster.add_claim(&from_value(wire).unwrap()).unwrap(),
+            "PersistentVolume" => cluster.add_volume(&from_value(wire).unwrap()).unwrap(),
+            "StorageClass" => cluster
+                .add_storage_class(&from_value(wire).unwrap())
+                .unwrap(),
+            "CSINode" => cluster.add_csi_node(&from_value(wire).unwrap()),
+            _ => cluster.add_pod(from_value(wire).unwrap()).unwrap(),
+        }
+    }
+    cluster
+}
+
+/// A node with these labels.
+fn node(name: &str, labels: Value) -> Value {
+    let allocatable =
+        json!({"cpu": "4", "memory": "8Gi", "ephemeral-storage": "10Gi", "pods": "3"});
+    json!({"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}})
+}
+
+/// A pod on a node, called after its label `app`, with this besides.
+fn pod(app: &str, node: &str, spec: Value) -> Value {
+    let mut spec = spec;
+    if !node.is_empty() {
+        spec["nodeName"] = json!(node);
+    }
+    json!({"metadata": {"name": app, "labels": {"app": app}}, "spec": spec})
+}
+
+/// What each node says to a pod: `fits`, or the code and the words. Asking leaves nothing behind: each says it again.
+fn answers(objects: &[Value], pod: &Value) -> Vec<String> {
+    let mut cluster = cluster(objects);
+    let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
+    let mut checks = Checks::new(&cluster, &pod);
+    let mut answer = |id| match checks.fits(id) {
+        Ok(()) => "fits".to_owned(),
+        Err(rejection) => {
+            let words = checks.words(rejection).join(", ");
+            format!("{}: {words}", rejection.code.as_str())
+        }
+    };
+    let answers: Vec<String> = cluster.node_ids().map(&mut answer).collect();
+    assert_eq!(answers, cluster.node_ids().map(answer).collect::<Vec<_>>());
+    answers
+}
+
+/// What is in the way of a pod on each node, in figures and names; `-` where nothing is, or where there is no more to say.
+fn obstacles(objects: &[Value], pod: &Value) -> Vec<String> {
+    let mut cluster = cluster(objects);
+    let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
+    let mut checks = Checks::new(&cluster, &pod);
+    let obstacle = |id| checks.on(id).obstacle().unwrap_or_else(|| "-".to_owned());
+    cluster.node_ids().map(obstacle).collect()
+}
+
+/// What each node says after its first pod has left.
+fn answers_without_the_first(objects: &[Value], pod: &Value) -> Vec<bool> {
+    let mut cluster = cluster(objects);
+    let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
+    let mut checks = Checks::new(&cluster, &pod);
+    let answer = |id| {
+        let mut trial = checks.on(id);
+        if !trial.pods().is_empty() {
+            trial.remove(0);
+        }
+        trial.fits().is_ok()
+    };
+    cluster.node_ids().map(answer).collect()
+}
+
+fn unchecked(objects: &[Value], pod: &Value) -> Vec<String> {
+    let mut cluster = cluster(objects);
+    let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
+    Checks::new(&cluster, &pod).unchecked().to_vec()
+}

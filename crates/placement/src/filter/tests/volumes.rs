@@ -1,0 +1,488 @@
+//! Disks, claims and volumes: codes, words, names, and what is said of things that the input does not hold.
+
+use super::{answers, answers_without_the_first, node, obstacles, pod, unchecked};
+use serde_json::{Value, json};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
+
+fn nodes() -> Vec<Value> {
+    let node = |name: &str, zone: &str| node(name, json!({ZONE: zone}));
+    vec![node("a", "zone-a"), node("b", "zone-b")]
+}
+
+/// A pod that uses these claims.
+fn user(app: &str, on: &str, claims: &[&str]) -> Value {
+    let volumes = claims
+        .iter()
+        .map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}));
+    pod(app, on, json!({"volumes": volumes.collect::<Vec<_>>()}))
+}
+
+fn claim(name: &str, spec: Value) -> Value {
+    let phase = if spec["volumeName"].is_string() {
+        "Bound"
+    } else {
+        "Pending"
+    };
+    json!({"kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec, "status": {"phase": phase}})
+}
+
+fn volume(name: &str, spec: Value) -> Value {
+    json!({"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}})
+}
+
+fn class(name: &str, provisioner: &str, mode: &str) -> Value {
+    json!({"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode})
+}
+
+/// That a volume can only be reached from one zone.
+fn only_from(zone: &str) -> Value {
+    let expression = json!({"key": ZONE, "operator": "In", "values": [zone]});
+    json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}})
+}
+
+fn with(mut objects: Vec<Value>, more: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    objects.extend(more);
+    objects
+}
+
+const LATE: &str = "WaitForFirstConsumer";
+const NEVER: &str = "UnschedulableAndUnresolvable";
+
+#[test]
+fn disks_that_pods_of_a_node_cannot_share() {
+    let conflict = "Unschedulable: node(s) had no available disk";
+    let gce =
+        |read_only: bool| json!({"gcePersistentDisk": {"pdName": "d", "readOnly": read_only}});
+    let aws = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id, "readOnly": true}});
+    let rbd = |monitor: &str, read_only: bool| json!({"rbd": {"monitors": ["m", monitor], "pool": "p", "image": "i", "readOnly": read_only}});
+    let iscsi = |read_only: bool| json!({"iscsi": {"iqn": "d", "readOnly": read_only}});
+    let cases = [
+        (gce(false), gce(true), true),
+        (gce(true), gce(true), false),
+        (aws("d"), aws("d"), true),
+        (aws("d"), aws("e"), false),
+        (rbd("x", false), rbd("y", true), true),
+        (rbd("x", true), rbd("y", true), false),
+        (iscsi(true), iscsi(false), true),
+        (iscsi(false), gce(false), false),
+    ];
+    for (held, wanted, conflicts) in cases {
+        let holder = pod("db", "a", json!({"volumes": [held]}));
+        let web = pod("web", "", json!({"volumes": [wanted]}));
+        let objects = with(nodes(), [holder]);
+        let words = if conflicts { conflict } else { "fits" };
+        assert_eq!(answers(&objects, &web), [words, "fits"], "{web}");
+        assert_eq!(answers_without_the_first(&objects, &web), [true, true]);
+        let obstacle = "a disk that it shares with default/db (priority 0)";
+        assert_eq!(
+            obstacles(&objects, &web)[0],
+            if conflicts { obstacle } else { "-" }
+        );
+    }
+}
+
+#[test]
+fn s3_016_a_claim_for_one_pod_alone_is_freed_by_its_user() {
+    let words = "Unschedulable: node has pod using PersistentVolumeClaim with the same name and \
+                 ReadWriteOncePod access mode";
+    let modes = |mode: &str| json!({"volumeName": "pv", "accessModes": [mode]});
+    let objects = |mode: &str| {
+        let more = [
+            claim("data", modes(mode)),
+            volume("pv", json!({})),
+            user("db", "a", &["data"]),
+        ];
+        with(nodes(), more)
+    };
+    let web = user("web", "", &["data"]);
+    let alone = objects("ReadWriteOncePod");
+    assert_eq!(answers(&alone, &web), [words, words]);
+    // It is used wherever it is, but only on its node can its user go.
+    assert_eq!(answers_without_the_first(&alone, &web), [true, false]);
+    let by = "a claim for one pod alone, used by default/db (priority 0)";
+    assert_eq!(
+        obstacles(&alone, &web),
+        [by.to_owned(), format!("{by} on a")]
+    );
+    assert_eq!(answers(&objects("ReadWriteOnce"), &web), ["fits"; 2]);
+    let mut elsewhere = alone;
+    elsewhere.last_mut().unwrap()["metadata"]["namespace"] = json!("other");
+    assert_eq!(answers(&elsewhere, &web), ["fits"; 2]);
+}
+
+#[test]
+fn s3_016_a_node_attaches_only_so_many_volumes_of_a_driver() {
+    let of = |name: &str, driver: &str| {
+        let spec = json!({"csi": {"driver": driver, "volumeHandle": name}});
+        [claim(name, json!({"volumeName": name})), volume(name, spec)]
+    };
+    let limits = |name: &str, count: Value| {
+        let driver = json!({"name": "ebs", "allocatable": {"count": count}});
+        json!({"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": [driver]}})
+    };
+    let storage = ["one", "two", "three"]
+        .into_iter()
+        .flat_map(|name| of(name, "ebs"));
+    let storage = storage.chain(of("other", "nfs"));
+    let late = [
+        class("late", "ebs", LATE),
+        claim("new", json!({"storageClassName": "late"})),
+    ];
+    let more = [
+        limits("a", json!(2)),
+        limits("b", Value::Null),
+        user("db", "a", &["one", "other"]),
+        user("log", "a", &["one", "two"]),
+    ];
+    let mut objects = with(nodes(), storage.chain(late).chain(more));
+    objects.insert(2, node("c", json!({})));
+    objects.insert(3, limits("c", json!(2)));
+    let words = "Unschedulable: node(s) exceed max volume count";
+    let cases: [(&[&str], &str); 5] = [
+        (&["three"], words),
+        // What is there already is not attached twice.
+        (&["two"], "fits"),
+        (&["two", "three"], words),
+        // One that is yet to be made counts too.
+        (&["new"], words),
+        (&["other"], "fits"),
+    ];
+    for (claims, wanted) in cases {
+        assert_eq!(
+            answers(&objects, &user("web", "", claims)),
+            [wanted, "fits", "fits"],
+            "{claims:?}"
+        );
+    }
+    let web = user("web", "", &["three"]);
+    let obstacle = "2 of 2 volumes of ebs are attached, and 1 more wanted";
+    assert_eq!(obstacles(&objects, &web), [obstacle, "-", "-"]);
+    // The first of the node's pods shares its volume with the other: only with both gone is there room.
+    assert_eq!(
+        answers_without_the_first(&objects, &web),
+        [false, true, true]
+    );
+    assert_eq!(
+        answers_without_the_first(
+            &objects[..objects.len() - 1],
+            &user("web", "", &["two", "three"])
+        ),
+        [true; 3]
+    );
+}
+
+#[test]
+fn s5_093_a_bound_volume_is_where_it_can_be_reached() {
+    let spec = json!({"volumeName": "pv"});
+    let mut affinity = only_from("zone-b");
+    affinity["required"]["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] =
+        json!(["zone-b", "zone-c"]);
+    let objects = with(
+        nodes(),
+        [
+            claim("data", spec),
+            volume("pv", json!({"nodeAffinity": affinity})),
+        ],
+    );
+    let words = format!("{NEVER}: node(s) didn't match PersistentVolume's node affinity");
+    let web = user("web", "", &["data"]);
+    assert_eq!(answers(&objects, &web), [&words, "fits"]);
+    let obstacle = "volume default/data can only be reached from zone-b or zone-c";
+    assert_eq!(obstacles(&objects, &web), [obstacle, "-"]);
+    // A volume made for the pod is called after both.
+    let mut named = objects;
+    named[2]["metadata"]["name"] = json!("web-scratch");
+    let web = pod(
+        "web",
+        "",
+        json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}),
+    );
+    assert_eq!(answers(&named, &web), [&words, "fits"]);
+}
+
+#[test]
+fn s5_093_a_claim_that_should_be_bound_by_now_keeps_its_pod_everywhere() {
+    let unbound = format!("{NEVER}: pod has unbound immediate PersistentVolumeClaims");
+    let lost = format!(
+        "{NEVER}: persistentvolumeclaim \"data\" bound to non-existent persistentvolume \"pv\""
+    );
+    let leaving = format!("{NEVER}: persistentvolumeclaim \"data\" is being deleted");
+    let classes = [class("late", "ebs", LATE), class("now", "ebs", "Immediate")];
+    let of = |spec: Value, phase: &str| {
+        let mut claim = claim("data", spec);
+        claim["status"]["phase"] = json!(phase);
+        claim
+    };
+    let mut deleted = of(json!({"volumeName": "pv"}), "Bound");
+    deleted["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    let mut completed = of(json!({"volumeName": "pv"}), "");
+    completed["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
+    let mut annotated = of(json!({"storageClassName": "now"}), "");
+    annotated["metadata"]["annotations"] =
+        json!({"volume.beta.kubernetes.io/storage-class": "late"});
+    let cases = [
+        (annotated, "fits"),
+        (of(json!({"storageClassName": "now"}), ""), &*unbound),
+        (of(json!({"storageClassName": ""}), ""), &unbound),
+        (of(json!({}), ""), &unbound),
+        (
+            of(json!({"storageClassName": "late", "volumeName": "pv"}), ""),
+            &unbound,
+        ),
+        (of(json!({"storageClassName": "late"}), ""), "fits"),
+        (of(json!({"volumeName": "pv"}), "Lost"), &lost),
+        (deleted, &leaving),
+        (completed, "fits"),
+    ];
+    for (claim, wanted) in cases {
+        // It is said before anything about the node.
+        let mut nodes = nodes();
+        if wanted != "fits" {
+            nodes[0]["spec"] = json!({"unschedulable": true});
+        }
+        let objects = with(nodes, classes.clone().into_iter().chain([claim.clone()]));
+        assert_eq!(
+            answers(&objects, &user("web", "", &["data"])),
+            [wanted; 2],
+            "{claim}"
+        );
+    }
+}
+
+#[test]
+fn s5_093_a_claim_that_waits_for_its_pod_needs_a_volume_there_or_somebody_who_makes_one() {
+    let words = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
+    let request = |size: &str| {
+        json!({"storageClassName": "local", "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": size}}})
+    };
+    let disk = |zone: &str, size: &str| {
+        json!({"storageClassName": "local", "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+            "capacity": {"storage": size}, "nodeAffinity": only_from(zone)})
+    };
+    let local = class("local", "kubernetes.io/no-provisioner", LATE);
+    let base = with(nodes(), [local, claim("data", request("5Gi"))]);
+    let web = user("web", "", &["data"]);
+    let ask = |volumes: &[Value]| answers(&with(base.clone(), volumes.to_vec()), &web);
+    assert_eq!(
+        ask(&[volume("pv", disk("zone-b", "5Gi"))]),
+        [&words, "fits"]
+    );
+
+    let mut cases = vec![volume("pv", disk("zone-b", "4Gi"))];
+    for (field, value) in [
+        ("accessModes", json!(["ReadWriteMany"])),
+        ("volumeMode", json!("Block")),
+        ("storageClassName", json!("other")),
+        ("claimRef", json!({"namespace": "default", "name": "else"})),
+    ] {
+        let mut pv = volume("pv", disk("zone-b", "5Gi"));
+        pv["spec"][field] = value;
+        cases.push(pv);
+    }
+    let mut terminating = volume("pv", disk("zone-b", "5Gi"));
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    cases.push(terminating);
+    let mut released = volume("pv", disk("zone-b", "5Gi"));
+    released["status"]["phase"] = json!("Released");
+    cases.push(released);
+    for pv in cases {
+        assert_eq!(ask(std::slice::from_ref(&pv)), [&*words; 2], "{pv}");
+    }
+    // One that is promised to it is the only one that will do.
+    let mut promised = volume("pv", disk("zone-b", "5Gi"));
+    promised["spec"]["claimRef"] = json!({"namespace": "default", "name": "data"});
+    assert_eq!(
+        ask(&[promised, volume("free", disk("zone-a", "5Gi"))]),
+        [&words, "fits"]
+    );
+
+    let nobody = "no volume is left here for default/data, and nobody makes one";
+    assert_eq!(obstacles(&base, &web), [nobody; 2]);
+
+    // Two claims need two volumes.
+    let two = with(
+        base,
+        [
+            claim("more", request("1Gi")),
+            volume("small", disk("zone-b", "1Gi")),
+            volume("large", disk("zone-b", "9Gi")),
+            volume("single", disk("zone-a", "9Gi")),
+        ],
+    );
+    assert_eq!(
+        answers(&two, &user("web", "", &["data", "more"])),
+        [&words, "fits"]
+    );
+}
+
+/// As kube-scheduler does it, even where another order would serve both.
+#[test]
+fn claims_that_want_least_are_served_first() {
+    let words = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
+    let request = |size: &str, labels: Value| {
+        json!({"storageClassName": "local", "resources": {"requests": {"storage": size}},
+            "selector": {"matchLabels": labels}})
+    };
+    let mut marked = volume(
+        "marked",
+        json!({"storageClassName": "local", "capacity": {"storage": "5Gi"}}),
+    );
+    marked["metadata"]["labels"] = json!({"mark": "x"});
+    let plain = volume(
+        "plain",
+        json!({"storageClassName": "local", "capacity": {"storage": "9Gi"}}),
+    );
+    let objects = with(
+        nodes(),
+        [
+            class("local", "", LATE),
+            claim("data", request("5Gi", json!({"mark": "x"}))),
+            claim("more", request("1Gi", json!({}))),
+            marked,
+            plain,
+        ],
+    );
+    let served = |claims: &[&str]| answers(&objects, &user("web", "", claims));
+    assert_eq!(served(&["data", "more"]), [&*words; 2]);
+    assert_eq!(served(&["data"]), ["fits"; 2]);
+}
+
+#[test]
+fn s5_093_volumes_are_made_where_their_class_allows() {
+    let words = format!("{NEVER}: node(s) didn't find available persistent volumes to bind");
+    let mut zonal = class("zonal", "ebs", LATE);
+    zonal["allowedTopologies"] =
+        json!([{"matchLabelExpressions": [{"key": ZONE, "values": ["zone-b"]}]}]);
+    let mut waiting = claim("data", json!({"storageClassName": "zonal"}));
+    let web = user("web", "", &["data"]);
+    let objects = with(nodes(), [zonal, waiting.clone()]);
+    assert_eq!(answers(&objects, &web), [&words, "fits"]);
+    assert_eq!(
+        obstacles(&objects, &web),
+        ["volume default/data cannot be made here", "-"]
+    );
+    let room = "VolumeBinding: the room left in storage class zonal is not in the input";
+    assert!(unchecked(&objects, &web).contains(&room.to_owned()));
+
+    waiting["metadata"]["annotations"] = json!({"volume.kubernetes.io/selected-node": "a"});
+    let free = class("zonal", "ebs", LATE);
+    let objects = with(nodes(), [free, waiting]);
+    assert_eq!(answers(&objects, &web), ["fits", &words]);
+    assert_eq!(
+        obstacles(&objects, &web),
+        ["-", "volume default/data is being made on a"]
+    );
+}
+
+#[test]
+fn both_words_when_one_volume_is_out_of_reach_and_another_is_wanting() {
+    let objects = with(
+        nodes(),
+        [
+            class("local", "", LATE),
+            claim("data", json!({"volumeName": "pv"})),
+            claim("more", json!({"storageClassName": "local"})),
+            volume("pv", json!({"nodeAffinity": only_from("zone-b")})),
+        ],
+    );
+    let wanting = "node(s) didn't find available persistent volumes to bind";
+    let both = format!("{NEVER}: {wanting}, node(s) didn't match PersistentVolume's node affinity");
+    let answers = answers(&objects, &user("web", "", &["data", "more"]));
+    assert_eq!(answers, [both, format!("{NEVER}: {wanting}")]);
+}
+
+#[test]
+fn s3_016_a_volume_that_tells_its_zone_in_a_label() {
+    let words = format!("{NEVER}: node(s) had no available volume zone");
+    let cases = [
+        (ZONE, "zone-b", [&*words, "fits"]),
+        (OLD_ZONE, "zone-b", [&*words, "fits"]),
+        (ZONE, "zone-a__zone-b", ["fits", "fits"]),
+        // A label that names nothing says nothing.
+        (ZONE, "zone-c__", ["fits", "fits"]),
+        ("topology.kubernetes.io/region", "r", [&*words, &*words]),
+    ];
+    let web = user("web", "", &["data"]);
+    for (label, value, wanted) in cases {
+        let mut pv = volume("pv", json!({}));
+        pv["metadata"]["labels"] = json!({label: value});
+        let claim = claim("data", json!({"volumeName": "pv"}));
+        let mut objects = with(nodes(), [claim, pv]);
+        assert_eq!(answers(&objects, &web), wanted, "{label}={value}");
+        if wanted[0] == words && label == ZONE {
+            let obstacle = "volume default/data can only be reached from zone-b";
+            assert_eq!(obstacles(&objects, &web), [obstacle, "-"]);
+        }
+        // Of volumes made for a pod it is not asked.
+        objects[2]["metadata"]["name"] = json!("web-data");
+        let scratch = json!({"volumes": [{"name": "data", "ephemeral": {}}]});
+        assert_eq!(answers(&objects, &pod("web", "", scratch)), ["fits"; 2]);
+        objects[2]["metadata"]["name"] = json!("data");
+        // A node that tells no zone at all is in all of them.
+        objects[0]["metadata"]["labels"] = json!({"disk": "ssd"});
+        assert_eq!(answers(&objects, &web)[0], "fits");
+    }
+}
+
+#[test]
+fn what_the_input_does_not_hold_is_named_and_not_guessed() {
+    let all = "VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone";
+    let some = "NodeVolumeLimits, VolumeBinding, VolumeZone";
+    let web = user("web", "", &["data", "more"]);
+    let csi = || volume("pv", json!({"csi": {"driver": "ebs", "volumeHandle": "h"}}));
+    let bound = || claim("data", json!({"volumeName": "pv"}));
+    let lines = |more: Vec<Value>| {
+        let objects = with(nodes(), more);
+        assert_eq!(answers(&objects, &web), ["fits"; 2]);
+        unchecked(&objects, &web)
+    };
+    assert_eq!(unchecked(&nodes(), &pod("web", "", json!({}))), [""; 0]);
+    let none = format!("{all}: no PersistentVolumeClaim is in the input, and the pod has 2");
+    assert_eq!(lines(vec![]), [none]);
+    let missing = format!("{all}: claim default/more is not in the input");
+    assert_eq!(
+        lines(vec![bound()]),
+        [
+            &*format!("{some}: no PersistentVolume is in the input"),
+            &missing,
+        ]
+    );
+    assert_eq!(
+        lines(vec![bound(), volume("other", json!({}))]),
+        [
+            &*format!("{some}: volume pv of default/data is not in the input"),
+            &missing,
+        ]
+    );
+    let csi_node = |name: &str| json!({"kind": "CSINode", "metadata": {"name": name}});
+    assert_eq!(
+        lines(vec![bound(), csi()]),
+        ["NodeVolumeLimits: no CSINode is in the input", &missing]
+    );
+    assert_eq!(
+        lines(vec![
+            bound(),
+            csi(),
+            csi_node("a"),
+            user("db", "a", &["lost"])
+        ]),
+        [
+            "NodeVolumeLimits: 1 claims of pods, or their volumes, are not in the input and do not count",
+            "NodeVolumeLimits: the CSINode of b is not in the input",
+            &missing,
+        ]
+    );
+    let late = claim("more", json!({"storageClassName": "late"}));
+    let nfs = volume("pv", json!({}));
+    assert_eq!(
+        lines(vec![bound(), nfs.clone(), late.clone()]),
+        ["NodeVolumeLimits, VolumeBinding: no StorageClass is in the input"]
+    );
+    assert_eq!(
+        lines(vec![bound(), nfs, late, class("now", "ebs", "Immediate")]),
+        ["NodeVolumeLimits, VolumeBinding: storage class late of default/more is not in the input"]
+    );
+}

@@ -1,0 +1,156 @@
+//! `VolumeRestrictions`: disks that pods of one node cannot share, and claims that one pod alone may use.
+
+use super::{Filter, Here, Rejection, claims};
+use crate::cluster::Cluster;
+use crate::node::NodeId;
+use crate::pod::Pod;
+use crate::template::{Template, Volume};
+
+struct VolumeRestrictions {
+    /// Of each template, whether its pods hold a disk that this pod cannot share with them.
+    disks: Box<[bool]>,
+    /// How many such pods are here.
+    holders: i64,
+    /// Of each template, how many of this pod's claims for one pod alone its pods use.
+    claims: Box<[i64]>,
+    /// How many of them are used, wherever it is, and a node where one is.
+    used: i64,
+    user: Option<NodeId>,
+}
+
+pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+    let own = cluster.template(pod);
+    let wants_disks = own
+        .volumes
+        .iter()
+        .any(|volume| matches!(volume, Volume::Disk { .. }));
+    let exclusive = claims::known(cluster, own)
+        .filter(|(claim, known)| !claim.ephemeral && known.access.is_exclusive());
+    let exclusive: Vec<_> = exclusive.map(|(claim, _)| claim).collect();
+    if !wants_disks && exclusive.is_empty() {
+        return None;
+    }
+    let uses = |other: &Template| {
+        let uses = |volume: &Volume| {
+            matches!(volume, Volume::Claim(claim) if exclusive.contains(claim))
+                && other.namespace == own.namespace
+        };
+        other
+            .volumes
+            .iter()
+            .map(|volume| i64::from(uses(volume)))
+            .sum()
+    };
+    let templates = cluster.templates();
+    let mut filter = VolumeRestrictions {
+        disks: templates.iter().map(|other| conflict(own, other)).collect(),
+        holders: 0,
+        claims: templates.iter().map(uses).collect(),
+        used: 0,
+        user: None,
+    };
+    for (id, node) in cluster.node_ids().zip(cluster.nodes()) {
+        for pod in &node.pods {
+            let uses = filter.claims[pod.template.index()];
+            if uses > 0 {
+                filter.used += uses;
+                filter.user = Some(id);
+            }
+        }
+    }
+    (wants_disks || filter.used > 0).then(|| Box::new(filter) as _)
+}
+
+/// Whether two pods cannot be on one node because of a disk.
+fn conflict(one: &Template, other: &Template) -> bool {
+    let mut own = one.volumes.iter();
+    own.any(|own| other.volumes.iter().any(|other| cannot_share(own, other)))
+}
+
+fn cannot_share(one: &Volume, other: &Volume) -> bool {
+    let (
+        Volume::Disk {
+            kind,
+            name,
+            pool,
+            monitors,
+            read_only,
+        },
+        Volume::Disk {
+            kind: other_kind,
+            name: other_name,
+            pool: other_pool,
+            monitors: other_monitors,
+            read_only: other_read_only,
+        },
+    ) = (one, other)
+    else {
+        return false;
+    };
+    let same = (kind, name, pool) == (other_kind, other_name, other_pool);
+    let both_read = *read_only && *other_read_only;
+    match *kind {
+        "awsElasticBlockStore" => same,
+        "rbd" => {
+            let mut monitors = monitors.iter();
+            same && !both_read && monitors.any(|monitor| other_monitors.contains(monitor))
+        }
+        _ => same && !both_read,
+    }
+}
+
+impl Filter for VolumeRestrictions {
+    fn changes(&self) -> bool {
+        true
+    }
+
+    fn enter(&mut self, here: Here<'_>) {
+        let pods = here.node.pods.iter();
+        let holders = pods.filter(|pod| self.disks[pod.template.index()]);
+        // A node's pods fit into memory.
+        self.holders = i64::try_from(holders.count()).unwrap_or(i64::MAX);
+    }
+
+    fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
+        let template = pod.template.index();
+        self.holders += i64::from(self.disks[template]) * times;
+        self.used += self.claims[template] * times;
+    }
+
+    fn check(&self, _here: Here<'_>) -> Result<(), Rejection> {
+        if self.holders > 0 {
+            return Err(Rejection::unschedulable("node(s) had no available disk"));
+        }
+        if self.used > 0 {
+            return Err(Rejection::unschedulable(
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+            ));
+        }
+        Ok(())
+    }
+
+    fn obstacle(&self, here: Here<'_>, away: &dyn Fn(usize) -> bool) -> Option<String> {
+        let disk = |pod: &Pod| self.disks[pod.template.index()];
+        let claim = |pod: &Pod| self.claims[pod.template.index()] > 0;
+        let name = |pod: &Pod| {
+            let name = here.cluster.full_name(pod);
+            format!("{name} (priority {})", pod.priority)
+        };
+        let of = |wanted: &dyn Fn(&Pod) -> bool| {
+            let mut pods = here.node.pods.iter().enumerate();
+            let found = pods.find(|(index, pod)| !away(*index) && wanted(pod));
+            found.map(|(_, pod)| name(pod))
+        };
+        if self.holders > 0 {
+            return Some(format!("a disk that it shares with {}", of(&disk)?));
+        }
+        let elsewhere = || {
+            let id = self.user.filter(|id| *id != here.id)?;
+            let mut pods = here.cluster.node(id).pods.iter();
+            let pod = pods.find(|pod| claim(pod))?;
+            Some(format!("{} on {}", name(pod), here.cluster.node_name(id)))
+        };
+        let user = of(&claim).or_else(elsewhere)?;
+        Some(format!("a claim for one pod alone, used by {user}"))
+    }
+}

@@ -1,0 +1,311 @@
+//! Claims, volumes, classes of storage, and what nodes can attach: as much of it as a pod's place depends on.
+
+use crate::cluster::Mistake;
+use crate::labels::Labels;
+use crate::resources::amount;
+use crate::selector::{NodeSelector, Selector, SelectorError};
+use crate::symbol::{Symbol, Symbols};
+use crate::template::namespace_of;
+use evictd_pod::wire::{self, Metadata};
+use hashbrown::HashMap;
+
+/// Labels in which a volume tells its zone or region, each with the one that has replaced it.
+pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
+    (
+        "failure-domain.beta.kubernetes.io/zone",
+        "topology.kubernetes.io/zone",
+    ),
+    (
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    (
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/region",
+    ),
+];
+
+/// What the cluster was told of storage.
+#[derive(Debug, Default)]
+pub(crate) struct Storage {
+    /// By namespace and name.
+    pub(crate) claims: HashMap<(Symbol, Symbol), PersistentClaim>,
+    pub(crate) volumes: HashMap<Symbol, PersistentVolume>,
+    pub(crate) classes: HashMap<Symbol, StorageClass>,
+    /// By node: how many volumes a driver attaches, of drivers with a limit.
+    pub(crate) limits: HashMap<Symbol, Box<[(Symbol, i64)]>>,
+}
+
+/// A `PersistentVolumeClaim`.
+#[derive(Debug)]
+pub(crate) struct PersistentClaim {
+    pub(crate) namespace: Symbol,
+    pub(crate) name: Symbol,
+    /// The volume that it asks for, or has.
+    pub(crate) volume: Option<Symbol>,
+    pub(crate) state: ClaimState,
+    pub(crate) class: Option<Symbol>,
+    pub(crate) access: Access,
+    /// Bytes.
+    pub(crate) requested: i64,
+    pub(crate) is_block: bool,
+    /// Which volumes will do; `None`: any.
+    pub(crate) selector: Option<Selector>,
+    /// A volume is being made for it there.
+    pub(crate) selected_node: Option<Symbol>,
+    pub(crate) is_terminating: bool,
+}
+
+/// How far a claim has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ClaimState {
+    Unbound,
+    /// Claim and volume know of each other.
+    Bound,
+    /// Its volume is gone.
+    Lost,
+}
+
+impl ClaimState {
+    fn new(wire: &wire::PersistentVolumeClaim) -> Self {
+        let completed = "pv.kubernetes.io/bind-completed";
+        let completed = wire.metadata.annotations.contains_key(completed);
+        match wire.status.phase.as_str() {
+            "Lost" => Self::Lost,
+            phase if (phase == "Bound" || completed) && !wire.spec.volume_name.is_empty() => {
+                Self::Bound
+            }
+            _ => Self::Unbound,
+        }
+    }
+}
+
+/// A `PersistentVolume`.
+#[derive(Debug)]
+pub(crate) struct PersistentVolume {
+    pub(crate) labels: Labels,
+    /// From which nodes it can be reached; `None`: from all.
+    pub(crate) affinity: Option<NodeSelector>,
+    pub(crate) class: Option<Symbol>,
+    /// Bytes.
+    pub(crate) capacity: i64,
+    pub(crate) access: Access,
+    pub(crate) is_block: bool,
+    /// Namespace and name of the claim that it is promised to.
+    pub(crate) claim: Option<(Symbol, Symbol)>,
+    pub(crate) is_available: bool,
+    pub(crate) is_terminating: bool,
+    /// The driver that attaches it, and its name for it.
+    pub(crate) csi: Option<(Symbol, Symbol)>,
+    pub(crate) zones: Box<[Zone]>,
+}
+
+/// A label of a volume that binds it to zones or regions.
+#[derive(Debug, Clone)]
+pub(crate) struct Zone {
+    pub(crate) key: Symbol,
+    /// The label that nodes have in its place today.
+    pub(crate) modern: Symbol,
+    pub(crate) values: Box<[Symbol]>,
+}
+
+/// A `StorageClass`.
+#[derive(Debug)]
+pub(crate) struct StorageClass {
+    /// Volumes are bound when it is known where their pod goes.
+    pub(crate) waits: bool,
+    /// Who makes volumes; `None`: nobody.
+    pub(crate) provisioner: Option<Symbol>,
+    /// Where volumes can be made; `None`: everywhere.
+    pub(crate) topologies: Option<NodeSelector>,
+}
+
+/// Ways in which a volume can be used, a bit each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Access(u8);
+
+impl Access {
+    const MODES: [&'static str; 4] = [
+        "ReadWriteOnce",
+        "ReadOnlyMany",
+        "ReadWriteMany",
+        "ReadWriteOncePod",
+    ];
+
+    fn new(modes: &[String]) -> Self {
+        let known = Self::MODES.iter().enumerate();
+        let given = known.filter(|(_, mode)| modes.iter().any(|given| given == *mode));
+        Self(given.fold(0, |bits, (index, _)| bits | 1 << index))
+    }
+
+    /// Whether one pod alone may use it.
+    pub(crate) const fn is_exclusive(self) -> bool {
+        self.0 & 1 << 3 != 0
+    }
+
+    /// Whether each way that `wanted` names is among these.
+    pub(crate) const fn covers(self, wanted: Self) -> bool {
+        self.0 & wanted.0 == wanted.0
+    }
+}
+
+/// A text that may be absent, which is the same as an empty one.
+fn given(symbols: &mut Symbols, text: &str) -> Option<Symbol> {
+    (!text.is_empty()).then(|| symbols.intern(text))
+}
+
+/// The class of a claim or volume; the annotation is older than the field and still goes first.
+fn class(symbols: &mut Symbols, metadata: &Metadata, field: &str) -> Option<Symbol> {
+    let annotation = metadata
+        .annotations
+        .get("volume.beta.kubernetes.io/storage-class");
+    given(symbols, annotation.map_or(field, String::as_str))
+}
+
+fn mistake(field: &'static str) -> impl Fn(SelectorError) -> Mistake {
+    move |error| Mistake::new(field.to_owned(), error)
+}
+
+impl Storage {
+    pub(crate) fn add_claim(
+        &mut self,
+        symbols: &mut Symbols,
+        wire: &wire::PersistentVolumeClaim,
+    ) -> Result<(), Mistake> {
+        let (metadata, spec) = (&wire.metadata, &wire.spec);
+        let namespace = symbols.intern(namespace_of(metadata));
+        let name = symbols.intern(&metadata.name);
+        let selector = spec.selector.as_ref();
+        let selector = selector.map(|selector| Selector::new(symbols, Some(selector)));
+        let claim = PersistentClaim {
+            namespace,
+            name,
+            volume: given(symbols, &spec.volume_name),
+            state: ClaimState::new(wire),
+            class: class(
+                symbols,
+                metadata,
+                spec.storage_class_name.as_deref().unwrap_or(""),
+            ),
+            access: Access::new(&spec.access_modes),
+            requested: amount(&spec.resources.requests, "storage"),
+            is_block: spec.volume_mode == "Block",
+            selector: selector.transpose().map_err(mistake("spec.selector"))?,
+            selected_node: metadata
+                .annotations
+                .get("volume.kubernetes.io/selected-node")
+                .and_then(|node| given(symbols, node)),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+        };
+        self.claims.insert((namespace, name), claim);
+        Ok(())
+    }
+
+    pub(crate) fn add_volume(
+        &mut self,
+        symbols: &mut Symbols,
+        wire: &wire::PersistentVolume,
+    ) -> Result<(), Mistake> {
+        let (metadata, spec) = (&wire.metadata, &wire.spec);
+        let affinity = spec.node_affinity.required.as_ref();
+        let affinity = affinity.map(|affinity| NodeSelector::new(symbols, affinity));
+        let claim = spec.claim_ref.as_ref();
+        let csi = spec.csi.as_ref();
+        let volume = PersistentVolume {
+            labels: Labels::new(symbols, &metadata.labels),
+            affinity: affinity.transpose().map_err(mistake("spec.nodeAffinity"))?,
+            class: class(symbols, metadata, &spec.storage_class_name),
+            capacity: amount(&spec.capacity, "storage"),
+            access: Access::new(&spec.access_modes),
+            is_block: spec.volume_mode == "Block",
+            claim: claim.map(|claim| {
+                (
+                    symbols.intern(&claim.namespace),
+                    symbols.intern(&claim.name),
+                )
+            }),
+            is_available: matches!(wire.status.phase.as_str(), "" | "Available"),
+            is_terminating: metadata.deletion_timestamp.is_some(),
+            csi: csi.map(|csi| {
+                (
+                    symbols.intern(&csi.driver),
+                    symbols.intern(&csi.volume_handle),
+                )
+            }),
+            zones: zones(symbols, metadata),
+        };
+        self.volumes.insert(symbols.intern(&metadata.name), volume);
+        Ok(())
+    }
+
+    pub(crate) fn add_class(
+        &mut self,
+        symbols: &mut Symbols,
+        wire: &wire::StorageClass,
+    ) -> Result<(), Mistake> {
+        let topologies = topologies(&wire.allowed_topologies);
+        let topologies = topologies.map(|topologies| NodeSelector::new(symbols, &topologies));
+        let nobody = wire.provisioner == "kubernetes.io/no-provisioner";
+        let class = StorageClass {
+            waits: wire.volume_binding_mode == "WaitForFirstConsumer",
+            provisioner: given(symbols, &wire.provisioner).filter(|_| !nobody),
+            topologies: topologies
+                .transpose()
+                .map_err(mistake("allowedTopologies"))?,
+        };
+        self.classes
+            .insert(symbols.intern(&wire.metadata.name), class);
+        Ok(())
+    }
+
+    pub(crate) fn add_csi_node(&mut self, symbols: &mut Symbols, wire: &wire::CsiNode) {
+        let drivers = wire.spec.drivers.iter();
+        let limits = drivers.filter_map(|driver| {
+            let count = driver.allocatable.count?;
+            Some((symbols.intern(&driver.name), count))
+        });
+        let limits = limits.collect();
+        self.limits
+            .insert(symbols.intern(&wire.metadata.name), limits);
+    }
+}
+
+/// Several zones are joined with two underscores; a label with an empty one among them says nothing.
+fn zones(symbols: &mut Symbols, metadata: &Metadata) -> Box<[Zone]> {
+    let labels = ZONE_LABELS.into_iter();
+    let labels = labels.filter_map(|(key, modern)| {
+        let value = metadata.labels.get(key)?;
+        let mut values = value.split("__").map(str::trim);
+        if values.clone().any(str::is_empty) {
+            return None;
+        }
+        let values = values.by_ref().map(|value| symbols.intern(value)).collect();
+        Some(Zone {
+            key: symbols.intern(key),
+            modern: symbols.intern(modern),
+            values,
+        })
+    });
+    labels.collect()
+}
+
+/// The same as a selector of nodes.
+fn topologies(terms: &[wire::TopologySelectorTerm]) -> Option<wire::NodeSelector> {
+    let terms = terms.iter().map(|term| wire::NodeSelectorTerm {
+        match_expressions: term
+            .match_label_expressions
+            .iter()
+            .map(|label| wire::Requirement {
+                key: label.key.clone(),
+                operator: "In".to_owned(),
+                values: label.values.clone(),
+            })
+            .collect(),
+        match_fields: Vec::new(),
+    });
+    let node_selector_terms: Vec<_> = terms.collect();
+    (!node_selector_terms.is_empty()).then_some(wire::NodeSelector {
+        node_selector_terms,
+    })
+}
