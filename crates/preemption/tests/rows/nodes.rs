@@ -36,7 +36,7 @@ fn s4_010_s4_018_without_any_candidate_each_node_says_why() {
 }
 
 #[test]
-fn nobody_has_to_go_where_some_node_takes_the_pod_as_it_is() {
+fn s3_001_nobody_has_to_go_where_some_node_takes_the_pod_as_it_is() {
     let nodes = [("full", 4, vec![pod("one", 1, 4)]), ("free", 4, vec![])];
     let answer = Scenario::new(&nodes, &pod("new", 1000, 4)).plan();
     assert!(answer.plan.fits() && answer.candidates.is_empty() && answer.actions.is_empty());
