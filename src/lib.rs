@@ -1,6 +1,7 @@
 //! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
 
 pub mod agent;
+pub mod api;
 pub mod cgroup;
 pub mod cli;
 pub mod clock;

@@ -134,6 +134,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.memory_available = running.memory_available;
     in_force.node_cgroup = running.node_cgroup;
     in_force.pods = running.pods;
+    in_force.kubernetes = running.kubernetes;
     in_force.usage = running.usage;
     in_force.evict = running.evict;
     in_force.cgroup_roots = running.cgroup_roots;

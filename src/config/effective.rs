@@ -122,6 +122,8 @@ pub struct Effective {
     pub layout: FilesystemLayout,
     /// Where the pods come from.
     pub pods: Pods,
+    /// The way to the API server.
+    pub kubernetes: Kubernetes,
     /// Where their usage comes from.
     pub usage: Usage,
     /// How one leaves.
@@ -171,6 +173,15 @@ pub struct Pods {
     pub manifests: PathBuf,
     /// The kubelet's own directory of manifests; pods from there are never chosen.
     pub static_pod_path: Option<PathBuf>,
+}
+
+/// `kubernetes`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// `None`: found by itself.
+    pub kubeconfig: Option<PathBuf>,
+    /// Empty: the kubeconfig's current one.
+    pub context: String,
 }
 
 /// `usage`
@@ -255,6 +266,7 @@ impl Effective {
                 manifests: PathBuf::new(),
                 static_pod_path: None,
             },
+            kubernetes: Kubernetes::default(),
             usage: Usage {
                 source: UsageSource::Auto,
             },

@@ -274,6 +274,20 @@ pub(super) const KEYS: &[Key] = &[
         "The kubelet's own manifests: static pods, which are never chosen; empty: none.",
     ),
     key(
+        "kubernetes.kubeconfig",
+        r#""""#,
+        Same,
+        one!(kubernetes.kubeconfig),
+        "How to reach the API server; empty: this pod's service account, else $KUBECONFIG, else ~/.kube/config.",
+    ),
+    key(
+        "kubernetes.context",
+        r#""""#,
+        Same,
+        one!(kubernetes.context),
+        "The context of that kubeconfig; empty: its current one.",
+    ),
+    key(
         "usage.source",
         "auto",
         Same,

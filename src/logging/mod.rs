@@ -24,6 +24,9 @@ use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt};
 /// `tracing_subscriber::filter::Targets`: its big brother `EnvFilter` brings a megabyte of regular expressions along.
 pub const FILTER_VARIABLE: &str = "EVICTD_LOG";
 
+/// These call every refused connection an error, which for us is a state; whoever asks is told, and says it once.
+const OF_OTHERS: [&str; 2] = ["kube_client", "kube_runtime"];
+
 /// What went wrong when logging was set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
@@ -80,7 +83,11 @@ fn filter(value: Option<String>) -> Result<Targets, LoggingError> {
         given => given.parse().map_err(refused)?,
     };
     let default = given.default_level().unwrap_or(LevelFilter::INFO);
-    Ok(given.with_default(default))
+    let quiet = OF_OTHERS.map(|target| (target, LevelFilter::OFF));
+    Ok(Targets::new()
+        .with_targets(quiet)
+        .with_targets(given)
+        .with_default(default))
 }
 
 fn subscriber(filter: Targets, queue: Queue) -> impl Subscriber + Send + Sync {

@@ -205,7 +205,11 @@ fn without_a_journal_the_socket_is_missed() {
 
 #[test]
 fn the_filter_says_what_it_does_not_understand() {
-    assert_eq!(filter(None).unwrap().to_string(), "info");
+    let unasked = filter(None).unwrap();
+    assert_eq!(unasked.default_level(), Some(LevelFilter::INFO));
+    assert!(!unasked.would_enable("kube_client::client", &tracing::Level::ERROR));
+    let asked = filter(Some("kube_client=debug".to_owned())).unwrap();
+    assert!(asked.would_enable("kube_client::client", &tracing::Level::DEBUG));
     let given = filter(Some("debug,hyper=warn".to_owned())).unwrap();
     assert_eq!(given.default_level(), Some(LevelFilter::DEBUG));
     assert!(!given.would_enable("hyper", &tracing::Level::INFO));

@@ -48,7 +48,7 @@ fn unknown_keys_name_the_nearest_known_one() {
         ),
         (
             "kubeReserved: {}",
-            "f.yaml:3:1: kubeReserved: unknown key; the nearest known key is usage\n",
+            "f.yaml:3:1: kubeReserved: unknown key; the nearest known key is kubernetes\n",
         ),
         (
             "pods.source: auto",
