@@ -1,0 +1,87 @@
+//! What kubectl and others ask first: which versions, groups and kinds there are.
+
+use crate::resource::{RESOURCES, Resource};
+use serde_json::{Value, json};
+
+/// The version that the server says it is.
+const VERSION: (&str, &str) = ("1", "36");
+
+/// `None` where there is nothing.
+pub(crate) fn answer(path: &str) -> Option<Value> {
+    match path
+        .trim_matches('/')
+        .split('/')
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        ["version"] => Some(version()),
+        ["healthz" | "livez" | "readyz"] => Some("ok".into()),
+        ["api"] => Some(json!({
+            "kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [],
+        })),
+        ["apis"] => {
+            let groups: Vec<Value> = groups().into_iter().map(group).collect();
+            Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+        }
+        ["apis", name] => groups().into_iter().find(|known| known == name).map(group),
+        ["api", "v1"] => resources("", "v1"),
+        ["apis", name, version] => resources(name, version),
+        _ => None,
+    }
+}
+
+fn version() -> Value {
+    let (major, minor) = VERSION;
+    json!({
+        "major": major, "minor": minor, "gitVersion": format!("v{major}.{minor}.0-evictd-testkit"),
+        "gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none",
+        "compiler": "rustc", "platform": "linux/amd64",
+    })
+}
+
+fn groups() -> Vec<&'static str> {
+    let mut groups: Vec<_> = RESOURCES.iter().map(|resource| resource.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups.retain(|group| !group.is_empty());
+    groups
+}
+
+fn group(name: &str) -> Value {
+    let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+    json!({
+        "kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": [version], "preferredVersion": version,
+    })
+}
+
+fn resources(group: &str, version: &str) -> Option<Value> {
+    let of_group = |resource: &&Resource| resource.group == group && resource.version == version;
+    let all: Vec<Value> = RESOURCES.iter().filter(of_group).flat_map(rows).collect();
+    let first = RESOURCES.iter().find(of_group)?;
+    Some(json!({
+        "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": first.api_version(), "resources": all,
+    }))
+}
+
+fn rows(resource: &'static Resource) -> impl Iterator<Item = Value> {
+    let itself = json!({
+        "name": resource.plural, "singularName": resource.kind.to_lowercase(), "namespaced": resource.namespaced,
+        "kind": resource.kind, "shortNames": resource.short,
+        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+    });
+    let below = resource.subresources.iter().map(|subresource| {
+        let name = format!("{}/{subresource}", resource.plural);
+        if *subresource == "eviction" {
+            return json!({
+                "name": name, "singularName": "", "namespaced": true, "group": "policy", "version": "v1",
+                "kind": "Eviction", "verbs": ["create"],
+            });
+        }
+        json!({
+            "name": name, "singularName": "", "namespaced": resource.namespaced, "kind": resource.kind,
+            "verbs": ["get", "patch", "update"],
+        })
+    });
+    std::iter::once(itself).chain(below)
+}

@@ -1,0 +1,35 @@
+//! What was asked of the server.
+
+use jiff::Timestamp;
+
+/// One request, written when its answer begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When, by the server's own clock, which may be set wrong.
+    pub time: Timestamp,
+    /// `GET`.
+    pub method: String,
+    /// With its query.
+    pub path: String,
+    /// As rules of access name it: `list`, or empty where no objects are served.
+    pub verb: &'static str,
+    /// HTTP status code; 0 when the connection was cut instead.
+    pub status: u16,
+    /// The header `User-Agent`.
+    pub user_agent: String,
+    /// Who asked, as its token tells.
+    pub user: String,
+}
+
+/// What was counted since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Requests, whatever their answer.
+    pub requests: u64,
+    /// Watches that are open now.
+    pub watches: u64,
+    /// Bytes of all bodies sent.
+    pub bytes: u64,
+    /// Connections that are open now.
+    pub connections: u64,
+}

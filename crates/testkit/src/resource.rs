@@ -1,0 +1,140 @@
+//! The kinds of objects that are served.
+
+/// One kind of object as discovery names it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// API group; empty for the core.
+    pub group: &'static str,
+    /// Version within the group.
+    pub version: &'static str,
+    /// As in a path: `pods`.
+    pub plural: &'static str,
+    /// As in an object: `Pod`.
+    pub kind: &'static str,
+    /// Whether its objects live in a namespace.
+    pub namespaced: bool,
+    /// What kubectl also takes.
+    pub short: &'static [&'static str],
+    /// Paths below an object, `status` among them where status is written apart from the rest.
+    pub subresources: &'static [&'static str],
+}
+
+const fn namespaced(
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    short: &'static [&'static str],
+    subresources: &'static [&'static str],
+) -> Resource {
+    Resource {
+        group,
+        version: "v1",
+        plural,
+        kind,
+        namespaced: true,
+        short,
+        subresources,
+    }
+}
+
+const fn cluster_wide(
+    group: &'static str,
+    plural: &'static str,
+    kind: &'static str,
+    short: &'static [&'static str],
+    subresources: &'static [&'static str],
+) -> Resource {
+    Resource {
+        namespaced: false,
+        ..namespaced(group, plural, kind, short, subresources)
+    }
+}
+
+/// Everything that is served. Objects of the same plural are the same objects: events have two groups.
+pub(crate) static RESOURCES: [Resource; 16] = [
+    namespaced("", "pods", "Pod", &["po"], &["status", "eviction"]),
+    cluster_wide("", "nodes", "Node", &["no"], &["status"]),
+    cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
+    namespaced("", "events", "Event", &["ev"], &[]),
+    namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),
+    namespaced("", "serviceaccounts", "ServiceAccount", &["sa"], &[]),
+    namespaced(
+        "",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        &["pvc"],
+        &["status"],
+    ),
+    cluster_wide(
+        "",
+        "persistentvolumes",
+        "PersistentVolume",
+        &["pv"],
+        &["status"],
+    ),
+    namespaced("events.k8s.io", "events", "Event", &["ev"], &[]),
+    namespaced(
+        "policy",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        &["pdb"],
+        &["status"],
+    ),
+    cluster_wide(
+        "scheduling.k8s.io",
+        "priorityclasses",
+        "PriorityClass",
+        &["pc"],
+        &[],
+    ),
+    namespaced("coordination.k8s.io", "leases", "Lease", &[], &[]),
+    namespaced(
+        "apps",
+        "deployments",
+        "Deployment",
+        &["deploy"],
+        &["status"],
+    ),
+    namespaced("apps", "replicasets", "ReplicaSet", &["rs"], &["status"]),
+    namespaced("apps", "daemonsets", "DaemonSet", &["ds"], &["status"]),
+    namespaced("apps", "statefulsets", "StatefulSet", &["sts"], &["status"]),
+];
+
+impl Resource {
+    /// The one at `plural` of a group.
+    pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Self> {
+        RESOURCES.iter().find(|resource| {
+            resource.group == group && resource.version == version && resource.plural == plural
+        })
+    }
+
+    /// The one that an object says it is.
+    pub fn of(api_version: &str, kind: &str) -> Option<&'static Self> {
+        RESOURCES
+            .iter()
+            .find(|resource| resource.kind == kind && resource.api_version() == api_version)
+    }
+
+    /// As in an object: `v1`, `policy/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_owned()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// As in messages: `pods`, `poddisruptionbudgets.policy`.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_owned()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    /// Whether status is written by its own path only.
+    pub fn has_status(&self) -> bool {
+        self.subresources.contains(&"status")
+    }
+}

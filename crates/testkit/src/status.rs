@@ -1,0 +1,127 @@
+//! What a request is refused with: a `Status` object, worded as a real API server words it.
+
+use crate::resource::Resource;
+use serde_json::{Value, json};
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{code} {reason}: {message}")]
+pub struct Status {
+    /// HTTP status code.
+    pub code: u16,
+    /// The machine's word: `NotFound`, `Conflict`.
+    pub reason: &'static str,
+    /// The human's.
+    pub message: String,
+    /// `details` of the object; null for none.
+    pub details: Value,
+    /// Sent as the header `Retry-After`, in seconds.
+    pub retry_after: Option<u32>,
+}
+
+impl Status {
+    /// A refusal without details.
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+            retry_after: None,
+        }
+    }
+
+    fn about(mut self, resource: &Resource, name: &str) -> Self {
+        let mut details = json!({"name": name, "kind": resource.plural});
+        if !resource.group.is_empty() {
+            details["group"] = resource.group.into();
+        }
+        self.details = details;
+        self
+    }
+
+    /// 400: the request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 401: no valid token.
+    pub fn unauthorized() -> Self {
+        Self::new(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// 404: there is no such path.
+    pub fn no_such_path() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+    }
+
+    /// 404: there is no such object.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", resource.qualified());
+        Self::new(404, "NotFound", message).about(resource, name)
+    }
+
+    /// 409: an object of this name is there.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", resource.qualified());
+        Self::new(409, "AlreadyExists", message).about(resource, name)
+    }
+
+    /// 409: it is not what the request thinks.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {why}",
+            resource.qualified()
+        );
+        Self::new(409, "Conflict", message).about(resource, name)
+    }
+
+    /// 422: the object breaks a rule.
+    pub fn invalid(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is invalid: {why}", resource.kind);
+        Self::new(422, "Invalid", message).about(resource, name)
+    }
+
+    /// 403: the object may not be written so.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
+        Self::new(403, "Forbidden", message).about(resource, name)
+    }
+
+    /// 410: that version is gone.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 504: that version is of the future.
+    pub fn too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        Self {
+            details: json!({
+                "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                "retryAfterSeconds": 1,
+            }),
+            retry_after: Some(1),
+            ..Self::new(504, "Timeout", message)
+        }
+    }
+
+    /// The object itself.
+    pub fn object(&self) -> Value {
+        let mut object = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if !self.details.is_null() {
+            object["details"] = self.details.clone();
+        }
+        if let Some(seconds) = self.retry_after {
+            object["details"]["retryAfterSeconds"] = seconds.into();
+        }
+        object
+    }
+}
