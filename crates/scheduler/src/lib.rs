@@ -3,6 +3,7 @@
 pub mod cli;
 mod clock;
 pub mod dump;
+mod extender;
 mod plan;
 mod preemptor;
 mod progress;

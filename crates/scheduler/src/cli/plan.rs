@@ -2,6 +2,7 @@
 
 use crate::clock::Stopwatch;
 use crate::dump::{self, Loaded, Source, Wanted};
+use crate::extender::HttpExtender;
 use crate::plan::{Answer, Case, page};
 use crate::preemptor::Asked;
 use crate::progress::Progress;
@@ -9,7 +10,7 @@ use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, SMALL};
-use evictd_preemption::{BudgetPolicy, Form, Nodes, Options};
+use evictd_preemption::{BudgetPolicy, Extender, Form, Nodes, Options};
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -50,6 +51,13 @@ pub(super) struct Arguments {
     /// Show step by step what happens on this node.
     #[arg(long, value_name = "NAME")]
     explain_node: Option<String>,
+    /// Ask this extender, at the URL of its preempt verb, which candidates and victims it agrees to. May be given
+    /// several times.
+    #[arg(long, value_name = "URL")]
+    extender: Vec<String>,
+    /// The extenders know the cluster's pods themselves: they are told unique ids only.
+    #[arg(long, requires = "extender")]
+    node_cache_capable: bool,
     #[command(flatten)]
     output: Output,
 }
@@ -73,6 +81,7 @@ impl Arguments {
         if inputs.filter(|path| *path == stdin).count() > 1 {
             return Err(Failure::Input(anyhow!("only one file can be -, stdin")));
         }
+        let mut extenders = self.extenders()?;
         let watch = Stopwatch::start();
         let asked = asked(&self.pod)?;
         let mut loaded = load(&self.cluster, &asked.wanted())?;
@@ -83,12 +92,20 @@ impl Arguments {
         let explained = explained.map_err(Failure::input)?;
         let load = watch.seconds();
         let watch = Stopwatch::start();
-        let plan = case.plan(&mut [])?;
+        let mut extenders: Vec<&mut dyn Extender> =
+            extenders.iter_mut().map(|own| own as _).collect();
+        let plan = case.plan(&mut extenders)?;
         let answer = Answer::new(&case, &plan, explained, (load, watch.seconds()));
         for warning in &answer.warnings {
             eprintln!("evictd-scheduler: warning: {warning}");
         }
         self.output.print(&answer, page)
+    }
+
+    fn extenders(&self) -> Result<Vec<HttpExtender>, Failure> {
+        let urls = self.extender.iter();
+        let extenders = urls.map(|url| HttpExtender::new(url.clone(), self.node_cache_capable));
+        extenders.collect::<Result<_, _>>().map_err(Failure::input)
     }
 
     fn options(&self) -> Options {

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod cluster;
+mod extender;
 mod oracle;
 mod preemptor;
 mod shown;

@@ -1,0 +1,247 @@
+//! An extender asked over HTTP, by kube-scheduler's extender API v1 (S3-024, S4-020).
+
+use evictd_placement::{Cluster, NodeId, Pod};
+use evictd_preemption::{Extender, ExtenderError, Offer};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, Uri, header};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::runtime::Builder;
+
+/// As long as kube-scheduler waits unless told otherwise.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// An answer may be no longer.
+const LARGEST: usize = 64 << 20;
+
+/// An extender behind a URL: that of its preempt verb.
+pub(crate) struct HttpExtender {
+    url: String,
+    uri: Uri,
+    /// Whether it knows the cluster's pods itself and is told only their unique ids.
+    caches_nodes: bool,
+}
+
+/// Why a URL cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UrlError {
+    #[error("--extender {url}: {problem}")]
+    Malformed { url: String, problem: String },
+    #[error("--extender {0}: only http:// can be asked")]
+    Scheme(String),
+}
+
+/// Keys have no other names in the API than the fields of its Go types.
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Question {
+    pod: Value,
+    node_name_to_victims: Option<BTreeMap<String, Victims>>,
+    node_name_to_meta_victims: Option<BTreeMap<String, Victims>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Victims {
+    pods: Vec<Value>,
+    #[serde(rename = "NumPDBViolations")]
+    violations: usize,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    #[serde(rename = "NodeNameToMetaVictims", alias = "nodeNameToMetaVictims")]
+    nodes: Option<BTreeMap<String, Option<MetaVictims>>>,
+}
+
+#[derive(Default, Deserialize)]
+struct MetaVictims {
+    #[serde(rename = "Pods", alias = "pods", default)]
+    pods: Option<Vec<MetaPod>>,
+    #[serde(rename = "NumPDBViolations", alias = "numPDBViolations", default)]
+    violations: usize,
+}
+
+#[derive(Deserialize)]
+struct MetaPod {
+    #[serde(rename = "UID", alias = "uid")]
+    uid: String,
+}
+
+impl HttpExtender {
+    pub(crate) fn new(url: String, caches_nodes: bool) -> Result<Self, UrlError> {
+        let uri: Uri = match url.parse() {
+            Ok(uri) => uri,
+            Err(error) => {
+                let problem = format!("{error}");
+                return Err(UrlError::Malformed { url, problem });
+            }
+        };
+        if uri.scheme_str() != Some("http") || uri.host().is_none() {
+            return Err(UrlError::Scheme(url));
+        }
+        Ok(Self {
+            url,
+            uri,
+            caches_nodes,
+        })
+    }
+
+    fn question(&self, cluster: &Cluster, preemptor: &Pod, offers: &[Offer]) -> Question {
+        let victims = |describe: &dyn Fn(&Pod, &str) -> Value| {
+            let node = |offer: &Offer| {
+                let pods = &cluster.node(offer.node).pods;
+                let name = cluster.node_name(offer.node);
+                let victims = offer.victims.iter();
+                let victims = Victims {
+                    pods: victims
+                        .map(|index| describe(&pods[*index as usize], name))
+                        .collect(),
+                    violations: offer.violations,
+                };
+                (name.to_owned(), victims)
+            };
+            offers.iter().map(node).collect()
+        };
+        let whole = |pod: &Pod, node: &str| pod_of(cluster, pod, node);
+        let id = |pod: &Pod, _: &str| json!({ "UID": pod.uid() });
+        Question {
+            pod: pod_of(cluster, preemptor, ""),
+            node_name_to_victims: (!self.caches_nodes).then(|| victims(&whole)),
+            node_name_to_meta_victims: self.caches_nodes.then(|| victims(&id)),
+        }
+    }
+
+    /// Sends the question and waits for the answer.
+    async fn exchange(&self, question: Vec<u8>) -> anyhow::Result<Bytes> {
+        let host = self.uri.host().unwrap_or_default();
+        let port = self.uri.port_u16().unwrap_or(80);
+        let path = self.uri.path_and_query().map_or("/", |path| path.as_str());
+        // An IPv6 address has brackets in a URL and none in an address.
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((address, port)).await?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection);
+        let request = Request::post(path)
+            .header(header::HOST, format!("{host}:{port}"))
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(question)))?;
+        let response = sender.send_request(request).await?;
+        let code = response.status();
+        anyhow::ensure!(code.is_success(), "answered {code}");
+        let body = Limited::new(response.into_body(), LARGEST).collect();
+        let body = body.await.map_err(|error| anyhow::anyhow!(error))?;
+        Ok(body.to_bytes())
+    }
+
+    fn ask(&self, question: &Question) -> anyhow::Result<Answer> {
+        let question = serde_json::to_vec(question)?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let answer = runtime.block_on(async {
+            let exchange = tokio::time::timeout(PATIENCE, self.exchange(question));
+            let patience = PATIENCE.as_secs();
+            exchange
+                .await
+                .map_err(|_| anyhow::anyhow!("did not answer within {patience} s"))?
+        })?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+}
+
+impl Extender for HttpExtender {
+    fn name(&self) -> &str {
+        &self.url
+    }
+
+    fn is_interested(&self, _cluster: &Cluster, _preemptor: &Pod) -> bool {
+        true
+    }
+
+    fn is_ignorable(&self) -> bool {
+        false
+    }
+
+    fn process(
+        &mut self,
+        cluster: &Cluster,
+        preemptor: &Pod,
+        offers: &[Offer],
+    ) -> Result<Vec<Offer>, ExtenderError> {
+        let wrong = |problem| ExtenderError {
+            name: self.url.clone(),
+            problem,
+        };
+        let question = self.question(cluster, preemptor, offers);
+        let answer = self.ask(&question);
+        let answer = answer.map_err(|error| wrong(format!("{error:#}")))?;
+        let nodes = answer.nodes.unwrap_or_default().into_iter();
+        nodes
+            .map(|(name, victims)| {
+                let id = cluster.find_node(&name);
+                let id = id.ok_or_else(|| wrong(format!("there is no node \"{name}\"")))?;
+                offer(cluster, id, victims.unwrap_or_default()).map_err(&wrong)
+            })
+            .collect()
+    }
+}
+
+/// What an extender's answer means for one node.
+fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, String> {
+    let pods = &cluster.node(node).pods;
+    let find = |own: MetaPod| {
+        let index = pods.iter().position(|pod| pod.uid() == own.uid);
+        // A node's pods are counted in 32 bits.
+        let index = index.and_then(|index| u32::try_from(index).ok());
+        index.ok_or_else(|| {
+            let (uid, name) = (own.uid, cluster.node_name(node));
+            format!("there is no pod with the UID \"{uid}\" on node \"{name}\"")
+        })
+    };
+    let victims: Result<_, String> = agreed
+        .pods
+        .unwrap_or_default()
+        .into_iter()
+        .map(find)
+        .collect();
+    Ok(Offer {
+        node,
+        victims: victims?,
+        violations: agreed.violations,
+    })
+}
+
+/// A v1 Pod with what a plan keeps of it.
+fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
+    let symbols = cluster.symbols();
+    let template = cluster.template(pod);
+    let labels = template.labels.iter();
+    let labels: BTreeMap<&str, &str> = labels
+        .map(|(key, value)| (symbols.text(key), symbols.text(value)))
+        .collect();
+    let amounts = &pod.amounts;
+    let mut requests = json!({
+        "cpu": format!("{}m", amounts.cpu),
+        "memory": amounts.memory.to_string(),
+        "ephemeral-storage": amounts.ephemeral_storage.to_string(),
+    });
+    for (name, amount) in cluster.scalars(amounts.scalars) {
+        requests[symbols.text(*name)] = json!(amount.to_string());
+    }
+    json!({
+        "metadata": {
+            "namespace": symbols.text(template.namespace), "name": pod.name(),
+            "uid": pod.uid(), "labels": labels,
+        },
+        "spec": {
+            "priority": pod.priority, "nodeName": node,
+            "schedulerName": symbols.text(pod.identity.scheduler),
+            // What all its containers ask for together.
+            "containers": [{ "name": "all", "resources": { "requests": requests } }],
+        },
+    })
+}

@@ -1,0 +1,180 @@
+//! An extender that answers as one was recorded to.
+
+use crate::cluster::{cluster, list, node, pending, pod};
+use crate::{answer, plan, stderr};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::process::Output;
+use std::thread;
+
+/// Plans for a cluster with two nodes that can be freed, with an extender that gives this answer; returns the question
+/// that it was asked, too.
+fn ask(code: &'static str, reply: &str, arguments: &[&str]) -> (Output, String, Value) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!(
+        "http://{}/scheduler/preempt",
+        listener.local_addr().unwrap()
+    );
+    let reply = reply.to_owned();
+    let server = thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream);
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            head += &line;
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let size = reply.len();
+        let text = format!("HTTP/1.1 {code}\r\nContent-Length: {size}\r\n\r\n{reply}");
+        reader.get_mut().write_all(text.as_bytes()).unwrap();
+        (head, serde_json::from_slice(&body).unwrap())
+    });
+    let more = vec![node("two"), pod("first", "two", 3), pod("second", "two", 4)];
+    let items = list(&[cluster(), more].concat());
+    let arguments = [&["-o", "json", "--extender", &url], arguments].concat();
+    let output = plan(items, &pending(10), &arguments);
+    let (head, question) = server.join().unwrap();
+    (output, head, question)
+}
+
+#[test]
+fn s4_020_an_extender_takes_a_candidate_off_the_list() {
+    let reply = r#"{"NodeNameToMetaVictims":{"two":{"Pods":[{"UID":"uid-of-first"}],"NumPDBViolations":0}}}"#;
+    let (output, head, question) = ask("200 OK", reply, &[]);
+    let answer = answer(&output);
+    assert_eq!(
+        answer["chosen"],
+        json!({ "node": "two", "victims": ["shop/first"], "numPDBViolations": 0 })
+    );
+    assert_eq!(answer["candidates"].as_array().unwrap().len(), 1);
+    assert!(
+        head.starts_with("POST /scheduler/preempt HTTP/1.1\r\n"),
+        "{head}"
+    );
+    assert!(
+        head.to_lowercase()
+            .contains("content-type: application/json"),
+        "{head}"
+    );
+    // As kube-scheduler's Go types are written: every field by its own name.
+    assert_eq!(question["NodeNameToMetaVictims"], Value::Null);
+    assert_eq!(question["Pod"]["metadata"]["name"], "pending");
+    let victims = &question["NodeNameToVictims"]["one"];
+    assert_eq!(victims["NumPDBViolations"], 0);
+    assert_eq!(
+        victims["Pods"],
+        json!([{
+            "metadata": { "namespace": "shop", "name": "cheap", "uid": "uid-of-cheap", "labels": { "app": "cheap" } },
+            "spec": {
+                "priority": 1, "nodeName": "one", "schedulerName": "default-scheduler",
+                "containers": [{ "name": "all", "resources": { "requests":
+                    { "cpu": "2000m", "memory": "1073741824", "ephemeral-storage": "0" } } }],
+            },
+        }])
+    );
+}
+
+#[test]
+fn s4_020_an_extender_that_caches_nodes_is_told_ids() {
+    let reply = r#"{"nodeNameToMetaVictims":{"one":{"pods":[{"uid":"uid-of-cheap"}]}}}"#;
+    let (output, _, question) = ask("200 OK", reply, &["--node-cache-capable"]);
+    assert_eq!(answer(&output)["chosen"]["node"], "one");
+    assert_eq!(question["NodeNameToVictims"], Value::Null);
+    let expected = json!({
+        "one": { "Pods": [{ "UID": "uid-of-cheap" }], "NumPDBViolations": 0 },
+        "two": { "Pods": [{ "UID": "uid-of-first" }], "NumPDBViolations": 0 },
+    });
+    assert_eq!(question["NodeNameToMetaVictims"], expected);
+}
+
+#[test]
+fn s4_020_an_extender_may_leave_nothing() {
+    for reply in ["{}", r#"{"NodeNameToMetaVictims":null}"#] {
+        let (output, _, _) = ask("200 OK", reply, &[]);
+        let answer = answer(&output);
+        assert_eq!(answer["chosen"], Value::Null);
+        assert_eq!(answer["message"], "no candidate node for preemption");
+    }
+}
+
+#[test]
+fn s4_020_an_extender_that_fails_stops_the_plan() {
+    let unknown = |uid: &str| {
+        json!({ "NodeNameToMetaVictims": { "one": { "Pods": [{ "UID": uid }] } } }).to_string()
+    };
+    let table = [
+        (
+            "500 Internal Server Error",
+            String::new(),
+            "answered 500 Internal Server Error",
+        ),
+        (
+            "200 OK",
+            "rubbish".to_owned(),
+            "expected value at line 1 column 1",
+        ),
+        (
+            "200 OK",
+            unknown("nobody"),
+            "there is no pod with the UID \"nobody\" on node \"one\"",
+        ),
+        (
+            "200 OK",
+            unknown("uid-of-dear"),
+            "shop/dear on node \"one\" was not offered as a victim",
+        ),
+        (
+            "200 OK",
+            r#"{"NodeNameToMetaVictims":{"six":{}}}"#.to_owned(),
+            "there is no node \"six\"",
+        ),
+        (
+            "200 OK",
+            r#"{"NodeNameToMetaVictims":{"one":null}}"#.to_owned(),
+            "expected at least one victim pod on node \"one\"",
+        ),
+    ];
+    for (code, reply, told) in table {
+        let (output, _, _) = ask(code, &reply, &[]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = stderr(&output);
+        assert!(
+            text.contains("extender http://127.0.0.1:") && text.contains(told),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_extender_must_be_reachable() {
+    let run = |url: &str| plan(list(&cluster()), &pending(10), &["--extender", url]);
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let output = run(&format!("http://{closed}/"));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("Connection refused"),
+        "{}",
+        stderr(&output)
+    );
+    for url in [
+        "https://localhost/preempt",
+        "localhost:80",
+        "http://",
+        "http://[::1",
+    ] {
+        assert_eq!(run(url).status.code(), Some(2), "{url}");
+    }
+}
