@@ -4,6 +4,7 @@ pub mod cli;
 mod clock;
 pub mod dump;
 mod extender;
+mod live;
 mod plan;
 mod preemptor;
 mod progress;

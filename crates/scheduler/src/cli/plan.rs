@@ -1,8 +1,9 @@
 //! `evictd-scheduler plan`: what would be preempted for a pod, where, and why.
 
 use crate::clock::Stopwatch;
-use crate::dump::{self, Loaded, Source, Wanted};
+use crate::dump::{self, DumpError, Loaded, Source, Wanted};
 use crate::extender::HttpExtender;
+use crate::live::{Live, LiveError};
 use crate::plan::{Answer, Case, page};
 use crate::preemptor::Asked;
 use crate::progress::Progress;
@@ -28,8 +29,11 @@ the cluster. What it leaves out is filled in as the API server would: requests f
 pub(super) struct Arguments {
     /// The cluster: nodes, namespaces, pods, PodDisruptionBudgets and PriorityClasses, JSON or YAML; - is stdin. May be
     /// given several times.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "context")]
     cluster: Vec<PathBuf>,
+    /// The cluster itself, by its context in the kubeconfig; nothing in it is changed.
+    #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
+    context: Option<String>,
     /// The pod that wants a place: a manifest, or namespace/name in the cluster.
     #[arg(long, value_name = "FILE")]
     pod: PathBuf,
@@ -84,7 +88,7 @@ impl Arguments {
         let mut extenders = self.extenders()?;
         let watch = Stopwatch::start();
         let asked = asked(&self.pod)?;
-        let mut loaded = load(&self.cluster, &asked.wanted())?;
+        let mut loaded = self.load(&asked.wanted())?;
         let preemptor = asked.pod(&mut loaded).map_err(Failure::input)?;
         let case = Case::new(loaded, preemptor, self.options()).map_err(Failure::input)?;
         let explained = self.explain_node.as_deref();
@@ -100,6 +104,16 @@ impl Arguments {
             eprintln!("evictd-scheduler: warning: {warning}");
         }
         self.output.print(&answer, page)
+    }
+
+    fn load(&self, wanted: &Wanted) -> Result<Loaded, Failure> {
+        let sources = if let Some(context) = &self.context {
+            vec![live(context)?]
+        } else {
+            let sources = self.cluster.iter().map(|path| open(path));
+            sources.collect::<Result<_, _>>().map_err(Failure::input)?
+        };
+        dump::load(sources, Some(wanted)).map_err(failure)
     }
 
     fn extenders(&self) -> Result<Vec<HttpExtender>, Failure> {
@@ -146,19 +160,37 @@ fn asked(path: &Path) -> Result<Asked, Failure> {
     Asked::of_manifest(&document).map_err(Failure::input)
 }
 
-fn load(paths: &[PathBuf], wanted: &Wanted) -> Result<Loaded, Failure> {
-    let sources: Result<Vec<_>, _> = paths.iter().map(|path| open(path)).collect();
-    let sources = sources.map_err(Failure::input)?;
-    dump::load(sources, Some(wanted)).map_err(Failure::input)
+/// Where objects come from, whose length is told if it is known.
+fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
+    Source {
+        name: name.to_owned(),
+        text: Progress::new(Box::new(text), name, length),
+    }
 }
 
-fn open(path: &Path) -> Result<Source<Progress<Box<dyn Read>>>, DocumentError> {
+type Text = Source<Progress<Box<dyn Read>>>;
+
+fn live(context: &str) -> Result<Text, Failure> {
+    let live = Live::new(context).map_err(Failure::Input)?;
+    Ok(source(&format!("context {context}"), live, None))
+}
+
+/// A dump is bad input unless it was a cluster that failed.
+fn failure(error: DumpError) -> Failure {
+    let live = match &error {
+        DumpError::Document(DocumentError::Read { source, .. }) => source.get_ref(),
+        _ => None,
+    };
+    match live.and_then(|error| error.downcast_ref::<LiveError>()) {
+        None => Failure::input(error),
+        Some(LiveError::Forbidden { .. }) => Failure::not_permitted(error),
+        Some(_) => Failure::from(error),
+    }
+}
+
+fn open(path: &Path) -> Result<Text, DocumentError> {
     if path == Path::new("-") {
-        let name = "standard input";
-        return Ok(Source {
-            name: name.to_owned(),
-            text: Progress::new(Box::new(io::stdin().lock()), name, None),
-        });
+        return Ok(source("standard input", io::stdin().lock(), None));
     }
     let name = path.display().to_string();
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
@@ -170,6 +202,5 @@ fn open(path: &Path) -> Result<Source<Progress<Box<dyn Read>>>, DocumentError> {
         return Err(DocumentError::Directory(name));
     }
     let length = metadata.is_file().then_some(metadata.len());
-    let text = Progress::new(Box::new(file) as Box<dyn Read>, &name, length);
-    Ok(Source { name, text })
+    Ok(source(&name, file, length))
 }

@@ -1,50 +1,24 @@
 //! An extender that answers as one was recorded to.
 
 use crate::cluster::{cluster, list, node, pending, pod};
+use crate::server::serve;
 use crate::{answer, plan, stderr};
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::process::Output;
-use std::thread;
 
 /// Plans for a cluster with two nodes that can be freed, with an extender that gives this answer; returns the question
 /// that it was asked, too.
 fn ask(code: &'static str, reply: &str, arguments: &[&str]) -> (Output, String, Value) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!(
-        "http://{}/scheduler/preempt",
-        listener.local_addr().unwrap()
-    );
     let reply = reply.to_owned();
-    let server = thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let mut reader = BufReader::new(stream);
-        let (mut head, mut length) = (String::new(), 0);
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            if line.trim().is_empty() {
-                break;
-            }
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
-            }
-            head += &line;
-        }
-        let mut body = vec![0; length];
-        reader.read_exact(&mut body).unwrap();
-        let size = reply.len();
-        let text = format!("HTTP/1.1 {code}\r\nContent-Length: {size}\r\n\r\n{reply}");
-        reader.get_mut().write_all(text.as_bytes()).unwrap();
-        (head, serde_json::from_slice(&body).unwrap())
-    });
+    let (address, exchanges) = serve(1, move |_| (code, reply.clone()));
+    let url = format!("http://{address}/scheduler/preempt");
     let more = vec![node("two"), pod("first", "two", 3), pod("second", "two", 4)];
     let items = list(&[cluster(), more].concat());
     let arguments = [&["-o", "json", "--extender", &url], arguments].concat();
     let output = plan(items, &pending(10), &arguments);
-    let (head, question) = server.join().unwrap();
-    (output, head, question)
+    let (head, body) = exchanges().remove(0);
+    (output, head, serde_json::from_slice(&body).unwrap())
 }
 
 #[test]

@@ -4,8 +4,10 @@
 mod bad_input;
 mod cluster;
 mod extender;
+mod live;
 mod oracle;
 mod preemptor;
+mod server;
 mod shown;
 
 use serde_json::Value;
