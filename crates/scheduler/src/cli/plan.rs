@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 const EXAMPLE: &str = "Example:
   kubectl get nodes,ns,pods,pdb,pc -A -o json | evictd-scheduler plan --cluster - --pod pending.yaml
 
+For a pod with claims add pvc,pv,sc,csinodes to what kubectl gets.
+
 The pod: a manifest (a Pod, a list with one, or a workload with a pod template) or namespace/name of a pod that waits in
 the cluster. What it leaves out is filled in as the API server would: requests from limits, the priority from its class.";
 

@@ -1,6 +1,6 @@
 //! Amounts that cannot be meant: negative ones are mistakes, absurd ones doubtful.
 
-use evictd_pod::{Node, Quantity, wire};
+use evictd_pod::{Quantity, wire};
 use wire::ResourceList;
 
 /// More than this of anything is doubtful; beyond it not even floating point counts exactly.
@@ -23,8 +23,11 @@ fn verdict(quantity: Quantity) -> Option<Wrong> {
     }
 }
 
+/// Keys, what stands there, and what is wrong with it.
+pub(crate) type Found = Vec<(String, Quantity, Wrong)>;
+
 /// Every amount of a pod that cannot be meant, with its key.
-pub(crate) fn of_pod(pod: &wire::Pod) -> Vec<(String, Quantity, Wrong)> {
+pub(crate) fn of_pod(pod: &wire::Pod) -> Found {
     let spec = &pod.spec;
     let mut found = Vec::new();
     let groups = [
@@ -44,15 +47,12 @@ pub(crate) fn of_pod(pod: &wire::Pod) -> Vec<(String, Quantity, Wrong)> {
     found
 }
 
-/// The same for a node.
-pub(crate) fn of_node(node: &Node) -> Vec<(String, Quantity, Wrong)> {
+/// The same for the list of another object that stands at `key`.
+pub(super) fn of_list(list: &ResourceList, key: &str) -> Found {
     let mut found = Vec::new();
-    let key = || "status.allocatable".to_owned();
-    add(&node.status.allocatable, key, &mut found);
+    add(list, || key.to_owned(), &mut found);
     found
 }
-
-type Found = Vec<(String, Quantity, Wrong)>;
 
 fn add_both(resources: &wire::ResourceRequirements, key: impl Fn() -> String, found: &mut Found) {
     add(&resources.requests, || key() + ".requests", found);

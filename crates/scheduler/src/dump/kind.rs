@@ -10,15 +10,23 @@ pub(super) enum Kind {
     Pod,
     Budget,
     PriorityClass,
+    Claim,
+    Volume,
+    StorageClass,
+    CsiNode,
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 9] = [
         Self::Node,
         Self::Namespace,
         Self::Pod,
         Self::Budget,
         Self::PriorityClass,
+        Self::Claim,
+        Self::Volume,
+        Self::StorageClass,
+        Self::CsiNode,
     ];
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -28,15 +36,25 @@ impl Kind {
             Self::Pod => "Pod",
             Self::Budget => "PodDisruptionBudget",
             Self::PriorityClass => "PriorityClass",
+            Self::Claim => "PersistentVolumeClaim",
+            Self::Volume => "PersistentVolume",
+            Self::StorageClass => "StorageClass",
+            Self::CsiNode => "CSINode",
         }
     }
 
     const fn group(self) -> &'static str {
         match self {
-            Self::Node | Self::Namespace | Self::Pod => "",
+            Self::Node | Self::Namespace | Self::Pod | Self::Claim | Self::Volume => "",
+            Self::StorageClass | Self::CsiNode => "storage.k8s.io",
             Self::Budget => "policy",
             Self::PriorityClass => "scheduling.k8s.io",
         }
+    }
+
+    /// Whether its objects live in namespaces.
+    pub(super) const fn is_namespaced(self) -> bool {
+        matches!(self, Self::Pod | Self::Budget | Self::Claim)
     }
 
     /// The kind of that name, of whatever version; other groups have kinds of the same names.
@@ -76,5 +94,9 @@ objects! {
     Namespace wire::Namespace,
     Pod wire::Pod,
     Budget wire::PodDisruptionBudget,
-    PriorityClass wire::PriorityClass
+    PriorityClass wire::PriorityClass,
+    Claim wire::PersistentVolumeClaim,
+    Volume wire::PersistentVolume,
+    StorageClass wire::StorageClass,
+    CsiNode wire::CsiNode
 }

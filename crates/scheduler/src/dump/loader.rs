@@ -6,7 +6,7 @@ use super::kind::{Kind, Object};
 use super::{DumpError, doubts::Doubts};
 use evictd_document::{ENOUGH, Mistake, Mistakes, Place, mistakes_of};
 use evictd_placement::{Cluster, Selector};
-use evictd_pod::{Node, Quantity, wire};
+use evictd_pod::{Node, wire};
 use evictd_preemption::Budget;
 use hashbrown::HashSet;
 use std::collections::BTreeMap;
@@ -185,7 +185,7 @@ impl<'w> Loader<'w> {
         &mut self,
         found: &Found<'_>,
         object: &T,
-        amounts: Vec<(String, Quantity, Wrong)>,
+        amounts: amounts::Found,
     ) -> bool {
         let mut right = true;
         for (key, quantity, wrong) in amounts {
@@ -214,7 +214,11 @@ impl<'w> Loader<'w> {
             let assumption = "on nodes without status.allocatable there is room for nothing";
             self.loaded.doubts.add(assumption, || name_of(&node));
         }
-        if self.amounts(found, &node, amounts::of_node(&node)) {
+        if self.amounts(
+            found,
+            &node,
+            amounts::of_list(allocatable, "status.allocatable"),
+        ) {
             // One of that name has been sorted out above.
             self.loaded.cluster.add_node(&node);
         }
@@ -241,6 +245,23 @@ impl<'w> Loader<'w> {
             let pod = serde_json::from_slice::<wire::Pod>(found.text);
             let name = pod.map_or_else(|_| found.position(), |pod| name_of(&pod));
             self.wrong(found, name, &mistake.field, &mistake.error);
+        }
+    }
+
+    /// Takes what storage consists of; `amounts` are those of the object.
+    fn take_storage<T: Object>(
+        &mut self,
+        found: &Found<'_>,
+        amounts: impl FnOnce(&T) -> amounts::Found,
+        add: impl FnOnce(&mut Cluster, &T) -> Result<(), evictd_placement::Mistake>,
+    ) {
+        let Some(object) = self.read::<T>(found) else {
+            return;
+        };
+        if self.amounts(found, &object, amounts(&object))
+            && let Err(mistake) = add(&mut self.loaded.cluster, &object)
+        {
+            self.wrong(found, name_of(&object), &mistake.field, &mistake.error);
         }
     }
 
@@ -290,6 +311,27 @@ impl Sink for Loader<'_> {
                 let class = self.read(&found);
                 self.loaded.classes.extend(class);
             }
+            Some(Kind::Claim) => {
+                let amounts = |claim: &wire::PersistentVolumeClaim| {
+                    let requests = &claim.spec.resources.requests;
+                    amounts::of_list(requests, "spec.resources.requests")
+                };
+                self.take_storage(&found, amounts, Cluster::add_claim);
+            }
+            Some(Kind::Volume) => {
+                let amounts = |volume: &wire::PersistentVolume| {
+                    amounts::of_list(&volume.spec.capacity, "spec.capacity")
+                };
+                self.take_storage(&found, amounts, Cluster::add_volume);
+            }
+            Some(Kind::StorageClass) => {
+                self.take_storage(&found, |_| Vec::new(), Cluster::add_storage_class);
+            }
+            Some(Kind::CsiNode) => {
+                if let Some(node) = self.read(&found) {
+                    self.loaded.cluster.add_csi_node(&node);
+                }
+            }
             None => *self.ignored.entry(found.kind.to_owned()).or_default() += 1,
         }
     }
@@ -314,10 +356,9 @@ fn namespace_of(metadata: &wire::Metadata) -> &str {
 fn name_of<T: Object>(object: &T) -> String {
     let metadata = object.metadata();
     let kind = T::KIND.as_str();
-    match T::KIND {
-        Kind::Pod | Kind::Budget => {
-            format!("{kind} {}/{}", namespace_of(metadata), metadata.name)
-        }
-        Kind::Node | Kind::Namespace | Kind::PriorityClass => format!("{kind} {}", metadata.name),
+    if T::KIND.is_namespaced() {
+        format!("{kind} {}/{}", namespace_of(metadata), metadata.name)
+    } else {
+        format!("{kind} {}", metadata.name)
     }
 }

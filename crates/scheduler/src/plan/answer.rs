@@ -3,7 +3,10 @@
 use super::Case;
 use super::explanation::Explanation;
 use evictd_placement::{Checks, Code, NO_START, NodeId, Pod, Rejection};
-use evictd_preemption::{Action, Candidate, NotCandidate, Plan, budgets_of};
+use evictd_preemption::{
+    Action, Candidate, NotCandidate, Plan, Replacement, budgets_of, replacements,
+};
+use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 /// The result of `plan`; what comes after `elapsedSeconds` is for people first.
@@ -34,6 +37,8 @@ pub(crate) struct Answer {
     pub(super) not_candidates: Vec<(String, NotFreed)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explanation: Option<Explanation>,
+    /// Checks that were left out because the input does not hold what they need.
+    pub(super) unchecked: Vec<String>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -67,6 +72,7 @@ pub(super) struct Preemptor {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Victim {
     pub(super) pod: String,
     pub(super) priority: i32,
@@ -74,8 +80,11 @@ pub(super) struct Victim {
     pub(super) owner: Option<String>,
     /// The budgets that it counts against.
     pub(super) budgets: Vec<String>,
-    /// Seconds since 1970.
-    pub(super) started: Option<i64>,
+    /// When its node took it over.
+    pub(super) started: Option<Timestamp>,
+    /// On how many other nodes the one that its owner makes in its place would fit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fits_elsewhere: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,6 +133,7 @@ impl Answer {
             victims: victims(case, plan),
             not_candidates: not_candidates(case, plan, &mut checks),
             explanation: explained.map(|id| Explanation::of(case, plan, id)),
+            unchecked: checks.unchecked().to_vec(),
             warnings: case.doubts.lines(),
         }
     }
@@ -155,19 +165,16 @@ impl Freed {
 }
 
 impl Victim {
-    pub(super) fn of(case: &Case, pod: &Pod) -> Self {
-        let symbols = case.cluster.symbols();
-        let owner = case.cluster.template(pod).owner;
+    fn of(case: &Case, pod: &Pod, replacement: &Replacement) -> Self {
         let budgets = budgets_of(&case.cluster, &case.budgets, pod, case.options.form);
+        let started = (pod.start != NO_START).then_some(pod.start);
         Self {
             pod: case.cluster.full_name(pod),
             priority: pod.priority,
-            owner: owner.map(|owner| {
-                let (kind, name) = (symbols.text(owner.kind), symbols.text(owner.name));
-                format!("{kind}/{name}")
-            }),
+            owner: replacement.owner.clone(),
             budgets: budgets.into_iter().map(str::to_owned).collect(),
-            started: (pod.start != NO_START).then_some(pod.start),
+            started: started.and_then(|second| Timestamp::from_second(second).ok()),
+            fits_elsewhere: replacement.owner.is_some().then_some(replacement.nodes),
         }
     }
 }
@@ -186,9 +193,11 @@ fn victims(case: &Case, plan: &Plan) -> Vec<Victim> {
         return Vec::new();
     };
     let pods = &case.cluster.node(choice.node).pods;
-    let victims = plan.victims(choice).iter();
-    let victims = victims.map(|index| Victim::of(case, &pods[*index as usize]));
-    victims.collect()
+    let replacements = replacements(&case.cluster, plan);
+    let victims = replacements.iter();
+    victims
+        .map(|own| Victim::of(case, &pods[own.victim], own))
+        .collect()
 }
 
 fn not_candidates(case: &Case, plan: &Plan, checks: &mut Checks<'_>) -> Vec<(String, NotFreed)> {

@@ -4,7 +4,6 @@ use super::answer::{Answer, Freed, Victim};
 use super::explanation::{Explanation, NamedStep};
 use evictd_command::table;
 use evictd_placement::Code;
-use jiff::Timestamp;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
 
@@ -23,6 +22,13 @@ pub(crate) fn page(answer: &Answer) -> String {
         parts.push(format!("These lose their claim to the node: {pods}"));
     }
     parts.extend(elsewhere(answer));
+    if !answer.unchecked.is_empty() {
+        let lines = answer.unchecked.join("\n");
+        parts.push(format!(
+            "Not checked, since the input does not tell:\n{}",
+            indented(&lines)
+        ));
+    }
     parts.extend(answer.explanation.as_ref().map(explanation));
     let elapsed = &answer.elapsed_seconds;
     let (load, plan) = (elapsed.load, elapsed.plan);
@@ -57,8 +63,7 @@ fn headline(answer: &Answer) -> String {
         count => format!("{count} pods"),
     };
     let budgets = match violations {
-        0 => "breaks no PodDisruptionBudget".to_owned(),
-        1 => "1 of them against a PodDisruptionBudget".to_owned(),
+        0 => "against no PodDisruptionBudget".to_owned(),
         count => format!("{count} of them against a PodDisruptionBudget"),
     };
     format!(
@@ -67,23 +72,31 @@ fn headline(answer: &Answer) -> String {
 }
 
 fn victims(victims: &[Victim]) -> String {
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let rows = victims.iter().map(|victim| {
-        let started = victim
-            .started
-            .and_then(|second| Timestamp::from_second(second).ok());
-        let budgets = match victim.budgets.join(", ") {
-            none if none.is_empty() => "-".to_owned(),
-            budgets => budgets,
-        };
+        let budgets = victim.budgets.join(", ");
+        let elsewhere = victim.fits_elsewhere.map(|count| match count {
+            0 => "fits nowhere".to_owned(),
+            1 => "fits on 1 node".to_owned(),
+            count => format!("fits on {count} nodes"),
+        });
         vec![
             victim.pod.clone(),
             victim.priority.to_string(),
-            victim.owner.clone().unwrap_or_else(|| "-".to_owned()),
-            budgets,
-            started.map_or_else(|| "-".to_owned(), |time| time.to_string()),
+            or_none(victim.owner.clone()),
+            or_none((!budgets.is_empty()).then_some(budgets)),
+            or_none(victim.started.map(|time| time.to_string())),
+            or_none(elsewhere),
         ]
     });
-    let headings = ["VICTIM", ">PRIORITY", "OWNER", "BUDGETS", "STARTED"];
+    let headings = [
+        "VICTIM",
+        ">PRIORITY",
+        "OWNER",
+        "BUDGETS",
+        "STARTED",
+        "A NEW ONE",
+    ];
     indented(&table(&headings, rows))
 }
 
@@ -112,7 +125,7 @@ fn elsewhere(answer: &Answer) -> Option<String> {
     for (node, obstacle) in &answer.not_candidates {
         tried.insert(node);
         let reasons = obstacle.status.reasons.join(", ");
-        let group = format!("{}: {reasons}", obstacle.why);
+        let group = format!("{} ({reasons})", obstacle.why);
         groups.entry(group).or_default().push(node);
     }
     for (node, status) in &answer.filter_status {

@@ -50,7 +50,7 @@ fn reply(request: &str) -> (&'static str, String) {
 
 #[test]
 fn a_cluster_is_read_page_by_page() {
-    let (address, requests) = serve(6, reply);
+    let (address, requests) = serve(10, reply);
     let output = plan(address, "prod");
     assert_eq!(answer(&output)["chosen"]["victims"], json!(["shop/cheap"]));
     let heads: Vec<String> = requests().into_iter().map(|(head, _)| head).collect();
@@ -70,6 +70,10 @@ fn a_cluster_is_read_page_by_page() {
             "/api/v1/namespaces",
             "/apis/scheduling.k8s.io/v1/priorityclasses",
             "/apis/policy/v1/poddisruptionbudgets",
+            "/api/v1/persistentvolumeclaims",
+            "/api/v1/persistentvolumes",
+            "/apis/storage.k8s.io/v1/storageclasses",
+            "/apis/storage.k8s.io/v1/csinodes",
             "/api/v1/pods",
             "/api/v1/pods",
         ]
@@ -92,6 +96,22 @@ fn what_is_not_permitted_names_the_verb() {
     assert!(
         told.contains("the RBAC verb list on poddisruptionbudgets is needed"),
         "{told}"
+    );
+}
+
+#[test]
+fn storage_that_may_not_be_listed_is_done_without() {
+    let status = json!({ "kind": "Status", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403 });
+    let (address, _requests) = serve(10, move |request| {
+        if request.contains("persistentvolume") || request.contains("storage.k8s.io") {
+            ("403 Forbidden", status.to_string())
+        } else {
+            reply(request)
+        }
+    });
+    assert_eq!(
+        answer(&plan(address, "prod"))["chosen"]["victims"],
+        json!(["shop/cheap"])
     );
 }
 

@@ -22,10 +22,10 @@ fn a_person_reads_what_would_happen_and_why() {
     ));
     for line in [
         "shop/pending (priority 10, asks for cpu 2, memory 1Gi) fits on no node as it is.",
-        "kube-scheduler v1.36 would preempt 1 pod on one for it, breaks no PodDisruptionBudget:",
-        "  shop/cheap         1  -      -        2026-01-01T00:00:00Z",
+        "kube-scheduler v1.36 would preempt 1 pod on one for it, against no PodDisruptionBudget:",
+        "  shop/cheap         1  -      -        2026-01-01T00:00:00Z  -",
         "Why one, of 1 that could be freed:\n  the only node that can be freed",
-        "no less important pod is there: No preemption victims found for incoming pod  two",
+        "no less important pod is there (No preemption victims found for incoming pod)  two",
         "preemption cannot help: node(s) had untolerated taint(s)",
         "shop/dear comes back and may stay",
         "shop/cheap comes back and must go: insufficient cpu by 2",
@@ -151,4 +151,49 @@ fn usage_is_explained() {
     assert!(
         wrong(&["--explain-node", "zero"]).contains("--explain-node zero: is not in the input")
     );
+}
+
+#[test]
+fn where_new_pods_in_place_of_the_victims_could_go() {
+    let mut items = cluster();
+    items[1]["metadata"]["ownerReferences"] =
+        json!([{ "kind": "ReplicaSet", "name": "cheap-5d4f", "controller": true }]);
+    let owned = |items: &[Value]| {
+        let output = plan(list(items), &pending(10), &["-o", "json"]);
+        answer(&output)["victims"][0].clone()
+    };
+    let victim = owned(&items);
+    assert_eq!(victim["owner"], "ReplicaSet/cheap-5d4f");
+    assert_eq!(victim["fitsElsewhere"], 0);
+    let mut tainted = node("tainted");
+    tainted["spec"] = json!({ "taints": [{ "key": "gpu", "effect": "NoSchedule" }] });
+    items[1]["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
+    items.push(tainted);
+    assert_eq!(owned(&items)["fitsElsewhere"], 1);
+}
+
+#[test]
+fn what_the_input_does_not_tell_is_not_checked_and_said() {
+    let mut pending = pending(10);
+    pending["spec"]["volumes"] =
+        json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+    let page = stdout(&plan(list(&cluster()), &pending, &[]));
+    let told = "no PersistentVolumeClaim is in the input, and the pod has 1";
+    assert!(page.contains(told), "{page}");
+    let storage = [
+        json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "data", "namespace": "shop" },
+                "spec": { "volumeName": "disk", "accessModes": ["ReadWriteOnce"] }, "status": { "phase": "Bound" } }),
+        json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk" },
+                "spec": { "claimRef": { "namespace": "shop", "name": "data" }, "capacity": { "storage": "1Gi" },
+                          "nodeAffinity": { "required": { "nodeSelectorTerms": [
+                              { "matchExpressions": [{ "key": "zone", "operator": "In", "values": ["far"] }] }] } } } }),
+        json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "fast" }, "provisioner": "p" }),
+        json!({ "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": { "name": "one" }, "spec": { "drivers": [] } }),
+    ];
+    let items = list(&[cluster(), storage.to_vec()].concat());
+    let answer = answer(&plan(items, &pending, &["-o", "json"]));
+    let reasons = answer["notCandidates"]["one"]["reasons"].to_string();
+    assert!(reasons.contains("volume"), "{answer:#}");
+    assert_eq!(answer["unchecked"], json!([]));
+    assert_eq!(answer["warnings"], json!([]));
 }
