@@ -193,7 +193,7 @@ fn what_the_input_does_not_tell_is_not_checked_and_said() {
     let items = list(&[cluster(), storage.to_vec()].concat());
     let answer = answer(&plan(items, &pending, &["-o", "json"]));
     let reasons = answer["notCandidates"]["one"]["reasons"].to_string();
-    assert!(reasons.contains("volume"), "{answer:#}");
+    assert!(reasons.contains("node affinity"), "{answer:#}");
     assert_eq!(answer["unchecked"], json!([]));
     assert_eq!(answer["warnings"], json!([]));
 }
