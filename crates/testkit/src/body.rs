@@ -14,12 +14,20 @@ pub(crate) struct Cut;
 pub(crate) type Lines = mpsc::Sender<Result<Bytes, Cut>>;
 
 #[derive(Debug)]
-pub(crate) struct Streamed(mpsc::Receiver<Result<Bytes, Cut>>);
+pub(crate) struct Streamed {
+    lines: mpsc::Receiver<Result<Bytes, Cut>>,
+    /// That the connection is to be cut once what was sent before is out.
+    cut: Option<Cut>,
+}
 
 impl Streamed {
     pub(crate) fn new() -> (Lines, Self) {
         let (lines, received) = mpsc::channel(64);
-        (lines, Self(received))
+        let streamed = Self {
+            lines: received,
+            cut: None,
+        };
+        (lines, streamed)
     }
 }
 
@@ -31,7 +39,17 @@ impl Body for Streamed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let line = self.0.poll_recv(context);
-        line.map(|line| line.map(|line| line.map(Frame::data)))
+        if let Some(cut) = self.cut.take() {
+            return Poll::Ready(Some(Err(cut)));
+        }
+        match self.lines.poll_recv(context) {
+            Poll::Ready(Some(Err(cut))) => {
+                // The server writes out what it has when it has to wait for more.
+                self.cut = Some(cut);
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            line => line.map(|line| line.map(|line| line.map(Frame::data))),
+        }
     }
 }

@@ -1,13 +1,16 @@
 //! Everything that the server knows, and the one door to it for requests and for the test itself.
 
+use crate::access::Access;
 use crate::call::Call;
+use crate::fault::Fault;
 use crate::log::{Counters, Entry};
-use crate::resource::Resource;
+
+use crate::actor::Actor;
 use crate::status::Status;
 use crate::store::Store;
-use crate::{defaults, delete, read, write};
+use crate::{defaults, delete, evict, read, write};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -33,10 +36,24 @@ impl Default for Settings {
     }
 }
 
+/// Looks at a request that writes, at who asks, and at its body; denies it with a message.
+pub(crate) struct Policy(pub(crate) Box<Denies>);
+
+pub(crate) type Denies = dyn Fn(&Call, &str, &Value) -> Option<String> + Send + Sync;
+
+impl std::fmt::Debug for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Policy")
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Mutex<Store>,
     settings: Mutex<Settings>,
+    access: Mutex<Access>,
+    faults: Mutex<Vec<Fault>>,
+    policy: Mutex<Option<Policy>>,
     log: Mutex<(Vec<Entry>, Counters)>,
     /// Counts changes and requests, for whoever waits for one.
     stirred: watch::Sender<u64>,
@@ -54,6 +71,9 @@ impl Cluster {
         let cluster = Arc::new(Self {
             store: Mutex::new(Store::new()),
             settings: Mutex::default(),
+            access: Mutex::default(),
+            faults: Mutex::default(),
+            policy: Mutex::default(),
             log: Mutex::default(),
             stirred: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
@@ -72,6 +92,38 @@ impl Cluster {
 
     pub(crate) fn settings(&self) -> MutexGuard<'_, Settings> {
         lock(&self.settings)
+    }
+
+    pub(crate) fn access(&self) -> MutexGuard<'_, Access> {
+        lock(&self.access)
+    }
+
+    pub(crate) fn faults(&self) -> MutexGuard<'_, Vec<Fault>> {
+        lock(&self.faults)
+    }
+
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        *lock(&self.policy) = Some(policy);
+    }
+
+    /// Refuses what the test's policy denies. Who acts without HTTP is not asked.
+    pub(crate) fn admit(&self, call: &Call, user: &str, body: &Value) -> Result<(), Status> {
+        let denied = match &*lock(&self.policy) {
+            Some(Policy(policy)) if !matches!(call.verb, "get" | "list" | "watch") => {
+                policy(call, user, body)
+            }
+            _ => None,
+        };
+        let Some(message) = denied else { return Ok(()) };
+        let why = format!(
+            "ValidatingAdmissionPolicy 'testkit' with binding 'testkit' denied request: {message}"
+        );
+        let forbidden = Status::forbidden(call.resource, &call.name, &why);
+        Err(Status {
+            code: 422,
+            reason: "Invalid",
+            ..forbidden
+        })
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -125,6 +177,9 @@ impl Cluster {
         let answer = match call.verb {
             "get" => read::get(&store, call),
             "list" => read::list(&store, call),
+            "create" if call.subresource == "eviction" => {
+                evict::evict(&mut store, call, &body, now)
+            }
             "create" => write::create(&mut store, call, body, now),
             "update" => write::update(&mut store, call, body),
             "patch" => write::patch(&mut store, call, body),
@@ -138,128 +193,5 @@ impl Cluster {
         }
         let code = if call.verb == "create" { 201 } else { 200 };
         answer.map(|object| (code, object))
-    }
-}
-
-/// Somebody who acts on the objects without HTTP: neither faults nor rules of access meet it, nor does the log tell of it.
-#[derive(Debug, Clone)]
-pub struct Actor {
-    cluster: Arc<Cluster>,
-    name: String,
-}
-
-impl Actor {
-    pub(crate) fn new(cluster: &Arc<Cluster>, name: &str) -> Self {
-        Self {
-            cluster: Arc::clone(cluster),
-            name: name.to_owned(),
-        }
-    }
-
-    fn call(&self, verb: &'static str, plural: &str, at: &str) -> Result<Call, Status> {
-        let (plural, subresource) = plural.split_once('/').unwrap_or((plural, ""));
-        let resource = crate::resource::RESOURCES
-            .iter()
-            .find(|resource| resource.plural == plural)
-            .ok_or_else(Status::no_such_path)?;
-        let (namespace, name) = match at.split_once('/') {
-            Some(both) => both,
-            None if resource.namespaced => ("default", at),
-            None => ("", at),
-        };
-        Ok(Call {
-            verb,
-            resource,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            subresource: subresource.to_owned(),
-            options: std::collections::BTreeMap::new(),
-            manager: self.name.clone(),
-            content_type: String::new(),
-        })
-    }
-
-    fn ask(&self, call: &Call, body: Value) -> Result<Value, Status> {
-        self.cluster.answer(call, body).map(|(_, object)| object)
-    }
-
-    /// Makes an object of the kind that it names. Its status is kept, as after a second request to write it.
-    pub fn create(&self, object: Value) -> Result<Value, Status> {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let resource = Resource::of(&text(&object["apiVersion"]), &text(&object["kind"]))
-            .ok_or_else(Status::no_such_path)?;
-        let namespace = text(&object["metadata"]["namespace"]);
-        let namespace = match (resource.namespaced, namespace.as_str()) {
-            (true, "") => "default",
-            (_, given) => given,
-        };
-        let mut call = self.call("create", resource.plural, &format!("{namespace}/"))?;
-        call.resource = resource;
-        let status = object["status"].clone();
-        let made = self.ask(&call, object)?;
-        if status.is_null() {
-            return Ok(made);
-        }
-        let at = format!("{namespace}/{}", text(&made["metadata"]["name"]));
-        self.merge(
-            &format!("{}/status", resource.plural),
-            &at,
-            json!({"status": status}),
-        )
-    }
-
-    /// An object: `get("pods", "default/web")`, `get("nodes", "a")`; without a namespace it is `default`.
-    pub fn get(&self, plural: &str, at: &str) -> Option<Value> {
-        let call = self.call("get", plural, at).ok()?;
-        self.ask(&call, Value::Null).ok()
-    }
-
-    /// Every object of a kind, in all namespaces.
-    pub fn list(&self, plural: &str) -> Vec<Value> {
-        let Ok(call) = self.call("list", plural, "/") else {
-            return Vec::new();
-        };
-        let store = self.cluster.store();
-        let objects = store.list(call.resource.plural, "");
-        objects.map(|(_, object)| Value::clone(object)).collect()
-    }
-
-    /// A merge patch, of `pods` or of `pods/status`.
-    pub fn merge(&self, plural: &str, at: &str, patch: Value) -> Result<Value, Status> {
-        self.patch("application/merge-patch+json", plural, at, patch)
-    }
-
-    /// A strategic merge patch.
-    pub fn strategic(&self, plural: &str, at: &str, patch: Value) -> Result<Value, Status> {
-        self.patch("application/strategic-merge-patch+json", plural, at, patch)
-    }
-
-    fn patch(&self, kind: &str, plural: &str, at: &str, patch: Value) -> Result<Value, Status> {
-        let mut call = self.call("patch", plural, at)?;
-        kind.clone_into(&mut call.content_type);
-        self.ask(&call, patch)
-    }
-
-    /// Deletes an object; `options` is a `DeleteOptions` or null.
-    pub fn delete(&self, plural: &str, at: &str, options: Value) -> Result<Value, Status> {
-        self.ask(&self.call("delete", plural, at)?, options)
-    }
-
-    /// Waits until this finds something, asked again after each change and each request; `None` when it takes too long.
-    pub async fn wait<T>(
-        &self,
-        at_most: Duration,
-        mut look: impl FnMut(&Self) -> Option<T>,
-    ) -> Option<T> {
-        let mut stirred = self.cluster.stirred();
-        let found = async {
-            loop {
-                if let Some(found) = look(self) {
-                    return Some(found);
-                }
-                stirred.changed().await.ok()?;
-            }
-        };
-        tokio::time::timeout(at_most, found).await.ok().flatten()
     }
 }

@@ -17,10 +17,7 @@ pub(crate) fn delete(
 ) -> Result<Value, Status> {
     let mut object = existing(store, call)?;
     check_preconditions(call, options, &object)?;
-    let dry = call.asks("dryRun")
-        || options["dryRun"]
-            .as_array()
-            .is_some_and(|all| !all.is_empty());
+    let dry = is_dry(call, options);
     let asked = call
         .number("gracePeriodSeconds")?
         .or(options["gracePeriodSeconds"].as_u64());
@@ -79,7 +76,11 @@ pub(crate) fn delete_all(
     Ok(list)
 }
 
-fn check_preconditions(call: &Call, options: &Value, object: &Value) -> Result<(), Status> {
+pub(crate) fn check_preconditions(
+    call: &Call,
+    options: &Value,
+    object: &Value,
+) -> Result<(), Status> {
     for (field, name) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
         let wanted = &options["preconditions"][field];
         let found = &object["metadata"][field];
@@ -93,6 +94,11 @@ fn check_preconditions(call: &Call, options: &Value, object: &Value) -> Result<(
         }
     }
     Ok(())
+}
+
+pub(crate) fn is_dry(call: &Call, options: &Value) -> bool {
+    let dry = options["dryRun"].as_array();
+    call.asks("dryRun") || dry.is_some_and(|all| !all.is_empty())
 }
 
 /// Seconds. Only pods that a kubelet runs have any.

@@ -9,13 +9,18 @@
 //! # Ok(()) }
 //! ```
 
+mod access;
+mod actor;
 mod body;
 mod call;
 mod cluster;
+mod conditions;
 mod defaults;
 mod delete;
 mod discovery;
 mod event;
+mod evict;
+mod fault;
 mod log;
 mod patch;
 mod read;
@@ -27,25 +32,29 @@ mod store;
 mod watch;
 mod write;
 
+pub use actor::Actor;
 pub use call::Call;
-pub use cluster::{Actor, Settings};
+pub use cluster::Settings;
+pub use fault::Fault;
 pub use log::{Counters, Entry};
 pub use resource::Resource;
 pub use status::Status;
 
-use cluster::Cluster;
+use cluster::{Cluster, Policy};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
+
+type Orders = mpsc::UnboundedSender<(bool, std::sync::mpsc::Sender<()>)>;
 
 /// A running API server. It has a thread of its own, so that a test may block, or have its own time; dropped, it ends.
 #[derive(Debug)]
 pub struct ApiServer {
     cluster: Arc<Cluster>,
     address: SocketAddr,
-    stop: Option<oneshot::Sender<()>>,
+    orders: Option<Orders>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -59,7 +68,7 @@ impl ApiServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let cluster = Cluster::new();
-        let (stop, stopped) = oneshot::channel();
+        let (orders, obeys) = mpsc::unbounded_channel();
         let served = Arc::clone(&cluster);
         let thread = std::thread::Builder::new()
             .name("api-server".to_owned())
@@ -68,16 +77,13 @@ impl ApiServer {
                     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                         return;
                     };
-                    tokio::select! {
-                        () = server::serve(served, listener) => {}
-                        _ = stopped => {}
-                    }
+                    server::serve(served, address, listener, obeys).await;
                 });
             })?;
         Ok(Self {
             cluster,
             address,
-            stop: Some(stop),
+            orders: Some(orders),
             thread: Some(thread),
         })
     }
@@ -127,11 +133,64 @@ impl ApiServer {
     pub fn cut_watches(&self) {
         self.cluster.cuts.send_modify(|count| *count += 1);
     }
+
+    /// Ends every connection and refuses new ones, until [`Self::come_back`].
+    pub fn go_away(&self) {
+        self.order(false);
+    }
+
+    /// Takes connections again, at the same port.
+    pub fn come_back(&self) {
+        self.order(true);
+    }
+
+    fn order(&self, up: bool) {
+        let (obeyed, done) = std::sync::mpsc::channel();
+        if let Some(orders) = &self.orders {
+            // A server that is gone has gone away.
+            let _ = orders.send((up, obeyed));
+            let _ = done.recv();
+        }
+    }
+
+    /// From now on this goes wrong.
+    pub fn fault(&self, fault: Fault) {
+        self.cluster.faults().push(fault);
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn clear_faults(&self) {
+        self.cluster.faults().clear();
+    }
+
+    /// Knows a bearer token. `rules` are those of a `Role` or `ClusterRole` and hold in every namespace; `None` allows
+    /// everything. Who comes without a token may do everything until [`Self::require_tokens`].
+    pub fn grant(&self, token: &str, user: &str, rules: Option<serde_json::Value>) {
+        self.cluster.access().grant(token, user, rules);
+    }
+
+    /// That token is answered 401 until it is granted anew.
+    pub fn expire(&self, token: &str) {
+        self.cluster.access().expire(token);
+    }
+
+    /// Who has no token is answered 401.
+    pub fn require_tokens(&self) {
+        self.cluster.access().tokens_only = true;
+    }
+
+    /// Denies what this finds wrong with a request that writes: it sees the request, who asks, and the body, and says why.
+    pub fn policy(
+        &self,
+        policy: impl Fn(&Call, &str, &serde_json::Value) -> Option<String> + Send + Sync + 'static,
+    ) {
+        self.cluster.set_policy(Policy(Box::new(policy)));
+    }
 }
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.orders.take());
         if let Some(thread) = self.thread.take() {
             // It has nothing to tell but that it panicked, and then a request of the test has failed.
             let _ = thread.join();

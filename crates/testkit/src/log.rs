@@ -30,6 +30,4 @@ pub struct Counters {
     pub watches: u64,
     /// Bytes of all bodies sent.
     pub bytes: u64,
-    /// Connections that are open now.
-    pub connections: u64,
 }

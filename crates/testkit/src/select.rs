@@ -149,3 +149,29 @@ impl Requirement {
         found == self.wanted
     }
 }
+
+/// Whether a `LabelSelector` object, as in a budget, selects these labels. Null selects nothing, `{}` everything.
+pub(crate) fn selects(selector: &Value, labels: &Value) -> bool {
+    let Some(selector) = selector.as_object() else {
+        return false;
+    };
+    let empty = serde_json::Map::new();
+    let exact = selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    exact.iter().all(|(key, value)| labels[key] == *value)
+        && expressions.into_iter().flatten().all(|expression| {
+            let label = &labels[expression["key"].as_str().unwrap_or_default()];
+            let among = expression["values"]
+                .as_array()
+                .is_some_and(|values| values.contains(label));
+            match expression["operator"].as_str() {
+                Some("In") => among,
+                Some("NotIn") => !among,
+                Some("Exists") => !label.is_null(),
+                _ => label.is_null(),
+            }
+        })
+}

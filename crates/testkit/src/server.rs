@@ -3,26 +3,60 @@
 use crate::body::{Cut, Streamed};
 use crate::call::Call;
 use crate::cluster::Cluster;
-use crate::discovery;
+use crate::fault::Effect;
 use crate::log::Entry;
 use crate::status::Status;
 use crate::watch::Watch;
+use crate::{discovery, fault};
+
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderName};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, header};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 type Body = BoxBody<Bytes, Cut>;
 
-/// Serves until it is dropped, which also ends every connection.
-pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener) {
-    let mut connections = tokio::task::JoinSet::new();
+/// Whether the server is up, and where to say that it is so.
+pub(crate) type Orders = mpsc::UnboundedReceiver<(bool, std::sync::mpsc::Sender<()>)>;
+
+/// Serves until nobody can order anything more. While it is down its port refuses connections, and none is left.
+pub(crate) async fn serve(
+    cluster: Arc<Cluster>,
+    address: SocketAddr,
+    listener: TcpListener,
+    mut orders: Orders,
+) {
+    let mut listening = Some(listener);
+    loop {
+        let order = match listening.take() {
+            Some(listener) => tokio::select! {
+                () = accept(&cluster, listener) => continue,
+                order = orders.recv() => order,
+            },
+            None => orders.recv().await,
+        };
+        let Some((up, obeyed)) = order else { return };
+        if up {
+            listening = TcpListener::bind(address).await.ok();
+        }
+        // Who waits for it may have given up.
+        let _ = obeyed.send(());
+    }
+}
+
+/// Never ends; dropped, it ends every connection.
+async fn accept(cluster: &Arc<Cluster>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -31,61 +65,85 @@ pub(crate) async fn serve(cluster: Arc<Cluster>, listener: TcpListener) {
         let Ok((stream, _)) = accepted else { continue };
         // Else a small answer in two pieces waits for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let cluster = Arc::clone(&cluster);
+        let cluster = Arc::clone(cluster);
         connections.spawn(async move {
-            cluster.count(|counters| counters.connections += 1);
             let service = service_fn(|request| answer(Arc::clone(&cluster), request));
             // How a connection ends is its client's business.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
-            cluster.count(|counters| counters.connections -= 1);
         });
     }
 }
 
-async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
-    let path = request.uri().path().to_owned();
-    let text = |name| {
-        let value = request
-            .headers()
-            .get(name)
-            .and_then(|value| value.to_str().ok());
-        value.unwrap_or_default().to_owned()
-    };
+fn text(request: &Request<Incoming>, name: &HeaderName) -> String {
+    let value = request
+        .headers()
+        .get(name)
+        .and_then(|value| value.to_str().ok());
+    value.unwrap_or_default().to_owned()
+}
+
+fn call(request: &Request<Incoming>) -> Option<Call> {
+    let uri = request.uri();
     let call = Call::parse(
         request.method(),
-        &path,
-        request.uri().query().unwrap_or_default(),
-    );
-    let call = call.map(|call| {
-        let agent = text(header::USER_AGENT);
-        let manager = agent.split('/').next().unwrap_or_default().to_owned();
-        let kind = text(header::CONTENT_TYPE);
-        Call {
-            content_type: kind.split(';').next().unwrap_or_default().to_owned(),
-            manager: if call.manager.is_empty() {
-                manager
-            } else {
-                call.manager
-            },
-            ..call
+        uri.path(),
+        uri.query().unwrap_or_default(),
+    )?;
+    let agent = text(request, &header::USER_AGENT);
+    let manager = agent.split('/').next().unwrap_or_default().to_owned();
+    let kind = text(request, &header::CONTENT_TYPE);
+    Some(Call {
+        content_type: kind.split(';').next().unwrap_or_default().to_owned(),
+        manager: if call.manager.is_empty() {
+            manager
+        } else {
+            call.manager
+        },
+        ..call
+    })
+}
+
+/// What goes wrong with one answer.
+#[derive(Default)]
+struct Met {
+    refused: Option<Status>,
+    cut: Option<usize>,
+    garbage: bool,
+}
+
+async fn meet(effects: Vec<Effect>) -> Met {
+    let mut met = Met::default();
+    for effect in effects {
+        match effect {
+            Effect::Delay(by) => tokio::time::sleep(by).await,
+            Effect::Answer(status) => met.refused = Some(status),
+            Effect::CutAfter(bytes) => met.cut = Some(bytes),
+            Effect::Garbage => met.garbage = true,
         }
-    });
+    }
+    met
+}
+
+async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
+    let call = call(&request);
+    let authorization = text(&request, &header::AUTHORIZATION);
+    let (user, allowed) = cluster.access().check(&authorization, call.as_ref());
     let mut entry = Entry {
         time: cluster.now(),
         method: request.method().to_string(),
         path: request.uri().to_string(),
         verb: call.as_ref().map_or("", |call| call.verb),
         status: 0,
-        user_agent: text(header::USER_AGENT),
-        user: String::new(),
+        user_agent: text(&request, &header::USER_AGENT),
+        user,
     };
-    let answered = match &call {
-        None => discovery::answer(&path)
-            .map(|found| (200, found))
-            .ok_or_else(Status::no_such_path),
-        Some(call) if call.verb == "watch" => match Watch::new(&cluster, call) {
+    let effects = fault::met(&mut cluster.faults(), call.as_ref());
+    let met = meet(effects).await;
+    let answered = match (allowed.and(met.refused.map_or(Ok(()), Err)), &call) {
+        (Err(status), _) => Err(status),
+        (Ok(()), Some(call)) if call.verb == "watch" => match Watch::new(&cluster, call, met.cut) {
             Ok(watch) => {
                 entry.status = 200;
                 cluster.logged(entry);
@@ -93,18 +151,34 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
             }
             Err(status) => Err(status),
         },
-        Some(call) => match body(request).await {
-            Ok(body) => cluster.answer(call, body),
-            Err(status) => Err(status),
-        },
+        (Ok(()), None) => {
+            let found = discovery::answer(request.uri().path());
+            found
+                .map(|found| (200, found))
+                .ok_or_else(Status::no_such_path)
+        }
+        (Ok(()), Some(call)) => body(request).await.and_then(|body| {
+            cluster.admit(call, &entry.user, &body)?;
+            cluster.answer(call, body)
+        }),
     };
-    let response = match answered {
-        Ok((code, object)) => whole(&cluster, code, &object, None),
-        Err(status) => whole(&cluster, status.code, &status.object(), status.retry_after),
+    let (code, mut object, retry_after) = match answered {
+        Ok((code, object)) => (code, object, None),
+        Err(status) => (status.code, status.object(), status.retry_after),
     };
-    entry.status = response.status().as_u16();
+    if let Some(items) = object
+        .get_mut("items")
+        .and_then(Value::as_array_mut)
+        .filter(|_| met.garbage)
+    {
+        items.insert(
+            0,
+            json!({"metadata": {"name": 7}, "spec": "garbage", "status": []}),
+        );
+    }
+    entry.status = if met.cut.is_some() { 0 } else { code };
     cluster.logged(entry);
-    Ok(response)
+    whole(&cluster, code, &object, retry_after, met.cut)
 }
 
 async fn body(request: Request<Incoming>) -> Result<Value, Status> {
@@ -121,23 +195,38 @@ async fn body(request: Request<Incoming>) -> Result<Value, Status> {
     serde_json::from_slice(&bytes).map_err(|error| wrong(&error))
 }
 
-fn whole(cluster: &Cluster, code: u16, object: &Value, retry_after: Option<u32>) -> Response<Body> {
+fn whole(
+    cluster: &Cluster,
+    code: u16,
+    object: &Value,
+    retry_after: Option<u32>,
+    cut: Option<usize>,
+) -> Result<Response<Body>, Cut> {
     let text = match object {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     cluster.count(|counters| counters.bytes += text.len() as u64);
-    let body = Full::new(Bytes::from(text))
-        .map_err(|never| match never {})
-        .boxed();
-    let mut response = json_response(body);
+    let mut bytes = Bytes::from(text);
+    let mut response = match cut {
+        None => json_response(Full::new(bytes).map_err(|never| match never {}).boxed()),
+        Some(0) => return Err(Cut),
+        Some(length) => {
+            let (lines, body) = Streamed::new();
+            bytes.truncate(length);
+            // There is room for two.
+            let _ = lines.try_send(Ok(bytes));
+            let _ = lines.try_send(Err(Cut));
+            json_response(body.boxed())
+        }
+    };
     *response.status_mut() = hyper::StatusCode::from_u16(code).unwrap_or_default();
     if let Some(seconds) = retry_after {
         response
             .headers_mut()
             .insert(header::RETRY_AFTER, seconds.into());
     }
-    response
+    Ok(response)
 }
 
 fn json_response(body: Body) -> Response<Body> {

@@ -114,8 +114,12 @@ impl Status {
     pub fn object(&self) -> Value {
         let mut object = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            object["reason"] = self.reason.into();
+        }
+
         if !self.details.is_null() {
             object["details"] = self.details.clone();
         }

@@ -28,10 +28,12 @@ pub(crate) struct Watch {
     /// Sent before any change.
     first: Vec<Bytes>,
     ends: Instant,
+    /// Bytes after which the connection is cut.
+    cut: Option<usize>,
 }
 
 impl Watch {
-    pub(crate) fn new(cluster: &Cluster, call: &Call) -> Result<Self, Status> {
+    pub(crate) fn new(cluster: &Cluster, call: &Call, cut: Option<usize>) -> Result<Self, Status> {
         let selection = selection(call)?;
         let streaming = checked_streaming(cluster, call)?;
         let store = cluster.store();
@@ -48,6 +50,7 @@ impl Watch {
             },
             bookmarks,
             first: Vec::new(),
+            cut,
             ends: Instant::now()
                 + call
                     .number("timeoutSeconds")?
@@ -115,8 +118,14 @@ impl Watch {
         let mut next = std::mem::take(&mut self.first);
         loop {
             for line in next {
-                cluster.count(|counters| counters.bytes += line.len() as u64);
+                let length = line.len();
+                cluster.count(|counters| counters.bytes += length as u64);
                 if lines.send(Ok(line)).await.is_err() {
+                    return;
+                }
+                self.cut = self.cut.map(|left| left.saturating_sub(length));
+                if self.cut == Some(0) {
+                    let _ = lines.send(Err(Cut)).await;
                     return;
                 }
             }

@@ -1,39 +1,17 @@
 //! Objects over HTTP as a client of evictd's own kind sees them: get, list, watch, patch and delete.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+use super::{AT_MOST, client, code, pod};
 use evictd_testkit::ApiServer;
 use futures_util::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
 use kube::api::{
     DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions, WatchEvent,
     WatchParams,
 };
 use kube::runtime::watcher;
-use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use std::pin::pin;
-use std::time::Duration;
-
-const AT_MOST: Duration = Duration::from_secs(10);
-
-fn client(api: &ApiServer) -> Client {
-    Client::try_from(Config::new(api.url().parse().unwrap())).unwrap()
-}
-
-fn pod(name: &str, node: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
-        "spec": {"nodeName": node, "containers": [{"name": "main", "image": "none"}]},
-    })
-}
-
-fn code<T: std::fmt::Debug>(answer: Result<T, kube::Error>) -> (u16, String) {
-    match answer.unwrap_err() {
-        kube::Error::Api(status) => (status.code, status.reason.clone()),
-        other => panic!("{other}"),
-    }
-}
 
 #[tokio::test]
 async fn pods_are_listed_by_node_phase_and_label() {

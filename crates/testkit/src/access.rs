@@ -1,0 +1,100 @@
+//! Who may do what: bearer tokens and the rules of roles.
+
+use crate::call::Call;
+use crate::status::Status;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Who asks without a token. That is everybody who uses kubectl over plain HTTP, which sends none.
+const ANONYMOUS: &str = "system:anonymous";
+
+/// What somebody may do.
+#[derive(Debug, Clone)]
+struct Holder {
+    user: String,
+    /// `None`: everything.
+    rules: Option<Value>,
+    expired: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    holders: BTreeMap<String, Holder>,
+    /// Whether who has no token may do nothing.
+    pub(crate) tokens_only: bool,
+}
+
+impl Access {
+    pub(crate) fn grant(&mut self, token: &str, user: &str, rules: Option<Value>) {
+        let holder = Holder {
+            user: user.to_owned(),
+            rules,
+            expired: false,
+        };
+        self.holders.insert(token.to_owned(), holder);
+    }
+
+    pub(crate) fn expire(&mut self, token: &str) {
+        if let Some(holder) = self.holders.get_mut(token) {
+            holder.expired = true;
+        }
+    }
+
+    /// Who it is that asks, by the header `Authorization`, and whether they may.
+    pub(crate) fn check(
+        &self,
+        authorization: &str,
+        call: Option<&Call>,
+    ) -> (String, Result<(), Status>) {
+        let Some(token) = authorization.strip_prefix("Bearer ") else {
+            let refused = self.tokens_only.then(Status::unauthorized);
+            return (ANONYMOUS.to_owned(), refused.map_or(Ok(()), Err));
+        };
+        let Some(holder) = self
+            .holders
+            .get(token.trim())
+            .filter(|holder| !holder.expired)
+        else {
+            return (String::new(), Err(Status::unauthorized()));
+        };
+        let allowed = match (&holder.rules, call) {
+            (Some(rules), Some(call)) => rules
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(|rule| allows(rule, call)),
+            _ => true,
+        };
+        let refused = call
+            .filter(|_| !allowed)
+            .map(|call| forbidden(call, &holder.user));
+        (holder.user.clone(), refused.map_or(Ok(()), Err))
+    }
+}
+
+/// Whether a rule, as a `Role` or `ClusterRole` holds it, lets this through.
+fn allows(rule: &Value, call: &Call) -> bool {
+    let holds = |field: &str, wanted: &str| {
+        let listed = rule[field].as_array();
+        listed.is_some_and(|listed| listed.iter().any(|one| one == wanted || one == "*"))
+    };
+    let any_name = rule["resourceNames"].as_array().is_none_or(Vec::is_empty);
+    holds("verbs", call.verb)
+        && holds("apiGroups", call.resource.group)
+        && holds("resources", &call.what())
+        && (any_name || holds("resourceNames", &call.name))
+}
+
+fn forbidden(call: &Call, user: &str) -> Status {
+    let place = match call.namespace.as_str() {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let why = format!(
+        "User {user:?} cannot {} resource {:?} in API group {:?} {place}",
+        call.verb,
+        call.what(),
+        call.resource.group
+    );
+    Status::forbidden(call.resource, &call.name, &why)
+}
