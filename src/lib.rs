@@ -12,6 +12,7 @@ pub mod evict;
 pub mod history;
 pub mod logging;
 pub mod notify;
+pub mod outbox;
 pub mod pace;
 pub mod pods;
 mod protect;

@@ -83,6 +83,30 @@ impl Pace {
         sleep.clamp(SHORTEST.min(self.longest), self.longest)
     }
 
+    /// The time until nothing is left, counted from this observation, at the rate since the last look; `None` while the
+    /// signal does not fall.
+    pub fn exhausted_in(
+        &self,
+        now: Timestamp,
+        signal: Signal,
+        observation: &Observation,
+    ) -> Option<Duration> {
+        let before = self.trends[signal as usize]?;
+        let at = observation.time.unwrap_or(now);
+        let within = at.as_nanosecond() - before.at.as_nanosecond();
+        let (fell, within) = if within > 0 {
+            let fell = i128::from(before.available) - i128::from(observation.available);
+            (fell, within)
+        } else {
+            (before.fell, before.within)
+        };
+        let left = i128::from(observation.available.max(0)).saturating_mul(within);
+        let nanos = left.checked_div(fell).filter(|_| fell > 0)?;
+        Some(Duration::from_nanos(
+            u64::try_from(nanos).unwrap_or(u64::MAX),
+        ))
+    }
+
     fn observe(&mut self, now: Timestamp, signal: Signal, observation: &Observation) -> Trend {
         let Observation { available, .. } = *observation;
         let at = observation.time.unwrap_or(now);
@@ -148,6 +172,24 @@ mod tests {
             capacity: i64::MAX,
             time: Some(at(milliseconds)),
         }
+    }
+
+    #[test]
+    fn what_is_left_lasts_as_long_as_it_falls_now() {
+        let signal = Signal::MemoryAvailable;
+        let mut pace = Pace::new(INTERVAL);
+        assert_eq!(pace.exhausted_in(at(0), signal, &seen(GI, 0)), None);
+        let _ = pace.next(at(0), &[(signal, seen(GI, 0), 0)]);
+        let left = |pace: &Pace, seen| pace.exhausted_in(at(100), signal, &seen);
+        assert_eq!(left(&pace, seen(GI, 100)), None, "it does not fall");
+        assert_eq!(left(&pace, seen(GI / 2, 100)), Some(millis(100)));
+        assert_eq!(left(&pace, seen(0, 100)), Some(millis(0)));
+        let _ = pace.next(at(100), &[(signal, seen(GI / 2, 100), 0)]);
+        assert_eq!(
+            left(&pace, seen(GI / 2, 100)),
+            Some(millis(100)),
+            "not renewed"
+        );
     }
 
     #[test]

@@ -8,12 +8,14 @@
 mod active;
 mod alarm;
 mod answer;
+mod cluster;
 mod flight;
 mod local_storage;
 mod news;
 pub mod start;
 
 pub use alarm::Alarm;
+pub use cluster::Cluster;
 pub use flight::{Flight, Flights, Landing};
 
 use crate::{
@@ -80,6 +82,8 @@ pub struct Ports {
     pub usage: usage::Gauge,
     /// How one leaves.
     pub evictor: Arc<CgroupEvictor>,
+    /// Where the cluster is told of it; `None` without one.
+    pub cluster: Option<Cluster>,
     /// What the world is told.
     pub publishers: Vec<Box<dyn Publish>>,
 }
@@ -138,6 +142,9 @@ impl Agent {
                     if let Some(error) = landing.result.err().filter(EvictError::is_not_permitted) {
                         return Err(error);
                     }
+                }
+                publication = cluster::publication(self.ports.cluster.as_mut()) => {
+                    self.published(&publication);
                 }
                 () = self.ports.roster.changed() => {}
                 () = self.ports.usage.walked() => {}
@@ -219,6 +226,9 @@ impl Agent {
         let mut record = serde_json::to_value(&decision).unwrap_or_default();
         record["id"] = json!(id);
         record["dryRun"] = json!(dry_run);
+        if !dry_run && decision.eviction.is_some() && self.ports.cluster.is_some() {
+            record["publication"] = json!({ "state": "waiting" });
+        }
         let decided = Decided {
             decision: &decision,
             record: &record,
@@ -257,10 +267,18 @@ impl Agent {
         });
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
         let flight = Flight::new(name, (decision.kind, decision.signal), now, grace, crossed);
+        let to_be_told = self.cluster_evictor(now, id, decision, pod);
         self.news.moved(decision.signal);
         self.housekeeper.dying(&pod.uid, flight.kill_at);
-        self.flights
-            .begin(&self.ports.evictor, victim, grace, flight);
+        match to_be_told {
+            Some(evictor) => {
+                self.flights
+                    .begin(&Arc::new(evictor), victim, grace, flight);
+            }
+            None => self
+                .flights
+                .begin(&self.ports.evictor, victim, grace, flight),
+        }
     }
 
     fn land(&mut self, landing: &Landing) {
@@ -434,6 +452,7 @@ impl Agent {
                 "stopping while pods are still on their way out; they are left as they are"
             );
         }
+        self.close_cluster().await;
     }
 }
 

@@ -1,10 +1,11 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
-use super::{Agent, Alarm, Behaviour, Order, Ports};
+use super::{Agent, Alarm, Behaviour, Cluster, Order, Ports};
 use crate::{
+    api::{Access, ApiError},
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
-    config::{self, Effective, Kind, PodsSource},
+    config::{self, Effective, Kind, Kubernetes, PodsSource},
     doors::{
         http::{self, HttpDoor, HttpError},
         socket::{self, SocketError},
@@ -13,6 +14,7 @@ use crate::{
     evict::CgroupEvictor,
     history::{DEFAULT_LIMIT, History, HistoryError, Recorder},
     notify::Notifier,
+    outbox::Outbox,
     pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodSource, Roster},
     publish::{
         Publish, board::Board, heartbeat::Heartbeat, journal::Journal, ledger::Ledger,
@@ -69,6 +71,9 @@ pub enum StartError {
     /// The metrics.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// The API server.
+    #[error(transparent)]
+    Api(#[from] ApiError),
 }
 
 impl StartError {
@@ -195,6 +200,7 @@ pub async fn ready(
         Box::new(Heartbeat(Notifier::from_environment())),
     ];
     publishers.extend(watcher);
+    let cluster = cluster(config).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,
@@ -210,6 +216,7 @@ pub async fn ready(
             kill_deadline: KILL_DEADLINE,
             clock,
         }),
+        cluster,
         publishers,
     };
     let (give_order, orders) = mpsc::channel(4);
@@ -220,6 +227,20 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+/// Whoever names a way to the API server wants it told of evictions.
+async fn cluster(config: &Effective) -> Result<Option<Cluster>, StartError> {
+    if config.kubernetes == Kubernetes::default() {
+        return Ok(None);
+    }
+    let access = Access::find(&config.kubernetes).await?;
+    tracing::info!("evictions are told at {access}");
+    let (outbox, publications) = Outbox::new(access.actions()?);
+    Ok(Some(Cluster {
+        outbox,
+        publications,
+    }))
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {

@@ -17,6 +17,9 @@ pub use actions::{Actions, CALL_TIMEOUT};
 use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};
 
+/// Who writes, as the API server keeps it with each field.
+pub const FIELD_MANAGER: &str = "evictd";
+
 /// What went wrong on the way to the API server, or there.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {

@@ -93,6 +93,7 @@ fn list(all: &Value) -> String {
             text(&decision["pod"]),
             text(&decision["gracePeriodSeconds"]),
             took(decision),
+            text(&decision["publication"]["state"]),
             words(decision),
         ]
     });
@@ -104,6 +105,7 @@ fn list(all: &Value) -> String {
         "POD",
         ">GRACE",
         ">GONE AFTER",
+        "CLUSTER",
         "MESSAGE",
     ];
     table(&headings, rows)
@@ -118,6 +120,16 @@ fn took(decision: &Value) -> String {
     decision["outcome"]["lastProcessGoneSeconds"]
         .as_f64()
         .map_or_else(|| "-".to_owned(), seconds)
+}
+
+/// What became of telling the cluster.
+fn cluster(decision: &Value) -> String {
+    let told = &decision["publication"];
+    let state = text(&told["state"]);
+    match told["why"].as_str() {
+        Some(why) => format!("{state}: {why}"),
+        None => state,
+    }
 }
 
 /// Everything kept of one decision.
@@ -168,6 +180,7 @@ fn evidence(decision: &Value) -> String {
         ("NEXT", text(&decision["runnerUp"])),
         ("GAIN", quantity(signal, &decision["expectedGain"])),
         ("GONE", took(decision)),
+        ("CLUSTER", cluster(decision)),
     ];
     let mut page = String::new();
     for (heading, told) in lines {

@@ -38,12 +38,34 @@ pub struct CgroupEvictor {
     pub clock: Clock,
 }
 
+/// Who asks a pod to stop when its grace begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// evictd, by SIGTERM.
+    Evictd,
+    /// The kubelet, that has been told: two that ask are one too many.
+    Kubelet,
+}
+
 impl Leave for CgroupEvictor {
     async fn leave(
         &self,
         victim: &Victim,
         grace: Duration,
         cut: &GraceCut,
+    ) -> Result<Departure, EvictError> {
+        self.end(victim, grace, cut, Asks::Evictd).await
+    }
+}
+
+impl CgroupEvictor {
+    /// Ends the pod as [`Leave::leave`] says.
+    pub(super) async fn end(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+        asks: Asks,
     ) -> Result<Departure, EvictError> {
         let group = Group::open(&self.hierarchies, &self.proc_root, &self.pod_roots, victim)?;
         let Some(group) = group else {
@@ -64,9 +86,8 @@ impl Leave for CgroupEvictor {
             eviction.group.verify_empty()?;
         }
         if !grace.is_zero() {
-            eviction
-                .terminate(victim.sandbox.as_deref(), grace, cut)
-                .await?;
+            let sandboxes = eviction.ask(victim.sandbox.as_deref(), asks)?;
+            eviction.wait(&sandboxes, grace, cut).await?;
         }
         match timeout(self.kill_deadline, eviction.kill()).await {
             Ok(killed) => killed?,
@@ -105,23 +126,36 @@ impl Eviction<'_> {
         Ok(pids)
     }
 
-    /// Asks the pod to stop and waits until all but its sandbox did, the grace is over, or it is cut.
-    async fn terminate(
+    /// Sees to it that the pod is asked to stop; its sandboxes, which are not.
+    fn ask(&mut self, sandbox: Option<&str>, asks: Asks) -> Result<Vec<PathBuf>, EvictError> {
+        let targets = self.group.first_processes(sandbox)?;
+        match asks {
+            Asks::Evictd => {
+                self.signal(Signal::TERM, &targets.pids)?;
+                if self.departure.first_signal_at.is_some() {
+                    self.departure.method = Method::Terminated;
+                }
+            }
+            Asks::Kubelet if targets.pids.is_empty() => {}
+            Asks::Kubelet => self.departure.method = Method::TornDown,
+        }
+        Ok(targets.sandboxes)
+    }
+
+    /// Waits until all but the sandboxes have left, the grace is over, or it is cut.
+    async fn wait(
         &mut self,
-        sandbox: Option<&str>,
+        sandboxes: &[PathBuf],
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<(), EvictError> {
-        let targets = self.group.first_processes(sandbox)?;
-        self.signal(Signal::TERM, &targets.pids)?;
-        if self.departure.first_signal_at.is_none() {
+        if self.departure.method == Method::AlreadyGone {
             return Ok(());
         }
-        self.departure.method = Method::Terminated;
         let left = async {
             let mut changes = self.group.changes(GRACE_PAUSE);
             loop {
-                if self.look(&targets.sandboxes)?.is_empty() {
+                if self.look(sandboxes)?.is_empty() {
                     return Ok(());
                 }
                 changes.next().await;

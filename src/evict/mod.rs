@@ -1,6 +1,7 @@
 //! How a pod leaves the node: the port, and its implementations one file each.
 
 mod cgroup;
+mod cluster;
 mod freezer;
 mod group;
 mod process;
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 pub use cgroup::CgroupEvictor;
+pub use cluster::{ClusterEvictor, Haste};
 
 use crate::cgroup::CgroupError;
 
@@ -81,6 +83,8 @@ pub enum Method {
     AlreadyGone,
     /// SIGTERM, within the grace period.
     Terminated,
+    /// The kubelet's own teardown, within the grace period.
+    TornDown,
     /// One write to `cgroup.kill`.
     CgroupKill,
     /// SIGKILL to each process while cgroup v1's freezer held them.
@@ -95,6 +99,7 @@ impl Method {
         match self {
             Self::AlreadyGone => "already-gone",
             Self::Terminated => "terminated",
+            Self::TornDown => "torn-down",
             Self::CgroupKill => "cgroup-kill",
             Self::FrozenKill => "frozen-kill",
             Self::RepeatedKill => "repeated-kill",

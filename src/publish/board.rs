@@ -4,8 +4,10 @@ use super::{Decided, Landed, Look, Publish};
 use crate::doors::state::{
     ConditionStatus, FutileStop, ObservedStatus, Shared, SignalStatus, Status, ThresholdStatus,
 };
+use crate::outbox::Publication;
 use evictd_eviction::{Housekeeper, NodeCondition, Observation, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use std::sync::Arc;
 
 /// Looks closer together than this are not all written down: nobody reads that fast.
@@ -50,6 +52,19 @@ impl Board {
             self.withheld_shown = shown;
             self.pods_generation = None;
         }
+    }
+
+    /// Adds to the latest decision, if this is it.
+    fn amend(&self, id: &str, key: &str, value: Value) {
+        self.shared.update(|status| {
+            if let Some(last) = status
+                .last_decision
+                .as_mut()
+                .filter(|last| last["id"] == id)
+            {
+                last[key] = value;
+            }
+        });
     }
 
     fn write_layout(&mut self, look: &Look<'_>) {
@@ -141,16 +156,11 @@ impl Publish for Board {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        let (id, outcome) = (&landed.landing.flight.id, landed.outcome());
-        self.shared.update(|status| {
-            if let Some(last) = status
-                .last_decision
-                .as_mut()
-                .filter(|last| last["id"] == id.as_str())
-            {
-                last["outcome"] = outcome;
-            }
-        });
+        self.amend(&landed.landing.flight.id, "outcome", landed.outcome());
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        self.amend(&publication.id, "publication", publication.fate.record());
     }
 }
 

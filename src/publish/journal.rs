@@ -1,6 +1,7 @@
 //! A decision as one log line, which under systemd is a journal entry with fields to search by.
 
 use super::{Decided, Landed, Look, Publish, chain};
+use crate::outbox::{Fate, Publication};
 use evictd_eviction::{Cause, Decision};
 
 /// Logs a decision; `id` is that of its record in the history.
@@ -104,6 +105,27 @@ impl Publish for Journal {
                 flight.pod,
                 departure.survivors.len(),
                 departure.survivors.first()
+            ),
+        }
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        let why = publication.fate.why().unwrap_or("its status says so");
+        match &publication.fate {
+            Fate::Published | Fate::Recorded(_) => tracing::info!(
+                EVICTD_DECISION_ID = publication.id,
+                EVICTD_POD = publication.pod,
+                EVICTD_POD_UID = publication.uid,
+                "the eviction of {} is {}: {why}",
+                publication.pod,
+                publication.fate.as_str()
+            ),
+            Fate::NotPublished(_) => tracing::error!(
+                EVICTD_DECISION_ID = publication.id,
+                EVICTD_POD = publication.pod,
+                EVICTD_POD_UID = publication.uid,
+                "the eviction of {} is not published: {why}",
+                publication.pod
             ),
         }
     }

@@ -1,10 +1,11 @@
-//! The history as a publisher: each decision whole when it is made, and again with its outcome when that is known;
+//! The history as a publisher: each decision whole when it is made, and again with what became of it;
 //! of two records with one id the later counts.
 
 use super::{Decided, Landed, Look, Publish};
 use crate::{
     doors::state::Shared,
     history::{Kept, Recorder},
+    outbox::Publication,
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc};
@@ -15,7 +16,7 @@ pub struct Ledger {
     recorder: Recorder,
     shared: Arc<Shared>,
     told: Option<Kept>,
-    /// Decisions whose outcome is not known yet, by id.
+    /// Decisions of which not everything is known yet, by id.
     open: BTreeMap<String, Value>,
 }
 
@@ -27,6 +28,20 @@ impl Ledger {
             shared,
             told: None,
             open: BTreeMap::new(),
+        }
+    }
+
+    /// Adds to an open decision, and closes it when everything is known.
+    fn amend(&mut self, id: &str, change: impl FnOnce(&mut Value)) {
+        let Some(record) = self.open.get_mut(id) else {
+            return;
+        };
+        change(record);
+        let known = record["publication"]["state"] != "waiting" && !record["outcome"].is_null();
+        let record = record.clone();
+        self.keep(&record);
+        if known {
+            self.open.remove(id);
         }
     }
 
@@ -59,9 +74,15 @@ impl Publish for Ledger {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        if let Some(mut record) = self.open.remove(&landed.landing.flight.id) {
-            record["outcome"] = landed.outcome();
-            self.keep(&record);
-        }
+        let outcome = landed.outcome();
+        self.amend(&landed.landing.flight.id, |record| {
+            record["outcome"] = outcome;
+        });
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        self.amend(&publication.id, |record| {
+            record["publication"] = publication.fate.record();
+        });
     }
 }

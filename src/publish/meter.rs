@@ -4,7 +4,7 @@ use super::{
     Decided, Landed, Look, Publish,
     metrics::{Metrics, ThresholdState, Tier},
 };
-use crate::signals::SignalHealth;
+use crate::{outbox::Publication, signals::SignalHealth};
 use evictd_eviction::{NodeCondition, Signal};
 use std::time::Duration;
 
@@ -108,5 +108,9 @@ impl Publish for Meter {
         if let Some(reaction) = landed.reaction() {
             self.metrics.reaction(reaction.unsigned_abs());
         }
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        self.metrics.published(publication.fate.as_str());
     }
 }

@@ -9,6 +9,7 @@ pub mod metrics;
 
 use crate::{
     agent::Landing,
+    outbox::Publication,
     pods::PodSet,
     signals::{Layout, Sample},
 };
@@ -25,6 +26,8 @@ pub trait Publish: Send {
     fn decided(&mut self, decided: &Decided<'_>);
     /// A pod's departure has ended.
     fn landed(&mut self, landed: &Landed<'_>);
+    /// It is known whether the cluster was told of a decision.
+    fn published(&mut self, _: &Publication) {}
 }
 
 /// One turn of the loop.

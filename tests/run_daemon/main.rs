@@ -18,6 +18,7 @@ mod soft;
 mod spared;
 mod state;
 mod systemd;
+mod telling;
 
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../support/cgroup.rs"]

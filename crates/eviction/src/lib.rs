@@ -15,6 +15,7 @@ pub mod local_storage;
 pub mod message;
 pub mod observation;
 pub mod rank;
+pub mod record;
 pub mod rules;
 pub mod signal;
 pub mod simulation;

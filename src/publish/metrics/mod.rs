@@ -68,6 +68,11 @@ struct ByStage {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByResult {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByResource {
     resource: String,
 }
@@ -97,6 +102,7 @@ pub struct Metrics {
     conditions: [Gauge; NodeCondition::ALL.len()],
     evictions: Family<BySignalAndKind, Counter>,
     eviction_failures: Family<ByStage, Counter>,
+    publications: Family<ByResult, Counter>,
     preemptions: Family<ByResource, Counter>,
     reclaimed_bytes: Family<ByWhat, Counter>,
     stats_age: Family<BySignal, Histogram, Buckets>,
@@ -145,6 +151,7 @@ impl Metrics {
             }),
             evictions: Family::default(),
             eviction_failures: Family::default(),
+            publications: Family::default(),
             preemptions: Family::default(),
             reclaimed_bytes: Family::default(),
             stats_age: Family::new_with_constructor(Buckets(&STATS_AGE_BUCKETS)),
@@ -232,6 +239,11 @@ impl Metrics {
             self.eviction_failures.clone(),
         );
         registry.register(
+            "publications",
+            "Evictions by what became of telling the API server: published, recorded, not published",
+            self.publications.clone(),
+        );
+        registry.register(
             "preemptions",
             "Pods that had to go so that a critical pod could be admitted, by the resource it lacked",
             self.preemptions.clone(),
@@ -297,6 +309,11 @@ impl Metrics {
         self.eviction_failures
             .get_or_create(&ByStage { stage })
             .inc();
+    }
+
+    /// Telling the API server of an eviction came to this.
+    pub fn published(&self, result: &'static str) {
+        self.publications.get_or_create(&ByResult { result }).inc();
     }
 
     /// A pod had to go for a critical pod that lacked `resource`.

@@ -1,0 +1,62 @@
+//! A pod leaves as a kubelet would make it: its status is told, then it is ended here in any case.
+
+use super::cgroup::Asks;
+use super::{CgroupEvictor, Departure, EvictError, GraceCut, Leave, Victim};
+use crate::outbox::{Notice, Outbox};
+use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
+
+/// How long a soft eviction waits for the API server's answer.
+const SOFT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How much time there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Haste {
+    /// The pod is killed as soon as its status is told, and after this time at the latest.
+    Hard(Duration),
+    /// The status is told first, and starts the kubelet's own teardown.
+    Soft,
+}
+
+/// Ends one pod that the API server knows.
+#[derive(Clone)]
+pub struct ClusterEvictor {
+    /// Ends it.
+    pub local: Arc<CgroupEvictor>,
+    /// Tells it.
+    pub outbox: Outbox,
+    /// What is told.
+    pub notice: Notice,
+    /// How much time there is.
+    pub haste: Haste,
+}
+
+impl Leave for ClusterEvictor {
+    async fn leave(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+    ) -> Result<Departure, EvictError> {
+        let began = self.local.clock.now();
+        let posted = self.outbox.post(self.notice.clone());
+        let patience = match self.haste {
+            Haste::Hard(patience) => patience,
+            // A pod that has little time gets at least half of it with its signal.
+            Haste::Soft if !grace.is_zero() => SOFT_PATIENCE.min(grace / 2),
+            Haste::Soft => SOFT_PATIENCE,
+        };
+        let answer = tokio::select! {
+            answer = timeout(patience, posted) => Some(matches!(answer, Ok(Ok(true)))),
+            () = cut.wait() => None,
+        };
+        let waited = self.local.clock.now().duration_since(began).unsigned_abs();
+        let (grace, asks) = match (answer, self.haste) {
+            (None, _) => (Duration::ZERO, Asks::Evictd),
+            (Some(true), Haste::Soft) => (grace.saturating_sub(waited), Asks::Kubelet),
+            (Some(_), Haste::Soft) => (grace.saturating_sub(waited), Asks::Evictd),
+            (Some(_), Haste::Hard(_)) => (grace, Asks::Evictd),
+        };
+        self.local.end(victim, grace, cut, asks).await
+    }
+}

@@ -1,0 +1,225 @@
+//! What the API server must be told of evicted pods, for as long as it takes. The loop waits for none of it.
+//!
+//! ```text
+//!   Notice -> post -> first attempt -> retries with back-off -> Fate -> publication()
+//!                          `-> Posted: whether it landed, for whoever waits a little
+//! ```
+
+mod delivery;
+#[cfg(test)]
+mod tests;
+
+use crate::api::Actions;
+use delivery::deliver;
+use evictd_eviction::Decision;
+use evictd_eviction::record::record;
+use evictd_pod::Pod;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// Notices that may wait for the API server; one more is not taken on.
+const MOST: usize = 256;
+
+/// That one pod was evicted: what becomes its status.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Id of the decision.
+    pub id: String,
+    /// Of the pod.
+    pub namespace: String,
+    /// Of the pod.
+    pub name: String,
+    /// Of the pod; no other may be touched.
+    pub uid: String,
+    /// Status message.
+    pub message: String,
+    /// Whether the pod gets the `DisruptionTarget` condition (S1-053).
+    pub disruption_target: bool,
+    /// Value of the annotation.
+    pub record: String,
+    /// When it was decided.
+    pub time: jiff::Timestamp,
+}
+
+/// What became of a notice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// The pod's status says it.
+    Published,
+    /// There is no such pod any more: nobody is left to be told, and the history has it.
+    Recorded(&'static str),
+    /// It will not be said; why.
+    NotPublished(String),
+}
+
+impl Fate {
+    /// The word in the history and in metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Published => "published",
+            Self::Recorded(_) => "recorded",
+            Self::NotPublished(_) => "not published",
+        }
+    }
+
+    /// As the history keeps it: `{ state, why? }`.
+    pub fn record(&self) -> Value {
+        match self.why() {
+            None => json!({ "state": self.as_str() }),
+            Some(why) => json!({ "state": self.as_str(), "why": why }),
+        }
+    }
+
+    /// Why not, where it was not published.
+    pub fn why(&self) -> Option<&str> {
+        match self {
+            Self::Published => None,
+            Self::Recorded(why) => Some(why),
+            Self::NotPublished(why) => Some(why),
+        }
+    }
+}
+
+/// A notice whose fate is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publication {
+    /// Id of the decision.
+    pub id: String,
+    /// `namespace/name` of the pod.
+    pub pod: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Resolves to whether the first attempt landed.
+pub type Posted = oneshot::Receiver<bool>;
+
+/// Takes notices and keeps at them. Clones share everything.
+#[derive(Clone)]
+pub struct Outbox {
+    actions: Actions,
+    /// How to withdraw those that wait: by UID, the decision and the way to its task.
+    waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
+    told: mpsc::UnboundedSender<Publication>,
+}
+
+struct Waiting {
+    id: String,
+    withdraw: Option<oneshot::Sender<String>>,
+}
+
+impl Waiting {
+    fn withdraw(&mut self, why: String) {
+        if let Some(withdraw) = self.withdraw.take() {
+            // It may have landed this moment.
+            let _ = withdraw.send(why);
+        }
+    }
+}
+
+impl Notice {
+    /// Of this decision on this pod.
+    pub fn new(id: &str, decision: &Decision, pod: &Pod) -> Self {
+        let eviction = decision.eviction.as_ref();
+        Self {
+            id: id.to_owned(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            message: eviction.map_or_else(String::new, |eviction| eviction.message.clone()),
+            disruption_target: eviction.is_some_and(|eviction| eviction.disruption_target),
+            record: record(id, decision),
+            time: decision.time,
+        }
+    }
+
+    /// `namespace/name`
+    pub fn pod(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Outbox {
+    /// Through this client; the fates arrive in the channel, of which there are never more than notices.
+    pub fn new(actions: Actions) -> (Self, mpsc::UnboundedReceiver<Publication>) {
+        let (told, publications) = mpsc::unbounded_channel();
+        let outbox = Self {
+            actions,
+            waiting: Arc::default(),
+            told,
+        };
+        (outbox, publications)
+    }
+
+    /// Begins to tell it. An earlier notice on the same pod that has not landed is withdrawn. To be called within a
+    /// runtime.
+    pub fn post(&self, notice: Notice) -> Posted {
+        let (first, posted) = oneshot::channel();
+        let (withdraw, withdrawn) = oneshot::channel();
+        let mut waiting = self.waiting();
+        if waiting.len() >= MOST && !waiting.contains_key(&notice.uid) {
+            drop(waiting);
+            let why = format!("{MOST} others wait for the API server already");
+            self.tell(&notice, Fate::NotPublished(why));
+            return posted;
+        }
+        let entry = Waiting {
+            id: notice.id.clone(),
+            withdraw: Some(withdraw),
+        };
+        if let Some(mut earlier) = waiting.insert(notice.uid.clone(), entry) {
+            earlier.withdraw(format!("decision {} came after it", notice.id));
+        }
+        drop(waiting);
+        let outbox = self.clone();
+        tokio::spawn(async move {
+            let fate = tokio::select! {
+                biased;
+                fate = deliver(&outbox.actions, &notice, first) => fate,
+                why = withdrawn => Fate::NotPublished(why.unwrap_or_default()),
+            };
+            let mut waiting = outbox.waiting();
+            outbox.tell(&notice, fate);
+            if waiting
+                .get(&notice.uid)
+                .is_some_and(|entry| entry.id == notice.id)
+            {
+                waiting.remove(&notice.uid);
+            }
+        });
+        posted
+    }
+
+    /// Gives up every notice that has not landed.
+    pub fn withdraw_all(&self, why: &str) {
+        for entry in self.waiting().values_mut() {
+            entry.withdraw(why.to_owned());
+        }
+    }
+
+    /// Whether the fate of some is not told yet.
+    pub fn is_busy(&self) -> bool {
+        !self.waiting().is_empty()
+    }
+
+    fn tell(&self, notice: &Notice, fate: Fate) {
+        let publication = Publication {
+            id: notice.id.clone(),
+            pod: notice.pod(),
+            uid: notice.uid.clone(),
+            fate,
+        };
+        // The receiver is only gone when the agent is.
+        let _ = self.told.send(publication);
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

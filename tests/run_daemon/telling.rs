@@ -1,0 +1,227 @@
+//! A cluster is told of evictions, however its API server fares.
+
+use crate::daemon::{Daemon, names};
+use crate::node::{Node, Traits, Worker, metadata};
+use evictd_testkit::{ApiServer, Fault};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use std::fs;
+use std::time::Duration;
+
+const LOW: [(&str, &str); 1] = [("memory.available", "64Mi")];
+const SOFT: &str = "evictionSoft: {memory.available: 110Mi}
+evictionSoftGracePeriod: {memory.available: 1s}
+evictionMaxPodGracePeriod: 4";
+
+/// A node, and the API server of its cluster.
+struct Cluster {
+    node: Node,
+    api: ApiServer,
+}
+
+impl Cluster {
+    fn new(test: &str) -> Option<Self> {
+        let node = Node::new(test)?;
+        let api = ApiServer::start().unwrap();
+        let space =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
+        api.actor("test").create(space).unwrap();
+        fs::write(node.path("kubeconfig"), api.kubeconfig()).unwrap();
+        Some(Self { node, api })
+    }
+
+    /// A pod of the API server's, with its process here.
+    fn pod(&self, name: &str, arguments: &str) -> Worker {
+        let worker = self.node.worker(name, arguments);
+        self.admit(name, Traits::default());
+        worker
+    }
+
+    fn admit(&self, name: &str, traits: Traits) {
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "namespace": "shop" },
+            "spec": { "nodeName": "test", "containers": [{ "name": "main", "image": "none" }] },
+            "status": { "phase": "Running" },
+        });
+        let made = self.api.actor("test").create(pod).unwrap();
+        let uid = metadata(json!({ "uid": made["metadata"]["uid"] }));
+        let traits = Traits {
+            metadata: uid.metadata,
+            ..traits
+        };
+        self.node.admit(name, traits);
+    }
+
+    fn get(&self, name: &str) -> Value {
+        let actor = self.api.actor("test");
+        actor.get("pods", &format!("shop/{name}")).unwrap()
+    }
+
+    fn daemon(&self, hard: &[(&str, &str)], lines: &str) -> Daemon {
+        let kubeconfig = self.node.path("kubeconfig");
+        let way = format!("kubernetes: {{kubeconfig: {}}}", kubeconfig.display());
+        Daemon::start(&self.node, hard, &format!("{way}\n{lines}"))
+    }
+
+    /// How often something was written.
+    fn patches(&self) -> usize {
+        let log = self.api.log();
+        let carried_out = log
+            .iter()
+            .filter(|entry| entry.verb == "patch" && entry.status == 200);
+        carried_out.count()
+    }
+}
+
+/// The only decision, once it is known whether the cluster was told.
+fn decided(daemon: &Daemon, state: &str) -> Value {
+    let mut found = Value::Null;
+    daemon.eventually(&format!("the history says {state}"), |daemon| {
+        let mut history = daemon.history();
+        found = history.pop().unwrap_or_default();
+        assert!(history.is_empty(), "{history:#?}");
+        found["publication"]["state"] == state && !found["outcome"].is_null()
+    });
+    found
+}
+
+#[test]
+fn s1_051_s1_053_an_evicted_pods_status_says_so_and_keeps_the_record() {
+    let Some(cluster) = Cluster::new("an_evicted_pods_status_says_so") else {
+        return;
+    };
+    let mut modest = cluster.pod("modest", "--hold 8Mi");
+    let mut hog = cluster.pod("hog", "--hold 140Mi");
+    let daemon = cluster.daemon(&LOW, "");
+    let decision = decided(&daemon, "published");
+    assert!(!hog.lives() && modest.lives());
+    let pod = cluster.get("hog");
+    assert_eq!(pod["status"]["phase"], "Failed");
+    assert_eq!(pod["status"]["reason"], "Evicted");
+    assert_eq!(pod["status"]["message"], decision["message"]);
+    let target = &pod["status"]["conditions"][0];
+    assert_eq!(target["type"], "DisruptionTarget");
+    assert_eq!(target["reason"], "TerminationByKubelet");
+    let record = pod["metadata"]["annotations"]["evictd.dev/evicted"]
+        .as_str()
+        .unwrap();
+    let record: Value = serde_json::from_str(record).unwrap();
+    assert_eq!(record["decision"], decision["id"]);
+    assert_eq!(record["signal"], "memory.available");
+    assert_eq!(record["threshold"], "64Mi");
+    assert_eq!(
+        (&record["rank"], &record["request"]),
+        (&json!(1), &json!("0"))
+    );
+    for figure in ["observed", "usage"] {
+        assert!(record[figure].is_string(), "{figure}: {record:#}");
+    }
+    assert_eq!(cluster.get("modest")["status"]["phase"], "Running");
+    assert_eq!(
+        daemon.count("evictd_publications_total{result=\"published\"}"),
+        1
+    );
+    assert_eq!(
+        daemon.status()["lastDecision"]["publication"]["state"],
+        "published"
+    );
+}
+
+#[test]
+fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
+    for away in [false, true] {
+        let Some(cluster) = Cluster::new("no_kill_waits_for_a_slow_server") else {
+            return;
+        };
+        let mut hog = cluster.pod("hog", "--hold 16Mi --grow-to 150Mi --per-second 400Mi");
+        let daemon = cluster.daemon(&LOW, "");
+        if away {
+            cluster.api.go_away();
+        } else {
+            cluster.api.fault(
+                Fault::delay(Duration::from_secs(3))
+                    .on("patch", "*")
+                    .times(1),
+            );
+        }
+        hog.grow();
+        let decision = daemon.evicted(1).remove(0);
+        assert_eq!(decision["publication"]["state"], "waiting");
+        let killed = decision["outcome"]["killedSeconds"].as_f64().unwrap();
+        assert!(killed < 1.0, "away: {away}, {killed} s");
+        if away {
+            cluster.api.come_back();
+        }
+        decided(&daemon, "published");
+        assert_eq!(cluster.get("hog")["status"]["phase"], "Failed");
+        assert_eq!(cluster.patches(), 1);
+    }
+}
+
+#[test]
+fn what_was_never_told_is_not_published() {
+    let Some(cluster) = Cluster::new("what_was_never_told_is_not_published") else {
+        return;
+    };
+    let _hog = cluster.pod("hog", "--hold 140Mi");
+    cluster.api.fault(Fault::answer(500).on("patch", "*"));
+    let mut daemon = cluster.daemon(&LOW, "");
+    daemon.evicted(1);
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.ended().success());
+    assert_eq!(daemon.said("the eviction of shop/hog is not published"), 1);
+    let again = cluster.daemon(&[], "");
+    let decision = decided(&again, "not published");
+    let why = decision["publication"]["why"].as_str().unwrap();
+    assert!(why.contains("evictd ended"), "{why}");
+}
+
+#[test]
+fn a_soft_victim_is_left_to_the_kubelet_once_its_status_is_told() {
+    let Some(cluster) = Cluster::new("a_soft_victim_is_left_to_the_kubelet") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 110Mi");
+    let daemon = cluster.daemon(&[("memory.available", "16Mi")], SOFT);
+    daemon.eventually("its status is told", |_| {
+        cluster.get("hog")["status"]["phase"] == "Failed"
+    });
+    assert!(hog.lives());
+    // As a kubelet would.
+    hog.end();
+    let decision = decided(&daemon, "published");
+    assert_eq!(decision["outcome"]["method"], "torn-down");
+    assert_eq!(decision["outcome"]["firstSignalSeconds"], Value::Null);
+}
+
+#[test]
+fn a_soft_victim_that_no_kubelet_ends_is_killed_after_its_grace_and_asked_by_nobody() {
+    let Some(cluster) = Cluster::new("a_soft_victim_that_no_kubelet_ends_is_killed") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 110Mi");
+    let daemon = cluster.daemon(&[("memory.available", "16Mi")], SOFT);
+    let decision = decided(&daemon, "published");
+    let outcome = &decision["outcome"];
+    assert_eq!(outcome["firstSignalSeconds"], outcome["killedSeconds"]);
+    let killed = outcome["killedSeconds"].as_f64().unwrap();
+    assert!((3.9..10.0).contains(&killed), "{outcome:#}");
+    assert!(!hog.lives());
+}
+
+#[test]
+fn a_soft_victim_whose_status_cannot_be_told_is_asked_here() {
+    let Some(cluster) = Cluster::new("a_soft_victim_whose_status_cannot_be_told") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 110Mi");
+    cluster
+        .api
+        .fault(Fault::answer(500).on("patch", "*").times(2));
+    let daemon = cluster.daemon(&[("memory.available", "16Mi")], SOFT);
+    let decision = decided(&daemon, "published");
+    assert_eq!(names(std::slice::from_ref(&decision)), ["shop/hog"]);
+    assert_eq!(decision["outcome"]["method"], "terminated");
+    assert!(!hog.lives());
+}
