@@ -4,6 +4,7 @@ use crate::call::Call;
 use crate::cluster::Cluster;
 use crate::resource::{RESOURCES, Resource};
 use crate::status::Status;
+use crate::write;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +23,15 @@ impl Actor {
             cluster: Arc::clone(cluster),
             name: name.to_owned(),
         }
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The server's time, as objects hold it.
+    pub(crate) fn time(&self) -> Value {
+        write::time(self.cluster.now())
     }
 
     fn call(&self, verb: &'static str, plural: &str, at: &str) -> Result<Call, Status> {

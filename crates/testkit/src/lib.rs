@@ -15,12 +15,14 @@ mod body;
 mod call;
 mod cluster;
 mod conditions;
+mod controllers;
 mod defaults;
 mod delete;
 mod discovery;
 mod event;
 mod evict;
 mod fault;
+mod kubelet;
 mod log;
 mod patch;
 mod read;
@@ -30,12 +32,15 @@ mod server;
 mod status;
 mod store;
 mod watch;
+mod worker;
 mod write;
 
 pub use actor::Actor;
 pub use call::Call;
 pub use cluster::Settings;
+pub use controllers::Controllers;
 pub use fault::Fault;
+pub use kubelet::{Exits, Imagined, KILLED, Kubelet, Runtime};
 pub use log::{Counters, Entry};
 pub use resource::Resource;
 pub use status::Status;
@@ -44,8 +49,8 @@ use cluster::{Cluster, Policy};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use tokio::sync::mpsc;
+use worker::Worker;
 
 type Orders = mpsc::UnboundedSender<(bool, std::sync::mpsc::Sender<()>)>;
 
@@ -54,37 +59,29 @@ type Orders = mpsc::UnboundedSender<(bool, std::sync::mpsc::Sender<()>)>;
 pub struct ApiServer {
     cluster: Arc<Cluster>,
     address: SocketAddr,
-    orders: Option<Orders>,
-    thread: Option<JoinHandle<()>>,
+    orders: Orders,
+    _worker: Worker,
 }
 
 impl ApiServer {
     /// Starts on a free port of 127.0.0.1 with the namespaces and priority classes that every cluster has.
     pub fn start() -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let cluster = Cluster::new();
         let (orders, obeys) = mpsc::unbounded_channel();
         let served = Arc::clone(&cluster);
-        let thread = std::thread::Builder::new()
-            .name("api-server".to_owned())
-            .spawn(move || {
-                runtime.block_on(async move {
-                    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
-                        return;
-                    };
-                    server::serve(served, address, listener, obeys).await;
-                });
-            })?;
+        let worker = Worker::start("api-server", move || async move {
+            if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                server::serve(served, address, listener, obeys).await;
+            }
+        })?;
         Ok(Self {
             cluster,
             address,
-            orders: Some(orders),
-            thread: Some(thread),
+            orders,
+            _worker: worker,
         })
     }
 
@@ -146,11 +143,9 @@ impl ApiServer {
 
     fn order(&self, up: bool) {
         let (obeyed, done) = std::sync::mpsc::channel();
-        if let Some(orders) = &self.orders {
-            // A server that is gone has gone away.
-            let _ = orders.send((up, obeyed));
-            let _ = done.recv();
-        }
+        // A server that is gone has gone away.
+        let _ = self.orders.send((up, obeyed));
+        let _ = done.recv();
     }
 
     /// From now on this goes wrong.
@@ -185,15 +180,5 @@ impl ApiServer {
         policy: impl Fn(&Call, &str, &serde_json::Value) -> Option<String> + Send + Sync + 'static,
     ) {
         self.cluster.set_policy(Policy(Box::new(policy)));
-    }
-}
-
-impl Drop for ApiServer {
-    fn drop(&mut self) {
-        drop(self.orders.take());
-        if let Some(thread) = self.thread.take() {
-            // It has nothing to tell but that it panicked, and then a request of the test has failed.
-            let _ = thread.join();
-        }
     }
 }

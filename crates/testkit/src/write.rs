@@ -100,15 +100,10 @@ pub(crate) fn create(
     Ok(event::shown(&store.commit(key, Some(object)), resource))
 }
 
-/// Unique within a server, and between servers that were not started in the same nanosecond.
+/// Unique within a server, and between servers that were not started in the same nanosecond. An older object has a smaller one.
 fn uid(now: Timestamp, version: u64) -> String {
-    let nanoseconds = now.as_nanosecond().unsigned_abs();
-    let (high, low) = (nanoseconds >> 32 & 0xffff_ffff, nanoseconds & 0xffff_ffff);
-    format!(
-        "{high:08x}-{:04x}-4{:03x}-8000-{version:04x}{low:08x}",
-        low >> 16,
-        low & 0xfff
-    )
+    let nanoseconds = now.as_nanosecond().unsigned_abs() & 0xffff_ffff_ffff;
+    format!("{version:08x}-0000-4000-8000-{nanoseconds:012x}")
 }
 
 pub(crate) fn update(store: &mut Store, call: &Call, object: Value) -> Result<Value, Status> {

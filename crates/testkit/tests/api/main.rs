@@ -4,6 +4,7 @@
 mod eviction;
 mod faults;
 mod kubectl;
+mod kubelet;
 #[path = "../../../../tests/support/left_out.rs"]
 mod left_out;
 mod objects;

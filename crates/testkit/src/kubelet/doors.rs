@@ -1,0 +1,104 @@
+//! What a kubelet answers itself.
+
+use crate::actor::Actor;
+use crate::cluster::lock;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+#[derive(Debug)]
+pub(super) struct Doors {
+    actor: Actor,
+    node: String,
+    /// `summary`, `config` and `token`, where a test has set them.
+    set: Mutex<BTreeMap<&'static str, Value>>,
+}
+
+impl Doors {
+    pub(super) fn new(actor: Actor, node: &str) -> Self {
+        Self {
+            actor,
+            node: node.to_owned(),
+            set: Mutex::default(),
+        }
+    }
+
+    pub(super) fn set(&self, what: &'static str, value: Value) {
+        lock(&self.set).insert(what, value);
+    }
+
+    fn answer(&self, path: &str, authorization: Option<&str>) -> (StatusCode, Value) {
+        let set = lock(&self.set);
+        let token = set
+            .get("token")
+            .and_then(Value::as_str)
+            .map(|token| format!("Bearer {token}"));
+        if token.is_some() && token.as_deref() != authorization {
+            return (StatusCode::UNAUTHORIZED, "Unauthorized".into());
+        }
+        let found = match path {
+            "/pods" | "/pods/" => self.pods(),
+            "/stats/summary" => set
+                .get("summary")
+                .cloned()
+                .unwrap_or_else(|| json!({"node": {"nodeName": self.node}, "pods": []})),
+            "/configz" => {
+                json!({"kubeletconfig": set.get("config").cloned().unwrap_or_else(|| json!({}))})
+            }
+            "/healthz" => "ok".into(),
+            _ => return (StatusCode::NOT_FOUND, "404 page not found".into()),
+        };
+        (StatusCode::OK, found)
+    }
+
+    fn pods(&self) -> Value {
+        let mut pods = self.actor.list("pods");
+        pods.retain(|pod| pod["spec"]["nodeName"] == *self.node);
+        json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+    }
+}
+
+/// Never ends; dropped, it ends every connection.
+pub(super) async fn serve(doors: Arc<Doors>, listener: TcpListener) {
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, _)) = accepted else { continue };
+        let doors = Arc::clone(&doors);
+        connections.spawn(async move {
+            let service = service_fn(|request| {
+                let response = response(&doors, &request);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            // How a connection ends is its client's business.
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+fn response(doors: &Doors, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let authorization = request.headers().get(header::AUTHORIZATION);
+    let authorization = authorization.and_then(|value| value.to_str().ok());
+    let (code, object) = doors.answer(request.uri().path(), authorization);
+    let text = match object {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = code;
+    response
+}

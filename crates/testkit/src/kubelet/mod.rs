@@ -1,0 +1,280 @@
+//! A kubelet that behaves as real ones were seen to, towards whoever else acts on its pods and its node.
+//!
+//! - It writes its own view of a pod's phase over anybody else's within 10 s, and of its node's standard conditions.
+//! - A pod of which not only the status changed, and whose phase is a last one, is torn down.
+//! - A container that ends starts again, unless the API server says that its pod has ended.
+//! - Deletions are carried out, with 2 s at least between SIGTERM and SIGKILL.
+
+mod doors;
+mod pod;
+mod runtime;
+
+pub use runtime::{Exits, Imagined, KILLED, Runtime};
+
+use crate::ApiServer;
+use crate::actor::Actor;
+use crate::conditions;
+use crate::worker::Worker;
+use doors::Doors;
+use pod::Pod;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// The node conditions that are its own.
+const STANDARD: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"];
+
+/// How often it writes its view over others', in seconds.
+const TICK: u32 = 10;
+
+/// A running kubelet; dropped, it stops, and whatever it runs goes on as long as its [`Runtime`] does.
+#[derive(Debug)]
+pub struct Kubelet {
+    address: SocketAddr,
+    doors: Arc<Doors>,
+    kills: mpsc::UnboundedSender<(String, String)>,
+    _worker: Worker,
+}
+
+impl Kubelet {
+    /// Starts one for a node, which it makes if it is not there. `second` is how long a second of its own lasts, so that a
+    /// test need not wait 10 s for what happens every 10 s.
+    pub fn start(
+        api: &ApiServer,
+        node: &str,
+        second: Duration,
+        runtime: impl Runtime + 'static,
+    ) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let doors = Arc::new(Doors::new(api.actor("kubelet"), node));
+        let (kills, killed) = mpsc::unbounded_channel();
+        let actor = api.actor("kubelet");
+        let node = node.to_owned();
+        let served = Arc::clone(&doors);
+        let worker = Worker::start("kubelet", move || async move {
+            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+                return;
+            };
+            let (exits, exited) = mpsc::unbounded_channel();
+            let agent = Agent {
+                actor,
+                node,
+                second,
+                runtime: Box::new(runtime),
+                pods: BTreeMap::new(),
+                exits,
+                seen: 0,
+            };
+            tokio::select! {
+                () = doors::serve(served, listener) => {}
+                () = agent.run(exited, killed) => {}
+            }
+        })?;
+        Ok(Self {
+            address,
+            doors,
+            kills,
+            _worker: worker,
+        })
+    }
+
+    /// `http://127.0.0.1:PORT`, for `/pods`, `/stats/summary`, `/configz` and `/healthz`.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Kills a container, as the kernel or somebody else on the node does: `kill("default/web", "main")`.
+    pub fn kill(&self, pod: &str, container: &str) {
+        // A kubelet that has stopped has nothing to kill.
+        let _ = self.kills.send((pod.to_owned(), container.to_owned()));
+    }
+
+    /// Sets what `/stats/summary` answers.
+    pub fn set_summary(&self, summary: Value) {
+        self.doors.set("summary", summary);
+    }
+
+    /// Sets the `kubeletconfig` that `/configz` answers.
+    pub fn set_config(&self, config: Value) {
+        self.doors.set("config", config);
+    }
+
+    /// Its doors open to this bearer token only.
+    pub fn require_token(&self, token: &str) {
+        self.doors.set("token", token.into());
+    }
+}
+
+#[derive(Debug)]
+struct Agent {
+    actor: Actor,
+    node: String,
+    second: Duration,
+    runtime: Box<dyn Runtime>,
+    /// By UID.
+    pods: BTreeMap<String, Pod>,
+    exits: Exits,
+    /// The version of the last change that was looked at.
+    seen: u64,
+}
+
+impl Agent {
+    async fn run(
+        mut self,
+        mut exited: mpsc::UnboundedReceiver<(String, i32)>,
+        mut kills: mpsc::UnboundedReceiver<(String, String)>,
+    ) {
+        let mut stirred = self.actor.cluster().stirred();
+        self.look();
+        let mut tick = tokio::time::interval((TICK * self.second).max(Duration::from_millis(1)));
+        loop {
+            // Nothing is due for a day.
+            let due = self.pods.values().filter_map(|pod| pod.kill_at).min();
+            let due = due.unwrap_or_else(|| Instant::now() + Duration::from_hours(24));
+            tokio::select! {
+                _ = tick.tick() => self.tick(),
+                Ok(()) = stirred.changed() => self.look(),
+                Some((id, code)) = exited.recv() => self.ended(&id, code),
+                Some((at, container)) = kills.recv() => {
+                    let pod = self.pods.values().find(|pod| pod.at == at);
+                    if let Some(id) = pod.and_then(|pod| pod.container(&container)) {
+                        self.runtime.kill(id);
+                    }
+                }
+                () = tokio::time::sleep_until(due) => {
+                    let over = |pod: &&mut Pod| pod.kill_at.is_some_and(|at| at <= Instant::now());
+                    for pod in self.pods.values_mut().filter(over) {
+                        pod.kill(&mut *self.runtime);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the API server has changed of this node's pods since the last look, change by change: a change of status that
+    /// comes alone is another thing than one that comes along with an annotation.
+    fn look(&mut self) {
+        let store = self.actor.cluster().store();
+        // The first look has no change to begin with.
+        let changes: Vec<(Value, bool)> = match store.since(self.seen).filter(|_| self.seen > 0) {
+            Some(changes) => changes
+                .filter(|change| change.key.plural == "pods")
+                .map(|change| (Value::clone(&change.object), change.gone))
+                .collect(),
+            None => store
+                .list("pods", "")
+                .map(|(_, pod)| (Value::clone(pod), false))
+                .collect(),
+        };
+        self.seen = store.version;
+        drop(store);
+        for (object, gone) in changes {
+            if object["spec"]["nodeName"] == *self.node {
+                self.changed(object, gone);
+            }
+        }
+    }
+
+    fn changed(&mut self, object: Value, gone: bool) {
+        let uid = object["metadata"]["uid"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        let ended = matches!(
+            object["status"]["phase"].as_str(),
+            Some("Failed" | "Succeeded")
+        );
+        match self.pods.get_mut(&uid) {
+            None if gone || ended => {}
+            None => {
+                // A pod that can't start has no place here; the test sees it pending.
+                if let Ok(pod) = Pod::start(object, &mut *self.runtime, &self.exits) {
+                    pod.report(&self.actor);
+                    self.pods.insert(uid, pod);
+                }
+            }
+            Some(pod) if gone => {
+                pod.deleted(&mut *self.runtime, self.second);
+                if pod.is_over() {
+                    self.pods.remove(&uid);
+                }
+            }
+            Some(pod) => {
+                if pod.changed(object, &mut *self.runtime, self.second) {
+                    pod.report(&self.actor);
+                }
+                finish(pod, &self.actor);
+            }
+        }
+    }
+
+    fn ended(&mut self, id: &str, code: i32) {
+        // What came before this end must be known to judge it.
+        self.look();
+        for pod in self.pods.values_mut() {
+            if let Ok(true) = pod.ended(id, code, &mut *self.runtime, &self.exits) {
+                pod.report(&self.actor);
+                finish(pod, &self.actor);
+                break;
+            }
+        }
+        self.pods.retain(|_, pod| !(pod.forgotten && pod.is_over()));
+    }
+
+    fn tick(&self) {
+        for pod in self.pods.values() {
+            pod.report(&self.actor);
+        }
+        self.heartbeat();
+    }
+
+    fn heartbeat(&self) {
+        let mut node = self.actor.get("nodes", &self.node).unwrap_or_else(|| {
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.node}});
+            self.actor.create(node).unwrap_or_default()
+        });
+        let now = self.actor.time();
+        for kind in STANDARD {
+            conditions::set(
+                &mut node,
+                kind,
+                kind == "Ready",
+                ("Kubelet", "as the kubelet sees it"),
+                &now,
+            );
+        }
+        let mut all = node["status"]["conditions"].take();
+        for condition in all.as_array_mut().into_iter().flatten() {
+            condition["lastHeartbeatTime"] = now.clone();
+        }
+        if let Some(all) = all.as_array_mut() {
+            all.retain(|condition| {
+                condition["type"]
+                    .as_str()
+                    .is_some_and(|kind| STANDARD.contains(&kind))
+            });
+        }
+        // The node may have been deleted in this moment.
+        let _ = self.actor.strategic(
+            "nodes/status",
+            &self.node,
+            json!({"status": {"conditions": all}}),
+        );
+    }
+}
+
+/// Tells the API server that a pod which it wants deleted has ended.
+fn finish(pod: &Pod, actor: &Actor) {
+    if pod.is_over() && pod.is_being_deleted() && !pod.forgotten {
+        let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid()}});
+        // Somebody may have been faster.
+        let _ = actor.delete("pods", &pod.at, options);
+    }
+}
