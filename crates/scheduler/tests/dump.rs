@@ -36,7 +36,8 @@ fn any_pieces_make_the_same_cluster() {
         node("b\u{e9}", &odd.repeat(100_000)),
         node("c", ""),
     ];
-    let text = json!({ "kind": "List", "items": nodes }).to_string();
+    let list = json!({ "kind": "List", "items": nodes });
+    let text = format!("\u{feff}{list}");
     for size in [1, 2, 3, 7, 4096, usize::MAX] {
         let loaded = read(Drip(text.as_bytes(), size)).unwrap();
         let ids = loaded.cluster.node_ids();

@@ -106,11 +106,18 @@ impl<R: Read> Scanner<R> {
 
     /// Passes the mark that some editors put before a text.
     pub(super) fn skip_byte_order_mark(&mut self) -> Result<(), Stop> {
-        self.peek()?;
-        if self.buffer[self.at..self.filled].starts_with(b"\xef\xbb\xbf") {
-            self.at += 3;
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        loop {
+            let ahead = &self.buffer[self.at..self.filled];
+            if ahead.starts_with(MARK) {
+                self.at += MARK.len();
+                return Ok(());
+            }
+            // Its beginning alone may be what was read so far.
+            if !MARK.starts_with(ahead) || !self.more()? {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// The next byte that is no white space, which there must be.
