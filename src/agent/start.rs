@@ -1,5 +1,7 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
+mod pods;
+
 use super::{Agent, Alarm, Behaviour, Cluster, Order, Ports};
 use crate::{
     api::{Access, ApiError},
@@ -15,7 +17,7 @@ use crate::{
     history::{DEFAULT_LIMIT, History, HistoryError, Recorder},
     notify::Notifier,
     outbox::Outbox,
-    pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodSource, Roster},
+    pods::{Binder, Roster},
     publish::{
         Publish, board::Board, heartbeat::Heartbeat, journal::Journal, ledger::Ledger,
         meter::Meter, metrics::Metrics,
@@ -92,6 +94,8 @@ impl StartError {
 pub struct Ready {
     /// The agent.
     pub agent: Agent,
+    /// Where its pods come from, once found out.
+    pub pods_source: PodsSource,
     /// For its `run`.
     pub questions: mpsc::Receiver<Question>,
     /// For its `run`.
@@ -102,10 +106,10 @@ pub struct Ready {
     pub shared: Arc<Shared>,
 }
 
-/// What may change while the agent runs.
-pub fn behaviour(config: &Effective) -> Behaviour {
+/// What may change while the agent runs, with the pods from this source.
+pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     let mut rules = config.rules();
-    if !matches!(config.pods.source, PodsSource::Auto | PodsSource::Manifests) {
+    if pods_source != PodsSource::Manifests {
         rules.withhold_disk_evictions = Some(
             "nothing can be reclaimed on this node yet, and what a pod has written is not known whole",
         );
@@ -147,6 +151,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.metrics = running.metrics;
     in_force.socket = running.socket;
     in_force.state_directory = running.state_directory;
+    in_force.runtime_directory = running.runtime_directory;
     in_force.roots = running.roots;
     in_force.filesystems = running.filesystems;
     in_force != *next
@@ -173,7 +178,7 @@ pub async fn ready(
         .map(|root| root.as_path().to_owned())
         .collect();
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
-    let listings = manifests(config).start().await;
+    let pods = pods::start(config, clock).await;
     let binder = Binder::new(
         hierarchies.clone(),
         config.roots.proc.clone(),
@@ -186,7 +191,7 @@ pub async fn ready(
     .map_err(StartError::Recorder)?;
     let (shared, questions) = Shared::new(
         clock,
-        first_status(config, clock),
+        first_status(config, &pods, clock),
         config.state_directory.clone(),
     );
     let (metrics, exposition) = Metrics::new();
@@ -200,11 +205,11 @@ pub async fn ready(
         Box::new(Heartbeat(Notifier::from_environment())),
     ];
     publishers.extend(watcher);
-    let cluster = cluster(config).await?;
+    let cluster = cluster(config, pods.source).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,
-        roster: Roster::new(listings, binder),
+        roster: Roster::new(pods.listings, binder),
         usage: usage::Gauge::new(hierarchies.clone(), disk_roots()),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
@@ -221,7 +226,8 @@ pub async fn ready(
     };
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
-        agent: Agent::new(clock, behaviour(config), ports),
+        agent: Agent::new(clock, behaviour(config, pods.source), ports),
+        pods_source: pods.source,
         questions,
         orders,
         give_order,
@@ -229,9 +235,12 @@ pub async fn ready(
     })
 }
 
-/// Whoever names a way to the API server wants it told of evictions.
-async fn cluster(config: &Effective) -> Result<Option<Cluster>, StartError> {
-    if config.kubernetes == Kubernetes::default() {
+/// Whoever names a way to the API server, or has its pods, wants it told of evictions.
+async fn cluster(
+    config: &Effective,
+    pods_source: PodsSource,
+) -> Result<Option<Cluster>, StartError> {
+    if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
         return Ok(None);
     }
     let access = Access::find(&config.kubernetes).await?;
@@ -298,44 +307,32 @@ fn disk_roots() -> usage::DiskRoots {
     }
 }
 
-fn manifests(config: &Effective) -> Manifests {
-    let own = ManifestDirectory {
-        path: config.pods.manifests.clone(),
-        static_pods: false,
-    };
-    let kubelets = config
-        .pods
-        .static_pod_path
-        .clone()
-        .map(|path| ManifestDirectory {
-            path,
-            static_pods: true,
-        });
-    let rules = ManifestRules {
-        node_name: node_name(config),
-        priority_classes: config.priority_classes.clone(),
-    };
-    Manifests::new(std::iter::once(own).chain(kubelets).collect(), rules)
-}
-
+/// As configured; else as whoever deployed this pod tells it; else as a kubelet takes it.
 fn node_name(config: &Effective) -> String {
-    if !config.node_name.is_empty() {
-        return config.node_name.clone();
-    }
-    sysinfo::System::host_name().unwrap_or_else(|_| "localhost".to_owned())
+    let told = || std::env::var("NODE_NAME").ok();
+    let host = || {
+        sysinfo::System::host_name()
+            .ok()
+            .map(|name| name.to_lowercase())
+    };
+    Some(config.node_name.clone())
+        .filter(|name| !name.is_empty())
+        .or_else(|| told().filter(|name| !name.is_empty()))
+        .or_else(host)
+        .unwrap_or_else(|| "localhost".to_owned())
 }
 
-fn first_status(config: &Effective, clock: Clock) -> Status {
+fn first_status(config: &Effective, pods: &pods::Started, clock: Clock) -> Status {
     let only = "the only one built in this version";
-    let source = |port: &str, chosen: &str| SourceStatus {
+    let source = |port: &str, chosen: &str, why: &str| SourceStatus {
         port: port.to_owned(),
         chosen: chosen.to_owned(),
-        why: only.to_owned(),
+        why: why.to_owned(),
     };
     let sources = vec![
-        source("pods.source", "manifests"),
-        source("usage.source", "cgroup"),
-        source("evict.method", "cgroup"),
+        source("pods.source", pods.name(), &pods.why),
+        source("usage.source", "cgroup", only),
+        source("evict.method", "cgroup", only),
     ];
     for source in &sources {
         tracing::info!("{}: {} ({})", source.port, source.chosen, source.why);

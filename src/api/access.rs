@@ -10,8 +10,8 @@ use std::{fmt, path::Path, time::Duration};
 
 /// A server that is there answers this soon, from wherever in the cluster.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest silence of a watch that lives: the server ends one sooner, and sends bookmarks meanwhile.
-const SILENCE: Duration = Duration::from_mins(2);
+/// The longest silence of a watch that lives: the server ends it sooner, and sends bookmarks meanwhile.
+const SILENCE: Duration = Duration::from_secs(100);
 
 /// The way to one API server.
 #[derive(Clone)]
@@ -61,6 +61,11 @@ impl Access {
     /// What to act through. Must be called within a runtime.
     pub fn actions(&self) -> Result<Actions, ApiError> {
         Ok(Actions::new(self.client(self.config.clone())?))
+    }
+
+    /// Whether this is a pod of the cluster.
+    pub fn is_in_cluster(&self) -> bool {
+        self.config.root_cert_file.is_some()
     }
 
     /// The server's address.

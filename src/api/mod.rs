@@ -10,9 +10,11 @@
 
 mod access;
 mod actions;
+mod watch;
 
 pub use access::Access;
 pub use actions::{Actions, CALL_TIMEOUT};
+pub use watch::{Broken, Follow, Watch};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};

@@ -6,7 +6,7 @@ use crate::{
         start::{self, StartError},
     },
     clock::Clock,
-    config::{self, Effective},
+    config::{self, Effective, PodsSource},
     doors::state::Shared,
     logging,
     notify::Notifier,
@@ -72,6 +72,7 @@ impl Arguments {
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
         notifier.ready("watching this node");
+        let pods_source = ready.pods_source;
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
         loop {
             tokio::select! {
@@ -81,7 +82,7 @@ impl Arguments {
                 }
                 reload = signals.next() => {
                     let order = if reload {
-                        self.reload(&config, &ready.shared, &mut notifier)
+                        self.reload((&config, pods_source), &ready.shared, &mut notifier)
                     } else {
                         Some(Order::Stop)
                     };
@@ -97,7 +98,7 @@ impl Arguments {
     /// A bad new file leaves the old configuration in force.
     fn reload(
         &self,
-        running: &Effective,
+        (running, pods_source): (&Effective, PodsSource),
         shared: &Shared,
         notifier: &mut Notifier,
     ) -> Option<Order> {
@@ -114,7 +115,10 @@ impl Arguments {
                     config.kind.as_str().clone_into(&mut status.rules);
                 });
                 tracing::info!("the configuration is read again and in force");
-                Some(Order::Reload(Box::new(start::behaviour(&config))))
+                Some(Order::Reload(Box::new(start::behaviour(
+                    &config,
+                    pods_source,
+                ))))
             }
             Err(failure) => {
                 tracing::error!(

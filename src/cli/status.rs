@@ -76,9 +76,16 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
     }
     line(&mut page, "OBSERVED", &observed(&status.observed));
     let pods = &status.pods;
+    let age = pods.age_seconds.map(|age| {
+        let age = duration(SignedDuration::from_secs(age));
+        format!(", as they were {age} ago")
+    });
     let counted = format!(
-        "{} active, {} of unknown usage, {} never chosen",
-        pods.active, pods.unknown, pods.protected
+        "{} active, {} of unknown usage, {} never chosen{}",
+        pods.active,
+        pods.unknown,
+        pods.protected,
+        age.unwrap_or_default()
     );
     line(&mut page, "PODS", &counted);
     line(

@@ -92,7 +92,7 @@ impl Serialize for Origin {
 pub struct Effective {
     /// Whose rules hold.
     pub kind: Kind,
-    /// Empty: the host name.
+    /// Empty: the environment's `NODE_NAME`, else the host name.
     pub node_name: String,
     /// Decide and tell, but end nothing.
     pub dry_run: bool,
@@ -156,6 +156,8 @@ pub struct Effective {
     pub socket: PathBuf,
     /// Where decisions are kept.
     pub state_directory: PathBuf,
+    /// Where the pods last known are kept.
+    pub runtime_directory: PathBuf,
     /// Where the kernel's files are.
     pub roots: Roots,
     /// Where the filesystems are.
@@ -291,6 +293,7 @@ impl Effective {
             metrics: Metrics { address: None },
             socket: PathBuf::new(),
             state_directory: PathBuf::new(),
+            runtime_directory: PathBuf::new(),
             roots: Roots {
                 proc: PathBuf::new(),
                 cgroup: PathBuf::new(),
@@ -362,7 +365,7 @@ impl Effective {
             .filter_map(|(path, built)| {
                 let value = shown(path)?;
                 let word = value.as_str().filter(|word| !built.contains(word))?;
-                let there_is = built.join(" and ");
+                let there_is = built.join(", ");
                 Some((
                     *path,
                     format!("{word} is not built yet in this version; there is {there_is}"),

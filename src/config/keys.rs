@@ -138,7 +138,7 @@ pub(super) const KEYS: &[Key] = &[
         r#""""#,
         Same,
         one!(node_name),
-        "This node's name; empty: the host name.",
+        "This node's name; empty: the environment's NODE_NAME, else the host name.",
     ),
     key(
         "dryRun",
@@ -257,7 +257,7 @@ pub(super) const KEYS: &[Key] = &[
         "auto",
         Same,
         one!(pods.source),
-        "Where the pods come from: auto takes the richest source that answers at start; manifests; later kubernetes, kubelet, cri.",
+        "Where the pods come from: auto takes the richest source that answers at start; kubernetes: the API server; manifests; later kubelet, cri.",
     ),
     key(
         "pods.manifests",
@@ -407,6 +407,13 @@ pub(super) const KEYS: &[Key] = &[
         "Where the history of decisions is kept.",
     ),
     key(
+        "runtimeDirectory",
+        "/run/evictd",
+        Same,
+        one!(runtime_directory),
+        "Where the pods last known are kept, so that a restart without the API server still knows them.",
+    ),
+    key(
         "roots.proc",
         "/proc",
         Same,
@@ -445,7 +452,7 @@ pub(super) const KEYS: &[Key] = &[
 
 /// Words that this version can already act on, where the others come later.
 pub(super) const BUILT: [(&str, &[&str]); 3] = [
-    ("pods.source", &["auto", "manifests"]),
+    ("pods.source", &["auto", "kubernetes", "manifests"]),
     ("usage.source", &["auto", "cgroup"]),
     ("evict.method", &["auto", "cgroup"]),
 ];

@@ -6,7 +6,7 @@ use super::{
     scene::Stage,
     worker::Taken,
 };
-use crate::agent::start;
+use crate::{agent::start, config::PodsSource};
 use evictd_eviction::{
     Decision, Housekeeper, Observation, Observations, Signal, Step, Usage,
     usage::{FsUsage, PodUsage, VolumeUsage},
@@ -90,7 +90,7 @@ impl<'a> World<'a> {
             clear: scene.started,
             play,
             stage,
-            housekeeper: Housekeeper::new(start::behaviour(&config).rules),
+            housekeeper: Housekeeper::new(start::behaviour(&config, PodsSource::Manifests).rules),
             leaving: None,
         })
     }

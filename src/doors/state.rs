@@ -177,6 +177,10 @@ pub struct PodCounts {
     pub unknown: usize,
     /// Those that are never chosen.
     pub protected: usize,
+    /// When they were last certain, where they are those of a while ago.
+    pub as_of: Option<Timestamp>,
+    /// Seconds since then.
+    pub age_seconds: Option<i64>,
 }
 
 /// Eviction for a signal is suspended.
@@ -304,6 +308,8 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         status.uptime_seconds = now.duration_since(status.started_at).as_secs();
+        let since = |time: Timestamp| now.duration_since(time).as_secs();
+        status.pods.age_seconds = status.pods.as_of.map(since);
         for signal in &mut status.signals {
             signal.age_seconds = signal
                 .time

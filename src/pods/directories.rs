@@ -214,6 +214,7 @@ impl Directories {
                 listing.pods.push(Listed {
                     pod: pod.clone(),
                     manifest: Some(Arc::clone(&file.path)),
+                    wire: None,
                 });
             }
         }

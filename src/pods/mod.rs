@@ -6,16 +6,22 @@
 //!   publishes a whole Listing               finds cgroups of pods that nobody listed
 //! ```
 
+mod backoff;
 mod binding;
+mod catalog;
 mod directories;
+mod kept;
+mod kubernetes;
 mod manifest;
 pub mod manifests;
+mod remote;
 mod roster;
 mod watcher;
 
 use crate::cgroup::PodCgroup;
 use evictd_document::Mistake;
 use evictd_pod::Pod;
+use jiff::Timestamp;
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -24,6 +30,8 @@ use std::{
 use tokio::sync::watch;
 
 pub use binding::{Binder, BoundCgroup, CGROUP_ANNOTATION, Refusal};
+pub use kept::Keep;
+pub use kubernetes::Kubernetes;
 pub use manifest::ManifestRules;
 pub use manifests::{ManifestDirectory, Manifests};
 pub use roster::Roster;
@@ -42,6 +50,19 @@ pub struct Listing {
     pub pods: Vec<Listed>,
     /// What the source could not read, and what it did instead.
     pub warnings: Vec<Warning>,
+    /// Why the pods are those of a while ago; `None` while they are those of now.
+    pub stale: Option<Stale>,
+}
+
+/// Pods that are those of a while ago, since whoever tells them does not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stale {
+    /// Who.
+    pub server: &'static str,
+    /// Why not.
+    pub problem: String,
+    /// When they were last certain; `None` where no pods are known at all.
+    pub as_of: Option<Timestamp>,
 }
 
 /// A pod as a source lists it.
@@ -51,6 +72,8 @@ pub struct Listed {
     pub pod: Pod,
     /// The manifest it was read from. Only such a pod may name its cgroup itself.
     pub manifest: Option<Arc<Path>>,
+    /// As a document of the wire, where the source forgets it with a restart.
+    pub wire: Option<Arc<str>>,
 }
 
 /// The pods of this node at one moment. The vectors that say so are parallel to `pods`.
@@ -70,6 +93,8 @@ pub struct PodSet {
     pub unknown: Vec<PodCgroup>,
     /// What is wrong at present.
     pub warnings: Vec<Warning>,
+    /// When the pods were last certain, where they are those of a while ago.
+    pub as_of: Option<Timestamp>,
 }
 
 /// Why a pod is not let in (S1-085 to S1-088).
@@ -127,6 +152,24 @@ pub enum Warning {
         /// The manifest that does not.
         second: Arc<Path>,
     },
+    /// The source is away.
+    Stale(Stale),
+    /// The pods kept for a restart are of no use.
+    Kept {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// A pod's object is not understood.
+    Pod {
+        /// `namespace/name`.
+        pod: String,
+        /// What is wrong with it.
+        problem: String,
+        /// Whether what was known before stays in use.
+        earlier_in_use: bool,
+    },
     /// A pod is not tied to the cgroup that it names or that has its UID.
     Cgroup {
         /// `namespace/name`.
@@ -172,6 +215,23 @@ impl fmt::Display for Warning {
                 second.display(),
                 first.display()
             ),
+            Self::Stale(stale) => stale.fmt(f),
+            Self::Kept { file, problem } => write!(
+                f,
+                "{}: the pods kept there are of no use: {problem}",
+                file.display()
+            ),
+            Self::Pod {
+                pod,
+                problem,
+                earlier_in_use,
+            } => {
+                let so = match earlier_in_use {
+                    true => "it stays as it was",
+                    false => "it is never chosen",
+                };
+                write!(f, "pod {pod} is not understood ({problem}); {so}")
+            }
             Self::Cgroup { pod, path, refusal } => {
                 write!(f, "pod {pod} is not tied to cgroup {path:?}: {refusal}")
             }
@@ -180,4 +240,30 @@ impl fmt::Display for Warning {
             }
         }
     }
+}
+
+impl fmt::Display for Stale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            server, problem, ..
+        } = self;
+        match self.as_of {
+            Some(as_of) => write!(
+                f,
+                "no pods from {server} ({problem}); those of {as_of:.0} stay in use"
+            ),
+            None => write!(
+                f,
+                "no pods from {server} ({problem}), and none are known from before: nobody is evicted"
+            ),
+        }
+    }
+}
+
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }

@@ -1,6 +1,8 @@
 //! The pods that evictd knows, admitted and tied to their cgroups: what a cycle works on.
 
-use super::{Binder, Listing, PodSet, Rejected, Rejection, Warning, binding::Bindings};
+use super::{
+    Binder, Listing, PodSet, Rejected, Rejection, Warning, binding::Bindings, error_chain,
+};
 use evictd_pod::Pod;
 use std::{collections::HashSet, sync::Arc};
 use tokio::sync::watch;
@@ -170,6 +172,7 @@ impl Roster {
             rejected,
             unknown: self.bindings.unknown.clone(),
             warnings: warnings.cloned().collect(),
+            as_of: self.listing.stale.as_ref().and_then(|stale| stale.as_of),
         }
     }
 }
@@ -211,14 +214,6 @@ fn report(before: &PodSet, now: &PodSet) {
             group.relative.display()
         );
     }
-}
-
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
 }
 
 #[cfg(test)]
@@ -267,11 +262,12 @@ mod tests {
                 Listed {
                     pod: Pod::from_wire(pod),
                     manifest: None,
+                    wire: None,
                 }
             });
             let listing = Listing {
                 pods: listed.collect(),
-                warnings: Vec::new(),
+                ..Listing::default()
             };
             self.sender.send_replace(Arc::new(listing));
         }

@@ -94,6 +94,7 @@ impl Board {
         let of_pods = pods.warnings.iter().map(ToString::to_string);
         let warnings: Vec<String> = withheld.chain(of_pods).chain(rejected).collect();
         self.shared.update(|status| {
+            status.pods.as_of = pods.as_of;
             status.pods.active = pods.pods.len();
             status.pods.unknown = pods
                 .cgroups

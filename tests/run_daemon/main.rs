@@ -6,7 +6,9 @@
 )]
 
 mod admission;
+mod api;
 mod budget;
+mod cluster;
 mod daemon;
 mod disk;
 mod futility;

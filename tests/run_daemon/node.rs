@@ -38,7 +38,17 @@ pub(crate) struct Traits {
 impl Node {
     /// None, having said so, where no cgroups can be made.
     pub(crate) fn new(test: &str) -> Option<Self> {
-        let group = TestCgroup::new(test, &["memory", "pids", "freezer", "unified"])?;
+        Self::named(test, "")
+    }
+
+    /// The same, whose cgroup is one that a kubelet puts pods into: they are found by their UIDs.
+    pub(crate) fn of_kubelet(test: &str) -> Option<Self> {
+        Self::named(test, "-kubepods.slice")
+    }
+
+    fn named(test: &str, suffix: &str) -> Option<Self> {
+        let controllers = ["memory", "pids", "freezer", "unified"];
+        let group = TestCgroup::named(test, &controllers, suffix)?;
         let hierarchies = Hierarchies::detect(Path::new(evictd::cgroup::DEFAULT_ROOT)).unwrap();
         let node = Self {
             group,

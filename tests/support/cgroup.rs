@@ -30,8 +30,14 @@ impl TestCgroup {
     /// Makes a group in each of the named v1 hierarchies (`unified` is the cgroup2 tree beside them); on a machine
     /// with cgroup v2 only, in its one tree. None, with a line on stderr that names the test, where that can't be.
     pub(crate) fn new(test: &str, hierarchies: &[&str]) -> Option<Self> {
+        Self::named(test, hierarchies, "")
+    }
+
+    /// The same with this at the end of its name.
+    pub(crate) fn named(test: &str, hierarchies: &[&str], suffix: &str) -> Option<Self> {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
-        let relative = PathBuf::from(format!("evictd-test-{}-{number}", std::process::id()));
+        let relative = format!("evictd-test-{}-{number}{suffix}", std::process::id());
+        let relative = PathBuf::from(relative);
         let root = Path::new(DEFAULT_ROOT);
         let dirs = if root.join("cgroup.controllers").is_file() {
             vec![root.join(&relative)]

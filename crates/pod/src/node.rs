@@ -2,7 +2,7 @@
 
 use crate::wire::{Metadata, ResourceList, Toleration, null_is_default};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// A v1 Node.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -47,7 +47,7 @@ pub struct NodeStatus {
 }
 
 /// One condition of a node.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Condition {
     /// `Ready`, `MemoryPressure`, ...

@@ -2,7 +2,7 @@
 
 use crate::Quantity;
 use serde::{
-    Deserialize, Deserializer,
+    Deserialize, Deserializer, Serialize, Serializer,
     de::{MapAccess, Visitor},
 };
 use std::fmt;
@@ -73,6 +73,12 @@ impl<N: Into<Box<str>>> FromIterator<(N, Quantity)> for ResourceList {
         }
         list.0.shrink_to_fit();
         list
+    }
+}
+
+impl Serialize for ResourceList {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
     }
 }
 

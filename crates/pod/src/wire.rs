@@ -37,7 +37,7 @@ where
 }
 
 /// A v1 Pod.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Pod {
     /// `v1`, where given.
@@ -58,7 +58,7 @@ pub struct Pod {
 }
 
 /// `metadata` of any object.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Metadata {
     /// Name within the namespace.
@@ -104,7 +104,7 @@ pub struct OwnerReference {
 }
 
 /// `spec` of a pod.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
     /// Where it runs or shall run.
@@ -151,7 +151,7 @@ pub struct PodSpec {
 }
 
 /// A container of a pod.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Container {
     /// Name within the pod.
@@ -169,7 +169,7 @@ pub struct Container {
 }
 
 /// Requests and limits.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceRequirements {
     /// What is set aside.
@@ -181,7 +181,7 @@ pub struct ResourceRequirements {
 }
 
 /// A volume; only the kinds that count as local storage, or that a node can have too many of, are told apart.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Volume {
     /// Name within the pod.
@@ -210,12 +210,12 @@ pub struct Volume {
 }
 
 /// Something of which only the presence matters.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default)]
 pub struct Present {}
 
 /// `emptyDir` of a volume.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct EmptyDir {
     /// Empty for disk, `Memory` for tmpfs, `HugePages...`.
@@ -226,7 +226,7 @@ pub struct EmptyDir {
 }
 
 /// `hostPath` of a volume.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HostPath {
     /// The path on the node.
@@ -235,7 +235,7 @@ pub struct HostPath {
 }
 
 /// A taint that the pod puts up with.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
     /// The taint's key; empty with operator Exists matches every taint.
@@ -255,7 +255,7 @@ pub struct Toleration {
 }
 
 /// `status` of a pod.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
@@ -281,7 +281,7 @@ pub struct PodStatus {
 }
 
 /// Status of one container.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerStatus {
     /// Name within the pod.

@@ -370,12 +370,12 @@ fn what_is_worth_a_second_look() {
             "an empty selector matches every pod",
         ),
         (
-            "pods: {source: kubernetes}",
-            "kubernetes is not built yet in this version; there is auto and manifests",
+            "pods: {source: cri}",
+            "cri is not built yet in this version; there is auto, kubernetes, manifests",
         ),
         (
             "evict: {method: delete}",
-            "delete is not built yet in this version; there is auto and cgroup",
+            "delete is not built yet in this version; there is auto, cgroup",
         ),
     ];
     for (body, expected) in table {

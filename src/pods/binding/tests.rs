@@ -46,6 +46,7 @@ fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
     Listed {
         pod: Pod::from_wire(pod),
         manifest: Some(Arc::from(Path::new("/etc/evictd/pod.yaml"))),
+        wire: None,
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     Metadata, NodeSelector, ResourceList, ResourceRequirements, Selector, null_is_default,
 };
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A v1 Namespace.
@@ -280,7 +280,7 @@ pub struct DriverLimit {
 }
 
 /// `persistentVolumeClaim` of a pod's volume.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimReference {
     /// The claim's name, in the pod's namespace.
@@ -289,7 +289,7 @@ pub struct ClaimReference {
 }
 
 /// A disk that a pod names itself, which only one pod at a time, or only readers, may have.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamedDisk {
     /// Its name.

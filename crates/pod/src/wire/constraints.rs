@@ -1,11 +1,11 @@
 //! What a pod demands of the node and the neighbours it is placed with.
 
 use super::{null_is_default, null_is_empty_text};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// `affinity` of a pod; only what is required, since preferences forbid nothing.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
     /// Which nodes.
@@ -20,7 +20,7 @@ pub struct Affinity {
 }
 
 /// `nodeAffinity` of a pod.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeAffinity {
     /// Absent: any node.
@@ -29,7 +29,7 @@ pub struct NodeAffinity {
 }
 
 /// `podAffinity` or `podAntiAffinity` of a pod.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinity {
     /// Each of these terms.
@@ -41,7 +41,7 @@ pub struct PodAffinity {
 }
 
 /// A node matches if any of the terms does; no term matches none.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
     /// The terms.
@@ -50,7 +50,7 @@ pub struct NodeSelector {
 }
 
 /// A node matches if every requirement does; a term without any matches none.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
     /// On its labels.
@@ -62,7 +62,7 @@ pub struct NodeSelectorTerm {
 }
 
 /// One demand on a label or field.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Requirement {
     /// The label's key or the field's path.
@@ -77,7 +77,7 @@ pub struct Requirement {
 }
 
 /// Which labels; an absent selector matches nothing, an empty one everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Selector {
     /// Every one of these labels.
@@ -89,7 +89,7 @@ pub struct Selector {
 }
 
 /// Pods that a pod wants near, or away.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinityTerm {
     /// Which pods.
@@ -111,7 +111,7 @@ pub struct PodAffinityTerm {
 }
 
 /// How evenly pods are spread over places.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
     /// By how many pods a place may exceed the emptiest.
@@ -139,7 +139,7 @@ pub struct TopologySpreadConstraint {
 }
 
 /// A port of a container.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
     /// The port of the node that is taken; 0 takes none.

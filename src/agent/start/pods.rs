@@ -1,0 +1,118 @@
+//! Which source tells the pods.
+
+use super::node_name;
+use crate::{
+    api::{Access, ApiError},
+    clock::Clock,
+    config::{Effective, PodsSource},
+    pods::{Keep, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource},
+};
+use kube::{api::GetParams, core::Request};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// Whoever does not answer this soon at start is not there.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A source that tells the pods.
+pub(super) struct Started {
+    pub(super) source: PodsSource,
+    pub(super) why: String,
+    pub(super) listings: watch::Receiver<Arc<Listing>>,
+}
+
+impl Started {
+    /// As in the configuration.
+    pub(super) fn name(&self) -> &'static str {
+        match self.source {
+            PodsSource::Kubernetes => "kubernetes",
+            _ => "manifests",
+        }
+    }
+}
+
+/// Starts the configured source; `auto` finds out which are there, the richest first.
+pub(super) async fn start(config: &Effective, clock: Clock) -> Started {
+    let (source, why) = match config.pods.source {
+        PodsSource::Auto => find(config).await,
+        configured => (configured, "configured".to_owned()),
+    };
+    let listings = match source {
+        PodsSource::Kubernetes => {
+            let node = node_name(config);
+            let source = Kubernetes::new(config.kubernetes.clone(), node, keep(config), clock);
+            source.start().await
+        }
+        _ => manifests(config).start().await,
+    };
+    Started {
+        source,
+        why,
+        listings,
+    }
+}
+
+async fn find(config: &Effective) -> (PodsSource, String) {
+    match kubernetes(config).await {
+        Ok(why) => (PodsSource::Kubernetes, why),
+        Err(why_not) => (PodsSource::Manifests, why_not),
+    }
+}
+
+/// Why the API server is to tell the pods, or why not.
+async fn kubernetes(config: &Effective) -> Result<String, String> {
+    let access = match Access::find(&config.kubernetes).await {
+        Ok(access) => access,
+        Err(ApiError::Unknown) => return Err("no API server is known".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let node = node_name(config);
+    match knows(&access, &node).await {
+        Ok(()) => Ok(format!("{access}, answers and knows this node, {node}")),
+        Err(error) => match error.status().map(|status| status.code) {
+            Some(404) => Err(format!("{access}, knows no node {node}")),
+            Some(_) => Ok(format!("{access}, answers ({error})")),
+            // A node whose pods it told before is not one without pods because it is away.
+            None if access.is_in_cluster() || keep(config).exists() => Ok(format!(
+                "{access}, was the source before and will be again ({error})"
+            )),
+            None => Err(format!("{access}, does not answer ({error})")),
+        },
+    }
+}
+
+async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
+    let actions = access.actions()?;
+    let client = actions.client();
+    let request = Request::new("/api/v1/nodes").get(node, &GetParams::default());
+    let ask = async {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        client.request_text(request).await
+    };
+    let what = format!("node {node}");
+    actions.call(&what, PATIENCE, ask).await.map(drop)
+}
+
+fn keep(config: &Effective) -> Keep {
+    Keep::new(config.runtime_directory.clone(), node_name(config))
+}
+
+fn manifests(config: &Effective) -> Manifests {
+    let own = ManifestDirectory {
+        path: config.pods.manifests.clone(),
+        static_pods: false,
+    };
+    let kubelets = config
+        .pods
+        .static_pod_path
+        .clone()
+        .map(|path| ManifestDirectory {
+            path,
+            static_pods: true,
+        });
+    let rules = ManifestRules {
+        node_name: node_name(config),
+        priority_classes: config.priority_classes.clone(),
+    };
+    Manifests::new(std::iter::once(own).chain(kubelets).collect(), rules)
+}

@@ -1,0 +1,314 @@
+//! Following a collection: listed once, then every change as the server tells it.
+//!
+//! The documents of the wire go on as they came, so that no more of them is ever in memory than what the receiver keeps,
+//! and one that nobody understands costs that object and not the watch.
+
+use super::answer;
+use http_body_util::BodyExt;
+use kube::{
+    Client,
+    api::{ListParams, VersionMatch, WatchParams},
+    client::Body,
+    core::{Request, Status},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// A watch ends after this many seconds in good order, and the next one begins where it ended.
+const LIFE_SECONDS: u32 = 90;
+/// No object is larger: etcd takes 1.5 MB.
+const LONGEST_LINE: usize = 8 << 20;
+/// Marks the end of a streamed list.
+const LISTED: &str = "k8s.io/initial-events-end";
+
+/// Whoever follows a collection.
+pub trait Follow {
+    /// A list begins; what will not have been in it at its end is gone.
+    fn begin(&mut self);
+    /// An object as it is now.
+    fn applied(&mut self, object: &str);
+    /// An object as it last was.
+    fn deleted(&mut self, object: &str);
+    /// Everything there is was told; also said again, as a sign of life.
+    fn up_to_date(&mut self);
+}
+
+/// Why a watch ended before its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// In a sentence.
+    pub problem: String,
+    /// The server's answer, where it gave one.
+    pub code: Option<u16>,
+}
+
+/// A collection that is followed over as many connections as it takes.
+#[derive(Debug)]
+pub struct Watch {
+    path: &'static str,
+    fields: String,
+    /// Whether the server streams lists, as far as is known.
+    streaming: bool,
+    /// Everything up to this version was told.
+    version: Option<String>,
+}
+
+impl Watch {
+    /// The objects at this path (`/api/v1/pods`) of which the field selector holds.
+    pub fn new(path: &'static str, fields: String) -> Self {
+        Self {
+            path,
+            fields,
+            streaming: true,
+            version: None,
+        }
+    }
+
+    /// Goes on from where the last call ended, until the connection does. `Ok`: in good order, to be called again.
+    pub async fn follow(
+        &mut self,
+        client: &Client,
+        follower: &mut impl Follow,
+    ) -> Result<(), Broken> {
+        let ended = self.one_connection(client, follower).await;
+        let Err(Broken { code, .. }) = &ended else {
+            return ended;
+        };
+        match code {
+            // It has forgotten what came since then: nothing is wrong, and a list tells everything.
+            Some(410) if self.version.take().is_some() => {
+                self.one_connection(client, follower).await
+            }
+            Some(400 | 404 | 422) => {
+                self.version = None;
+                ended
+            }
+            _ => ended,
+        }
+    }
+
+    async fn one_connection(
+        &mut self,
+        client: &Client,
+        follower: &mut impl Follow,
+    ) -> Result<(), Broken> {
+        if self.version.is_none() && self.streaming {
+            match self.stream(client, follower).await {
+                // Before 1.27, or with the feature switched off.
+                Err(Broken {
+                    code: Some(400 | 422),
+                    ..
+                }) => self.streaming = false,
+                ended => return ended,
+            }
+        }
+        if self.version.is_none() {
+            self.list(client, follower).await?;
+        }
+        self.stream(client, follower).await
+    }
+
+    async fn list(&mut self, client: &Client, follower: &mut impl Follow) -> Result<(), Broken> {
+        // What the server has at hand: the node's pods are few, and the watch goes on from there.
+        let parameters = ListParams {
+            field_selector: Some(self.fields.clone()),
+            resource_version: Some("0".to_owned()),
+            version_match: Some(VersionMatch::NotOlderThan),
+            ..ListParams::default()
+        };
+        let request = Request::new(self.path)
+            .list(&parameters)
+            .map_err(|error| broken(&error))?;
+        let text = whole(open(client, request).await?).await?;
+        let list: List<'_> = serde_json::from_str(&text).map_err(|error| not_understood(&error))?;
+        follower.begin();
+        for object in list.items.unwrap_or_default() {
+            follower.applied(object.get());
+        }
+        follower.up_to_date();
+        self.version = Some(list.metadata.resource_version.into_owned());
+        Ok(())
+    }
+
+    /// A watch from the known version on; without one it begins with everything there is.
+    async fn stream(&mut self, client: &Client, follower: &mut impl Follow) -> Result<(), Broken> {
+        let parameters = WatchParams {
+            field_selector: Some(self.fields.clone()),
+            timeout: Some(LIFE_SECONDS),
+            bookmarks: true,
+            send_initial_events: self.version.is_none(),
+            ..WatchParams::default()
+        };
+        let from = self.version.as_deref().unwrap_or("0");
+        let request = Request::new(self.path).watch(&parameters, from);
+        let mut lines = Lines::new(open(client, request.map_err(|error| broken(&error))?).await?);
+        if self.version.is_none() {
+            follower.begin();
+        } else {
+            follower.up_to_date();
+        }
+        while let Some(line) = lines.next().await? {
+            let line = std::str::from_utf8(line).map_err(|error| broken(&error))?;
+            self.event(line, follower)?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, line: &str, follower: &mut impl Follow) -> Result<(), Broken> {
+        let event: Event<'_> = serde_json::from_str(line).map_err(|error| {
+            self.version = None;
+            not_understood(&error)
+        })?;
+        let object = event.object.get();
+        // An object that is not even one is the follower's to report.
+        let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
+        let listed = self.version.is_some();
+        match event.kind.as_ref() {
+            "ADDED" | "MODIFIED" => follower.applied(object),
+            "DELETED" => follower.deleted(object),
+            "BOOKMARK" if listed || head.ends_the_list() => follower.up_to_date(),
+            "BOOKMARK" => {}
+            "ERROR" => {
+                let status: Status =
+                    serde_json::from_str(object).map_err(|error| not_understood(&error))?;
+                return Err(refused(&status));
+            }
+            other => {
+                return Err(broken(&format!("an event of the unknown type {other:?}")));
+            }
+        }
+        // While a list is being streamed its versions are those of the objects, in no order.
+        if (listed || head.ends_the_list()) && !head.metadata.resource_version.is_empty() {
+            self.version = Some(head.metadata.resource_version.into_owned());
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Head<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    resource_version: Cow<'a, str>,
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
+}
+
+impl Head<'_> {
+    fn ends_the_list(&self) -> bool {
+        let annotations = self.metadata.annotations;
+        annotations.is_some_and(|annotations| annotations.get().contains(LISTED))
+    }
+}
+
+#[derive(Deserialize)]
+struct List<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+/// The body of an answer that is no refusal.
+async fn open(client: &Client, request: hyper::Request<Vec<u8>>) -> Result<Body, Broken> {
+    let response = client.send(request.map(Body::from)).await;
+    let response = response.map_err(|error| broken(&super::words(&error)))?;
+    let code = response.status();
+    if code.is_success() {
+        return Ok(response.into_body());
+    }
+    let text = whole(response.into_body()).await.unwrap_or_default();
+    let status = serde_json::from_str::<Status>(&text).unwrap_or_default();
+    Err(Broken {
+        code: Some(code.as_u16()),
+        ..refused(&status.with_code(code.as_u16()))
+    })
+}
+
+async fn whole(body: Body) -> Result<String, Broken> {
+    let bytes = body
+        .collect()
+        .await
+        .map_err(|error| broken(&error))?
+        .to_bytes();
+    String::from_utf8(bytes.into()).map_err(|error| broken(&error))
+}
+
+/// The lines of a body as they arrive.
+struct Lines {
+    body: Body,
+    buffer: Vec<u8>,
+    /// Length of the line handed out last.
+    taken: usize,
+}
+
+impl Lines {
+    fn new(body: Body) -> Self {
+        Self {
+            body,
+            buffer: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// The next one; `None` where the body ends, be it in the middle of a line: what is missing comes with the next watch.
+    async fn next(&mut self) -> Result<Option<&[u8]>, Broken> {
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        let mut searched = 0;
+        loop {
+            let rest = &self.buffer[searched..];
+            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                self.taken = searched + end + 1;
+                return Ok(Some(&self.buffer[..self.taken]));
+            }
+            searched = self.buffer.len();
+            if searched > LONGEST_LINE {
+                return Err(broken(&format!("a line of more than {LONGEST_LINE} bytes")));
+            }
+            self.buffer.shrink_to(4096);
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    self.buffer.extend_from_slice(&data);
+                }
+                // A connection may end at any time; whether the server is gone the next one tells.
+                Some(Err(_)) | None => return Ok(None),
+            }
+        }
+    }
+}
+
+fn refused(status: &Status) -> Broken {
+    Broken {
+        problem: answer(status),
+        code: Some(status.code),
+    }
+}
+
+fn broken(problem: &dyn ToString) -> Broken {
+    Broken {
+        problem: problem.to_string(),
+        code: None,
+    }
+}
+
+fn not_understood(error: &serde_json::Error) -> Broken {
+    broken(&format!("an answer that is not understood: {error}"))
+}

@@ -1,0 +1,124 @@
+//! The source `kubernetes`: this node's pods as the API server tells them.
+//!
+//! While it is away the pods last known stay; those of before a restart come from the file that they are kept in.
+
+use super::{Keep, Listing, PodSource, backoff::Backoff, error_chain, remote::Remote};
+use crate::{
+    api::{Access, Broken, Watch},
+    clock::Clock,
+    config,
+};
+use jiff::SignedDuration;
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::watch,
+    time::{sleep, timeout},
+};
+
+/// The start waits for the first list no longer than this.
+const FIRST_LIST: Duration = Duration::from_secs(3);
+/// A watch that lasted this long was one.
+const STEADY: SignedDuration = SignedDuration::from_secs(5);
+const SERVER: &str = "the API server";
+
+/// Pods from the API server.
+#[derive(Debug)]
+pub struct Kubernetes {
+    settings: config::Kubernetes,
+    node: String,
+    keep: Keep,
+    clock: Clock,
+}
+
+impl Kubernetes {
+    /// The pods of this node, from the API server that these settings lead to.
+    pub fn new(settings: config::Kubernetes, node: String, keep: Keep, clock: Clock) -> Self {
+        Self {
+            settings,
+            node,
+            keep,
+            clock,
+        }
+    }
+}
+
+impl PodSource for Kubernetes {
+    async fn start(self) -> watch::Receiver<Arc<Listing>> {
+        let remote = Remote::new(SERVER, &self.keep, self.clock);
+        let mut first = remote.sender().subscribe();
+        let fields = format!("spec.nodeName={}", self.node);
+        let follower = Follower {
+            settings: self.settings,
+            watch: Watch::new("/api/v1/pods", fields),
+            client: None,
+            clock: self.clock,
+            remote,
+        };
+        tokio::spawn(self.keep.follow(first.clone(), self.clock));
+        tokio::spawn(follower.follow());
+        // Either way what is known is published already.
+        let _ = timeout(FIRST_LIST, first.changed()).await;
+        first
+    }
+}
+
+/// The task that watches.
+struct Follower {
+    settings: config::Kubernetes,
+    watch: Watch,
+    client: Option<kube::Client>,
+    clock: Clock,
+    remote: Remote,
+}
+
+impl Follower {
+    async fn follow(mut self) {
+        let sender = self.remote.sender();
+        let mut backoff = Backoff::default();
+        loop {
+            let begun = self.clock.now();
+            let ended = tokio::select! {
+                () = sender.closed() => return,
+                ended = self.connect() => ended,
+            };
+            let lasted = self.clock.now().duration_since(begun);
+            if lasted >= STEADY {
+                backoff.reset();
+            }
+            match ended {
+                Ok(()) if lasted >= STEADY => continue,
+                Ok(()) => {}
+                Err(broken) => {
+                    // A token or certificate may have been renewed meanwhile.
+                    if broken.code.is_none_or(|code| code == 401) {
+                        self.client = None;
+                    }
+                    self.remote.lost(broken.problem);
+                }
+            }
+            tokio::select! {
+                () = sender.closed() => return,
+                () = sleep(backoff.wait()) => {}
+            }
+        }
+    }
+
+    async fn connect(&mut self) -> Result<(), Broken> {
+        let client = if let Some(client) = &self.client {
+            client.clone()
+        } else {
+            let client = self.new_client().await?;
+            self.client.insert(client).clone()
+        };
+        self.watch.follow(&client, &mut self.remote).await
+    }
+
+    async fn new_client(&self) -> Result<kube::Client, Broken> {
+        let access = Access::find(&self.settings).await;
+        let client = access.and_then(|access| access.watch_client());
+        client.map_err(|error| Broken {
+            problem: error_chain(&error),
+            code: Some(401),
+        })
+    }
+}

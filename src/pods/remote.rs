@@ -1,0 +1,109 @@
+//! The pods of a source that is not on this machine, or may be away: what it last told, and how old that is.
+
+use super::{Keep, Listing, Stale, Warning, catalog::Catalog, kept::Kept};
+use crate::{api::Follow, clock::Clock};
+use jiff::Timestamp;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Publishes what is known. Begins with what was kept from before a restart.
+#[derive(Debug)]
+pub(super) struct Remote {
+    server: &'static str,
+    catalog: Catalog,
+    clock: Clock,
+    /// When the pods were last certain.
+    certain_at: Option<Timestamp>,
+    stale: Option<Stale>,
+    /// Why what was kept is of no use, until that does not matter any more.
+    damage: Option<Warning>,
+    sender: watch::Sender<Arc<Listing>>,
+}
+
+impl Remote {
+    /// `server` is who tells the pods, in words.
+    pub(super) fn new(server: &'static str, keep: &Keep, clock: Clock) -> Self {
+        let kept = keep.read();
+        let damage = kept.as_ref().err().map(|problem| Warning::Kept {
+            file: keep.path(),
+            problem: problem.clone(),
+        });
+        let Kept { pods, as_of } = kept.unwrap_or_default();
+        let mut catalog = Catalog::default();
+        for pod in &pods {
+            catalog.apply(pod.get());
+        }
+        let mut remote = Self {
+            server,
+            catalog,
+            clock,
+            certain_at: as_of,
+            stale: None,
+            damage,
+            sender: watch::Sender::default(),
+        };
+        remote.lost("it has not answered yet".to_owned());
+        remote
+    }
+
+    /// Where the listings are published.
+    pub(super) fn sender(&self) -> watch::Sender<Arc<Listing>> {
+        self.sender.clone()
+    }
+
+    /// It tells no pods any more.
+    pub(super) fn lost(&mut self, problem: String) {
+        let stale = Some(Stale {
+            server: self.server,
+            problem,
+            as_of: self.certain_at,
+        });
+        if self.stale != stale {
+            self.stale = stale;
+            self.publish();
+        }
+    }
+
+    fn certain(&mut self) {
+        self.certain_at = Some(self.clock.now());
+    }
+
+    fn publish(&self) {
+        let mut listing = self.catalog.listing(self.stale.clone());
+        listing.warnings.extend(self.damage.clone());
+        self.sender.send_replace(Arc::new(listing));
+    }
+}
+
+impl Follow for Remote {
+    fn begin(&mut self) {
+        self.catalog.begin();
+    }
+
+    fn applied(&mut self, object: &str) {
+        self.catalog.apply(object);
+        if !self.catalog.is_listing() {
+            self.certain();
+            self.publish();
+        }
+    }
+
+    fn deleted(&mut self, object: &str) {
+        self.catalog.delete(object);
+        self.certain();
+        self.publish();
+    }
+
+    fn up_to_date(&mut self) {
+        let listed = self.catalog.finish();
+        let stale = self.stale.take();
+        self.certain();
+        if listed || stale.is_some() {
+            self.damage = None;
+            self.publish();
+        }
+        if stale.is_some() {
+            tracing::info!("{} tells the pods", self.server);
+        }
+    }
+}
