@@ -181,8 +181,8 @@ impl Cluster {
                 evict::evict(&mut store, call, &body, now)
             }
             "create" => write::create(&mut store, call, body, now),
-            "update" => write::update(&mut store, call, body),
-            "patch" => write::patch(&mut store, call, body),
+            "update" => write::update(&mut store, call, body, now),
+            "patch" => write::patch(&mut store, call, body, now),
             "delete" => delete::delete(&mut store, call, &body, now),
             _ => delete::delete_all(&mut store, call, &body, now),
         };

@@ -128,5 +128,5 @@ fn mark(store: &mut Store, call: &Call, pod: &Value, now: Timestamp) -> Result<(
         subresource: "status".to_owned(),
         ..call.clone()
     };
-    write::put(store, &status, pod, marked).map(drop)
+    write::put(store, &status, pod, marked, now).map(drop)
 }

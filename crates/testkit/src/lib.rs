@@ -11,6 +11,7 @@
 
 mod access;
 mod actor;
+mod apply;
 mod body;
 mod call;
 mod cluster;
@@ -22,6 +23,7 @@ mod discovery;
 mod event;
 mod evict;
 mod fault;
+mod fields;
 mod kubelet;
 mod log;
 mod patch;

@@ -4,7 +4,7 @@ use crate::status::Status;
 use serde_json::{Map, Value};
 
 /// Lists that are merged by a key of their elements; every other one is replaced.
-const KEYS: [(&str, &[&str]); 13] = [
+const KEYS: [(&str, &[&str]); 12] = [
     ("conditions", &["type"]),
     ("containers", &["name"]),
     ("initContainers", &["name"]),
@@ -17,7 +17,6 @@ const KEYS: [(&str, &[&str]); 13] = [
     ("imagePullSecrets", &["name"]),
     ("podIPs", &["ip"]),
     ("addresses", &["type"]),
-    ("managedFields", &["manager"]),
 ];
 
 /// By which keys the elements of this list are told apart.

@@ -1,11 +1,12 @@
 //! Create, update and patch: what may be written, and what the server adds.
 
+use crate::apply::APPLY;
 use crate::call::Call;
 use crate::status::Status;
 use crate::store::{Key, Store};
-use crate::{event, patch};
+use crate::{apply, defaults, event, patch};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// As objects hold times: whole seconds.
 pub(crate) fn time(now: Timestamp) -> Value {
@@ -93,7 +94,10 @@ pub(crate) fn create(
     if store.get(&key).is_some() {
         return Err(Status::already_exists(resource, &name));
     }
-    crate::defaults::fill(store, resource, &mut object);
+    if call.content_type != APPLY {
+        apply::record(call, &Value::Null, &mut object, now);
+    }
+    defaults::fill(store, resource, &mut object);
     if call.asks("dryRun") {
         return Ok(event::shown(&object, resource));
     }
@@ -106,13 +110,26 @@ fn uid(now: Timestamp, version: u64) -> String {
     format!("{version:08x}-0000-4000-8000-{nanoseconds:012x}")
 }
 
-pub(crate) fn update(store: &mut Store, call: &Call, object: Value) -> Result<Value, Status> {
+pub(crate) fn update(
+    store: &mut Store,
+    call: &Call,
+    object: Value,
+    now: Timestamp,
+) -> Result<Value, Status> {
     let object = checked(object, call)?;
     let old = existing(store, call)?;
-    put(store, call, &old, object)
+    put(store, call, &old, object, now)
 }
 
-pub(crate) fn patch(store: &mut Store, call: &Call, patch: Value) -> Result<Value, Status> {
+pub(crate) fn patch(
+    store: &mut Store,
+    call: &Call,
+    patch: Value,
+    now: Timestamp,
+) -> Result<Value, Status> {
+    if call.content_type == APPLY {
+        return apply(store, call, patch, now);
+    }
     let old = existing(store, call)?;
     let mut object = event::shown(&old, call.resource);
     let shown_version = object["metadata"]["resourceVersion"].take();
@@ -128,7 +145,28 @@ pub(crate) fn patch(store: &mut Store, call: &Call, patch: Value) -> Result<Valu
             return Err(Status::new(415, "UnsupportedMediaType", message));
         }
     }
-    put(store, call, &old, checked(object, call)?)
+    put(store, call, &old, checked(object, call)?, now)
+}
+
+/// What is not there is made, unless only its status is applied.
+fn apply(store: &mut Store, call: &Call, config: Value, now: Timestamp) -> Result<Value, Status> {
+    let mut config = checked(config, call)?;
+    let version = config["metadata"]["resourceVersion"].take();
+    if store.get(&call.key()).is_none() && call.subresource.is_empty() {
+        config["metadata"]["name"] = call.name.clone().into();
+        let made = apply::apply(call, &json!({}), &config, now)?;
+        config["metadata"]["managedFields"] = made["metadata"]["managedFields"].clone();
+        return create(store, call, config, now);
+    }
+    let old = existing(store, call)?;
+    let mut new = apply::apply(call, &old, &config, now)?;
+    let known = if version.is_null() {
+        old["metadata"]["resourceVersion"].clone()
+    } else {
+        version
+    };
+    new["metadata"]["resourceVersion"] = known;
+    put(store, call, &old, new, now)
 }
 
 pub(crate) fn existing(store: &Store, call: &Call) -> Result<Value, Status> {
@@ -144,6 +182,7 @@ pub(crate) fn put(
     call: &Call,
     old: &Value,
     mut new: Value,
+    now: Timestamp,
 ) -> Result<Value, Status> {
     let resource = call.resource;
     let known = &new["metadata"]["resourceVersion"];
@@ -169,6 +208,9 @@ pub(crate) fn put(
     keep_what_this_path_may_not_write(call, old, &mut new);
     if new == *old {
         return Ok(event::shown(old, resource));
+    }
+    if call.content_type != APPLY {
+        apply::record(call, old, &mut new, now);
     }
     if new["spec"] != old["spec"] {
         let generation = old["metadata"]["generation"].as_u64().unwrap_or(0);

@@ -50,6 +50,15 @@ fn kubectl_gets_describes_patches_and_deletes() {
     );
     kubectl("label pod a tier=web");
     assert!(kubectl("get pods -l tier=web -o name").contains("pod/a"));
+    let manifest = home.path().join("map.yaml");
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\ndata: {key: value}\n";
+    std::fs::write(&manifest, map).unwrap();
+    let apply = format!(
+        "apply --server-side --validate=false -f {}",
+        manifest.display()
+    );
+    assert!(kubectl(&apply).contains("serverside-applied"));
+    assert_eq!(kubectl("get cm map -o jsonpath={.data.key}"), "value");
     kubectl("delete pod a --grace-period=0 --force");
     assert_eq!(admin.get("pods", "a"), None);
     let version = kubectl("version -o json");

@@ -1,6 +1,7 @@
 //! The API server of our own, as clients see it.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod apply;
 mod eviction;
 mod faults;
 mod kubectl;
