@@ -7,8 +7,10 @@
 
 mod doors;
 mod pod;
+mod processes;
 mod runtime;
 
+pub use processes::Processes;
 pub use runtime::{Exits, Imagined, KILLED, Runtime};
 
 use crate::ApiServer;

@@ -1,7 +1,7 @@
 //! The kubelet of our own does what a real one was seen to do.
 
 use super::{AT_MOST, pod};
-use evictd_testkit::{Actor, ApiServer, Controllers, Imagined, Kubelet};
+use evictd_testkit::{Actor, ApiServer, Controllers, Imagined, Kubelet, Processes};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -293,4 +293,43 @@ async fn it_answers_at_its_own_doors() {
         get(config, "/configz").await.unwrap()["kubeletconfig"],
         json!({})
     );
+}
+
+#[tokio::test]
+async fn containers_may_be_real_processes() {
+    let groups = tempfile::tempdir().unwrap();
+    let api = ApiServer::start().unwrap();
+    let kubelet = Kubelet::start(&api, "one", SECOND, Processes::new(groups.path())).unwrap();
+    let node = Node {
+        admin: api.actor("test"),
+        api,
+        kubelet,
+    };
+    node.pod("sleep takes its own way").await;
+    let pod = node.sees(|_| true).await;
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    // Each container's directory is where a kubelet has it, and holds its process.
+    let processes = |container: u64| {
+        groups.path().join(format!(
+            "kubepods/besteffort/pod{uid}/{container:064x}/cgroup.procs"
+        ))
+    };
+    // The process writes it, so that nothing but time tells when.
+    let written = async {
+        loop {
+            let text = std::fs::read_to_string(processes(1)).unwrap_or_default();
+            if let Some(pid) = text.strip_suffix('\n') {
+                return pid.to_owned();
+            }
+            tokio::time::sleep(SECOND).await;
+        }
+    };
+    let pid = tokio::time::timeout(AT_MOST, written).await.unwrap();
+    assert!(std::path::Path::new("/proc").join(&pid).exists());
+    node.kubelet.kill("default/a", "main");
+    node.sees(|pod| pod["status"]["containerStatuses"][0]["restartCount"] == 1)
+        .await;
+    node.admin.delete("pods", "a", Value::Null).unwrap();
+    node.gone().await;
+    assert!(!std::path::Path::new("/proc").join(&pid).exists());
 }
