@@ -136,7 +136,7 @@ pub(crate) fn apply(
     config: &Value,
     now: Timestamp,
 ) -> Result<Value, Status> {
-    if call.option("fieldManager").is_empty() && call.manager.is_empty() {
+    if call.option("fieldManager").is_empty() {
         let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
         return Err(Status::new(422, "Invalid", message));
     }

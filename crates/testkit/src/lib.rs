@@ -1,11 +1,23 @@
 //! An API server and a kubelet of our own, for tests: real HTTP on the loopback, objects in memory, faults on command.
 //!
-//! ```no_run
-//! # fn main() -> std::io::Result<()> {
-//! let api = evictd_testkit::ApiServer::start()?;
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use evictd_testkit::{ApiServer, Controllers, Fault, Imagined, Kubelet};
+//! use std::time::Duration;
+//!
+//! let api = ApiServer::start()?;
+//! // Ten seconds of this kubelet last 100 ms; it makes its node.
+//! let kubelet = Kubelet::start(&api, "one", Duration::from_millis(10), Imagined::default())?;
+//! let controllers = Controllers::start(&api)?;
+//! // What a test does and looks at without HTTP; `admin.wait` waits for a condition.
 //! let admin = api.actor("test");
-//! admin.create(serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}));
-//! println!("kubectl --server {} get nodes", api.url());
+//! admin.create(serde_json::json!({
+//!     "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+//!     "spec": {"nodeName": "one", "containers": [{"name": "main", "image": "none"}]},
+//! }))?;
+//! // For a program: `api.url()`, or a file with `api.kubeconfig()` in it.
+//! api.fault(Fault::answer(503).on("patch", "pods/status").times(2));
+//! api.cut_watches();
 //! # Ok(()) }
 //! ```
 

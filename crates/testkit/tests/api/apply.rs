@@ -124,6 +124,11 @@ async fn what_is_applied_first_is_made() {
     )
     .await
     .unwrap();
+    let nobody = PatchParams::default();
+    let answer = maps
+        .patch("a", &nobody, &Patch::Apply(map(json!({}))))
+        .await;
+    assert_eq!(super::code(answer), (422, "Invalid".to_owned()));
     let made = maps
         .patch("a", &parameters, &Patch::Apply(map(json!({"x": "1"}))))
         .await
