@@ -9,7 +9,7 @@ use evictd_eviction::{Cause, Decision};
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use std::{sync::Arc, time::Duration};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// The longest that a hard eviction waits for the API server's answer.
 const HARD_PATIENCE: Duration = Duration::from_millis(50);
@@ -21,6 +21,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub struct Cluster {
     /// Takes notices.
     pub outbox: Outbox,
+    /// Whether the Node shows its pressure.
+    pub settled: watch::Receiver<bool>,
     /// Brings back what became of them.
     pub publications: mpsc::UnboundedReceiver<Publication>,
 }
@@ -55,6 +57,7 @@ impl Agent {
             local: Arc::clone(&self.ports.evictor),
             outbox: cluster.outbox.clone(),
             notice: Notice::new(id, decision, pod),
+            settled: cluster.settled.clone(),
             haste,
         })
     }

@@ -432,6 +432,7 @@ impl Agent {
             layout: self.layout.as_ref(),
             pods: self.active.set(),
             sleep,
+            dry_run: self.behaviour.dry_run,
             took: self.clock.now().duration_since(now),
         };
         for publisher in &mut self.ports.publishers {

@@ -1,13 +1,14 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
+mod cluster;
 mod pods;
 
-use super::{Agent, Alarm, Behaviour, Cluster, Order, Ports};
+use super::{Agent, Alarm, Behaviour, Order, Ports};
 use crate::{
-    api::{Access, ApiError},
+    api::ApiError,
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
-    config::{self, Effective, Kind, Kubernetes, PodsSource},
+    config::{self, Effective, Kind, PodsSource},
     doors::{
         http::{self, HttpDoor, HttpError},
         socket::{self, SocketError},
@@ -16,7 +17,6 @@ use crate::{
     evict::CgroupEvictor,
     history::{DEFAULT_LIMIT, History, HistoryError, Recorder},
     notify::Notifier,
-    outbox::Outbox,
     pods::{Binder, Roster},
     publish::{
         Publish, board::Board, heartbeat::Heartbeat, journal::Journal, ledger::Ledger,
@@ -205,7 +205,7 @@ pub async fn ready(
         Box::new(Heartbeat(Notifier::from_environment())),
     ];
     publishers.extend(watcher);
-    let cluster = cluster(config, pods.source).await?;
+    let cluster = cluster::start(config, pods.source, clock, &mut publishers).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,
@@ -233,23 +233,6 @@ pub async fn ready(
         give_order,
         shared,
     })
-}
-
-/// Whoever names a way to the API server, or has its pods, wants it told of evictions.
-async fn cluster(
-    config: &Effective,
-    pods_source: PodsSource,
-) -> Result<Option<Cluster>, StartError> {
-    if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
-        return Ok(None);
-    }
-    let access = Access::find(&config.kubernetes).await?;
-    tracing::info!("evictions are told at {access}");
-    let (outbox, publications) = Outbox::new(access.actions()?);
-    Ok(Some(Cluster {
-        outbox,
-        publications,
-    }))
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {

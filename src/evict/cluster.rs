@@ -4,7 +4,7 @@ use super::cgroup::Asks;
 use super::{CgroupEvictor, Departure, EvictError, GraceCut, Leave, Victim};
 use crate::outbox::{Notice, Outbox};
 use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
+use tokio::{sync::watch, time::timeout};
 
 /// How long a soft eviction waits for the API server's answer.
 const SOFT_PATIENCE: Duration = Duration::from_secs(2);
@@ -27,8 +27,29 @@ pub struct ClusterEvictor {
     pub outbox: Outbox,
     /// What is told.
     pub notice: Notice,
+    /// Whether the Node shows its pressure.
+    pub settled: watch::Receiver<bool>,
     /// How much time there is.
     pub haste: Haste,
+}
+
+impl ClusterEvictor {
+    /// Whether the pod's status is told. A soft eviction waits for the node's taint, too: its successor should not come
+    /// straight back.
+    async fn told(&self, patience: Duration) -> bool {
+        let mut settled = self.settled.clone();
+        let mut posted = self.outbox.post(self.notice.clone());
+        let mut told = None;
+        let all = async {
+            told = Some(matches!((&mut posted).await, Ok(true)));
+            if self.haste == Haste::Soft && told == Some(true) {
+                // Nobody reports any more when the agent ends.
+                let _ = settled.wait_for(|settled| *settled).await;
+            }
+        };
+        let _ = timeout(patience, all).await;
+        told.unwrap_or(false)
+    }
 }
 
 impl Leave for ClusterEvictor {
@@ -39,7 +60,6 @@ impl Leave for ClusterEvictor {
         cut: &GraceCut,
     ) -> Result<Departure, EvictError> {
         let began = self.local.clock.now();
-        let posted = self.outbox.post(self.notice.clone());
         let patience = match self.haste {
             Haste::Hard(patience) => patience,
             // A pod that has little time gets at least half of it with its signal.
@@ -47,7 +67,7 @@ impl Leave for ClusterEvictor {
             Haste::Soft => SOFT_PATIENCE,
         };
         let answer = tokio::select! {
-            answer = timeout(patience, posted) => Some(matches!(answer, Ok(Ok(true)))),
+            told = self.told(patience) => Some(told),
             () = cut.wait() => None,
         };
         let waited = self.local.clock.now().duration_since(began).unsigned_abs();

@@ -6,8 +6,11 @@
 //! ```
 
 mod delivery;
+mod node;
 #[cfg(test)]
 mod tests;
+
+pub use node::{NodeReporter, Pressure};
 
 use crate::api::Actions;
 use delivery::deliver;

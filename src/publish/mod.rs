@@ -6,6 +6,7 @@ pub mod journal;
 pub mod ledger;
 pub mod meter;
 pub mod metrics;
+pub mod node;
 
 use crate::{
     agent::Landing,
@@ -45,6 +46,8 @@ pub struct Look<'a> {
     pub pods: &'a PodSet,
     /// How long until the next look at the latest.
     pub sleep: Duration,
+    /// Whether nobody is ended.
+    pub dry_run: bool,
     /// How long the cycle took.
     pub took: SignedDuration,
 }

@@ -25,7 +25,10 @@ impl Cluster {
         let api = ApiServer::start().unwrap();
         let space =
             json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
-        api.actor("test").create(space).unwrap();
+        let machine = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "test" } });
+        for object in [space, machine] {
+            api.actor("test").create(object).unwrap();
+        }
         fs::write(node.path("kubeconfig"), api.kubeconfig()).unwrap();
         Some(Self { node, api })
     }
@@ -64,12 +67,24 @@ impl Cluster {
         Daemon::start(&self.node, hard, &format!("{way}\n{lines}"))
     }
 
-    /// How often something was written.
+    /// Keys of the node's taints, and whether its own condition is true.
+    fn machine(&self) -> (Vec<String>, bool) {
+        let machine = self.api.actor("test").get("nodes", "test").unwrap();
+        let all = |list: &Value| list.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let taints = all(&machine["spec"]["taints"]);
+        let conditions = all(&machine["status"]["conditions"]);
+        let raised = |one: &Value| one["type"] == "EvictdMemoryPressure" && one["status"] == "True";
+        let keys = taints.iter().map(|taint| text(&taint["key"])).collect();
+        (keys, conditions.iter().any(raised))
+    }
+
+    /// How often a pod's status was written.
     fn patches(&self) -> usize {
         let log = self.api.log();
-        let carried_out = log
-            .iter()
-            .filter(|entry| entry.verb == "patch" && entry.status == 200);
+        let carried_out = log.iter().filter(|entry| {
+            entry.verb == "patch" && entry.path.contains("/pods/") && entry.status == 200
+        });
         carried_out.count()
     }
 }
@@ -141,7 +156,7 @@ fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
         } else {
             cluster.api.fault(
                 Fault::delay(Duration::from_secs(3))
-                    .on("patch", "*")
+                    .on("patch", "pods/status")
                     .times(1),
             );
         }
@@ -165,7 +180,9 @@ fn what_was_never_told_is_not_published() {
         return;
     };
     let _hog = cluster.pod("hog", "--hold 140Mi");
-    cluster.api.fault(Fault::answer(500).on("patch", "*"));
+    cluster
+        .api
+        .fault(Fault::answer(500).on("patch", "pods/status"));
     let mut daemon = cluster.daemon(&LOW, "");
     daemon.evicted(1);
     daemon.signal(Signal::SIGTERM);
@@ -218,10 +235,38 @@ fn a_soft_victim_whose_status_cannot_be_told_is_asked_here() {
     let mut hog = cluster.pod("hog", "--hold 110Mi");
     cluster
         .api
-        .fault(Fault::answer(500).on("patch", "*").times(2));
+        .fault(Fault::answer(500).on("patch", "pods/status").times(2));
     let daemon = cluster.daemon(&[("memory.available", "16Mi")], SOFT);
     let decision = decided(&daemon, "published");
     assert_eq!(names(std::slice::from_ref(&decision)), ["shop/hog"]);
     assert_eq!(decision["outcome"]["method"], "terminated");
     assert!(!hog.lives());
+}
+
+#[test]
+fn s1_077_the_node_shows_its_pressure_and_keeps_new_pods_away_until_it_is_over() {
+    let Some(cluster) = Cluster::new("the_node_shows_its_pressure") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 16Mi --grow-to 150Mi --per-second 400Mi");
+    let daemon = cluster.daemon(&LOW, "evictionPressureTransitionPeriod: 3s");
+    hog.grow();
+    let taint = vec!["evictd.dev/memory-pressure".to_owned()];
+    daemon.eventually("it shows", |_| cluster.machine() == (taint.clone(), true));
+    decided(&daemon, "published");
+    daemon.eventually("it is over", |_| cluster.machine() == (Vec::new(), false));
+}
+
+#[test]
+fn a_dry_run_says_what_it_sees_and_changes_nothing() {
+    let Some(cluster) = Cluster::new("a_dry_run_says_what_it_sees") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 140Mi");
+    let daemon = cluster.daemon(&LOW, "dryRun: true");
+    daemon.eventually("it shows", |_| cluster.machine().1);
+    daemon.some_turns_pass();
+    assert_eq!(cluster.machine(), (Vec::new(), true));
+    assert_eq!(cluster.patches(), 0);
+    assert!(hog.lives());
 }

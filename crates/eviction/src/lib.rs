@@ -13,6 +13,7 @@ mod futility;
 pub mod housekeeper;
 pub mod local_storage;
 pub mod message;
+mod node;
 pub mod observation;
 pub mod rank;
 pub mod record;

@@ -1,0 +1,59 @@
+//! The words for a node's conditions: the kubelet's own (S1-077, S1-078), under types that the kubelet leaves alone.
+
+use crate::NodeCondition;
+
+impl NodeCondition {
+    /// The condition's type beside the kubelet's.
+    pub const fn own_type(self) -> &'static str {
+        match self {
+            Self::DiskPressure => "EvictdDiskPressure",
+            Self::MemoryPressure => "EvictdMemoryPressure",
+            Self::PidPressure => "EvictdPIDPressure",
+        }
+    }
+
+    /// Key of the taint that keeps new pods away while it holds.
+    pub const fn taint_key(self) -> &'static str {
+        match self {
+            Self::DiskPressure => "evictd.dev/disk-pressure",
+            Self::MemoryPressure => "evictd.dev/memory-pressure",
+            Self::PidPressure => "evictd.dev/pid-pressure",
+        }
+    }
+
+    /// Reason of the condition (S1-077).
+    pub const fn reason(self, raised: bool) -> &'static str {
+        match (self, raised) {
+            (Self::DiskPressure, true) => "KubeletHasDiskPressure",
+            (Self::DiskPressure, false) => "KubeletHasNoDiskPressure",
+            (Self::MemoryPressure, true) => "KubeletHasInsufficientMemory",
+            (Self::MemoryPressure, false) => "KubeletHasSufficientMemory",
+            (Self::PidPressure, true) => "KubeletHasInsufficientPID",
+            (Self::PidPressure, false) => "KubeletHasSufficientPID",
+        }
+    }
+
+    /// Message of the condition.
+    pub const fn message(self, raised: bool) -> &'static str {
+        match (self, raised) {
+            (Self::DiskPressure, true) => "evictd has disk pressure",
+            (Self::DiskPressure, false) => "evictd has no disk pressure",
+            (Self::MemoryPressure, true) => "evictd has insufficient memory available",
+            (Self::MemoryPressure, false) => "evictd has sufficient memory available",
+            (Self::PidPressure, true) => "evictd has insufficient PID available",
+            (Self::PidPressure, false) => "evictd has sufficient PID available",
+        }
+    }
+
+    /// Reason of the event on its change (S1-078).
+    pub const fn event_reason(self, raised: bool) -> &'static str {
+        match (self, raised) {
+            (Self::DiskPressure, true) => "NodeHasDiskPressure",
+            (Self::DiskPressure, false) => "NodeHasNoDiskPressure",
+            (Self::MemoryPressure, true) => "NodeHasInsufficientMemory",
+            (Self::MemoryPressure, false) => "NodeHasSufficientMemory",
+            (Self::PidPressure, true) => "NodeHasInsufficientPID",
+            (Self::PidPressure, false) => "NodeHasSufficientPID",
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Who tells the cluster what happens here, where there is one.
+
+use super::{StartError, node_name};
+use crate::{
+    agent::Cluster,
+    api::Access,
+    clock::Clock,
+    config::{Effective, Kubernetes, PodsSource},
+    outbox::{NodeReporter, Outbox},
+    publish::{Publish, node::NodePressure},
+};
+use tokio::sync::watch;
+
+/// Whoever names a way to the API server, or has its pods, wants it told of evictions.
+pub(super) async fn start(
+    config: &Effective,
+    pods_source: PodsSource,
+    clock: Clock,
+    publishers: &mut Vec<Box<dyn Publish>>,
+) -> Result<Option<Cluster>, StartError> {
+    if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
+        return Ok(None);
+    }
+    let access = Access::find(&config.kubernetes).await?;
+    tracing::info!("evictions are told at {access}");
+    let (outbox, publications) = Outbox::new(access.actions()?);
+    let types = config.conditions.types;
+    let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
+    let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
+    publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
+    tokio::spawn(reporter.run(pressure, is_settled));
+    Ok(Some(Cluster {
+        outbox,
+        settled,
+        publications,
+    }))
+}

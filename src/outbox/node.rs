@@ -1,0 +1,326 @@
+//! The node's conditions and taints: what the cluster sees of the pressure here.
+//!
+//! Conditions are applied: they are fields of our own. Taints are one list for everybody, so it is read, only what is
+//! ours in it is changed, and it is written as long as nobody else has written it since.
+
+use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
+use crate::clock::Clock;
+use crate::config::ConditionTypes;
+use evictd_eviction::NodeCondition;
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    api::{GetParams, Patch, PatchParams},
+    core::Request,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::{sync::watch, time::timeout};
+
+/// The conditions are said again this often, so that everybody sees who still speaks.
+const HEARTBEAT: Duration = Duration::from_mins(1);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often a list of taints that others write at the same time is read anew, without a pause.
+const CONFLICTS: usize = 5;
+
+/// A kubelet's lease is over when it was not renewed for this long.
+const LEASE: SignedDuration = SignedDuration::from_secs(40);
+/// A kubelet writes its status every five minutes, whatever it is.
+const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
+
+const CONDITIONS: usize = NodeCondition::ALL.len();
+
+/// What the cluster should see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// Which conditions hold, in the order of `NodeCondition::ALL`.
+    pub raised: [bool; CONDITIONS],
+    /// Since when each is as it is.
+    pub since: [Timestamp; CONDITIONS],
+    /// Whether those that hold keep new pods away; in a dry run they do not.
+    pub taint: bool,
+}
+
+/// Keeps the Node as it should be.
+pub struct NodeReporter {
+    node: String,
+    types: ConditionTypes,
+    actions: Actions,
+    clock: Clock,
+    /// What was last applied, or found at the start: status, and since when, as written.
+    known: Option<[Option<(bool, String)>; CONDITIONS]>,
+}
+
+/// Why the Node is not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(
+        "conditions.types: standard is refused: node {0} has a kubelet that still reports them; stop it, or choose own"
+    )]
+    Kubelet(String),
+}
+
+/// What is read of a Node.
+#[derive(Debug, Deserialize)]
+struct Node {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Spec {
+    taints: Option<Vec<Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Status {
+    conditions: Option<Vec<Value>>,
+}
+
+impl NodeReporter {
+    /// Of this node; nothing is sent yet.
+    pub fn new(node: String, types: ConditionTypes, actions: Actions, clock: Clock) -> Self {
+        Self {
+            node,
+            types,
+            actions,
+            clock,
+            known: None,
+        }
+    }
+
+    /// Reports until nobody tells it anything more. `settled` says whether the Node is as it was last told to be.
+    pub async fn run(
+        mut self,
+        mut wanted: watch::Receiver<Option<Pressure>>,
+        settled: watch::Sender<bool>,
+    ) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let now = *wanted.borrow_and_update();
+            let Some(pressure) = now else {
+                if wanted.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let sleep = match self.report(&pressure).await {
+                Ok(()) => {
+                    settled.send_replace(!wanted.has_changed().unwrap_or(false));
+                    pause = FIRST_PAUSE;
+                    HEARTBEAT
+                }
+                Err(error) => {
+                    if pause == FIRST_PAUSE {
+                        tracing::warn!("the cluster does not see this node's pressure: {error}");
+                    }
+                    let now = pause;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    now
+                }
+            };
+            if let Ok(Err(_)) = timeout(sleep, wanted.changed()).await {
+                return;
+            }
+        }
+    }
+
+    /// Puts both right, beside each other. The standard conditions bring taints of their own.
+    async fn report(&mut self, pressure: &Pressure) -> Result<(), ReportError> {
+        let standard = self.types == ConditionTypes::Standard;
+        if standard || self.known.is_none() {
+            let node = self.get().await?;
+            if standard && self.has_kubelet(&node).await? {
+                return Err(ReportError::Kubelet(self.node.clone()));
+            }
+            let known = NodeCondition::ALL.map(|condition| known(&node, self.type_of(condition)));
+            self.known.get_or_insert(known);
+        }
+        let without = Pressure {
+            taint: pressure.taint && !standard,
+            ..*pressure
+        };
+        let (conditions, taints) = tokio::join!(self.apply(pressure), self.put_taints(&without));
+        self.known = Some(conditions?);
+        Ok(taints?)
+    }
+
+    fn type_of(&self, condition: NodeCondition) -> &'static str {
+        match self.types {
+            ConditionTypes::Own => condition.own_type(),
+            ConditionTypes::Standard => condition.as_str(),
+        }
+    }
+
+    /// Whether a kubelet renews its lease, or has written lately.
+    async fn has_kubelet(&self, node: &Node) -> Result<bool, ApiError> {
+        let now = self.clock.now();
+        let within = |time: &Value, span: SignedDuration| {
+            let time: Option<Timestamp> = time.as_str().and_then(|time| time.parse().ok());
+            time.is_some_and(|time| now.duration_since(time).abs() < span)
+        };
+        let mut conditions = node.status.conditions.iter().flatten();
+        let ready = conditions.find(|one| one["type"] == "Ready");
+        if ready.is_some_and(|ready| {
+            ready["status"] != "Unknown" && within(&ready["lastHeartbeatTime"], STATUS_PERIOD)
+        }) {
+            return Ok(true);
+        }
+        let leases = Request::new("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases");
+        let request = leases.get(&self.node, &GetParams::default());
+        let lease: Result<Value, ApiError> = self.ask("reading the lease of node", request).await;
+        match lease {
+            Ok(lease) => Ok(within(&lease["spec"]["renewTime"], LEASE)),
+            Err(error) if error.status().is_some_and(|status| status.code == 404) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn get(&self) -> Result<Node, ApiError> {
+        let request = nodes().get(&self.node, &GetParams::default());
+        self.ask("reading node", request).await
+    }
+
+    /// The transition time stays as long as the status does (S1-078).
+    async fn apply(
+        &self,
+        pressure: &Pressure,
+    ) -> Result<[Option<(bool, String)>; CONDITIONS], ApiError> {
+        let now = moment(self.clock.now());
+        let mut states = self.known.clone().unwrap_or_default();
+        let mut conditions = Vec::new();
+        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
+            let raised = pressure.raised[index];
+            let state = states[index]
+                .take()
+                .filter(|(status, _)| *status == raised)
+                .unwrap_or_else(|| (raised, moment(pressure.since[index])));
+            conditions.push(json!({
+                "type": self.type_of(condition),
+                "status": if raised { "True" } else { "False" },
+                "reason": condition.reason(raised),
+                "message": condition.message(raised),
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": state.1,
+            }));
+            states[index] = Some(state);
+        }
+        let patch = Patch::Apply(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": self.node },
+            "status": { "conditions": conditions },
+        }));
+        let by = PatchParams::apply(FIELD_MANAGER).force();
+        let request = nodes().patch_subresource("status", &self.node, &by, &patch);
+        let _: Value = self.ask("applying the conditions of node", request).await?;
+        Ok(states)
+    }
+
+    async fn put_taints(&self, pressure: &Pressure) -> Result<(), ApiError> {
+        let holds = |index: usize| pressure.taint && pressure.raised[index];
+        let wanted: Vec<&str> = (0..CONDITIONS)
+            .filter(|index| holds(*index))
+            .map(|index| NodeCondition::ALL[index].taint_key())
+            .collect();
+        let mut conflicts = 0;
+        loop {
+            let node = self.get().await?;
+            let Some(taints) = changed(node.spec.taints.as_deref().unwrap_or_default(), &wanted)
+            else {
+                return Ok(());
+            };
+            let patch = Patch::Merge(json!({
+                "metadata": { "resourceVersion": node.metadata.resource_version },
+                "spec": { "taints": taints },
+            }));
+            let by = PatchParams {
+                field_manager: Some(FIELD_MANAGER.to_owned()),
+                ..PatchParams::default()
+            };
+            let request = nodes().patch(&self.node, &by, &patch);
+            let answer: Result<Value, ApiError> =
+                self.ask("writing the taints of node", request).await;
+            match answer {
+                Ok(_) => return Ok(()),
+                Err(error) => {
+                    conflicts += 1;
+                    let conflict = error.status().is_some_and(|status| status.code == 409);
+                    if !conflict || conflicts > CONFLICTS {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn ask<T: for<'de> Deserialize<'de>>(
+        &self,
+        what: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ApiError> {
+        let what = format!("{what} {}", self.node);
+        let client = self.actions.client();
+        let call = async {
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            client.request(request).await
+        };
+        self.actions.call(&what, CALL_TIMEOUT, call).await
+    }
+}
+
+fn nodes() -> Request {
+    Request::new("/api/v1/nodes")
+}
+
+fn moment(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Our condition as it was found.
+fn known(node: &Node, kind: &str) -> Option<(bool, String)> {
+    let of_type = |one: &&Value| one["type"] == kind;
+    let found = node.status.conditions.iter().flatten().find(of_type)?;
+    let since = found["lastTransitionTime"].as_str()?;
+    Some((found["status"] == "True", since.to_owned()))
+}
+
+/// The list with exactly these of our taints in it; `None` where it is that already. Others stay as they are.
+fn changed(taints: &[Value], wanted: &[&str]) -> Option<Vec<Value>> {
+    let ours = |taint: &Value| {
+        let key = taint["key"].as_str().unwrap_or_default();
+        NodeCondition::ALL
+            .iter()
+            .any(|condition| condition.taint_key() == key)
+    };
+    let right = |taint: &Value| {
+        taint["effect"] == "NoSchedule"
+            && wanted.contains(&taint["key"].as_str().unwrap_or_default())
+    };
+    let mut list: Vec<Value> = taints
+        .iter()
+        .filter(|taint| !ours(taint) || right(taint))
+        .cloned()
+        .collect();
+    for key in wanted {
+        if !list.iter().any(|taint| taint["key"] == *key) {
+            list.push(json!({ "key": key, "effect": "NoSchedule" }));
+        }
+    }
+    (list != taints).then_some(list)
+}
+
+#[cfg(test)]
+mod tests;
