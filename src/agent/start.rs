@@ -146,6 +146,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.kubernetes = running.kubernetes;
     in_force.usage = running.usage;
     in_force.evict = running.evict;
+    in_force.conditions = running.conditions;
     in_force.cgroup_roots = running.cgroup_roots;
     in_force.priority_classes = running.priority_classes;
     in_force.metrics = running.metrics;

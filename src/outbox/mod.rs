@@ -6,10 +6,12 @@
 //! ```
 
 mod delivery;
+mod events;
 mod node;
 #[cfg(test)]
 mod tests;
 
+pub use events::{Event, EventRecorder, Subject, WAITING};
 pub use node::{NodeReporter, Pressure};
 
 use crate::api::Actions;

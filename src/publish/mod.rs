@@ -1,6 +1,7 @@
 //! What the world is told: views of the same decisions and observations.
 
 pub mod board;
+pub mod events;
 pub mod heartbeat;
 pub mod journal;
 pub mod ledger;

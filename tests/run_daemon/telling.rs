@@ -102,7 +102,7 @@ fn decided(daemon: &Daemon, state: &str) -> Value {
 }
 
 #[test]
-fn s1_051_s1_053_an_evicted_pods_status_says_so_and_keeps_the_record() {
+fn s1_036_s1_051_s1_052_s1_053_s1_078_an_evicted_pods_status_says_so_and_keeps_the_record() {
     let Some(cluster) = Cluster::new("an_evicted_pods_status_says_so") else {
         return;
     };
@@ -133,6 +133,23 @@ fn s1_051_s1_053_an_evicted_pods_status_says_so_and_keeps_the_record() {
         assert!(record[figure].is_string(), "{figure}: {record:#}");
     }
     assert_eq!(cluster.get("modest")["status"]["phase"], "Running");
+    let events = |reason: &str| -> Vec<Value> {
+        let all = cluster.api.actor("test").list("events");
+        all.into_iter()
+            .filter(|event| event["reason"] == reason)
+            .collect()
+    };
+    daemon.eventually("events tell it", |_| !events("Evicted").is_empty());
+    let event = events("Evicted").remove(0);
+    assert_eq!(event["message"], decision["message"]);
+    assert_eq!(event["metadata"]["annotations"], decision["annotations"]);
+    assert_eq!(event["involvedObject"]["uid"], decision["uid"]);
+    let event = events("EvictionThresholdMet").remove(0);
+    assert_eq!(event["message"], "Attempting to reclaim memory");
+    assert_eq!(event["involvedObject"]["name"], "test");
+    daemon.eventually("the condition's event", |_| {
+        !events("NodeHasInsufficientMemory").is_empty()
+    });
     assert_eq!(
         daemon.count("evictd_publications_total{result=\"published\"}"),
         1

@@ -6,10 +6,10 @@ use crate::{
     api::Access,
     clock::Clock,
     config::{Effective, Kubernetes, PodsSource},
-    outbox::{NodeReporter, Outbox},
-    publish::{Publish, node::NodePressure},
+    outbox::{EventRecorder, NodeReporter, Outbox, WAITING},
+    publish::{Publish, events::Events, node::NodePressure},
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 /// Whoever names a way to the API server, or has its pods, wants it told of evictions.
 pub(super) async fn start(
@@ -29,6 +29,10 @@ pub(super) async fn start(
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     tokio::spawn(reporter.run(pressure, is_settled));
+    let (send, events) = mpsc::channel(WAITING);
+    let recorder = EventRecorder::new(node_name(config), access.actions()?, clock);
+    publishers.push(Box::new(Events::new(node_name(config), send)));
+    tokio::spawn(recorder.run(events));
     Ok(Some(Cluster {
         outbox,
         settled,

@@ -1,0 +1,123 @@
+//! Events as a publisher: in the kubelet's words, so that whoever looks for those finds these.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::outbox::{Event, Subject};
+use evictd_eviction::NodeCondition;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+
+/// Hands events to whoever sends them.
+#[derive(Debug)]
+pub struct Events {
+    node: String,
+    send: mpsc::Sender<Event>,
+    raised: Option<[bool; NodeCondition::ALL.len()]>,
+}
+
+impl Events {
+    /// Of this node.
+    pub fn new(node: String, send: mpsc::Sender<Event>) -> Self {
+        Self {
+            node,
+            send,
+            raised: None,
+        }
+    }
+
+    fn send(&self, event: Event) {
+        if self.send.try_send(event).is_err() {
+            tracing::debug!("an event is lost: too many wait");
+        }
+    }
+
+    fn of_node(
+        &self,
+        time: Timestamp,
+        warning: bool,
+        words: (&'static str, &'static str),
+        note: String,
+    ) {
+        let (reason, action) = words;
+        self.send(Event {
+            time,
+            subject: Subject::Node,
+            warning,
+            reason,
+            action,
+            note,
+            annotations: BTreeMap::new(),
+        });
+    }
+}
+
+impl Publish for Events {
+    /// S1-078: on change only; a calm start is none.
+    fn looked(&mut self, look: &Look<'_>) {
+        let mut raised = [false; NodeCondition::ALL.len()];
+        for condition in look.housekeeper.conditions() {
+            raised[condition as usize] = true;
+        }
+        let before = self.raised.replace(raised).unwrap_or_default();
+        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
+            if before[index] != raised[index] {
+                let reason = condition.event_reason(raised[index]);
+                let note = format!("Node {} status is now: {reason}", self.node);
+                self.of_node(look.now, false, (reason, "UpdateStatus"), note);
+            }
+        }
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let decision = decided.decision;
+        if decided.dry_run {
+            return;
+        }
+        if decision.threshold.is_some() {
+            // S1-036
+            let note = format!("Attempting to reclaim {}", decision.resource);
+            let words = ("EvictionThresholdMet", "Reclaim");
+            self.of_node(decision.time, true, words, note);
+        }
+        if let Some((eviction, uid)) = decision.eviction.as_ref().zip(decision.uid.as_ref()) {
+            // S1-052, S1-057
+            self.send(Event {
+                time: decision.time,
+                subject: Subject::Pod {
+                    name: eviction.pod.clone(),
+                    uid: uid.clone(),
+                },
+                warning: true,
+                reason: eviction.reason,
+                action: "Evict",
+                note: eviction.message.clone(),
+                annotations: eviction.annotations.clone(),
+            });
+        }
+    }
+
+    /// S1-050
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let flight = &landed.landing.flight;
+        let lives = landed
+            .landing
+            .result
+            .as_ref()
+            .is_ok_and(|departure| departure.gone_at.is_none());
+        if lives {
+            self.send(Event {
+                time: landed.now,
+                subject: Subject::Pod {
+                    name: flight.pod.clone(),
+                    uid: flight.uid.clone(),
+                },
+                warning: true,
+                reason: "ExceededGracePeriod",
+                action: "Kill",
+                note: "Container runtime did not kill the pod within specified grace period."
+                    .to_owned(),
+                annotations: BTreeMap::new(),
+            });
+        }
+    }
+}
