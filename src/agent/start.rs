@@ -292,7 +292,7 @@ fn disk_roots() -> usage::DiskRoots {
 }
 
 /// As configured; else as whoever deployed this pod tells it; else as a kubelet takes it.
-fn node_name(config: &Effective) -> String {
+pub fn node_name(config: &Effective) -> String {
     let told = || std::env::var("NODE_NAME").ok();
     let host = || {
         sysinfo::System::host_name()

@@ -17,6 +17,7 @@ mod simulate;
 mod status;
 mod table;
 mod top;
+mod uninstall_node;
 mod worker;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,7 @@ enum Command {
     Top(top::Arguments),
     History(history::Arguments),
     CheckConfig(check_config::Arguments),
+    UninstallNode(uninstall_node::Arguments),
     Completions(completions::Arguments),
     /// The manual page, to standard output
     #[command(after_help = "Example:\n  evictd man > /usr/share/man/man8/evictd.8")]
@@ -65,6 +67,7 @@ impl Cli {
             Command::Top(arguments) => arguments.run(),
             Command::History(arguments) => arguments.run(),
             Command::CheckConfig(arguments) => arguments.run(),
+            Command::UninstallNode(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),
             Command::Man => completions::man(),
         }

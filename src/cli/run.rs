@@ -14,7 +14,7 @@ use crate::{
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Read where no other file is named; without it everything is at its default.
@@ -48,17 +48,8 @@ impl Arguments {
         runtime.block_on(self.serve(config))
     }
 
-    /// The configuration in force: a missing default file is fine, a missing named one is not.
     fn load(&self) -> Result<Effective, Failure> {
-        let default = PathBuf::from(DEFAULT_CONFIG);
-        let file = match &self.config {
-            Some(file) => Some(file),
-            None => Some(&default).filter(|default| default.exists()),
-        };
-        let mut effective = match file {
-            None => config::built_in(),
-            Some(file) => load(file)?,
-        };
+        let mut effective = load(self.config.as_ref())?;
         effective.dry_run |= self.dry_run;
         Ok(effective)
     }
@@ -132,7 +123,12 @@ impl Arguments {
     }
 }
 
-fn load(file: &Path) -> Result<Effective, Failure> {
+/// The configuration in force: a missing default file is fine, a missing named one is not.
+pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
+    let default = PathBuf::from(DEFAULT_CONFIG);
+    let Some(file) = file.or(Some(&default).filter(|default| default.exists())) else {
+        return Ok(config::built_in());
+    };
     let loaded = config::open(file).map_err(Failure::input)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");

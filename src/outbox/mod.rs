@@ -12,7 +12,7 @@ mod node;
 mod tests;
 
 pub use events::{Event, EventRecorder, Subject, WAITING};
-pub use node::{NodeReporter, Pressure};
+pub use node::{NodeReporter, Pressure, all_nodes};
 
 use crate::api::Actions;
 use delivery::deliver;

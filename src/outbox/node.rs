@@ -3,6 +3,10 @@
 //! Conditions are applied: they are fields of our own. Taints are one list for everybody, so it is read, only what is
 //! ours in it is changed, and it is written as long as nobody else has written it since.
 
+mod cleanup;
+
+pub use cleanup::all_nodes;
+
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use crate::clock::Clock;
 use crate::config::ConditionTypes;
@@ -14,7 +18,7 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 use tokio::{sync::watch, time::timeout};
 
 /// The conditions are said again this often, so that everybody sees who still speaks.
@@ -77,6 +81,7 @@ struct Node {
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

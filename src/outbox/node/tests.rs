@@ -31,11 +31,11 @@ const MEMORY: [bool; CONDITIONS] = [false, true, false];
 const NONE: [bool; CONDITIONS] = [false; CONDITIONS];
 
 impl Report {
-    fn new(taints: Value, conditions: Value) -> Self {
+    fn new(taints: &Value, conditions: &Value) -> Self {
         Self::of(ConditionTypes::Own, taints, conditions)
     }
 
-    fn of(types: ConditionTypes, taints: Value, conditions: Value) -> Self {
+    fn of(types: ConditionTypes, taints: &Value, conditions: &Value) -> Self {
         let api = ApiServer::start().unwrap();
         let admin = api.actor("test");
         let node = json!({
@@ -94,7 +94,7 @@ impl Report {
 #[tokio::test]
 async fn s1_077_s1_078_conditions_of_our_own_stand_beside_the_kubelets() {
     let kubelets = json!({ "type": "MemoryPressure", "status": "False", "reason": "KubeletHasSufficientMemory" });
-    let mut report = Report::new(Value::Null, json!([kubelets]));
+    let mut report = Report::new(&Value::Null, &json!([kubelets]));
     report.tell(pressure(NONE, 0)).await;
     let table = [
         ("EvictdMemoryPressure", "KubeletHasSufficientMemory"),
@@ -124,7 +124,7 @@ async fn s1_077_s1_078_conditions_of_our_own_stand_beside_the_kubelets() {
 #[tokio::test]
 async fn taints_come_and_go_and_those_of_others_stay() {
     let foreign = json!({ "key": "team", "value": "a", "effect": "NoExecute" });
-    let mut report = Report::new(json!([foreign]), Value::Null);
+    let mut report = Report::new(&json!([foreign]), &Value::Null);
     report.tell(pressure([true; CONDITIONS], 0)).await;
     let ours =
         ["disk", "memory", "pid"].map(|what| format!("evictd.dev/{what}-pressure:NoSchedule"));
@@ -142,7 +142,7 @@ async fn taints_come_and_go_and_those_of_others_stay() {
 
 #[tokio::test]
 async fn a_taint_that_somebody_adds_between_our_reading_and_writing_stays() {
-    let mut report = Report::new(Value::Null, Value::Null);
+    let mut report = Report::new(&Value::Null, &Value::Null);
     let slow = Fault::delay(Duration::from_millis(500));
     report.api.fault(slow.on("patch", "nodes").times(1));
     report.wanted.send_replace(Some(pressure(MEMORY, 0)));
@@ -181,7 +181,7 @@ async fn what_a_crash_left_behind_is_put_right() {
         condition("EvictdMemoryPressure"),
         condition("EvictdDiskPressure")
     ]);
-    let mut report = Report::new(stale, conditions);
+    let mut report = Report::new(&stale, &conditions);
     report.tell(pressure(MEMORY, 0)).await;
     assert_eq!(report.taints(), ["evictd.dev/memory-pressure:NoSchedule"]);
     let memory = report.condition("EvictdMemoryPressure");
@@ -198,7 +198,7 @@ async fn what_a_crash_left_behind_is_put_right() {
 
 #[tokio::test]
 async fn a_server_that_fails_is_told_later() {
-    let mut report = Report::new(Value::Null, Value::Null);
+    let mut report = Report::new(&Value::Null, &Value::Null);
     report.api.fault(Fault::answer(500).times(4));
     report.tell(pressure(MEMORY, 0)).await;
     assert_eq!(report.condition("EvictdMemoryPressure")["status"], "True");
@@ -226,7 +226,7 @@ async fn the_standard_types_are_refused_while_a_kubelet_lives() {
     ];
     for (conditions, renewed, refused) in table {
         let case = format!("{conditions} {renewed:?}");
-        let mut report = Report::of(ConditionTypes::Standard, Value::Null, conditions);
+        let mut report = Report::of(ConditionTypes::Standard, &Value::Null, &conditions);
         if let Some(renewed) = renewed {
             report.admin.create(lease(renewed)).unwrap();
         }
