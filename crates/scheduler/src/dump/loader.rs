@@ -119,6 +119,10 @@ impl<'w> Loader<'w> {
             let name = || format!("Pod {} (spec.nodeName {node})", cluster.full_name(pod));
             doubts.add("pods on nodes that are not in the input are left out", name);
         }
+        for pod in cluster.nominated().iter().filter(|pod| !pod.identity.tried) {
+            let assumption = "nominations without PodScheduled=False are not the scheduler's own, and keep no room";
+            doubts.add(assumption, || format!("Pod {}", cluster.full_name(pod)));
+        }
         Ok(loaded)
     }
 

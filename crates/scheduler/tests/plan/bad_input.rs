@@ -51,6 +51,16 @@ fn pods_on_unknown_nodes_are_left_out() {
 }
 
 #[test]
+fn nominations_that_no_scheduler_has_made_keep_no_room() {
+    let mut coming = pod("coming", "", 1_000_000);
+    coming["status"]["nominatedNodeName"] = json!("one");
+    assumed(
+        &[coming],
+        "nominations without PodScheduled=False are not the scheduler's own, and keep no room: Pod shop/coming",
+    );
+}
+
+#[test]
 fn the_same_assumption_is_said_once() {
     let strays: Vec<Value> = (0..9)
         .map(|index| pod(&format!("stray-{index}"), "two", 0))
