@@ -78,6 +78,7 @@ impl Active {
             rejected: self.roster.rejected.clone(),
             unknown: self.roster.unknown.clone(),
             warnings: self.roster.warnings.clone(),
+            evicted: self.roster.evicted.clone(),
             as_of: self.roster.as_of,
         });
     }

@@ -9,6 +9,7 @@ mod active;
 mod alarm;
 mod answer;
 mod cluster;
+mod elsewhere;
 mod flight;
 mod local_storage;
 mod news;
@@ -96,6 +97,7 @@ pub struct Agent {
     pace: Pace,
     ports: Ports,
     flights: Flights,
+    elsewhere: elsewhere::Evictions,
     active: Active,
     watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last look that did not see it crossed.
@@ -117,6 +119,7 @@ impl Agent {
             behaviour,
             ports,
             flights: Flights::default(),
+            elsewhere: elsewhere::Evictions::default(),
             active: Active::default(),
             watched: Vec::new(),
             clear: [now; Signal::ALL.len()],
@@ -190,7 +193,10 @@ impl Agent {
 
     /// Some threshold acts: whoever is first must go, unless somebody is going already.
     async fn press(&mut self, now: Timestamp, need: UsageNeed) {
-        if self.flights.block_others(now) || self.news.is_quiet(now, need) {
+        if self.flights.block_others(now)
+            || self.somebody_goes_elsewhere(now)
+            || self.news.is_quiet(now, need)
+        {
             return;
         }
         self.look_at_cgroups();
@@ -359,6 +365,7 @@ impl Agent {
 
     fn take_set(&mut self, set: Arc<PodSet>) {
         let now = self.clock.now();
+        self.note_evictions_elsewhere(now, &set);
         if self.active.take(set, now) {
             self.housekeeper.set_unreachable(self.active.unreachable());
             self.news.think_again();

@@ -1,6 +1,7 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
 mod cluster;
+mod kubelet;
 mod pods;
 
 use super::{Agent, Alarm, Behaviour, Order, Ports};
@@ -144,6 +145,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.node_cgroup = running.node_cgroup;
     in_force.pods = running.pods;
     in_force.kubernetes = running.kubernetes;
+    in_force.kubelet = running.kubelet;
     in_force.usage = running.usage;
     in_force.evict = running.evict;
     in_force.conditions = running.conditions;
@@ -198,6 +200,9 @@ pub async fn ready(
     let (metrics, exposition) = Metrics::new();
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
+    if pods.source != PodsSource::Manifests {
+        tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
+    }
     let mut publishers: Vec<Box<dyn Publish>> = vec![
         Box::new(Board::new(Arc::clone(&shared))),
         Box::new(Meter::new(metrics)),

@@ -39,6 +39,22 @@ impl Access {
         Ok(Self::new(origin, config))
     }
 
+    /// As this kubeconfig says, which is in no file.
+    pub(super) async fn from_kubeconfig(
+        origin: &str,
+        kubeconfig: &serde_json::Value,
+    ) -> Result<Self, ApiError> {
+        let cannot = |source| ApiError::Kubeconfig {
+            origin: origin.to_owned(),
+            source: Box::new(source),
+        };
+        let kubeconfig = Kubeconfig::from_yaml(&kubeconfig.to_string()).map_err(cannot)?;
+        let config = chosen(kubeconfig, &Kubernetes::default())
+            .await
+            .map_err(cannot)?;
+        Ok(Self::new(origin.to_owned(), config))
+    }
+
     /// The way that is described here already.
     pub fn new(origin: String, mut config: Config) -> Self {
         config.connect_timeout = Some(CONNECT_TIMEOUT);

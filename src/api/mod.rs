@@ -10,11 +10,13 @@
 
 mod access;
 mod actions;
+mod kubelet;
 mod watch;
 
 pub use access::Access;
 pub use actions::{Actions, CALL_TIMEOUT};
-pub use watch::{Broken, Follow, Watch};
+pub use kubelet::Kubelet;
+pub use watch::{Broken, Follow, Watch, items};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};

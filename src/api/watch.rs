@@ -121,7 +121,7 @@ impl Watch {
             .list(&parameters)
             .map_err(|error| broken(&error))?;
         let text = whole(open(client, request).await?).await?;
-        let list: List<'_> = serde_json::from_str(&text).map_err(|error| not_understood(&error))?;
+        let list = list(&text)?;
         follower.begin();
         for object in list.items.unwrap_or_default() {
             follower.applied(object.get());
@@ -219,10 +219,19 @@ impl Head<'_> {
 
 #[derive(Deserialize)]
 struct List<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
     metadata: Metadata<'a>,
     #[serde(borrow)]
     items: Option<Vec<&'a RawValue>>,
+}
+
+fn list(text: &str) -> Result<List<'_>, Broken> {
+    serde_json::from_str(text).map_err(|error| not_understood(&error))
+}
+
+/// The objects of a list, each a document of its own.
+pub fn items(text: &str) -> Result<Vec<&RawValue>, Broken> {
+    Ok(list(text)?.items.unwrap_or_default())
 }
 
 /// The body of an answer that is no refusal.

@@ -124,6 +124,8 @@ pub struct Effective {
     pub pods: Pods,
     /// The way to the API server.
     pub kubernetes: Kubernetes,
+    /// The way to the kubelet.
+    pub kubelet: Kubelet,
     /// Where their usage comes from.
     pub usage: Usage,
     /// How one leaves.
@@ -184,6 +186,23 @@ pub struct Kubernetes {
     pub kubeconfig: Option<PathBuf>,
     /// Empty: the kubeconfig's current one.
     pub context: String,
+}
+
+/// `kubelet`
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kubelet {
+    /// `https://127.0.0.1:10250`
+    pub url: String,
+    /// A file with a bearer token; `None`: found by itself.
+    pub token_file: Option<PathBuf>,
+    /// A certificate to ask with.
+    pub client_certificate: Option<PathBuf>,
+    /// Its key.
+    pub client_key: Option<PathBuf>,
+    /// Who vouches for the kubelet; `None`: found by itself.
+    pub certificate_authority: Option<PathBuf>,
+    /// Whether nobody need vouch for it.
+    pub insecure: bool,
 }
 
 /// `usage`
@@ -269,6 +288,7 @@ impl Effective {
                 static_pod_path: None,
             },
             kubernetes: Kubernetes::default(),
+            kubelet: Kubelet::default(),
             usage: Usage {
                 source: UsageSource::Auto,
             },

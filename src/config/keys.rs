@@ -257,7 +257,7 @@ pub(super) const KEYS: &[Key] = &[
         "auto",
         Same,
         one!(pods.source),
-        "Where the pods come from: auto takes the richest source that answers at start; kubernetes: the API server; manifests; later kubelet, cri.",
+        "Where the pods come from: auto takes the richest source that answers at start; kubernetes: the API server; kubelet: its /pods; manifests; later cri.",
     ),
     key(
         "pods.manifests",
@@ -286,6 +286,48 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         one!(kubernetes.context),
         "The context of that kubeconfig; empty: its current one.",
+    ),
+    key(
+        "kubelet.url",
+        r#""https://127.0.0.1:10250""#,
+        Same,
+        one!(kubelet.url),
+        "Where this node's kubelet is asked for its pods (pods.source kubelet) and its thresholds.",
+    ),
+    key(
+        "kubelet.tokenFile",
+        r#""""#,
+        Same,
+        one!(kubelet.token_file),
+        "A file with the bearer token to ask it with; empty: this pod's service account, if it is one.",
+    ),
+    key(
+        "kubelet.clientCertificate",
+        r#""""#,
+        Same,
+        one!(kubelet.client_certificate),
+        "A certificate in PEM to ask it with instead.",
+    ),
+    key(
+        "kubelet.clientKey",
+        r#""""#,
+        Same,
+        one!(kubelet.client_key),
+        "The key of that certificate.",
+    ),
+    key(
+        "kubelet.certificateAuthority",
+        r#""""#,
+        Same,
+        one!(kubelet.certificate_authority),
+        "Who vouches for the kubelet's certificate, in PEM; empty: what it signed for itself, else the cluster's authority.",
+    ),
+    key(
+        "kubelet.insecure",
+        "false",
+        Same,
+        one!(kubelet.insecure),
+        "Trust whoever answers there: it gets the token, too.",
     ),
     key(
         "usage.source",
@@ -452,7 +494,10 @@ pub(super) const KEYS: &[Key] = &[
 
 /// Words that this version can already act on, where the others come later.
 pub(super) const BUILT: [(&str, &[&str]); 3] = [
-    ("pods.source", &["auto", "kubernetes", "manifests"]),
+    (
+        "pods.source",
+        &["auto", "kubernetes", "kubelet", "manifests"],
+    ),
     ("usage.source", &["auto", "cgroup"]),
     ("evict.method", &["auto", "cgroup"]),
 ];

@@ -17,8 +17,8 @@ mod words;
 mod write;
 
 pub use effective::{
-    Conditions, Effective, Evict, Filesystems, Kind, Kubernetes, Metrics, Origin, PodPreference,
-    Pods, Roots, Usage,
+    Conditions, Effective, Evict, Filesystems, Kind, Kubelet, Kubernetes, Metrics, Origin,
+    PodPreference, Pods, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
 pub use open::open;

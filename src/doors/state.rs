@@ -256,6 +256,8 @@ pub struct Shared {
     pods_loaded: AtomicBool,
     questions: mpsc::Sender<Question>,
     history: PathBuf,
+    /// Warnings that hold as long as the daemon runs.
+    standing: Mutex<Vec<String>>,
 }
 
 impl Shared {
@@ -274,6 +276,7 @@ impl Shared {
             pods_loaded: AtomicBool::new(false),
             questions,
             history,
+            standing: Mutex::default(),
         };
         (Arc::new(shared), to_answer)
     }
@@ -281,6 +284,12 @@ impl Shared {
     /// Changes the status in place.
     pub fn update(&self, change: impl FnOnce(&mut Status)) {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Warns of this from now on.
+    pub fn always_warn(&self, warnings: Vec<String>) {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.extend(warnings);
     }
 
     /// The loop has turned.
@@ -308,6 +317,9 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         status.uptime_seconds = now.duration_since(status.started_at).as_secs();
+        let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        status.warnings.extend(standing.iter().cloned());
+        drop(standing);
         let since = |time: Timestamp| now.duration_since(time).as_secs();
         status.pods.age_seconds = status.pods.as_of.map(since);
         for signal in &mut status.signals {

@@ -1,6 +1,7 @@
 //! The pods that the API server or the kubelet told of, by their UIDs there, and what to publish of them.
 
 use super::{Listed, Listing, Stale, Warning, kept::kept};
+use evictd_eviction::record;
 use evictd_pod::{Pod, wire};
 use serde::Deserialize;
 use std::{borrow::Cow, collections::BTreeMap};
@@ -120,6 +121,7 @@ fn read(object: &str) -> serde_json::Result<Listed> {
     pod.metadata.annotations.remove(LAST_APPLIED);
     pod.spec.affinity = None;
     pod.spec.topology_spread_constraints.clear();
+    let evicted = is_evicted(&pod);
     let wire = kept(&pod);
     if let Some(uid) = pod.metadata.annotations.get(CONFIG_MIRROR) {
         pod.metadata.uid.clone_from(uid);
@@ -128,7 +130,21 @@ fn read(object: &str) -> serde_json::Result<Listed> {
         pod: Pod::from_wire(pod),
         manifest: None,
         wire: Some(wire),
+        evicted,
     })
+}
+
+/// By the kubelet: evictd leaves its own mark on those that it ends.
+fn is_evicted(pod: &wire::Pod) -> bool {
+    let status = &pod.status;
+    let target = |condition: &evictd_pod::node::Condition| {
+        condition.kind == "DisruptionTarget"
+            && condition.status == "True"
+            && condition.reason == "TerminationByKubelet"
+    };
+    let evicted = status.phase == "Failed" && status.reason == "Evicted";
+    let ours = pod.metadata.annotations.contains_key(record::ANNOTATION);
+    (evicted || status.conditions.iter().any(target)) && !ours
 }
 
 #[cfg(test)]
@@ -229,5 +245,36 @@ mod tests {
         let again = read(&kept).unwrap();
         assert_eq!(format!("{:?}", first.pod), format!("{:?}", again.pod));
         assert_eq!(again.wire.unwrap(), kept);
+    }
+
+    #[test]
+    fn who_was_ended_by_the_kubelet() {
+        let condition = |kind: &str, status: &str, reason: &str| json!({"conditions": [{"type": kind, "status": status, "reason": reason}]});
+        let table = [
+            (json!({}), false),
+            (json!({"phase": "Failed", "reason": "Evicted"}), true),
+            (json!({"phase": "Failed", "reason": "OOMKilled"}), false),
+            (json!({"phase": "Running", "reason": "Evicted"}), false),
+            (
+                condition("DisruptionTarget", "True", "TerminationByKubelet"),
+                true,
+            ),
+            (
+                condition("DisruptionTarget", "False", "TerminationByKubelet"),
+                false,
+            ),
+            (
+                condition("DisruptionTarget", "True", "PreemptionByScheduler"),
+                false,
+            ),
+            (condition("Ready", "True", "TerminationByKubelet"), false),
+        ];
+        for (status, evicted) in table {
+            let mut pod = pod("a", "1");
+            pod["status"] = status.clone();
+            assert_eq!(read(&pod.to_string()).unwrap().evicted, evicted, "{status}");
+            pod["metadata"]["annotations"] = json!({record::ANNOTATION: "{}"});
+            assert!(!read(&pod.to_string()).unwrap().evicted, "{status}");
+        }
     }
 }

@@ -215,6 +215,7 @@ impl Directories {
                     pod: pod.clone(),
                     manifest: Some(Arc::clone(&file.path)),
                     wire: None,
+                    evicted: false,
                 });
             }
         }

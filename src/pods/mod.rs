@@ -11,6 +11,7 @@ mod binding;
 mod catalog;
 mod directories;
 mod kept;
+mod kubelet;
 mod kubernetes;
 mod manifest;
 pub mod manifests;
@@ -31,6 +32,7 @@ use tokio::sync::watch;
 
 pub use binding::{Binder, BoundCgroup, CGROUP_ANNOTATION, Refusal};
 pub use kept::Keep;
+pub use kubelet::Kubelet;
 pub use kubernetes::Kubernetes;
 pub use manifest::ManifestRules;
 pub use manifests::{ManifestDirectory, Manifests};
@@ -74,6 +76,8 @@ pub struct Listed {
     pub manifest: Option<Arc<Path>>,
     /// As a document of the wire, where the source forgets it with a restart.
     pub wire: Option<Arc<str>>,
+    /// Whether the kubelet ends it, or has, to free the node.
+    pub evicted: bool,
 }
 
 /// The pods of this node at one moment. The vectors that say so are parallel to `pods`.
@@ -93,6 +97,8 @@ pub struct PodSet {
     pub unknown: Vec<PodCgroup>,
     /// What is wrong at present.
     pub warnings: Vec<Warning>,
+    /// UIDs of the pods that the kubelet ends, or has ended, to free the node.
+    pub evicted: Vec<String>,
     /// When the pods were last certain, where they are those of a while ago.
     pub as_of: Option<Timestamp>,
 }
@@ -226,9 +232,10 @@ impl fmt::Display for Warning {
                 problem,
                 earlier_in_use,
             } => {
-                let so = match earlier_in_use {
-                    true => "it stays as it was",
-                    false => "it is never chosen",
+                let so = if *earlier_in_use {
+                    "it stays as it was"
+                } else {
+                    "it is never chosen"
                 };
                 write!(f, "pod {pod} is not understood ({problem}); {so}")
             }

@@ -110,6 +110,11 @@ impl Roster {
         Arc::clone(&self.current)
     }
 
+    fn evicted(&self) -> Vec<String> {
+        let listed = self.listing.pods.iter().filter(|listed| listed.evicted);
+        listed.map(|listed| listed.pod.uid.clone()).collect()
+    }
+
     fn admit(&mut self, mut admit: impl FnMut(&Pod) -> Result<(), Rejection>) -> Vec<Rejected> {
         let listed: HashSet<&str> = self
             .listing
@@ -172,6 +177,7 @@ impl Roster {
             rejected,
             unknown: self.bindings.unknown.clone(),
             warnings: warnings.cloned().collect(),
+            evicted: self.evicted(),
             as_of: self.listing.stale.as_ref().and_then(|stale| stale.as_of),
         }
     }
@@ -263,6 +269,7 @@ mod tests {
                     pod: Pod::from_wire(pod),
                     manifest: None,
                     wire: None,
+                    evicted: false,
                 }
             });
             let listing = Listing {

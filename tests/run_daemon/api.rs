@@ -1,7 +1,7 @@
 //! Pods from the API server, whatever becomes of it.
 
 use crate::cluster::Cluster;
-use crate::daemon::names;
+use crate::daemon::{Daemon, names};
 use evictd_testkit::Fault;
 use serde_json::{Value, json};
 use std::fs;
@@ -134,7 +134,7 @@ fn a_restart_without_the_server_still_knows_the_pods_and_chooses_no_unknown_one(
     cluster.api.come_back();
     daemon.eventually_knows(&["hog", "small"]);
     daemon.eventually("nothing is wrong any more", |daemon| {
-        daemon.status()["warnings"] == json!([])
+        daemon.is_sure_of_its_pods()
     });
     daemon.eventually("they are kept again", |_| {
         fs::read_to_string(&kept).is_ok_and(|text| text.contains("hog"))
@@ -165,9 +165,7 @@ fn a_watch_that_breaks_or_is_forgotten_goes_on() {
     cluster.api.cut_watches();
     cluster.delete("second");
     daemon.eventually_knows(&["third"]);
-    daemon.eventually("nothing is wrong", |daemon| {
-        daemon.status()["warnings"] == json!([])
-    });
+    daemon.eventually("nothing is wrong", Daemon::is_sure_of_its_pods);
     let of_client = |line: &Value| line["target"].as_str().unwrap().starts_with("kube");
     assert!(
         !daemon.log().iter().any(of_client),

@@ -102,6 +102,14 @@ impl Daemon {
         self.eventually(&what, |daemon| daemon.pods() == pods);
     }
 
+    /// That nobody can ask a kubelet here is all it warns of.
+    pub(crate) fn is_sure_of_its_pods(&self) -> bool {
+        let status = self.status();
+        let mut warnings = status["warnings"].as_array().unwrap().iter();
+        status["pods"]["asOf"].is_null()
+            && warnings.all(|warning| warning.as_str().unwrap().starts_with("cannot tell whether"))
+    }
+
     pub(crate) fn warns(&self, words: &str) -> bool {
         let status = self.status();
         let mut warnings = status["warnings"].as_array().unwrap().iter();

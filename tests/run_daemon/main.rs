@@ -12,6 +12,7 @@ mod cluster;
 mod daemon;
 mod disk;
 mod futility;
+mod kubelet;
 mod memory;
 mod node;
 mod refusals;

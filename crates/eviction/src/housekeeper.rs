@@ -428,6 +428,11 @@ impl Housekeeper {
         self.futile.due(uid, until);
     }
 
+    /// Somebody else, such as the kubelet, has begun to end a pod: what was observed before says nothing any more.
+    pub fn acted_elsewhere(&mut self, now: Timestamp) {
+        self.last_action = Some(now);
+    }
+
     /// The pod's last process is gone; the next observation shows what that gained.
     pub fn gone(&mut self, uid: &str) {
         if self.dying.remove(uid).is_some() {

@@ -261,6 +261,9 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     #[serde(deserialize_with = "null_is_default")]
     pub phase: String,
+    /// One word why it is so, such as `Evicted`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reason: String,
     /// When the node took it over.
     pub start_time: Option<Timestamp>,
     /// The node that is being freed for it.

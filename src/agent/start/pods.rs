@@ -2,10 +2,12 @@
 
 use super::node_name;
 use crate::{
-    api::{Access, ApiError},
+    api::{self, Access, ApiError},
     clock::Clock,
     config::{Effective, PodsSource},
-    pods::{Keep, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource},
+    pods::{
+        Keep, Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
+    },
 };
 use kube::{api::GetParams, core::Request};
 use std::{sync::Arc, time::Duration};
@@ -26,6 +28,7 @@ impl Started {
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             PodsSource::Kubernetes => "kubernetes",
+            PodsSource::Kubelet => "kubelet",
             _ => "manifests",
         }
     }
@@ -37,9 +40,13 @@ pub(super) async fn start(config: &Effective, clock: Clock) -> Started {
         PodsSource::Auto => find(config).await,
         configured => (configured, "configured".to_owned()),
     };
+    let node = node_name(config);
     let listings = match source {
+        PodsSource::Kubelet => {
+            let source = Kubelet::new(config.kubelet.clone(), node, keep(config), clock);
+            source.start().await
+        }
         PodsSource::Kubernetes => {
-            let node = node_name(config);
             let source = Kubernetes::new(config.kubernetes.clone(), node, keep(config), clock);
             source.start().await
         }
@@ -53,9 +60,30 @@ pub(super) async fn start(config: &Effective, clock: Clock) -> Started {
 }
 
 async fn find(config: &Effective) -> (PodsSource, String) {
-    match kubernetes(config).await {
-        Ok(why) => (PodsSource::Kubernetes, why),
-        Err(why_not) => (PodsSource::Manifests, why_not),
+    let no_server = match kubernetes(config).await {
+        Ok(why) => return (PodsSource::Kubernetes, why),
+        Err(why_not) => why_not,
+    };
+    match kubelet(config).await {
+        Ok(why) => (PodsSource::Kubelet, format!("{why}; {no_server}")),
+        Err(why_not) => (PodsSource::Manifests, format!("{no_server}; {why_not}")),
+    }
+}
+
+/// Why the kubelet is to tell the pods, or why not.
+async fn kubelet(config: &Effective) -> Result<String, String> {
+    let url = &config.kubelet.url;
+    if !api::Kubelet::listens(&config.kubelet).await {
+        return Err(format!("no kubelet listens at {url}"));
+    }
+    let kubelet = api::Kubelet::find(&config.kubelet, &node_name(config)).await;
+    let answer = match kubelet {
+        Ok(kubelet) => kubelet.get("/pods").await,
+        Err(error) => Err(error),
+    };
+    match answer {
+        Ok(_) => Ok(format!("the kubelet at {url} answers")),
+        Err(error) => Err(format!("the kubelet tells nothing ({error})")),
     }
 }
 

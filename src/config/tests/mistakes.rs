@@ -371,7 +371,7 @@ fn what_is_worth_a_second_look() {
         ),
         (
             "pods: {source: cri}",
-            "cri is not built yet in this version; there is auto, kubernetes, manifests",
+            "cri is not built yet in this version; there is auto, kubernetes, kubelet, manifests",
         ),
         (
             "evict: {method: delete}",

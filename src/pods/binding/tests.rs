@@ -47,6 +47,7 @@ fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
         pod: Pod::from_wire(pod),
         manifest: Some(Arc::from(Path::new("/etc/evictd/pod.yaml"))),
         wire: None,
+        evicted: false,
     }
 }
 

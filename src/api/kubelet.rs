@@ -1,0 +1,96 @@
+//! The way to this node's kubelet, for whoever may `get` `nodes/pods` and `nodes/configz` there.
+
+use super::{Access, ApiError, actions::Actions};
+use crate::config;
+use serde_json::json;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{net::TcpStream, time::timeout};
+
+/// A kubelet answers from memory.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Where pods find who they are.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+const CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+/// What a kubelet signs for itself unless it is given a certificate.
+const SELF_SIGNED: &str = "/var/lib/kubelet/pki/kubelet.crt";
+
+/// This node's kubelet.
+#[derive(Clone)]
+pub struct Kubelet {
+    url: String,
+    actions: Actions,
+}
+
+impl Kubelet {
+    /// As configured; `node` is the name that its certificate must be for. Nothing is sent. Must be called within a
+    /// runtime, and anew where credentials are refused.
+    pub async fn find(settings: &config::Kubelet, node: &str) -> Result<Self, ApiError> {
+        let url = settings.url.trim_end_matches('/').to_owned();
+        let by_itself = |configured: &Option<PathBuf>, places: &[&str]| {
+            let found = || places.iter().map(Path::new).find(|place| place.exists());
+            configured.clone().or_else(|| found().map(Path::to_owned))
+        };
+        let (certificate, key) = (&settings.client_certificate, &settings.client_key);
+        let token = match certificate {
+            Some(_) => settings.token_file.clone(),
+            None => by_itself(&settings.token_file, &[TOKEN]),
+        };
+        let authority = if settings.insecure {
+            None
+        } else {
+            by_itself(&settings.certificate_authority, &[SELF_SIGNED, CLUSTER])
+        };
+        let kubeconfig = json!({
+            "current-context": "kubelet",
+            "contexts": [{"name": "kubelet", "context": {"cluster": "kubelet", "user": "kubelet"}}],
+            "clusters": [{"name": "kubelet", "cluster": {
+                "server": url, "tls-server-name": node,
+                "certificate-authority": authority, "insecure-skip-tls-verify": settings.insecure,
+            }}],
+            "users": [{"name": "kubelet", "user": {
+                "tokenFile": token, "client-certificate": certificate, "client-key": key,
+            }}],
+        });
+        let access = Access::from_kubeconfig("the settings under kubelet", &kubeconfig).await?;
+        Ok(Self {
+            url,
+            actions: access.actions()?,
+        })
+    }
+
+    /// Whether anything takes connections there. Nothing is built for it that would stay.
+    pub async fn listens(settings: &config::Kubelet) -> bool {
+        let parsed: Option<hyper::Uri> = settings.url.parse().ok();
+        let place = parsed
+            .as_ref()
+            .and_then(|url| Some((url.host()?, url.port_u16()?)));
+        let Some((host, port)) = place else {
+            return false;
+        };
+        let connect = TcpStream::connect((host.trim_matches(['[', ']']), port));
+        matches!(timeout(Duration::from_secs(1), connect).await, Ok(Ok(_)))
+    }
+
+    /// What it answers at this path.
+    pub async fn get(&self, path: &str) -> Result<String, ApiError> {
+        let what = format!("{}{path}", self.url);
+        let client = self.actions.client();
+        let ask = async {
+            let request = hyper::Request::get(path).body(Vec::new());
+            let request = request.map_err(kube::Error::HttpError)?;
+            client.request_text(request).await
+        };
+        self.actions.call(&what, PATIENCE, ask).await
+    }
+}
+
+/// Its address.
+impl fmt::Display for Kubelet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}
