@@ -99,6 +99,7 @@ impl Agent {
     }
 
     pub(super) fn published(&mut self, publication: &Publication) {
+        self.restarts.told(&publication.id);
         for publisher in &mut self.ports.publishers {
             publisher.published(publication);
         }

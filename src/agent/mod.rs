@@ -13,6 +13,7 @@ mod elsewhere;
 mod flight;
 mod local_storage;
 mod news;
+mod restarts;
 pub mod start;
 
 pub use alarm::Alarm;
@@ -106,6 +107,7 @@ pub struct Agent {
     layout: Option<Layout>,
     decisions: u64,
     local_storage: local_storage::Patrol,
+    restarts: restarts::Restarts,
 }
 
 impl Agent {
@@ -127,6 +129,7 @@ impl Agent {
             layout: None,
             decisions: 0,
             local_storage: local_storage::Patrol::default(),
+            restarts: restarts::Restarts::default(),
         }
     }
 
@@ -186,6 +189,7 @@ impl Agent {
         if let Step::Rank(need) = step {
             self.press(now, need).await;
         }
+        self.look_for_restarts(now);
         let sleep = self.sleep(now, &sample);
         self.publish_look(now, &sample, sleep);
         sleep
@@ -278,6 +282,7 @@ impl Agent {
         self.housekeeper.dying(&pod.uid, flight.kill_at);
         match to_be_told {
             Some(evictor) => {
+                self.restarts.begin(id, decision, &victim, grace);
                 self.flights
                     .begin(&Arc::new(evictor), victim, grace, flight);
             }
@@ -293,6 +298,7 @@ impl Agent {
         match &landing.result {
             Ok(departure) if departure.gone_at.is_some() => {
                 self.housekeeper.gone(uid);
+                self.restarts.gone(now, &landing.flight.id);
                 self.active.evicted(uid);
             }
             Ok(_) | Err(_) => {

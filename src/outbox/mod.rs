@@ -201,6 +201,13 @@ impl Outbox {
         posted
     }
 
+    /// Gives up the notice on this pod, unless it has landed.
+    pub fn withdraw(&self, uid: &str, why: &str) {
+        if let Some(entry) = self.waiting().get_mut(uid) {
+            entry.withdraw(why.to_owned());
+        }
+    }
+
     /// Gives up every notice that has not landed.
     pub fn withdraw_all(&self, why: &str) {
         for entry in self.waiting().values_mut() {

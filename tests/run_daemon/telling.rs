@@ -341,3 +341,31 @@ fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
         );
     }
 }
+
+#[test]
+fn a_pod_started_again_is_ended_again_under_pressure_and_left_alone_after_it() {
+    let Some(cluster) = Cluster::new("a_pod_started_again_is_ended_again") else {
+        return;
+    };
+    let _hog = cluster.pod("hog", "--hold 140Mi");
+    cluster
+        .api
+        .fault(Fault::answer(500).on("patch", "pods/status"));
+    let daemon = cluster.daemon(&LOW, "evictionPressureTransitionPeriod: 6s");
+    daemon.evicted(1);
+    // As a kubelet would, which does not know.
+    let mut again = cluster.node.worker("hog", "--hold 4Mi");
+    daemon.eventually("it is ended again", |_| !again.lives());
+    daemon.eventually("the pressure is over", |daemon| {
+        daemon.condition("MemoryPressure")["raised"] == false
+    });
+    let mut modest = cluster.node.worker("hog", "--hold 4Mi");
+    let decision = decided(&daemon, "not published");
+    let why = decision["publication"]["why"].as_str().unwrap();
+    assert!(why.contains("runs on after the pressure"), "{why}");
+    cluster.api.clear_faults();
+    daemon.some_turns_pass();
+    assert_eq!(cluster.get("hog")["status"]["phase"], "Running");
+    assert!(modest.lives());
+    assert!(daemon.said("it is ended again") >= 1);
+}
