@@ -20,6 +20,8 @@ pub(super) struct Active {
     set: Arc<PodSet>,
     evicted: BTreeSet<String>,
     aside: BTreeMap<String, Timestamp>,
+    /// Pods that their budgets protect, from soft thresholds only.
+    blocked: BTreeMap<String, Timestamp>,
     changes: u64,
 }
 
@@ -31,7 +33,8 @@ impl Active {
 
     /// Takes the roster's present set; true if anything is different now.
     pub(super) fn take(&mut self, roster: Arc<PodSet>, now: Timestamp) -> bool {
-        let expired = self.aside.values().any(|until| *until <= now);
+        let mut until = self.aside.values().chain(self.blocked.values());
+        let expired = until.any(|until| *until <= now);
         if Arc::ptr_eq(&roster, &self.roster) && !expired {
             return false;
         }
@@ -43,6 +46,7 @@ impl Active {
     /// Works the set out again.
     pub(super) fn refresh(&mut self, now: Timestamp) {
         self.aside.retain(|_, until| *until > now);
+        self.blocked.retain(|_, until| *until > now);
         let listed: BTreeSet<&str> = self
             .roster
             .pods
@@ -107,10 +111,21 @@ impl Active {
             .insert(uid.to_owned(), now.saturating_add(ASIDE).unwrap_or(now));
     }
 
+    /// This pod's budget does not let it go before this time.
+    pub(super) fn block(&mut self, uid: &str, until: Timestamp) {
+        self.blocked.insert(uid.to_owned(), until);
+    }
+
+    /// No budget counts any more; true if one did.
+    pub(super) fn unblock(&mut self) -> bool {
+        !std::mem::take(&mut self.blocked).is_empty()
+    }
+
     /// UIDs of pods alive that could not be ended if they were chosen.
     pub(super) fn unreachable(&self) -> BTreeSet<String> {
         let pods = self.set.pods.iter().zip(&self.set.cgroups);
-        pods.filter(|(pod, cgroup)| cgroup.is_none() || self.aside.contains_key(&pod.uid))
+        let passed_over = |uid| self.aside.contains_key(uid) || self.blocked.contains_key(uid);
+        pods.filter(|(pod, cgroup)| cgroup.is_none() || passed_over(&pod.uid))
             .map(|(pod, _)| pod.uid.clone())
             .collect()
     }

@@ -1,13 +1,15 @@
 //! What a decision means to the cluster: the victim's status is told, and the loop hears what became of that.
 
-use super::Agent;
+use super::{Agent, Flight};
 use crate::{
-    evict::{ClusterEvictor, Haste},
-    outbox::{Notice, Outbox, Publication},
+    api::Actions,
+    config::{EvictMethod, SoftTierFallback},
+    evict::{ApiEvictor, ClusterEvictor, Haste, Victim},
+    outbox::{Notice, Outbox, Publication, Way},
 };
 use evictd_eviction::{Cause, Decision};
 use evictd_pod::Pod;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
@@ -17,12 +19,25 @@ const HARD_PATIENCE: Duration = Duration::from_millis(50);
 /// How long notices are waited for when the agent ends.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// How long budgets may block all pods before `softTierFallback: evict` ends one here.
+const DEADLINE: SignedDuration = SignedDuration::from_mins(1);
+/// Budgets that blocked this long ago are of another time of pressure.
+const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
+
 /// The way to tell the cluster of evictions.
 pub struct Cluster {
     /// Takes notices.
     pub outbox: Outbox,
     /// Whether the Node shows its pressure.
     pub settled: watch::Receiver<bool>,
+    /// How pods leave.
+    pub method: EvictMethod,
+    /// What happens where every budget blocks.
+    pub fallback: SoftTierFallback,
+    /// Asks for evictions.
+    pub actions: Actions,
+    /// Since when budgets block, and when one last did.
+    pub blocked: Option<(Timestamp, Timestamp)>,
     /// Brings back what became of them.
     pub publications: mpsc::UnboundedReceiver<Publication>,
 }
@@ -39,27 +54,91 @@ pub(super) async fn publication(cluster: Option<&mut Cluster>) -> Publication {
     }
 }
 
+impl Cluster {
+    /// Whether this eviction is left to the eviction API: a soft one, unless every budget blocks for too long.
+    fn asks_budgets(&self, kind: Cause, now: Timestamp) -> bool {
+        let too_long = self.fallback == SoftTierFallback::Evict
+            && self
+                .blocked
+                .is_some_and(|(since, _)| now.duration_since(since) >= DEADLINE);
+        self.method == EvictMethod::Eviction && kind == Cause::Soft && !too_long
+    }
+
+    fn note_blocked(&mut self, now: Timestamp) {
+        let since = self
+            .blocked
+            .filter(|(_, last)| now.duration_since(*last) < FORGOTTEN)
+            .map_or(now, |(since, _)| since);
+        self.blocked = Some((since, now));
+    }
+}
+
 impl Agent {
-    /// How this pod leaves, where the API server is to know.
-    pub(super) fn cluster_evictor(
-        &self,
-        now: Timestamp,
-        id: &str,
-        decision: &Decision,
-        pod: &Pod,
-    ) -> Option<ClusterEvictor> {
-        let cluster = self.ports.cluster.as_ref()?;
-        let haste = match decision.kind {
-            Cause::Soft => Haste::Soft,
-            Cause::Hard | Cause::LocalStorage => Haste::Hard(self.patience(now, decision)),
+    /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
+    pub(super) fn launch(
+        &mut self,
+        (id, decision, pod): (&str, &Decision, &Pod),
+        victim: Victim,
+        grace: Duration,
+        flight: Flight,
+    ) {
+        let local = Arc::clone(&self.ports.evictor);
+        let patience = self.patience(flight.since, decision);
+        let Some(cluster) = &self.ports.cluster else {
+            self.flights.begin(&local, victim, grace, flight);
+            return;
         };
-        Some(ClusterEvictor {
-            local: Arc::clone(&self.ports.evictor),
+        if cluster.asks_budgets(decision.kind, flight.since) {
+            let evictor = ApiEvictor {
+                local,
+                actions: cluster.actions.clone(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+            };
+            self.flights
+                .begin(&Arc::new(evictor), victim, grace, flight);
+            return;
+        }
+        let way = match cluster.method {
+            EvictMethod::Delete => Way::Delete(grace),
+            _ => Way::Status,
+        };
+        let evictor = ClusterEvictor {
+            local,
             outbox: cluster.outbox.clone(),
-            notice: Notice::new(id, decision, pod),
+            notice: Notice::new(id, decision, pod, way),
             settled: cluster.settled.clone(),
-            haste,
-        })
+            haste: match decision.kind {
+                Cause::Soft => Haste::Soft,
+                Cause::Hard | Cause::LocalStorage => Haste::Hard(patience),
+            },
+        };
+        self.restarts.begin(id, decision, &victim, grace);
+        self.flights
+            .begin(&Arc::new(evictor), victim, grace, flight);
+    }
+
+    /// Whether the API server is to be told of this one by us.
+    pub(super) fn is_told(&self, decision: &Decision) -> bool {
+        let cluster = self.ports.cluster.as_ref();
+        cluster.is_some_and(|cluster| !cluster.asks_budgets(decision.kind, decision.time))
+    }
+
+    /// Budgets do not let this pod go now: the next in rank is tried.
+    pub(super) fn blocked(&mut self, now: Timestamp, uid: &str, again: Duration) {
+        let again = SignedDuration::try_from(again).unwrap_or(SignedDuration::MAX);
+        self.active
+            .block(uid, now.saturating_add(again).unwrap_or(now));
+        if let Some(cluster) = &mut self.ports.cluster {
+            cluster.note_blocked(now);
+        }
+    }
+
+    /// A budget has let a pod go.
+    pub(super) fn let_go(&mut self) {
+        if let Some(cluster) = &mut self.ports.cluster {
+            cluster.blocked = None;
+        }
     }
 
     /// A quarter of what is left until there is nothing left, at the present rate.
@@ -102,6 +181,51 @@ impl Agent {
         self.restarts.told(&publication.id);
         for publisher in &mut self.ports.publishers {
             publisher.published(publication);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Access;
+
+    fn cluster(method: EvictMethod, fallback: SoftTierFallback) -> Cluster {
+        let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        let actions = Access::new("a test".into(), nowhere).actions().unwrap();
+        let (outbox, publications) = Outbox::new(actions.clone());
+        Cluster {
+            outbox,
+            settled: watch::channel(true).1,
+            method,
+            fallback,
+            actions,
+            blocked: None,
+            publications,
+        }
+    }
+
+    #[tokio::test]
+    async fn only_soft_evictions_ask_budgets_and_not_for_ever_where_a_fallback_is_chosen() {
+        use EvictMethod::{Delete, Eviction};
+        use SoftTierFallback::{Evict, Wait};
+        let at = |second| Timestamp::from_second(second).unwrap();
+        for (method, fallback, kind, blocked_at, now, asks) in [
+            (Eviction, Wait, Cause::Soft, [0, 0], 0, true),
+            (Eviction, Wait, Cause::Hard, [0, 0], 0, false),
+            (Delete, Wait, Cause::Soft, [0, 0], 0, false),
+            (Eviction, Wait, Cause::Soft, [0, 60], 120, true),
+            (Eviction, Evict, Cause::Soft, [0, 30], 59, true),
+            (Eviction, Evict, Cause::Soft, [0, 30], 60, false),
+            // Another time of pressure begins anew.
+            (Eviction, Evict, Cause::Soft, [0, 300], 310, true),
+        ] {
+            let mut cluster = cluster(method, fallback);
+            for second in blocked_at {
+                cluster.note_blocked(at(second));
+            }
+            let case = format!("{method:?} {fallback:?} {kind:?} {blocked_at:?} {now}");
+            assert_eq!(cluster.asks_budgets(kind, at(now)), asks, "{case}");
         }
     }
 }

@@ -204,6 +204,9 @@ impl Agent {
             return;
         }
         self.look_at_cgroups();
+        if need.hard && self.active.unblock() {
+            self.housekeeper.set_unreachable(self.active.unreachable());
+        }
         let set = Arc::clone(self.active.set());
         let Some(mut usage) = self.ports.usage.read(now, need.signal, &set).await else {
             return;
@@ -236,7 +239,7 @@ impl Agent {
         let mut record = serde_json::to_value(&decision).unwrap_or_default();
         record["id"] = json!(id);
         record["dryRun"] = json!(dry_run);
-        if !dry_run && decision.eviction.is_some() && self.ports.cluster.is_some() {
+        if !dry_run && decision.eviction.is_some() && self.is_told(&decision) {
             record["publication"] = json!({ "state": "waiting" });
         }
         let decided = Decided {
@@ -277,19 +280,10 @@ impl Agent {
         });
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
         let flight = Flight::new(name, (decision.kind, decision.signal), now, grace, crossed);
-        let to_be_told = self.cluster_evictor(now, id, decision, pod);
+        let pod = pod.clone();
         self.news.moved(decision.signal);
         self.housekeeper.dying(&pod.uid, flight.kill_at);
-        match to_be_told {
-            Some(evictor) => {
-                self.restarts.begin(id, decision, &victim, grace);
-                self.flights
-                    .begin(&Arc::new(evictor), victim, grace, flight);
-            }
-            None => self
-                .flights
-                .begin(&self.ports.evictor, victim, grace, flight),
-        }
+        self.launch((id, decision, &pod), victim, grace, flight);
     }
 
     fn land(&mut self, landing: &Landing) {
@@ -299,7 +293,12 @@ impl Agent {
             Ok(departure) if departure.gone_at.is_some() => {
                 self.housekeeper.gone(uid);
                 self.restarts.gone(now, &landing.flight.id);
+                self.let_go();
                 self.active.evicted(uid);
+            }
+            Err(EvictError::Blocked { again, .. }) => {
+                self.housekeeper.not_dying(uid);
+                self.blocked(now, uid, *again);
             }
             Ok(_) | Err(_) => {
                 self.housekeeper.not_dying(uid);

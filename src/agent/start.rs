@@ -9,7 +9,7 @@ use crate::{
     api::ApiError,
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
-    config::{self, Effective, Kind, PodsSource},
+    config::{self, Effective, EvictMethod, Kind, PodsSource},
     doors::{
         http::{self, HttpDoor, HttpError},
         socket::{self, SocketError},
@@ -74,6 +74,11 @@ pub enum StartError {
     /// The metrics.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// A way to leave that needs an API server.
+    #[error(
+        "evict.method: delete and eviction need an API server: name it under kubernetes, or take the pods from it"
+    )]
+    NoCluster,
     /// The API server.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -149,6 +154,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.usage = running.usage;
     in_force.evict = running.evict;
     in_force.conditions = running.conditions;
+    in_force.soft_tier_fallback = running.soft_tier_fallback;
     in_force.cgroup_roots = running.cgroup_roots;
     in_force.priority_classes = running.priority_classes;
     in_force.metrics = running.metrics;
@@ -318,10 +324,17 @@ fn first_status(config: &Effective, pods: &pods::Started, clock: Clock) -> Statu
         chosen: chosen.to_owned(),
         why: why.to_owned(),
     };
+    let (method, why) = match config.evict.method {
+        EvictMethod::Auto => ("cgroup", "it works wherever evictd does"),
+        EvictMethod::Cri => ("cri", "configured"),
+        EvictMethod::Cgroup => ("cgroup", "configured"),
+        EvictMethod::Delete => ("delete", "configured"),
+        EvictMethod::Eviction => ("eviction", "configured"),
+    };
     let sources = vec![
         source("pods.source", pods.name(), &pods.why),
         source("usage.source", "cgroup", only),
-        source("evict.method", "cgroup", only),
+        source("evict.method", method, why),
     ];
     for source in &sources {
         tracing::info!("{}: {} ({})", source.port, source.chosen, source.why);

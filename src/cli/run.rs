@@ -137,7 +137,7 @@ pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
 }
 
 fn cannot_start(error: StartError) -> Failure {
-    if matches!(error, StartError::NotBuilt(_)) {
+    if matches!(error, StartError::NotBuilt(_) | StartError::NoCluster) {
         return Failure::input(error);
     }
     if error.is_not_permitted() {

@@ -341,7 +341,7 @@ pub(super) const KEYS: &[Key] = &[
         "auto",
         Same,
         one!(evict.method),
-        "How a pod is made to leave: auto, cgroup (its processes are ended); later cri, delete, eviction.",
+        "How a pod is made to leave: auto, cgroup (its status says so, its processes are ended); delete: its object, too; eviction: under a soft threshold as its budget allows; later cri.",
     ),
     key(
         "admission",
@@ -499,5 +499,5 @@ pub(super) const BUILT: [(&str, &[&str]); 3] = [
         &["auto", "kubernetes", "kubelet", "manifests"],
     ),
     ("usage.source", &["auto", "cgroup"]),
-    ("evict.method", &["auto", "cgroup"]),
+    ("evict.method", &["auto", "cgroup", "delete", "eviction"]),
 ];

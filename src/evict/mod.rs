@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod cluster;
+mod eviction;
 mod freezer;
 mod group;
 mod process;
@@ -17,6 +18,7 @@ use tokio::sync::Notify;
 
 pub use cgroup::CgroupEvictor;
 pub use cluster::{ClusterEvictor, Haste};
+pub use eviction::ApiEvictor;
 
 use crate::cgroup::CgroupError;
 
@@ -148,6 +150,14 @@ pub enum EvictError {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
     },
+    /// Its disruption budget does not allow it, or nobody could be asked.
+    #[error("{why}")]
+    Blocked {
+        /// The API server's answer.
+        why: String,
+        /// When to ask again.
+        again: Duration,
+    },
     /// The cgroup could not be read.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
@@ -169,7 +179,7 @@ impl EvictError {
             Self::Signal { source, .. } | Self::Cgroup(CgroupError::Read { source, .. }) => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
-            Self::Refused { .. } | Self::Cgroup(_) => false,
+            Self::Refused { .. } | Self::Blocked { .. } | Self::Cgroup(_) => false,
         }
     }
 }

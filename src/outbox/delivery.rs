@@ -1,12 +1,12 @@
 //! One notice on its way: a patch of the pod's status, asked again until it is known to have landed, or cannot.
 
-use super::{Fate, Notice};
+use super::{Fate, Notice, Way};
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::record::ANNOTATION;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
     core::PartialObjectMeta,
 };
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) async fn deliver(
         actions,
         notice,
     };
-    let mut attempt = mail.patch().await;
+    let mut attempt = mail.tell().await;
     // Nobody may be waiting for it any more.
     let _ = first.send(attempt.is_ok());
     let mut pause = FIRST_PAUSE;
@@ -57,7 +57,7 @@ pub(super) async fn deliver(
                 if about_the_pod {
                     rest(&mut pause, &error).await;
                 }
-                mail.patch().await
+                mail.tell().await
             }
             Err(unknown) => Err(unknown),
         };
@@ -79,6 +79,30 @@ struct Mail<'a> {
 }
 
 impl Mail<'_> {
+    async fn tell(&self) -> Result<(), ApiError> {
+        match self.notice.way {
+            Way::Status => self.patch().await,
+            Way::Delete(grace) => self.delete(grace).await,
+        }
+    }
+
+    /// With no grace at all the object would be gone before its processes are.
+    async fn delete(&self, grace: Duration) -> Result<(), ApiError> {
+        let what = format!("deleting pod {}", self.notice.pod());
+        let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
+        let options = DeleteParams {
+            grace_period_seconds: Some(seconds.max(1)),
+            preconditions: Some(Preconditions {
+                uid: Some(self.notice.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let call = self.pods.delete(&self.notice.name, &options);
+        self.actions.call(&what, CALL_TIMEOUT, call).await?;
+        Ok(())
+    }
+
     async fn patch(&self) -> Result<(), ApiError> {
         let what = format!("telling the status of pod {}", self.notice.pod());
         let by = PatchParams {

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -44,10 +45,21 @@ pub struct Notice {
     pub message: String,
     /// Whether the pod gets the `DisruptionTarget` condition (S1-053).
     pub disruption_target: bool,
+    /// How it is told.
+    pub way: Way,
     /// Value of the annotation.
     pub record: String,
     /// When it was decided.
     pub time: jiff::Timestamp,
+}
+
+/// How the API server is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// The pod's status says it, and the pod stays.
+    Status,
+    /// The pod is deleted with this grace.
+    Delete(Duration),
 }
 
 /// What became of a notice.
@@ -130,7 +142,7 @@ impl Waiting {
 
 impl Notice {
     /// Of this decision on this pod.
-    pub fn new(id: &str, decision: &Decision, pod: &Pod) -> Self {
+    pub fn new(id: &str, decision: &Decision, pod: &Pod, way: Way) -> Self {
         let eviction = decision.eviction.as_ref();
         Self {
             id: id.to_owned(),
@@ -139,6 +151,7 @@ impl Notice {
             uid: pod.uid.clone(),
             message: eviction.map_or_else(String::new, |eviction| eviction.message.clone()),
             disruption_target: eviction.is_some_and(|eviction| eviction.disruption_target),
+            way,
             record: record(id, decision),
             time: decision.time,
         }

@@ -56,6 +56,7 @@ impl Post {
             uid: self.uid(),
             message: "The node was low on resource: memory. ".into(),
             disruption_target: true,
+            way: Way::Status,
             record: r#"{"decision":"d-1"}"#.into(),
             time: Timestamp::from_second(1_800_000_000).unwrap(),
         }

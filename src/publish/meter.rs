@@ -4,7 +4,7 @@ use super::{
     Decided, Landed, Look, Publish,
     metrics::{Metrics, ThresholdState, Tier},
 };
-use crate::{outbox::Publication, signals::SignalHealth};
+use crate::{evict::EvictError, outbox::Publication, signals::SignalHealth};
 use evictd_eviction::{NodeCondition, Signal};
 use std::time::Duration;
 
@@ -101,6 +101,7 @@ impl Publish for Meter {
 
     fn landed(&mut self, landed: &Landed<'_>) {
         match &landed.landing.result {
+            Err(EvictError::Blocked { .. }) => self.metrics.eviction_failed("budget"),
             Err(_) => self.metrics.eviction_failed("kill"),
             Ok(departure) if departure.gone_at.is_none() => self.metrics.eviction_failed("cleanup"),
             Ok(_) => {}

@@ -43,6 +43,9 @@ fn a_wrong_configuration_is_bad_input_and_every_mistake_is_told() {
         said.contains("pods.source: cri is not built yet in this version"),
         "{said}"
     );
+    let (code, said) = refused(&node, plain(), "evict: {method: eviction}");
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains("need an API server"), "{said}");
 
     let output = plain()
         .args(["run", "--config", "/nonexistent/evictd.yaml"])

@@ -43,9 +43,9 @@ impl Cluster {
     fn admit(&self, name: &str, traits: Traits) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": name, "namespace": "shop" },
+            "metadata": { "name": name, "namespace": "shop", "labels": { "app": name } },
             "spec": { "nodeName": "test", "containers": [{ "name": "main", "image": "none" }] },
-            "status": { "phase": "Running" },
+            "status": { "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }] },
         });
         let made = self.api.actor("test").create(pod).unwrap();
         let uid = metadata(json!({ "uid": made["metadata"]["uid"] }));
@@ -54,6 +54,20 @@ impl Cluster {
             ..traits
         };
         self.node.admit(name, traits);
+    }
+
+    /// A budget that lets no pod of this name go.
+    fn protect(&self, pod: &str, budget: &str) {
+        let budget = json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": budget, "namespace": "shop" },
+            "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": pod } } },
+            "status": {
+                "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1,
+                "desiredHealthy": 1, "expectedPods": 1,
+            },
+        });
+        self.api.actor("test").create(budget).unwrap();
     }
 
     fn get(&self, name: &str) -> Value {
@@ -115,7 +129,7 @@ fn s1_036_s1_051_s1_052_s1_053_s1_078_an_evicted_pods_status_says_so_and_keeps_t
     assert_eq!(pod["status"]["phase"], "Failed");
     assert_eq!(pod["status"]["reason"], "Evicted");
     assert_eq!(pod["status"]["message"], decision["message"]);
-    let target = &pod["status"]["conditions"][0];
+    let target = &pod["status"]["conditions"][1];
     assert_eq!(target["type"], "DisruptionTarget");
     assert_eq!(target["reason"], "TerminationByKubelet");
     let record = pod["metadata"]["annotations"]["evictd.dev/evicted"]
@@ -368,4 +382,81 @@ fn a_pod_started_again_is_ended_again_under_pressure_and_left_alone_after_it() {
     assert_eq!(cluster.get("hog")["status"]["phase"], "Running");
     assert!(modest.lives());
     assert!(daemon.said("it is ended again") >= 1);
+}
+
+#[test]
+fn a_cluster_that_wants_no_failed_pods_has_them_deleted() {
+    let Some(cluster) = Cluster::new("a_cluster_that_wants_no_failed_pods") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 140Mi");
+    cluster
+        .api
+        .fault(Fault::answer(500).on("delete", "pods").times(1));
+    let daemon = cluster.daemon(&LOW, "evict: {method: delete}");
+    decided(&daemon, "published");
+    let pod = cluster.get("hog");
+    assert!(pod["metadata"]["deletionTimestamp"].is_string(), "{pod:#}");
+    assert_eq!(pod["metadata"]["deletionGracePeriodSeconds"], 1);
+    assert_eq!(pod["status"]["phase"], "Running");
+    assert!(!hog.lives());
+    let log = cluster.api.log();
+    let deleted = log
+        .iter()
+        .filter(|entry| entry.verb == "delete" && entry.status == 200);
+    assert_eq!(deleted.count(), 1);
+}
+
+#[test]
+fn a_pod_whose_budget_blocks_is_passed_over_until_a_hard_threshold_is_crossed() {
+    let Some(cluster) = Cluster::new("a_pod_whose_budget_blocks_is_passed_over") else {
+        return;
+    };
+    let mut first = cluster.pod("first", "--hold 70Mi --grow-to 120Mi --per-second 200Mi");
+    let mut second = cluster.pod("second", "--hold 40Mi");
+    let mut third = cluster.pod("third", "--hold 20Mi");
+    cluster.protect("first", "needed");
+    for budget in ["one", "two"] {
+        cluster.protect("second", budget);
+    }
+    let lines = format!("{SOFT}\nevict: {{method: eviction}}");
+    let daemon = cluster.daemon(&[("memory.available", "40Mi")], &lines);
+    daemon.eventually("the third is let go", |_| {
+        cluster.get("third")["metadata"]["deletionTimestamp"].is_string()
+    });
+    // As a kubelet would.
+    third.end();
+    daemon.evicted(1);
+    let decisions = daemon.history();
+    assert_eq!(
+        names(&decisions)[..3],
+        ["shop/first", "shop/second", "shop/third"]
+    );
+    let error = |index: usize| {
+        decisions[index]["outcome"]["error"]
+            .as_str()
+            .unwrap_or_default()
+    };
+    assert!(
+        error(0).contains("The disruption budget needed needs 1 healthy pods"),
+        "{}",
+        error(0)
+    );
+    assert!(
+        error(1).contains("more than one PodDisruptionBudget"),
+        "{}",
+        error(1)
+    );
+    assert_eq!(decisions[2]["outcome"]["method"], "torn-down");
+    assert_eq!(decisions[2]["publication"], Value::Null);
+    assert_eq!(
+        daemon.count("evictd_eviction_failures_total{stage=\"budget\"}"),
+        2
+    );
+    assert!(first.lives() && second.lives());
+    first.grow();
+    daemon.eventually("no budget holds against a hard threshold", |_| {
+        !first.lives()
+    });
+    assert_eq!(cluster.get("first")["status"]["phase"], "Failed");
 }

@@ -5,7 +5,7 @@ use crate::{
     agent::Cluster,
     api::Access,
     clock::Clock,
-    config::{Effective, Kubernetes, PodsSource},
+    config::{Effective, EvictMethod, Kubernetes, PodsSource},
     outbox::{EventRecorder, NodeReporter, Outbox, WAITING},
     publish::{Publish, events::Events, node::NodePressure},
 };
@@ -19,7 +19,10 @@ pub(super) async fn start(
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<Cluster>, StartError> {
     if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
-        return Ok(None);
+        return match config.evict.method {
+            EvictMethod::Delete | EvictMethod::Eviction => Err(StartError::NoCluster),
+            EvictMethod::Auto | EvictMethod::Cgroup | EvictMethod::Cri => Ok(None),
+        };
     }
     let access = Access::find(&config.kubernetes).await?;
     tracing::info!("evictions are told at {access}");
@@ -36,6 +39,10 @@ pub(super) async fn start(
     Ok(Some(Cluster {
         outbox,
         settled,
+        method: config.evict.method,
+        fallback: config.soft_tier_fallback,
+        actions: access.actions()?,
+        blocked: None,
         publications,
     }))
 }

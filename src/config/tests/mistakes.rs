@@ -374,8 +374,8 @@ fn what_is_worth_a_second_look() {
             "cri is not built yet in this version; there is auto, kubernetes, kubelet, manifests",
         ),
         (
-            "evict: {method: delete}",
-            "delete is not built yet in this version; there is auto, cgroup",
+            "evict: {method: cri}",
+            "cri is not built yet in this version; there is auto, cgroup, delete, eviction",
         ),
     ];
     for (body, expected) in table {
