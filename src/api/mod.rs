@@ -20,6 +20,7 @@ pub use watch::{Broken, Follow, Watch, items};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};
+use tokio::{runtime::Handle, task::spawn_blocking};
 
 /// Who writes, as the API server keeps it with each field.
 pub const FIELD_MANAGER: &str = "evictd";
@@ -79,6 +80,18 @@ impl ApiError {
             },
             _ => None,
         }
+    }
+}
+
+/// Finds a way beside the loop: files are read for it, and a plugin may be run for credentials.
+pub async fn beside_the_loop<T: Send + 'static>(
+    find: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let runtime = Handle::current();
+    match spawn_blocking(move || runtime.block_on(find)).await {
+        Ok(found) => found,
+        // The runtime ends, and this with it.
+        Err(_) => std::future::pending().await,
     }
 }
 

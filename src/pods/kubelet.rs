@@ -2,11 +2,15 @@
 
 use super::{Keep, Listing, PodSource, backoff::Backoff, error_chain, remote::Remote};
 use crate::{
-    api::{self, ApiError, Follow, Kubelet as Door},
+    api::{self, ApiError, Follow, Kubelet as Door, beside_the_loop},
     clock::Clock,
     config,
 };
-use std::{hash::BuildHasher, hash::RandomState, sync::Arc, time::Duration};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{sync::watch, time::sleep};
 
 /// How often it is asked. It answers from memory, in 15 ms for a hundred pods.
@@ -100,9 +104,11 @@ impl Asker {
     }
 
     async fn answer(&mut self) -> Result<String, ApiError> {
-        let door = match self.door.take() {
-            Some(door) => door,
-            None => Door::find(&self.settings, &self.node).await?,
+        let door = if let Some(door) = self.door.take() {
+            door
+        } else {
+            let (settings, node) = (self.settings.clone(), self.node.clone());
+            beside_the_loop(async move { Door::find(&settings, &node).await }).await?
         };
         let answer = door.get("/pods").await;
         self.door = Some(door);

@@ -4,7 +4,7 @@
 
 use super::{Keep, Listing, PodSource, backoff::Backoff, error_chain, remote::Remote};
 use crate::{
-    api::{Access, Broken, Watch},
+    api::{Access, Broken, Watch, beside_the_loop},
     clock::Clock,
     config,
 };
@@ -114,9 +114,9 @@ impl Follower {
     }
 
     async fn new_client(&self) -> Result<kube::Client, Broken> {
-        let access = Access::find(&self.settings).await;
-        let client = access.and_then(|access| access.watch_client());
-        client.map_err(|error| Broken {
+        let settings = self.settings.clone();
+        let client = beside_the_loop(async move { Access::find(&settings).await?.watch_client() });
+        client.await.map_err(|error| Broken {
             problem: error_chain(&error),
             code: Some(401),
         })
