@@ -2,7 +2,7 @@
 
 use crate::form::Form;
 use crate::plan::Plan;
-use evictd_placement::{Cluster, Pod};
+use evictd_placement::{Cluster, Pod, Rejection};
 use serde::Serialize;
 
 /// One thing to do.
@@ -134,9 +134,8 @@ pub(crate) fn cleared<'c>(
 /// node could be helped at all (S3-015, S4-004, S4-009). Where extenders left nothing it keeps it.
 fn forgets_its_node(plan: &Plan, form: Form) -> bool {
     let tried = plan.not_candidates.len();
-    let helpless = plan.filter.iter().all(|answer| {
-        answer.is_err_and(|rejection| rejection.code > evictd_placement::Code::Unschedulable)
-    });
+    let mut answers = plan.filter.iter();
+    let helpless = !answers.any(|answer| answer.is_err_and(Rejection::is_resolvable));
     helpless || (form == Form::V1_36 && tried == plan.tried())
 }
 

@@ -1,6 +1,7 @@
 //! `PodDisruptionBudgets`: how many pods of a kind may be missing at once.
 
-use evictd_placement::{Cluster, Pod, Selector, SelectorError, Symbol};
+use crate::form::Form;
+use evictd_placement::{Cluster, Pod, Selector, SelectorError, Symbol, Template};
 use evictd_pod::wire;
 use hashbrown::HashSet;
 use std::ops::Range;
@@ -47,6 +48,31 @@ impl Budget {
             disrupted: disrupted.map(|name| name.as_str().into()).collect(),
         })
     }
+
+    /// Whether it covers pods of a template. A selector that selects everything selects nothing here, and pods without
+    /// labels are covered by none (S3-021).
+    fn covers(&self, cluster: &Cluster, template: &Template) -> bool {
+        self.namespace == template.namespace
+            && !template.labels.is_empty()
+            && !self.selector.is_empty()
+            && self.selector.matches(cluster.symbols(), &template.labels)
+    }
+}
+
+/// The names of the budgets that a pod counts against.
+pub fn budgets_of<'b>(
+    cluster: &Cluster,
+    budgets: &'b [Budget],
+    pod: &Pod,
+    form: Form,
+) -> Vec<&'b str> {
+    let template = cluster.template(pod);
+    let accounted = |budget: &Budget| form > Form::V1_18 && budget.disrupted.contains(pod.name());
+    budgets
+        .iter()
+        .filter(|budget| budget.covers(cluster, template) && !accounted(budget))
+        .map(|budget| budget.name.as_str())
+        .collect()
 }
 
 /// Counts the pods of one node against every budget.
@@ -62,24 +88,15 @@ pub(crate) struct Ledger<'b> {
 }
 
 impl<'b> Ledger<'b> {
-    /// Finds out once which budgets cover which pods. A selector that selects everything selects nothing here, and pods
-    /// without labels are covered by none (S3-021).
+    /// Finds out once which budgets cover which pods.
     pub(crate) fn new(cluster: &Cluster, budgets: &'b [Budget], honours_disrupted: bool) -> Self {
         let mut begins = Vec::with_capacity(cluster.templates().len() + 1);
         let mut covering = Vec::new();
         for template in cluster.templates() {
             begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
-            if template.labels.is_empty() {
-                continue;
-            }
-            for (index, budget) in (0..).zip(budgets) {
-                if budget.namespace == template.namespace
-                    && !budget.selector.is_empty()
-                    && budget.selector.matches(cluster.symbols(), &template.labels)
-                {
-                    covering.push(index);
-                }
-            }
+            let own = (0..).zip(budgets);
+            let own = own.filter(|(_, budget)| budget.covers(cluster, template));
+            covering.extend(own.map(|(index, _): (u32, _)| index));
         }
         begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
         Self {
@@ -135,12 +152,5 @@ impl<'b> Ledger<'b> {
     /// Whether a pod could go without breaking a budget, given those that were counted.
     pub(crate) fn allows(&self, pod: &Pod) -> bool {
         self.covering(pod).all(|index| self.left[index] > 0)
-    }
-
-    /// The names of the budgets that a pod counts against.
-    pub(crate) fn names(&self, pod: &Pod) -> Vec<&'b str> {
-        let budgets = self.budgets;
-        let covering = self.covering(pod);
-        covering.map(|index| budgets[index].name.as_str()).collect()
     }
 }

@@ -16,7 +16,7 @@ mod victims;
 mod words;
 
 pub use actions::{Action, Event};
-pub use budget::{Budget, BudgetPolicy};
+pub use budget::{Budget, BudgetPolicy, budgets_of};
 pub use extender::{Extender, ExtenderError, Offer};
 pub use form::Form;
 pub use pick::{Rule, Why};
@@ -25,4 +25,3 @@ pub use plan::{
 };
 pub use replacement::{Replacement, owner, replacements};
 pub use victims::Step;
-pub use words::budgets_of;

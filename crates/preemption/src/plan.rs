@@ -6,7 +6,7 @@ use crate::extender::{self, Extender, ExtenderError, Offer};
 use crate::form::Form;
 use crate::pick::{Why, pick};
 use crate::victims::{Scratch, Step, select};
-use evictd_placement::{Checks, Cluster, Code, NodeId, Pod, Rejection};
+use evictd_placement::{Checks, Cluster, NodeId, Pod, Rejection};
 use std::ops::Range;
 
 /// How to plan.
@@ -142,13 +142,11 @@ impl Plan {
         });
     }
 
-    /// Whether pods that leave a node could make room (S3-014, S4-014).
-    fn potential(&self) -> impl Iterator<Item = usize> {
-        let answers = self.filter.iter().enumerate();
-        let helped = answers.filter(
-            |(_, answer)| matches!(answer, Err(rejection) if rejection.code == Code::Unschedulable),
-        );
-        helped.map(|(index, _)| index)
+    /// Nodes that pods that leave could help.
+    fn potential(&self, cluster: &Cluster) -> impl Iterator<Item = NodeId> {
+        let answers = cluster.node_ids().zip(&self.filter);
+        let helped = answers.filter(|(_, answer)| answer.is_err_and(Rejection::is_resolvable));
+        helped.map(|(id, _)| id)
     }
 }
 
@@ -197,8 +195,7 @@ fn ineligible(cluster: &Cluster, preemptor: &Pod, plan: &Plan, form: Form) -> Op
     }
     let nominated = cluster.symbols().text(preemptor.identity.nominated?);
     let id = cluster.find_node(nominated)?;
-    let lost =
-        matches!(plan.filter[id.index()], Err(rejection) if rejection.code > Code::Unschedulable);
+    let lost = plan.filter[id.index()].is_err_and(|rejection| !rejection.is_resolvable());
     if lost && form > Form::V1_18 {
         return None;
     }
@@ -216,17 +213,15 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
         nodes,
         policy,
     } = options;
-    let mut potential: Vec<usize> = plan.potential().collect();
+    let mut potential: Vec<NodeId> = plan.potential(cluster).collect();
     let wanted = rotate(&mut potential, nodes, form);
-    let ids: Vec<NodeId> = cluster.node_ids().collect();
     let mut ledger = Ledger::new(cluster, budgets, form > Form::V1_18);
     let mut scratch = Scratch::default();
     let mut harmless = false;
-    for index in potential {
+    for id in potential {
         if plan.candidates.len() >= wanted && harmless {
             break;
         }
-        let id = ids[index];
         plan.tried += 1;
         let trial = checks.on(id);
         match select(
@@ -248,7 +243,7 @@ fn try_nodes(plan: &mut Plan, checks: &mut Checks<'_>, budgets: &[Budget], optio
 }
 
 /// Turns the list so that it begins where a sample begins; returns how many candidates are enough.
-fn rotate(potential: &mut [usize], nodes: Nodes, form: Form) -> usize {
+fn rotate(potential: &mut [NodeId], nodes: Nodes, form: Form) -> usize {
     let count = potential.len();
     let Nodes::Sample { offset } = nodes else {
         return usize::MAX;

@@ -1,8 +1,6 @@
 //! What a plan says in words.
 
 use crate::actions::cleared;
-use crate::budget::{Budget, Ledger};
-use crate::form::Form;
 use crate::pick::{Rule, Why};
 use crate::plan::{NotCandidate, Plan};
 use evictd_placement::{Checks, Cluster, Code, NO_START, NodeId, Pod};
@@ -127,14 +125,4 @@ fn start(seconds: i64) -> String {
     // Starts come from timestamps of the input.
     jiff::Timestamp::from_second(seconds)
         .map_or_else(|_| seconds.to_string(), |time| time.to_string())
-}
-
-/// The budgets that a pod counts against.
-pub fn budgets_of<'b>(
-    cluster: &Cluster,
-    budgets: &'b [Budget],
-    pod: &Pod,
-    form: Form,
-) -> Vec<&'b str> {
-    Ledger::new(cluster, budgets, form > Form::V1_18).names(pod)
 }

@@ -74,6 +74,11 @@ impl Rejection {
         }
     }
 
+    /// Whether pods that leave can help (S3-014, S4-014).
+    pub fn is_resolvable(self) -> bool {
+        self.code == Code::Unschedulable
+    }
+
     /// Something that pods that leave cannot change.
     pub const fn unresolvable(words: &'static str) -> Self {
         Self {
