@@ -16,6 +16,12 @@ impl Agent {
             Question::Admit { pod, answer } => {
                 let _ = answer.send(self.admit(pod));
             }
+            Question::Hush { answer } => match &mut self.ports.cluster {
+                Some(cluster) => cluster.hush(answer),
+                None => {
+                    let _ = answer.send(Ok(json!({})));
+                }
+            },
         }
     }
 

@@ -4,14 +4,19 @@ use super::{Agent, Flight};
 use crate::{
     api::Actions,
     config::{EvictMethod, SoftTierFallback},
+    doors::state::Answer,
     evict::{ApiEvictor, ClusterEvictor, Haste, Victim},
     outbox::{Notice, Outbox, Publication, Way},
 };
 use evictd_eviction::{Cause, Decision};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use std::{sync::Arc, time::Duration};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+};
 
 /// The longest that a hard eviction waits for the API server's answer.
 const HARD_PATIENCE: Duration = Duration::from_millis(50);
@@ -40,6 +45,8 @@ pub struct Cluster {
     pub blocked: Option<(Timestamp, Timestamp)>,
     /// Brings back what became of them.
     pub publications: mpsc::UnboundedReceiver<Publication>,
+    /// How to end the reports of the Node's conditions and taints, and their task.
+    pub reports: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
 
 /// The next notice whose fate is known; never, where there is no cluster. Cancel safe.
@@ -62,6 +69,20 @@ impl Cluster {
                 .blocked
                 .is_some_and(|(since, _)| now.duration_since(since) >= DEADLINE);
         self.method == EvictMethod::Eviction && kind == Cause::Soft && !too_long
+    }
+
+    /// Leaves the Node as it is from now on; the answer comes when nothing is under way any more.
+    pub(super) fn hush(&mut self, answer: Answer) {
+        let reports = self.reports.take();
+        tokio::spawn(async move {
+            if let Some((hush, task)) = reports {
+                tracing::info!("asked to: this node's conditions and taints are left as they are");
+                // Its task may have ended by itself.
+                let _ = hush.send(());
+                let _ = task.await;
+            }
+            let _ = answer.send(Ok(json!({})));
+        });
     }
 
     fn note_blocked(&mut self, now: Timestamp) {
@@ -202,6 +223,7 @@ mod tests {
             actions,
             blocked: None,
             publications,
+            reports: None,
         }
     }
 

@@ -28,32 +28,37 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
+    /// The one that listens there.
+    pub(super) fn at(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
     /// The JSON document at `path`.
     pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
-        self.ask(Request::get(path), Bytes::new())
+        wait_for(self.ask(Request::get(path), Bytes::new()))
     }
 
     /// The JSON document that answers the one posted to `path`.
     pub(super) fn post(&self, path: &str, document: &Value) -> Result<Value, Failure> {
-        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
-        self.ask(request, document.to_string().into())
+        wait_for(self.send(path, document))
     }
 
-    fn ask(&self, request: Builder, body: Bytes) -> Result<Value, Failure> {
+    /// The same within a runtime.
+    pub(super) async fn send(&self, path: &str, document: &Value) -> Result<Value, Failure> {
+        let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        self.ask(request, document.to_string().into()).await
+    }
+
+    async fn ask(&self, request: Builder, body: Bytes) -> Result<Value, Failure> {
         let request = request
             .header(header::HOST, "evictd")
             .body(Full::new(body))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let (code, answer) = runtime.block_on(async {
-            tokio::time::timeout(PATIENCE, exchange(&self.socket, request))
-                .await
-                .unwrap_or_else(|_| {
-                    let socket = self.socket.display();
-                    Err(anyhow!("the daemon at {socket} did not answer within {} s; is it stuck? `systemctl status evictd`", PATIENCE.as_secs()).into())
-                })
-        })?;
+        let (code, answer) = tokio::time::timeout(PATIENCE, exchange(&self.socket, request))
+            .await
+            .unwrap_or_else(|_| {
+                let socket = self.socket.display();
+                Err(anyhow!("the daemon at {socket} did not answer within {} s; is it stuck? `systemctl status evictd`", PATIENCE.as_secs()).into())
+            })?;
         let answer: Value = serde_json::from_slice(&answer).with_context(|| {
             format!("{} answered {code} and not in JSON", self.socket.display())
         })?;
@@ -68,6 +73,13 @@ impl Daemon {
             Failure::Work(error)
         })
     }
+}
+
+fn wait_for(answer: impl Future<Output = Result<Value, Failure>>) -> Result<Value, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(answer)
 }
 
 async fn exchange(

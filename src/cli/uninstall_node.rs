@@ -1,22 +1,28 @@
 //! `evictd uninstall-node`: leaves no trace on Nodes.
 
-use super::run;
+use super::{daemon::Daemon, run};
 use crate::{
     agent::start::node_name,
-    api::{Access, ApiError},
+    api::{Access, Actions, ApiError},
     clock::Clock,
-    config::ConditionTypes,
-    outbox::{NodeReporter, all_nodes},
+    config::{ConditionTypes, Effective},
+    outbox::{NodeReporter, all_nodes, daemon_set_is_deleted},
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::{Failure, Output, table};
 use serde::Serialize;
-use std::path::PathBuf;
+use serde_json::json;
+use std::{path::PathBuf, time::Duration};
+use tokio::time::timeout;
+
+/// A container gets 30 s to stop, of which the daemon wants some, too.
+const DEADLINE: Duration = Duration::from_secs(15);
 
 const EXAMPLE: &str = "Example:
   evictd uninstall-node --config /etc/evictd/evictd.yaml
-  evictd uninstall-node --all -o json";
+  evictd uninstall-node --all -o json
+  evictd uninstall-node --if-daemonset-deleted evictd/evictd   # the DaemonSet's preStop";
 
 /// Removes our conditions, taints and annotations from this Node, or from every one. Stop the daemons first: one that
 /// runs puts them back.
@@ -24,8 +30,12 @@ const EXAMPLE: &str = "Example:
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// From every Node of the cluster
-    #[arg(long)]
+    #[arg(long, conflicts_with = "if_daemonset_deleted")]
     all: bool,
+    /// Only where this DaemonSet is gone or being deleted; then this node's daemon need not be stopped first. For a
+    /// preStop hook: says on stderr why nothing was removed, within 15 s, and that is no failure
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
+    if_daemonset_deleted: Option<(String, String)>,
     /// The daemon's configuration, for the way to the API server and this node's name; /etc/evictd/evictd.yaml where it exists
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -42,32 +52,66 @@ struct Cleaned {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
+        let config = run::load(self.config.as_ref())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
-        let cleaned = runtime.block_on(self.clean())?;
+        let cleaned = match &self.if_daemonset_deleted {
+            None => runtime.block_on(self.clean(&config))?,
+            Some(set) => runtime.block_on(leave_in_time(set, &config)),
+        };
         self.output.print(&cleaned, |cleaned| list(cleaned))
     }
 
-    async fn clean(&self) -> Result<Vec<Cleaned>, Failure> {
-        let config = run::load(self.config.as_ref())?;
-        let access = Access::find(&config.kubernetes).await?;
-        let actions = access.actions()?;
+    async fn clean(&self, config: &Effective) -> Result<Vec<Cleaned>, Failure> {
+        let actions = Access::find(&config.kubernetes).await?.actions()?;
         let nodes = if self.all {
             all_nodes(&actions).await.map_err(refused)?
         } else {
-            vec![node_name(&config)]
+            vec![node_name(config)]
         };
         let mut cleaned = Vec::new();
         for node in nodes {
-            let (own, clock) = (ConditionTypes::Own, Clock::start());
-            let reporter = NodeReporter::new(node.clone(), own, actions.clone(), clock);
-            let removed = reporter.clean().await.map_err(refused)?;
-            cleaned.push(Cleaned { node, removed });
+            cleaned.push(clean_node(node, &actions).await?);
         }
         Ok(cleaned)
     }
+}
+
+/// For a hook, whose failure would help nobody: says why the node is not cleaned.
+async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleaned> {
+    let why = match timeout(DEADLINE, leave_with(set, config)).await {
+        Ok(Ok(cleaned)) => return cleaned,
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_) => format!("it took longer than {} s", DEADLINE.as_secs()),
+    };
+    eprintln!("evictd: this node is left as it is now: {why}");
+    Vec::new()
+}
+
+/// Cleans this node where the daemon goes for good.
+async fn leave_with(
+    (namespace, name): &(String, String),
+    config: &Effective,
+) -> Result<Vec<Cleaned>, Failure> {
+    let actions = Access::find(&config.kubernetes).await?.actions()?;
+    if !daemon_set_is_deleted(&actions, namespace, name).await? {
+        return Err(anyhow!("DaemonSet {namespace}/{name} is there and stays").into());
+    }
+    // The daemon still runs, and would put back what is removed.
+    let daemon = Daemon::at(config.socket.clone());
+    if let Err(failure) = daemon.send("/v1/hush", &json!({})).await {
+        eprintln!("evictd: {failure}; this node is cleaned all the same");
+    }
+    Ok(vec![clean_node(node_name(config), &actions).await?])
+}
+
+async fn clean_node(node: String, actions: &Actions) -> Result<Cleaned, Failure> {
+    let (own, clock) = (ConditionTypes::Own, Clock::start());
+    let reporter = NodeReporter::new(node.clone(), own, actions.clone(), clock);
+    let removed = reporter.clean().await.map_err(refused)?;
+    Ok(Cleaned { node, removed })
 }
 
 fn refused(error: ApiError) -> Failure {
@@ -77,6 +121,15 @@ fn refused(error: ApiError) -> Failure {
         ));
     }
     Failure::from(error)
+}
+
+fn namespaced(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
+            Ok((namespace.to_owned(), name.to_owned()))
+        }
+        _ => Err("a DaemonSet is named NAMESPACE/NAME".to_owned()),
+    }
 }
 
 fn list(cleaned: &[Cleaned]) -> String {

@@ -224,6 +224,11 @@ pub enum Question {
         /// Takes `{ allowed, reason, message, preempt, qos }`.
         answer: Answer,
     },
+    /// To leave the Node's conditions and taints as they are from now on.
+    Hush {
+        /// Takes `{}` once nothing of it is under way any more.
+        answer: Answer,
+    },
 }
 
 /// Where an answer goes; nobody may be waiting for it any more.

@@ -12,7 +12,7 @@ mod node;
 mod tests;
 
 pub use events::{Event, EventRecorder, Subject, WAITING};
-pub use node::{NodeReporter, Pressure, all_nodes};
+pub use node::{NodeReporter, Pressure, all_nodes, daemon_set_is_deleted};
 
 use crate::api::Actions;
 use delivery::deliver;

@@ -5,7 +5,7 @@
 
 mod cleanup;
 
-pub use cleanup::all_nodes;
+pub use cleanup::{all_nodes, daemon_set_is_deleted};
 
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use crate::clock::Clock;
@@ -19,7 +19,10 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Duration};
-use tokio::{sync::watch, time::timeout};
+use tokio::{
+    sync::{oneshot, watch},
+    time::timeout,
+};
 
 /// The conditions are said again this often, so that everybody sees who still speaks.
 const HEARTBEAT: Duration = Duration::from_mins(1);
@@ -106,38 +109,45 @@ impl NodeReporter {
         }
     }
 
-    /// Reports until nobody tells it anything more. `settled` says whether the Node is as it was last told to be.
+    /// Reports until nobody tells it anything more, or `hushed` resolves; what is under way then is brought to its end.
+    /// `settled` says whether the Node is as it was last told to be.
     pub async fn run(
         mut self,
         mut wanted: watch::Receiver<Option<Pressure>>,
         settled: watch::Sender<bool>,
+        mut hushed: oneshot::Receiver<()>,
     ) {
         let mut pause = FIRST_PAUSE;
         loop {
             let now = *wanted.borrow_and_update();
-            let Some(pressure) = now else {
-                if wanted.changed().await.is_err() {
-                    return;
-                }
-                continue;
-            };
-            let sleep = match self.report(&pressure).await {
-                Ok(()) => {
-                    settled.send_replace(!wanted.has_changed().unwrap_or(false));
-                    pause = FIRST_PAUSE;
-                    HEARTBEAT
-                }
-                Err(error) => {
-                    if pause == FIRST_PAUSE {
-                        tracing::warn!("the cluster does not see this node's pressure: {error}");
+            let sleep = match now {
+                None => HEARTBEAT,
+                Some(pressure) => match self.report(&pressure).await {
+                    Ok(()) => {
+                        settled.send_replace(!wanted.has_changed().unwrap_or(false));
+                        pause = FIRST_PAUSE;
+                        HEARTBEAT
                     }
-                    let now = pause;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                    now
-                }
+                    Err(error) => {
+                        if pause == FIRST_PAUSE {
+                            tracing::warn!(
+                                "the cluster does not see this node's pressure: {error}"
+                            );
+                        }
+                        let now = pause;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
+                        now
+                    }
+                },
             };
-            if let Ok(Err(_)) = timeout(sleep, wanted.changed()).await {
-                return;
+            tokio::select! {
+                biased;
+                _ = &mut hushed => return,
+                changed = timeout(sleep, wanted.changed()) => {
+                    if let Ok(Err(_)) = changed {
+                        return;
+                    }
+                }
             }
         }
     }

@@ -22,6 +22,7 @@ mod spared;
 mod state;
 mod systemd;
 mod telling;
+mod uninstall;
 
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../support/cgroup.rs"]

@@ -1,7 +1,7 @@
 //! A cluster is told of evictions, however its API server fares.
 
 use crate::daemon::{Daemon, names};
-use crate::node::{EVICTD, Node, Traits, Worker, metadata};
+use crate::node::{Node, Traits, Worker, metadata};
 use evictd_testkit::{ApiServer, Fault};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -300,60 +300,6 @@ fn a_dry_run_says_what_it_sees_and_changes_nothing() {
     assert_eq!(cluster.machine(), (Vec::new(), true));
     assert_eq!(cluster.patches(), 0);
     assert!(hog.lives());
-}
-
-#[test]
-fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
-    let api = ApiServer::start().unwrap();
-    let admin = api.actor("test");
-    let place = tempfile::tempdir().unwrap();
-    let (kubeconfig, config) = (place.path().join("k"), place.path().join("c.yaml"));
-    fs::write(&kubeconfig, api.kubeconfig()).unwrap();
-    let text = format!(
-        "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\nnodeName: a\nkubernetes: {{kubeconfig: {}}}\n",
-        kubeconfig.display()
-    );
-    fs::write(&config, text).unwrap();
-    for name in ["a", "b", "c"] {
-        let conditions = json!([{ "type": "EvictdPIDPressure", "status": "True" }, { "type": "Ready", "status": "True" }]);
-        let ours = json!({ "key": "evictd.dev/pid-pressure", "effect": "NoSchedule" });
-        let node = json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": { "name": name, "annotations": { "evictd.dev/note": "x", "theirs": "y" } },
-            "spec": { "taints": [{ "key": "team", "effect": "NoSchedule" }, ours] },
-            "status": { "conditions": conditions },
-        });
-        admin.create(node).unwrap();
-    }
-    let uninstall = |more: &[&str]| -> Value {
-        let mut command = std::process::Command::new(EVICTD);
-        command.arg("uninstall-node").arg("--config").arg(&config);
-        let output = command.args(["-o", "json"]).args(more).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    let ours = [
-        "taint evictd.dev/pid-pressure",
-        "annotation evictd.dev/note",
-        "condition EvictdPIDPressure",
-    ];
-    assert_eq!(uninstall(&[]), json!([{ "node": "a", "removed": ours }]));
-    let all = uninstall(&["--all"]);
-    assert_eq!(all[0]["removed"], json!([]));
-    assert_eq!(
-        (&all[1]["removed"], &all[2]["removed"]),
-        (&json!(ours), &json!(ours))
-    );
-    for name in ["a", "b", "c"] {
-        let node = admin.get("nodes", name).unwrap();
-        let taints = json!([{ "key": "team", "effect": "NoSchedule" }]);
-        assert_eq!(node["spec"]["taints"], taints);
-        assert_eq!(node["metadata"]["annotations"], json!({ "theirs": "y" }));
-        assert_eq!(
-            node["status"]["conditions"],
-            json!([{ "type": "Ready", "status": "True" }])
-        );
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::{
     outbox::{EventRecorder, NodeReporter, Outbox, WAITING},
     publish::{Publish, events::Events, node::NodePressure},
 };
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Whoever names a way to the API server, or has its pods, wants it told of evictions.
 pub(super) async fn start(
@@ -31,7 +31,8 @@ pub(super) async fn start(
     let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
-    tokio::spawn(reporter.run(pressure, is_settled));
+    let (hush, hushed) = oneshot::channel();
+    let reports = tokio::spawn(reporter.run(pressure, is_settled, hushed));
     let (send, events) = mpsc::channel(WAITING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, clock);
     publishers.push(Box::new(Events::new(node_name(config), send)));
@@ -44,5 +45,6 @@ pub(super) async fn start(
         actions: access.actions()?,
         blocked: None,
         publications,
+        reports: Some((hush, reports)),
     }))
 }

@@ -27,6 +27,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/ranking", get(ranking))
         .route("/v1/history", get(history))
         .route("/v1/admit", post(admit))
+        .route("/v1/hush", post(hush))
         .with_state(shared)
 }
 
@@ -78,6 +79,10 @@ fn parse_signal(name: &str) -> Result<Signal, Failure> {
         let told = format!("there is no signal {name:?}; the signals are {known}");
         Failure(StatusCode::BAD_REQUEST, told)
     })
+}
+
+async fn hush(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    Ok(Json(shared.ask(|answer| Question::Hush { answer }).await?))
 }
 
 /// A JSON array of the records, oldest first, sent as they are read: all of them may be larger than the daemon.

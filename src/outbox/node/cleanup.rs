@@ -3,7 +3,12 @@
 use super::{CONDITIONS, CONFLICTS, NodeReporter, changed, nodes};
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::NodeCondition;
-use kube::api::{ListParams, Patch, PatchParams};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams},
+    core::PartialObjectMeta,
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -48,6 +53,23 @@ pub async fn all_nodes(actions: &Actions) -> Result<Vec<String>, ApiError> {
             return Ok(names);
         }
         page = page.continue_token(&list.metadata.next);
+    }
+}
+
+/// Whether this DaemonSet is gone, or on its way. Nothing but the server's own word that there is none counts as gone.
+pub async fn daemon_set_is_deleted(
+    actions: &Actions,
+    namespace: &str,
+    name: &str,
+) -> Result<bool, ApiError> {
+    let sets: Api<PartialObjectMeta<DaemonSet>> = Api::namespaced(actions.client(), namespace);
+    let what = format!("reading DaemonSet {namespace}/{name}");
+    match actions.call(&what, CALL_TIMEOUT, sets.get(name)).await {
+        Ok(set) => Ok(set.metadata.deletion_timestamp.is_some()),
+        Err(error) => match error.status() {
+            Some(status) if status.code == 404 && status.reason == "NotFound" => Ok(true),
+            _ => Err(error),
+        },
     }
 }
 

@@ -12,6 +12,7 @@ struct Report {
     wanted: watch::Sender<Option<Pressure>>,
     settles: watch::Sender<bool>,
     settled: watch::Receiver<bool>,
+    _hush: oneshot::Sender<()>,
 }
 
 fn at(second: i64) -> Timestamp {
@@ -48,13 +49,15 @@ impl Report {
         let reporter = NodeReporter::new("one".into(), types, actions, Clock::start());
         let (wanted, pressure) = watch::channel(None);
         let (settles, settled) = watch::channel(false);
-        tokio::spawn(reporter.run(pressure, settles.clone()));
+        let (hush, hushed) = oneshot::channel();
+        tokio::spawn(reporter.run(pressure, settles.clone(), hushed));
         Self {
             api,
             admin,
             wanted,
             settles,
             settled,
+            _hush: hush,
         }
     }
 

@@ -1,0 +1,197 @@
+//! `evictd uninstall-node`, by hand and as a DaemonSet's preStop.
+
+use crate::cluster::Cluster;
+use crate::node::EVICTD;
+use evictd_testkit::{ApiServer, Fault};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// Crossed by 100 MiB of the node's 192.
+const LOW: &str = "110Mi";
+
+impl Cluster {
+    fn make_daemon_set(&self, finalizers: &Value) {
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet",
+            "metadata": { "name": "evictd", "namespace": "shop", "finalizers": finalizers },
+            "spec": { "selector": {}, "template": {} },
+        });
+        self.admin.create(object).unwrap();
+    }
+
+    /// What the container's preStop runs.
+    fn pre_stop(&self) -> Output {
+        Command::new(EVICTD)
+            .args(["uninstall-node", "--if-daemonset-deleted", "shop/evictd"])
+            .args(["-o", "json", "--config"])
+            .arg(self.node.path("evictd.yaml"))
+            .output()
+            .unwrap()
+    }
+
+    /// Our taints and conditions on the Node.
+    fn marks(&self) -> Vec<String> {
+        let node = self.admin.get("nodes", "test").unwrap();
+        let names = |list: &Value, key: &str| -> Vec<String> {
+            let all = list.as_array().into_iter().flatten();
+            all.map(|one| one[key].as_str().unwrap_or_default().to_owned())
+                .filter(|name| name.to_lowercase().starts_with("evictd"))
+                .collect()
+        };
+        let taints = names(&node["spec"]["taints"], "key");
+        [taints, names(&node["status"]["conditions"], "type")].concat()
+    }
+}
+
+fn removed(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_pod_that_stops_for_another_reason_than_its_daemon_set_leaves_the_node_as_it_is() {
+    let Some(cluster) = Cluster::new("a_pod_that_stops_for_another_reason") else {
+        return;
+    };
+    let _stranger = cluster.run("0000-stranger", "--hold 100Mi");
+    let daemon = cluster.daemon(LOW);
+    daemon.eventually("the Node shows its pressure", |_| {
+        cluster.marks().len() == 4
+    });
+    let before = cluster.admin.get("nodes", "test").unwrap();
+    let stays = |why: &str| {
+        let output = cluster.pre_stop();
+        assert_eq!(removed(&output), json!([]), "{why}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(why), "{why}: {said}");
+        assert!(said.contains("this node is left as it is"), "{said}");
+        let node = cluster.admin.get("nodes", "test").unwrap();
+        assert_eq!(node["spec"], before["spec"], "{why}");
+        assert_eq!(cluster.marks().len(), 4, "{why}");
+    };
+    // A rollout, a drain, a probe that failed.
+    cluster.make_daemon_set(&json!([]));
+    stays("DaemonSet shop/evictd is there and stays");
+    for code in [401, 403, 404, 500, 503] {
+        cluster
+            .api
+            .fault(Fault::answer(code).on("get", "daemonsets"));
+        stays(&code.to_string());
+        cluster.api.clear_faults();
+    }
+    let hang = Fault::delay(Duration::from_mins(10));
+    cluster.api.fault(hang.on("get", "daemonsets"));
+    stays("no answer within 5 s");
+    cluster.api.clear_faults();
+    cluster.api.go_away();
+    let output = cluster.pre_stop();
+    assert_eq!(removed(&output), json!([]));
+    cluster.api.come_back();
+    assert_eq!(cluster.marks().len(), 4);
+    assert_eq!(daemon.said("are left as they are"), 0);
+}
+
+#[test]
+fn a_daemon_set_that_is_being_deleted_takes_its_marks_along_and_its_daemon_puts_none_back() {
+    let Some(cluster) = Cluster::new("a_daemon_set_that_is_being_deleted") else {
+        return;
+    };
+    let mut stranger = cluster.run("0000-stranger", "--hold 100Mi");
+    let lines = format!("{}\nevictionPressureTransitionPeriod: 1s", cluster.lines());
+    let hard = [("memory.available", LOW)];
+    let daemon = crate::daemon::Daemon::start(&cluster.node, &hard, &lines);
+    daemon.eventually("the Node shows its pressure", |_| {
+        cluster.marks().len() == 4
+    });
+    cluster.make_daemon_set(&json!(["foregroundDeletion"]));
+    let deleted = cluster.admin.delete("daemonsets", "shop/evictd", json!({}));
+    assert!(deleted.unwrap()["metadata"]["deletionTimestamp"].is_string());
+    let all = json!([{ "node": "test", "removed": [
+        "taint evictd.dev/memory-pressure", "condition EvictdDiskPressure",
+        "condition EvictdMemoryPressure", "condition EvictdPIDPressure",
+    ] }]);
+    assert_eq!(removed(&cluster.pre_stop()), all);
+    assert_eq!(cluster.marks(), [""; 0]);
+    // What would be told now, were it still told.
+    stranger.end();
+    daemon.eventually("the pressure is over", |daemon| {
+        daemon.condition("MemoryPressure")["raised"] == false
+    });
+    daemon.some_turns_pass();
+    assert_eq!(cluster.marks(), [""; 0]);
+    assert_eq!(daemon.said("are left as they are"), 1);
+}
+
+#[test]
+fn a_daemon_set_that_is_gone_takes_its_marks_along_though_no_daemon_answers() {
+    let Some(cluster) = Cluster::new("a_daemon_set_that_is_gone") else {
+        return;
+    };
+    let _stranger = cluster.run("0000-stranger", "--hold 100Mi");
+    let daemon = cluster.daemon(LOW);
+    daemon.eventually("the Node shows its pressure", |_| {
+        cluster.marks().len() == 4
+    });
+    drop(daemon);
+    let output = cluster.pre_stop();
+    assert_eq!(removed(&output)[0]["node"], "test");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cleaned all the same"), "{said}");
+    assert_eq!(cluster.marks(), [""; 0]);
+}
+
+#[test]
+fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("test");
+    let place = tempfile::tempdir().unwrap();
+    let (kubeconfig, config) = (place.path().join("k"), place.path().join("c.yaml"));
+    fs::write(&kubeconfig, api.kubeconfig()).unwrap();
+    let text = format!(
+        "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\nnodeName: a\nkubernetes: {{kubeconfig: {}}}\n",
+        kubeconfig.display()
+    );
+    fs::write(&config, text).unwrap();
+    for name in ["a", "b", "c"] {
+        let conditions = json!([{ "type": "EvictdPIDPressure", "status": "True" }, { "type": "Ready", "status": "True" }]);
+        let ours = json!({ "key": "evictd.dev/pid-pressure", "effect": "NoSchedule" });
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": name, "annotations": { "evictd.dev/note": "x", "theirs": "y" } },
+            "spec": { "taints": [{ "key": "team", "effect": "NoSchedule" }, ours] },
+            "status": { "conditions": conditions },
+        });
+        admin.create(node).unwrap();
+    }
+    let uninstall = |more: &[&str]| -> Value {
+        let mut command = Command::new(EVICTD);
+        command.arg("uninstall-node").arg("--config").arg(&config);
+        let output = command.args(["-o", "json"]).args(more).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let ours = [
+        "taint evictd.dev/pid-pressure",
+        "annotation evictd.dev/note",
+        "condition EvictdPIDPressure",
+    ];
+    assert_eq!(uninstall(&[]), json!([{ "node": "a", "removed": ours }]));
+    let all = uninstall(&["--all"]);
+    assert_eq!(all[0]["removed"], json!([]));
+    assert_eq!(
+        (&all[1]["removed"], &all[2]["removed"]),
+        (&json!(ours), &json!(ours))
+    );
+    for name in ["a", "b", "c"] {
+        let node = admin.get("nodes", name).unwrap();
+        let taints = json!([{ "key": "team", "effect": "NoSchedule" }]);
+        assert_eq!(node["spec"]["taints"], taints);
+        assert_eq!(node["metadata"]["annotations"], json!({ "theirs": "y" }));
+        assert_eq!(
+            node["status"]["conditions"],
+            json!([{ "type": "Ready", "status": "True" }])
+        );
+    }
+}
