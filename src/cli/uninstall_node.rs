@@ -6,7 +6,7 @@ use crate::{
     api::{Access, Actions, ApiError},
     clock::Clock,
     config::{ConditionTypes, Effective},
-    outbox::{NodeReporter, all_nodes, daemon_set_is_deleted},
+    outbox::{NodeReporter, all_nodes, clean_pods, daemon_set_is_deleted},
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -24,16 +24,16 @@ const EXAMPLE: &str = "Example:
   evictd uninstall-node --all -o json
   evictd uninstall-node --if-daemonset-deleted evictd/evictd   # the DaemonSet's preStop";
 
-/// Removes our conditions, taints and annotations from this Node, or from every one. Stop the daemons first: one that
-/// runs puts them back.
+/// Removes our conditions, taints and annotations from this Node and its pods, or from every one. Stop the daemons
+/// first: one that runs puts them back.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// From every Node of the cluster
     #[arg(long, conflicts_with = "if_daemonset_deleted")]
     all: bool,
-    /// Only where this DaemonSet is gone or being deleted; then this node's daemon need not be stopped first. For a
-    /// preStop hook: says on stderr why nothing was removed, within 15 s, and that is no failure
+    /// Only where this DaemonSet is gone or being deleted, and not from pods; this node's daemon need not be stopped
+    /// first. For a preStop hook: says on stderr why nothing was removed, within 15 s, and that is no failure
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
     if_daemonset_deleted: Option<(String, String)>,
     /// The daemon's configuration, for the way to the API server and this node's name; /etc/evictd/evictd.yaml where it exists
@@ -73,7 +73,10 @@ impl Arguments {
         };
         let mut cleaned = Vec::new();
         for node in nodes {
-            cleaned.push(clean_node(node, &actions).await?);
+            let pods = clean_pods(&actions, &node).await.map_err(refused)?;
+            let mut one = clean_node(node, &actions).await?;
+            one.removed.extend(pods);
+            cleaned.push(one);
         }
         Ok(cleaned)
     }
@@ -90,7 +93,8 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
     Vec::new()
 }
 
-/// Cleans this node where the daemon goes for good.
+/// Cleans this node where the daemon goes for good. The records on its pods stay: they harm nobody, and are all that
+/// tells why those pods are gone.
 async fn leave_with(
     (namespace, name): &(String, String),
     config: &Effective,
@@ -117,7 +121,7 @@ async fn clean_node(node: String, actions: &Actions) -> Result<Cleaned, Failure>
 fn refused(error: ApiError) -> Failure {
     if error.status().is_some_and(|status| status.code == 403) {
         return Failure::not_permitted(anyhow!(error).context(
-            "this needs the verbs get, list and patch on nodes, and patch on nodes/status",
+            "this needs the verbs get, list and patch on nodes, list on pods, and patch on nodes/status and pods/status",
         ));
     }
     Failure::from(error)

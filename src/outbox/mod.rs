@@ -8,11 +8,13 @@
 mod delivery;
 mod events;
 mod node;
+mod records;
 #[cfg(test)]
 mod tests;
 
 pub use events::{Event, EventRecorder, Subject, WAITING};
 pub use node::{NodeReporter, Pressure, all_nodes, daemon_set_is_deleted};
+pub use records::clean_pods;
 
 use crate::api::Actions;
 use delivery::deliver;

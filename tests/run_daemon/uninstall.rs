@@ -164,6 +164,18 @@ fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
             "status": { "conditions": conditions },
         });
         admin.create(node).unwrap();
+        let annotations = json!({
+            "evictd.dev/evicted": "{}", "evictd.dev/eviction": "never", "theirs": "y",
+        });
+        for (pod, annotations) in [("evicted", annotations), ("other", Value::Null)] {
+            let pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": { "name": format!("{pod}-{name}"), "namespace": "default", "annotations": annotations },
+                "spec": { "nodeName": name, "containers": [{ "name": "main", "image": "none" }] },
+                "status": { "phase": "Failed", "reason": "Evicted" },
+            });
+            admin.create(pod).unwrap();
+        }
     }
     let uninstall = |more: &[&str]| -> Value {
         let mut command = Command::new(EVICTD);
@@ -172,17 +184,25 @@ fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let ours = [
-        "taint evictd.dev/pid-pressure",
-        "annotation evictd.dev/note",
-        "condition EvictdPIDPressure",
-    ];
-    assert_eq!(uninstall(&[]), json!([{ "node": "a", "removed": ours }]));
-    let all = uninstall(&["--all"]);
-    assert_eq!(all[0]["removed"], json!([]));
+    let ours = |node: &str| {
+        let of_pod = format!("annotation evictd.dev/evicted of pod default/evicted-{node}");
+        let of_node = [
+            "taint evictd.dev/pid-pressure",
+            "annotation evictd.dev/note",
+            "condition EvictdPIDPressure",
+        ];
+        json!({ "node": node, "removed": [of_node[0], of_node[1], of_node[2], &of_pod] })
+    };
+    assert_eq!(uninstall(&[]), json!([ours("a")]));
+    let untouched = admin.get("pods", "default/evicted-b").unwrap();
     assert_eq!(
-        (&all[1]["removed"], &all[2]["removed"]),
-        (&json!(ours), &json!(ours))
+        untouched["metadata"]["annotations"]["evictd.dev/evicted"],
+        "{}"
+    );
+    let nothing = json!({ "node": "a", "removed": [] });
+    assert_eq!(
+        uninstall(&["--all"]),
+        json!([nothing, ours("b"), ours("c")])
     );
     for name in ["a", "b", "c"] {
         let node = admin.get("nodes", name).unwrap();
@@ -193,5 +213,11 @@ fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
             node["status"]["conditions"],
             json!([{ "type": "Ready", "status": "True" }])
         );
+        let pod = admin
+            .get("pods", &format!("default/evicted-{name}"))
+            .unwrap();
+        let theirs = json!({ "evictd.dev/eviction": "never", "theirs": "y" });
+        assert_eq!(pod["metadata"]["annotations"], theirs);
+        assert_eq!(pod["status"]["reason"], "Evicted");
     }
 }
