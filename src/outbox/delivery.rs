@@ -143,15 +143,15 @@ impl Mail<'_> {
 fn body(notice: &Notice) -> Value {
     let mut status = json!({
         "phase": "Failed",
-        "reason": "Evicted",
+        "reason": notice.reason,
         "message": notice.message,
     });
-    if notice.disruption_target {
+    if let Some(message) = &notice.disruption_target {
         status["conditions"] = json!([{
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "TerminationByKubelet",
-            "message": notice.message,
+            "message": message,
             "lastTransitionTime": notice.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }]);
     }

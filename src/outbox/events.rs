@@ -8,7 +8,7 @@ use kube::{
     core::Request,
 };
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use tokio::{sync::mpsc, time::sleep};
 
 /// Events that may wait to be sent; more are lost.
@@ -55,7 +55,7 @@ pub struct Event {
     /// Whether it is of type `Warning`; else `Normal`.
     pub warning: bool,
     /// In the kubelet's words.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What was done.
     pub action: &'static str,
     /// In the kubelet's words.

@@ -18,8 +18,8 @@ pub use records::clean_pods;
 
 use crate::api::Actions;
 use delivery::deliver;
-use evictd_eviction::Decision;
 use evictd_eviction::record::record;
+use evictd_eviction::{Decision, decision::Eviction};
 use evictd_pod::Pod;
 use serde_json::{Value, json};
 use std::{
@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 /// Notices that may wait for the API server; one more is not taken on.
 const MOST: usize = 256;
 
-/// That one pod was evicted: what becomes its status.
+/// That one pod had to leave, or is not let in: what becomes its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// Id of the decision.
@@ -43,10 +43,12 @@ pub struct Notice {
     pub name: String,
     /// Of the pod; no other may be touched.
     pub uid: String,
+    /// Status reason.
+    pub reason: String,
     /// Status message.
     pub message: String,
-    /// Whether the pod gets the `DisruptionTarget` condition (S1-053).
-    pub disruption_target: bool,
+    /// Message of the condition `DisruptionTarget`, where the pod gets it (S1-053, S2-018).
+    pub disruption_target: Option<String>,
     /// How it is told.
     pub way: Way,
     /// Value of the annotation.
@@ -146,13 +148,17 @@ impl Notice {
     /// Of this decision on this pod.
     pub fn new(id: &str, decision: &Decision, pod: &Pod, way: Way) -> Self {
         let eviction = decision.eviction.as_ref();
+        let message = |eviction: &Eviction| eviction.message.clone();
         Self {
             id: id.to_owned(),
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             uid: pod.uid.clone(),
-            message: eviction.map_or_else(String::new, |eviction| eviction.message.clone()),
-            disruption_target: eviction.is_some_and(|eviction| eviction.disruption_target),
+            reason: eviction.map_or("", |eviction| eviction.reason).to_owned(),
+            message: eviction.map(message).unwrap_or_default(),
+            disruption_target: eviction
+                .filter(|eviction| eviction.disruption_target)
+                .map(message),
             way,
             record: record(id, decision),
             time: decision.time,

@@ -54,8 +54,9 @@ impl Post {
             namespace: "shop".into(),
             name: "web".into(),
             uid: self.uid(),
+            reason: "Evicted".into(),
             message: "The node was low on resource: memory. ".into(),
-            disruption_target: true,
+            disruption_target: Some("The node was low on resource: memory. ".into()),
             way: Way::Status,
             record: r#"{"decision":"d-1"}"#.into(),
             time: Timestamp::from_second(1_800_000_000).unwrap(),
@@ -116,7 +117,7 @@ async fn s1_051_s1_053_one_patch_tells_the_status_and_a_new_annotation() {
 async fn s1_053_a_limit_of_the_pods_own_sets_no_condition() {
     let mut post = Post::new();
     let notice = Notice {
-        disruption_target: false,
+        disruption_target: None,
         ..post.notice()
     };
     post.outbox.post(notice).await.unwrap();

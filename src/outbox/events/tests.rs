@@ -40,7 +40,7 @@ fn evicted(pod: &str) -> Event {
             uid: format!("uid-{pod}"),
         },
         warning: true,
-        reason: "Evicted",
+        reason: "Evicted".into(),
         action: "Evict",
         note: "The node was low on resource: memory. ".into(),
         annotations: [("starved_resource", "memory".to_owned())].into(),
