@@ -28,4 +28,9 @@ impl Clock {
             .saturating_add(elapsed)
             .unwrap_or(self.started_at)
     }
+
+    /// What the machine's own clock says, which may jump: to find the age of what others on it have dated.
+    pub fn wall(self) -> Timestamp {
+        Timestamp::now()
+    }
 }

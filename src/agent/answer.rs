@@ -33,9 +33,7 @@ impl Agent {
         self.look_at_cgroups();
         let set = std::sync::Arc::clone(self.active.set());
         let Some(usage) = self.ports.usage.read(self.clock.now(), signal, &set).await else {
-            return Err(
-                "the pods' directories are being measured; ask again in a moment".to_owned(),
-            );
+            return Err("the pods' usage is being measured; ask again in a moment".to_owned());
         };
         let ranked = self.housekeeper.rank(signal, &set.pods, &usage);
         let next = ranked

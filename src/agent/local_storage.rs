@@ -67,7 +67,8 @@ impl Agent {
         });
         let any = !decisions.is_empty();
         for decision in decisions {
-            self.carry_out(now, decision).await;
+            let measured_at = super::measured_at(&decision, &usage);
+            self.carry_out(now, decision, measured_at).await;
         }
         any
     }

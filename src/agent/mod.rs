@@ -33,7 +33,7 @@ use crate::{
 };
 use active::Active;
 use evictd_eviction::{
-    Decision, Housekeeper, Observation, Rules, Signal, Step, UsageNeed, admission,
+    Decision, Housekeeper, Observation, Rules, Signal, Step, Usage, UsageNeed, admission,
     rules::FilesystemLayout,
 };
 use evictd_pod::Pod;
@@ -153,7 +153,7 @@ impl Agent {
                     self.published(&publication);
                 }
                 () = self.ports.roster.changed() => {}
-                () = self.ports.usage.walked() => {}
+                () = self.ports.usage.measured() => {}
                 Some(question) = questions.recv() => self.answer(question).await,
                 Some(order) = orders.recv() => match order {
                     Order::Reload(behaviour) => self.behave(*behaviour),
@@ -219,12 +219,18 @@ impl Agent {
                 .await;
         }
         if let Some(decision) = self.housekeeper.decide(now, &set.pods, &usage) {
-            self.carry_out(now, decision).await;
+            let measured_at = measured_at(&decision, &usage);
+            self.carry_out(now, decision, measured_at).await;
         }
     }
 
     /// The kill comes first, then the telling.
-    async fn carry_out(&mut self, now: Timestamp, decision: Decision) {
+    async fn carry_out(
+        &mut self,
+        now: Timestamp,
+        decision: Decision,
+        measured_at: Option<Timestamp>,
+    ) {
         let dry_run = self.behaviour.dry_run;
         if (decision.eviction.is_none() || dry_run) && !self.news.is_new(now, &decision) {
             return;
@@ -245,6 +251,7 @@ impl Agent {
         let decided = Decided {
             decision: &decision,
             record: &record,
+            measured_at,
             acted_at,
             dry_run,
         };
@@ -437,8 +444,10 @@ impl Agent {
     }
 
     fn publish_look(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
+        let usage_problem = self.ports.usage.problem();
         let look = Look {
             now,
+            usage_problem: usage_problem.as_deref(),
             sample,
             housekeeper: &self.housekeeper,
             layout: self.layout.as_ref(),
@@ -467,6 +476,11 @@ impl Agent {
         }
         self.close_cluster().await;
     }
+}
+
+/// When what decided about the victim was measured.
+fn measured_at(decision: &Decision, usage: &Usage) -> Option<Timestamp> {
+    usage.of(decision.eviction.as_ref()?.index)?.time
 }
 
 /// Decides on new pods while the roster is borrowed (S1-085 to S1-089).

@@ -3,6 +3,7 @@
 mod cluster;
 mod kubelet;
 mod pods;
+mod usage;
 
 use super::{Agent, Alarm, Behaviour, Order, Ports};
 use crate::{
@@ -24,7 +25,7 @@ use crate::{
         meter::Meter, metrics::Metrics,
     },
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
-    usage,
+    usage::DiskRoots,
 };
 use jiff::SignedDuration;
 use std::{
@@ -188,6 +189,7 @@ pub async fn ready(
         .collect();
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
     let pods = pods::start(config, clock).await;
+    let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
         config.roots.proc.clone(),
@@ -200,7 +202,7 @@ pub async fn ready(
     .map_err(StartError::Recorder)?;
     let (shared, questions) = Shared::new(
         clock,
-        first_status(config, &pods, clock),
+        first_status(config, &pods, &usage, clock),
         config.state_directory.clone(),
     );
     let (metrics, exposition) = Metrics::new();
@@ -222,7 +224,7 @@ pub async fn ready(
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,
         roster: Roster::new(pods.listings, binder),
-        usage: usage::Gauge::new(hierarchies.clone(), disk_roots()),
+        usage: usage.gauge(config, hierarchies.clone(), clock),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),
@@ -295,8 +297,8 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
     }
 }
 
-fn disk_roots() -> usage::DiskRoots {
-    usage::DiskRoots {
+fn disk_roots() -> DiskRoots {
+    DiskRoots {
         kubelet: PathBuf::from("/var/lib/kubelet"),
         logs: PathBuf::from("/var/log/pods"),
     }
@@ -317,8 +319,12 @@ pub fn node_name(config: &Effective) -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-fn first_status(config: &Effective, pods: &pods::Started, clock: Clock) -> Status {
-    let only = "the only one built in this version";
+fn first_status(
+    config: &Effective,
+    pods: &pods::Started,
+    usage: &usage::Found,
+    clock: Clock,
+) -> Status {
     let source = |port: &str, chosen: &str, why: &str| SourceStatus {
         port: port.to_owned(),
         chosen: chosen.to_owned(),
@@ -333,7 +339,7 @@ fn first_status(config: &Effective, pods: &pods::Started, clock: Clock) -> Statu
     };
     let sources = vec![
         source("pods.source", pods.name(), &pods.why),
-        source("usage.source", "cgroup", only),
+        source("usage.source", usage.name(), &usage.why),
         source("evict.method", method, why),
     ];
     for source in &sources {

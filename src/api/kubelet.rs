@@ -1,4 +1,4 @@
-//! The way to this node's kubelet, for whoever may `get` `nodes/pods` and `nodes/configz` there.
+//! The way to this node's kubelet, for whoever may `get` `nodes/pods`, `nodes/stats` and `nodes/configz` there.
 
 use super::{Access, ApiError, actions::Actions};
 use crate::config;

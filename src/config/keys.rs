@@ -334,7 +334,7 @@ pub(super) const KEYS: &[Key] = &[
         "auto",
         Same,
         one!(usage.source),
-        "Where each pod's usage comes from: auto, cgroup; later cri, summary.",
+        "Where each pod's usage comes from: auto, cgroup, summary (the kubelet's /stats/summary, up to 16 s old; cgroups while it does not answer); later cri.",
     ),
     key(
         "evict.method",
@@ -498,6 +498,6 @@ pub(super) const BUILT: [(&str, &[&str]); 3] = [
         "pods.source",
         &["auto", "kubernetes", "kubelet", "manifests"],
     ),
-    ("usage.source", &["auto", "cgroup"]),
+    ("usage.source", &["auto", "cgroup", "summary"]),
     ("evict.method", &["auto", "cgroup", "delete", "eviction"]),
 ];

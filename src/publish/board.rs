@@ -23,6 +23,7 @@ pub struct Board {
     /// What acts though nobody may go: the signal, and why.
     withheld: Option<(Option<Signal>, String)>,
     withheld_shown: bool,
+    usage_problem: Option<String>,
 }
 
 impl Board {
@@ -35,6 +36,7 @@ impl Board {
             layout_written: false,
             withheld: None,
             withheld_shown: false,
+            usage_problem: None,
         }
     }
 
@@ -77,9 +79,11 @@ impl Board {
     }
 
     fn write_pods(&mut self, look: &Look<'_>) {
-        if self.pods_generation == Some(look.pods.generation) {
+        let same_problem = self.usage_problem.as_deref() == look.usage_problem;
+        if self.pods_generation == Some(look.pods.generation) && same_problem {
             return;
         }
+        self.usage_problem = look.usage_problem.map(ToOwned::to_owned);
         self.pods_generation = Some(look.pods.generation);
         let pods = look.pods;
         let spared = |pod: &&evictd_pod::Pod| {
@@ -92,7 +96,9 @@ impl Board {
             format!("{} is not let in: {message}", rejected.pod)
         });
         let of_pods = pods.warnings.iter().map(ToString::to_string);
-        let warnings: Vec<String> = withheld.chain(of_pods).chain(rejected).collect();
+        let of_usage = self.usage_problem.iter().cloned();
+        let warnings = withheld.chain(of_pods).chain(of_usage).chain(rejected);
+        let warnings: Vec<String> = warnings.collect();
         self.shared.update(|status| {
             status.pods.as_of = pods.as_of;
             status.pods.active = pods.pods.len();

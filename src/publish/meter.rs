@@ -88,7 +88,9 @@ impl Publish for Meter {
             return;
         }
         if let Some(acting) = &decision.threshold {
-            let age = acting.observed.time.map_or(Duration::ZERO, |time| {
+            let times = [acting.observed.time, decided.measured_at];
+            let oldest = times.into_iter().flatten().min();
+            let age = oldest.map_or(Duration::ZERO, |time| {
                 decided.acted_at.duration_since(time).unsigned_abs()
             });
             self.metrics.stats_age(acting.threshold.signal, age);

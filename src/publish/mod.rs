@@ -45,6 +45,8 @@ pub struct Look<'a> {
     pub layout: Option<&'a Layout>,
     /// The pods.
     pub pods: &'a PodSet,
+    /// Why the usage of pods does not come from where it should.
+    pub usage_problem: Option<&'a str>,
     /// How long until the next look at the latest.
     pub sleep: Duration,
     /// Whether nobody is ended.
@@ -60,6 +62,8 @@ pub struct Decided<'a> {
     pub decision: &'a Decision,
     /// The same as JSON with `id` and `dryRun`.
     pub record: &'a Value,
+    /// When the figures that decided were measured, where that is known.
+    pub measured_at: Option<Timestamp>,
     /// Right before the pod was set on its way out.
     pub acted_at: Timestamp,
     /// Whether nothing follows from it.

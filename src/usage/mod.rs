@@ -3,6 +3,7 @@
 mod cgroup;
 mod disk;
 mod gauge;
+mod summary;
 mod walk;
 
 use crate::{pods::PodSet, signals::ReadError};
@@ -13,6 +14,7 @@ use std::{fmt, path::PathBuf};
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
 pub use gauge::{Gauge, Whose};
+pub use summary::{SummaryUsage, summary};
 pub use walk::Cut;
 
 /// A source of figures. `usage` becomes parallel to the pods of the set. Each method says what it could not find out; a

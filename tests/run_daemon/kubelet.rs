@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 const LOW: &str = "110Mi";
 
 /// Answers a real kubelet's documents to whoever has the token, and 401 to others.
-struct Kubelet {
-    url: String,
+pub(crate) struct Kubelet {
+    pub(crate) url: String,
     pages: Arc<Mutex<Vec<(&'static str, String)>>>,
 }
 
@@ -24,7 +24,7 @@ fn captured(file: &str) -> String {
 }
 
 impl Kubelet {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let pages = vec![
@@ -61,7 +61,7 @@ impl Kubelet {
         Self { url, pages }
     }
 
-    fn set(&self, path: &'static str, body: &Value) {
+    pub(crate) fn set(&self, path: &'static str, body: &Value) {
         let mut pages = self.pages.lock().unwrap();
         pages.retain(|(at, _)| *at != path);
         pages.push((path, body.to_string()));

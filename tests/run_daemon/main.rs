@@ -23,6 +23,7 @@ mod state;
 mod systemd;
 mod telling;
 mod uninstall;
+mod usage;
 
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../support/cgroup.rs"]

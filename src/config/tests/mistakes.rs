@@ -374,6 +374,10 @@ fn what_is_worth_a_second_look() {
             "cri is not built yet in this version; there is auto, kubernetes, kubelet, manifests",
         ),
         (
+            "usage: {source: cri}",
+            "cri is not built yet in this version; there is auto, cgroup, summary",
+        ),
+        (
             "evict: {method: cri}",
             "cri is not built yet in this version; there is auto, cgroup, delete, eviction",
         ),
