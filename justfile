@@ -32,6 +32,10 @@ bench:
 fuzz:
     .ci/run fuzz
 
+# what is made from the code: dashboards and rules, and the figures of docs/scale.md
+generate:
+    EVICTD_WRITE=1 cargo test --test monitoring --test run_daemon -- made scale
+
 # watch a real eviction
 demo *ARGS:
     cargo run --release -- demo {{ ARGS }}

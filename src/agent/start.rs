@@ -206,6 +206,7 @@ pub async fn ready(
         config.state_directory.clone(),
     );
     let (metrics, exposition) = Metrics::new();
+    let heartbeat = metrics.node_heartbeat();
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
     if pods.source != PodsSource::Manifests {
@@ -219,7 +220,7 @@ pub async fn ready(
         Box::new(Heartbeat(Notifier::from_environment())),
     ];
     publishers.extend(watcher);
-    let cluster = cluster::start(config, pods.source, clock, &mut publishers).await?;
+    let cluster = cluster::start(config, pods.source, clock, heartbeat, &mut publishers).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,

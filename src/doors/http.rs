@@ -2,10 +2,10 @@
 
 use super::serve::serve;
 use super::state::Shared;
-use crate::publish::metrics::{CONTENT_TYPE, Exposition};
+use crate::publish::metrics::{Exposition, Format};
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use jiff::SignedDuration;
@@ -54,9 +54,11 @@ impl HttpDoor {
     }
 }
 
-async fn metrics(State(door): State<HttpDoor>) -> Response {
-    match door.exposition.render() {
-        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+async fn metrics(State(door): State<HttpDoor>, headers: HeaderMap) -> Response {
+    let accept = headers.get(header::ACCEPT);
+    let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
+    match door.exposition.render(format) {
+        Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }

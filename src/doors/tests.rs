@@ -1,7 +1,7 @@
 use super::http::{self, HttpDoor};
 use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::clock::Clock;
-use crate::publish::metrics::{CONTENT_TYPE, Metrics};
+use crate::publish::metrics::{Format, Metrics};
 use evictd_eviction::Signal;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -98,7 +98,10 @@ async fn metrics_are_scraped() {
     let http = Http::open(SignedDuration::from_secs(10)).await;
     let scraped = http.ask("GET", "/metrics").await;
     assert_eq!(scraped.code, StatusCode::OK);
-    assert_eq!(scraped.headers[header::CONTENT_TYPE], CONTENT_TYPE);
+    assert_eq!(
+        scraped.headers[header::CONTENT_TYPE],
+        Format::Plain.content_type()
+    );
     assert!(
         scraped
             .text

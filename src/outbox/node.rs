@@ -10,6 +10,7 @@ pub use cleanup::{all_nodes, daemon_set_is_deleted};
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use crate::clock::Clock;
 use crate::config::ConditionTypes;
+use crate::publish::metrics::NodeHeartbeat;
 use evictd_eviction::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use kube::{
@@ -55,6 +56,7 @@ pub struct NodeReporter {
     types: ConditionTypes,
     actions: Actions,
     clock: Clock,
+    heartbeat: NodeHeartbeat,
     /// What was last applied, or found at the start: status, and since when, as written.
     known: Option<[Option<(bool, String)>; CONDITIONS]>,
 }
@@ -105,8 +107,17 @@ impl NodeReporter {
             types,
             actions,
             clock,
+            heartbeat: NodeHeartbeat::default(),
             known: None,
         }
+    }
+
+    /// What shows when the Node was last written.
+    #[must_use]
+    pub fn shown_by(mut self, heartbeat: NodeHeartbeat) -> Self {
+        heartbeat.set(Timestamp::UNIX_EPOCH);
+        self.heartbeat = heartbeat;
+        self
     }
 
     /// Reports until nobody tells it anything more, or `hushed` resolves; what is under way then is brought to its end.
@@ -169,6 +180,7 @@ impl NodeReporter {
         };
         let (conditions, taints) = tokio::join!(self.apply(pressure), self.put_taints(&without));
         self.known = Some(conditions?);
+        self.heartbeat.set(self.clock.now());
         Ok(taints?)
     }
 

@@ -4,8 +4,9 @@ use super::{
     Decided, Landed, Look, Publish,
     metrics::{Metrics, ThresholdState, Tier},
 };
-use crate::{evict::EvictError, outbox::Publication, signals::SignalHealth};
+use crate::{evict::EvictError, outbox::Publication, pods::Warning, signals::SignalHealth};
 use evictd_eviction::{NodeCondition, Signal};
+use jiff::Timestamp;
 use std::time::Duration;
 
 /// Turns looks, decisions and departures into figures.
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub struct Meter {
     metrics: Metrics,
     health: [SignalHealth; Signal::ALL.len()],
+    /// Of the first look; pods that were never told are as old as this.
+    begun: Option<Timestamp>,
 }
 
 impl Meter {
@@ -21,6 +24,7 @@ impl Meter {
         Self {
             metrics,
             health: [SignalHealth::default(); Signal::ALL.len()],
+            begun: None,
         }
     }
 
@@ -34,11 +38,23 @@ impl Meter {
             for _ in old.rejected..new.rejected {
                 self.metrics.sample_rejected(signal);
             }
-            for _ in old.failed..new.failed {
+            for _ in old.failed + old.stale..new.failed + new.stale {
                 self.metrics.read_failed(signal);
             }
             *old = new;
         }
+    }
+
+    fn set_pods_age(&mut self, look: &Look<'_>) {
+        let begun = *self.begun.get_or_insert(look.now);
+        let stale = look.pods.warnings.iter().find_map(|warning| match warning {
+            Warning::Stale(stale) => Some(stale.as_of.unwrap_or(begun)),
+            _ => None,
+        });
+        let age = stale.map_or(Duration::ZERO, |as_of| {
+            look.now.duration_since(as_of).unsigned_abs()
+        });
+        self.metrics.pods_age(age);
     }
 
     fn set_thresholds(&mut self, look: &Look<'_>) {
@@ -78,6 +94,7 @@ impl Publish for Meter {
             let raised = look.housekeeper.conditions().any(|held| held == condition);
             self.metrics.condition(condition, raised);
         }
+        self.set_pods_age(look);
         self.count_bad_samples(look);
         self.metrics.cycle(look.took.unsigned_abs());
     }

@@ -14,6 +14,7 @@ mod disk;
 mod futility;
 mod kubelet;
 mod memory;
+mod metrics;
 mod node;
 mod refusals;
 mod reload;
@@ -28,3 +29,5 @@ mod usage;
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../support/cgroup.rs"]
 mod cgroup_support;
+#[path = "../support/promtool.rs"]
+mod promtool;

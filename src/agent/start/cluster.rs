@@ -7,7 +7,7 @@ use crate::{
     clock::Clock,
     config::{Effective, EvictMethod, Kubernetes, PodsSource},
     outbox::{EventRecorder, NodeReporter, Outbox, WAITING},
-    publish::{Publish, events::Events, node::NodePressure},
+    publish::{Publish, events::Events, metrics::NodeHeartbeat, node::NodePressure},
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -16,6 +16,7 @@ pub(super) async fn start(
     config: &Effective,
     pods_source: PodsSource,
     clock: Clock,
+    heartbeat: NodeHeartbeat,
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<Cluster>, StartError> {
     if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
@@ -32,7 +33,11 @@ pub(super) async fn start(
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     let (hush, hushed) = oneshot::channel();
-    let reports = tokio::spawn(reporter.run(pressure, is_settled, hushed));
+    let reports = tokio::spawn(
+        reporter
+            .shown_by(heartbeat)
+            .run(pressure, is_settled, hushed),
+    );
     let (send, events) = mpsc::channel(WAITING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, clock);
     publishers.push(Box::new(Events::new(node_name(config), send)));

@@ -2,6 +2,7 @@
 
 use super::Tier;
 use evictd_eviction::Signal;
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -62,5 +63,20 @@ impl ThresholdGauges {
         } else if handle.take().is_some() {
             self.family.remove(&labels());
         }
+    }
+}
+
+type NoLabels = [(&'static str, &'static str); 0];
+
+/// When the Node was last written; there only for whoever writes it. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct NodeHeartbeat {
+    pub(super) family: Family<NoLabels, Gauge>,
+}
+
+impl NodeHeartbeat {
+    /// It was written now; the epoch stands for never.
+    pub fn set(&self, now: Timestamp) {
+        self.family.get_or_create(&[]).set(now.as_second());
     }
 }

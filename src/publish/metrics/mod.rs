@@ -1,4 +1,4 @@
-//! The metrics, in `OpenMetrics` text.
+//! The metrics. What is registered here is the list of them that dashboards and alerts are checked against.
 //!
 //! The loop owns [`Metrics`] and updates it each turn through handles that it keeps, without allocating; the HTTP
 //! door owns the [`Exposition`] and renders it when it is scraped.
@@ -6,10 +6,14 @@
 mod gauges;
 #[cfg(test)]
 mod tests;
+mod text;
+
+pub use gauges::NodeHeartbeat;
+pub use text::Format;
 
 use evictd_eviction::{NodeCondition, Observation, Signal};
 use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::{EncodeLabelSet, text as open};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,9 +21,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use std::time::Duration;
-
-/// What a scraper must be told about the text of [`Exposition::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const REACTION_BUCKETS: [f64; 14] = [
     0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.15, 0.3, 0.5, 1.0, 3.0, 5.0, 10.0, 30.0,
@@ -100,6 +101,8 @@ pub struct Metrics {
     threshold: ThresholdGauges,
     threshold_met: ThresholdGauges,
     conditions: [Gauge; NodeCondition::ALL.len()],
+    node_heartbeat: NodeHeartbeat,
+    pods_age: Gauge,
     evictions: Family<BySignalAndKind, Counter>,
     eviction_failures: Family<ByStage, Counter>,
     publications: Family<ByResult, Counter>,
@@ -118,10 +121,13 @@ pub struct Exposition(Registry);
 
 impl Exposition {
     /// The text of a scrape.
-    pub fn render(&self) -> Result<String, std::fmt::Error> {
+    pub fn render(&self, format: Format) -> Result<String, std::fmt::Error> {
         let mut text = String::new();
-        text::encode(&mut text, &self.0)?;
-        Ok(text)
+        open::encode(&mut text, &self.0)?;
+        match format {
+            Format::Open => Ok(text),
+            Format::Plain => text::plain(&text),
+        }
     }
 }
 
@@ -149,6 +155,8 @@ impl Metrics {
                     condition: condition.as_str(),
                 })
             }),
+            node_heartbeat: NodeHeartbeat::default(),
+            pods_age: Gauge::default(),
             evictions: Family::default(),
             eviction_failures: Family::default(),
             publications: Family::default(),
@@ -186,8 +194,24 @@ impl Metrics {
         (metrics, Exposition(registry))
     }
 
-    /// A counter that appears with its first eviction shows no increase to whoever asks for one.
+    /// A counter that appears with what it counts shows no increase to whoever asks for one.
     fn begin_at_zero(&self) {
+        for stage in ["budget", "cleanup", "kill"] {
+            drop(self.eviction_failures.get_or_create(&ByStage { stage }));
+        }
+        for result in ["published", "recorded", "not published"] {
+            drop(self.publications.get_or_create(&ByResult { result }));
+        }
+        for what in ["containers", "images"] {
+            drop(self.reclaimed_bytes.get_or_create(&ByWhat { what }));
+        }
+        for resource in ["cpu", "memory", "ephemeral-storage", "pods"] {
+            let resource = resource.to_owned();
+            drop(self.preemptions.get_or_create(&ByResource { resource }));
+        }
+        // Of histograms, which are many lines each, the one signal that every node has.
+        let signal = Signal::MemoryAvailable.as_str();
+        drop(self.stats_age.get_or_create(&BySignal { signal }));
         for signal in Signal::ALL.map(Signal::as_str) {
             for kind in [Tier::Hard, Tier::Soft].map(Tier::as_str) {
                 drop(
@@ -229,6 +253,16 @@ impl Metrics {
         for (name, help, gauges) in thresholds {
             registry.register(name, help, gauges.family.clone());
         }
+        registry.register(
+            "node_heartbeat_timestamp_seconds",
+            "When the Node's conditions were last written, 0 before the first time; there only in a cluster",
+            self.node_heartbeat.family.clone(),
+        );
+        registry.register(
+            "pods_age_seconds",
+            "How long the source of pods has not told them; 0 while it does",
+            self.pods_age.clone(),
+        );
     }
 
     fn register_events(&self, registry: &mut Registry) {
@@ -295,6 +329,17 @@ impl Metrics {
         if let Some((_, gauge)) = position {
             gauge.set(i64::from(raised));
         }
+    }
+
+    /// For whoever writes the Node's conditions.
+    pub fn node_heartbeat(&self) -> NodeHeartbeat {
+        self.node_heartbeat.clone()
+    }
+
+    /// The pods are those of so long ago.
+    pub fn pods_age(&self, age: Duration) {
+        self.pods_age
+            .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     }
 
     /// A pod was evicted for `signal`; `kind` is a threshold's `hard` or `soft`, or `localStorage`.

@@ -31,7 +31,9 @@ fn everything_promised_is_rendered_under_its_name() {
     metrics.reaction(Duration::from_millis(120));
     metrics.sample_rejected(Signal::PidAvailable);
     metrics.read_failed(Signal::NodefsAvailable);
-    let text = exposition.render().unwrap();
+    metrics.node_heartbeat().set(jiff::Timestamp::UNIX_EPOCH);
+    metrics.pods_age(Duration::from_secs(90));
+    let text = exposition.render(Format::Open).unwrap();
     assert!(text.ends_with("# EOF\n"));
     let mut names = names(&text);
     names.sort_unstable();
@@ -42,7 +44,10 @@ fn everything_promised_is_rendered_under_its_name() {
         "evictd_eviction_failures",
         "evictd_evictions",
         "evictd_node_condition",
+        "evictd_node_heartbeat_timestamp_seconds",
+        "evictd_pods_age_seconds",
         "evictd_preemptions",
+        "evictd_publications",
         "evictd_reaction_seconds",
         "evictd_reclaimed_bytes",
         "evictd_samples_rejected",
@@ -61,6 +66,8 @@ fn everything_promised_is_rendered_under_its_name() {
         r#"evictd_threshold_met{signal="memory.available",kind="hard"} 1"#,
         r#"evictd_node_condition{condition="PIDPressure"} 1"#,
         r#"evictd_node_condition{condition="MemoryPressure"} 0"#,
+        "evictd_node_heartbeat_timestamp_seconds{} 0",
+        "evictd_pods_age_seconds 90",
         r#"evictd_evictions_total{signal="memory.available",kind="hard"} 1"#,
         r#"evictd_eviction_failures_total{stage="kill"} 1"#,
         r#"evictd_preemptions_total{resource="cpu"} 1"#,
@@ -100,7 +107,7 @@ fn a_signal_that_is_gone_is_no_longer_shown() {
             met: false,
         });
         metrics.threshold(Signal::MemoryAvailable, Tier::Soft, state);
-        let text = exposition.render().unwrap();
+        let text = exposition.render(Format::Open).unwrap();
         for name in [
             "signal_available{",
             "signal_capacity{",
@@ -114,4 +121,26 @@ fn a_signal_that_is_gone_is_no_longer_shown() {
             );
         }
     }
+}
+
+#[test]
+fn whoever_does_not_ask_for_open_metrics_gets_the_older_text() {
+    let (metrics, exposition) = Metrics::new();
+    metrics.eviction_failed("kill");
+    let prometheus = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5";
+    assert_eq!(Format::accepted(Some(prometheus)), Format::Open);
+    for accept in [None, Some("*/*"), Some("text/plain")] {
+        assert_eq!(Format::accepted(accept), Format::Plain);
+    }
+    let text = exposition.render(Format::Plain).unwrap();
+    for line in [
+        "# HELP evictd_eviction_failures_total Evictions that failed, by the stage they failed in.",
+        "# TYPE evictd_eviction_failures_total counter",
+        r#"evictd_eviction_failures_total{stage="kill"} 1"#,
+        "# TYPE evictd_build_info gauge",
+        "# TYPE evictd_reaction_seconds histogram",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("EOF") && !text.contains("info\n"), "{text}");
 }

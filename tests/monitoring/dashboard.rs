@@ -1,0 +1,262 @@
+//! The Grafana dashboard: one panel a question.
+
+use serde_json::{Value, json};
+
+/// A panel: its question, the unit, and what is drawn with which legend.
+struct Panel(
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+);
+
+/// The row at the top, over all nodes.
+const NUMBERS: [Panel; 4] = [
+    Panel(
+        "Nodes that report",
+        "short",
+        &[(
+            "count by (version) (evictd_build_info)",
+            "evictd {{version}}",
+        )],
+    ),
+    Panel(
+        "Nodes under pressure",
+        "short",
+        &[(
+            "count(max by (node) (evictd_node_condition) == 1) or vector(0)",
+            "",
+        )],
+    ),
+    Panel(
+        "Pods evicted",
+        "short",
+        &[("sum(increase(evictd_evictions_total[$__range]))", "")],
+    ),
+    Panel(
+        "Evictions that failed",
+        "short",
+        &[(
+            "sum(increase(evictd_eviction_failures_total[$__range]))",
+            "",
+        )],
+    ),
+];
+
+/// Below it, of the chosen nodes.
+const LINES: [Panel; 14] = [
+    Panel(
+        "How much is left, and where are the thresholds?",
+        "short",
+        &[
+            (
+                "evictd_signal_available{node=~\"$node\",signal=~\"$signal\"}",
+                "{{node}} {{signal}} left",
+            ),
+            (
+                "evictd_threshold{node=~\"$node\",signal=~\"$signal\"}",
+                "{{node}} {{signal}} {{kind}} threshold",
+            ),
+        ],
+    ),
+    Panel(
+        "Which share of each signal is left?",
+        "percentunit",
+        &[(
+            "evictd_signal_available{node=~\"$node\"} / evictd_signal_capacity{node=~\"$node\"}",
+            "{{node}} {{signal}}",
+        )],
+    ),
+    Panel(
+        "Which conditions hold?",
+        "short",
+        &[(
+            "evictd_node_condition{node=~\"$node\"}",
+            "{{node}} {{condition}}",
+        )],
+    ),
+    Panel(
+        "Which thresholds are crossed?",
+        "short",
+        &[(
+            "evictd_threshold_met{node=~\"$node\"} == 1",
+            "{{node}} {{signal}} {{kind}}",
+        )],
+    ),
+    Panel(
+        "What is evicted for?",
+        "short",
+        &[(
+            "sum by (node, signal, kind) (increase(evictd_evictions_total{node=~\"$node\"}[$__rate_interval]))",
+            "{{node}} {{signal}} {{kind}}",
+        )],
+    ),
+    Panel(
+        "What fails, and is the API server told?",
+        "short",
+        &[
+            (
+                "sum by (node, stage) (increase(evictd_eviction_failures_total{node=~\"$node\"}[$__rate_interval]))",
+                "{{node}} failed: {{stage}}",
+            ),
+            (
+                "sum by (node, result) (increase(evictd_publications_total{node=~\"$node\"}[$__rate_interval]))",
+                "{{node}} {{result}}",
+            ),
+        ],
+    ),
+    Panel(
+        "From crossing to the last process gone?",
+        "s",
+        &[
+            (
+                "histogram_quantile(0.5, sum by (le) (increase(evictd_reaction_seconds_bucket{node=~\"$node\"}[1h])))",
+                "p50",
+            ),
+            (
+                "histogram_quantile(0.95, sum by (le) (increase(evictd_reaction_seconds_bucket{node=~\"$node\"}[1h])))",
+                "p95",
+            ),
+        ],
+    ),
+    Panel(
+        "How old were the figures that decided?",
+        "s",
+        &[(
+            "histogram_quantile(0.95, sum by (signal, le) (increase(evictd_stats_age_seconds_bucket{node=~\"$node\"}[1h])))",
+            "{{signal}} p95",
+        )],
+    ),
+    Panel(
+        "How long does a look take?",
+        "s",
+        &[
+            (
+                "histogram_quantile(0.5, sum by (le) (rate(evictd_cycle_duration_seconds_bucket{node=~\"$node\"}[$__rate_interval])))",
+                "p50",
+            ),
+            (
+                "histogram_quantile(0.99, sum by (le) (rate(evictd_cycle_duration_seconds_bucket{node=~\"$node\"}[$__rate_interval])))",
+                "p99",
+            ),
+        ],
+    ),
+    Panel(
+        "How often is looked?",
+        "short",
+        &[(
+            "rate(evictd_cycle_duration_seconds_count{node=~\"$node\"}[$__rate_interval])",
+            "{{node}} looks a second",
+        )],
+    ),
+    Panel(
+        "Which signals cannot be read?",
+        "short",
+        &[
+            (
+                "increase(evictd_signal_read_errors_total{node=~\"$node\"}[$__rate_interval]) > 0",
+                "{{node}} {{signal}} not read",
+            ),
+            (
+                "increase(evictd_samples_rejected_total{node=~\"$node\"}[$__rate_interval]) > 0",
+                "{{node}} {{signal}} turned away",
+            ),
+        ],
+    ),
+    Panel(
+        "How old is what is known, and what is told?",
+        "s",
+        &[
+            ("evictd_pods_age_seconds{node=~\"$node\"}", "{{node}} pods"),
+            (
+                "time() - evictd_node_heartbeat_timestamp_seconds{node=~\"$node\"}",
+                "{{node}} conditions",
+            ),
+        ],
+    ),
+    Panel(
+        "Who would go, or went, for a critical pod?",
+        "short",
+        &[(
+            "sum by (node, resource) (increase(evictd_preemptions_total{node=~\"$node\"}[$__rate_interval]))",
+            "{{node}} for {{resource}}",
+        )],
+    ),
+    Panel(
+        "What was freed without evicting?",
+        "bytes",
+        &[(
+            "sum by (node, what) (increase(evictd_reclaimed_bytes_total{node=~\"$node\"}[$__rate_interval]))",
+            "{{node}} {{what}}",
+        )],
+    ),
+];
+
+/// Width of the page, in Grafana's columns.
+const COLUMNS: usize = 24;
+const NUMBER_HEIGHT: usize = 4;
+const LINES_HEIGHT: usize = 8;
+
+pub(crate) fn dashboard() -> Value {
+    let numbers = NUMBERS.iter().enumerate().map(|(index, panel)| {
+        let width = COLUMNS / NUMBERS.len();
+        let place = json!({"x": index * width, "y": 0, "w": width, "h": NUMBER_HEIGHT});
+        panel_of("stat", panel, index, &place)
+    });
+    let lines = LINES.iter().enumerate().map(|(index, panel)| {
+        let (width, row) = (COLUMNS / 2, index / 2);
+        let (x, y) = (index % 2 * width, NUMBER_HEIGHT + row * LINES_HEIGHT);
+        let place = json!({"x": x, "y": y, "w": width, "h": LINES_HEIGHT});
+        panel_of("timeseries", panel, NUMBERS.len() + index, &place)
+    });
+    json!({
+        "uid": "evictd",
+        "title": "evictd",
+        "description": "Made by `just generate`; each panel answers its title.",
+        "tags": ["evictd", "kubernetes"],
+        "schemaVersion": 38,
+        "editable": true,
+        "refresh": "30s",
+        "time": {"from": "now-6h", "to": "now"},
+        "templating": {"list": [
+            {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"},
+            chosen("node", "Node", "label_values(evictd_build_info, node)"),
+            chosen("signal", "Signal", "label_values(evictd_signal_available, signal)"),
+        ]},
+        "panels": numbers.chain(lines).collect::<Vec<_>>(),
+    })
+}
+
+fn chosen(name: &str, label: &str, query: &str) -> Value {
+    json!({
+        "name": name, "label": label, "type": "query", "query": query, "datasource": source(),
+        "refresh": 2, "sort": 1, "multi": true, "includeAll": true,
+        "current": {"text": "All", "value": "$__all"},
+    })
+}
+
+fn source() -> Value {
+    json!({"type": "prometheus", "uid": "${datasource}"})
+}
+
+fn panel_of(
+    kind: &str,
+    Panel(question, unit, drawn): &Panel,
+    index: usize,
+    place: &Value,
+) -> Value {
+    let targets = drawn.iter().zip('A'..).map(|((expression, legend), name)| {
+        json!({
+            "refId": name, "datasource": source(), "expr": expression,
+            "legendFormat": legend, "instant": kind == "stat",
+        })
+    });
+    json!({
+        "id": index + 1,
+        "type": kind,
+        "title": question,
+        "datasource": source(),
+        "gridPos": place,
+        "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+        "targets": targets.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,71 @@
+//! Metrics and health as INTERFACES promises them, of a daemon in a cluster.
+
+use crate::cgroup_support::left_out;
+use crate::cluster::Cluster;
+use crate::promtool;
+use std::path::Path;
+
+/// What the outside world may rely on.
+const PROMISED: [&str; 13] = [
+    "evictd_signal_available",
+    "evictd_signal_capacity",
+    "evictd_threshold",
+    "evictd_threshold_met",
+    "evictd_node_condition",
+    "evictd_evictions_total",
+    "evictd_eviction_failures_total",
+    "evictd_preemptions_total",
+    "evictd_reclaimed_bytes_total",
+    "evictd_stats_age_seconds",
+    "evictd_cycle_duration_seconds",
+    "evictd_reaction_seconds",
+    "evictd_build_info",
+];
+
+#[test]
+fn every_promised_metric_has_a_figure_and_promtool_has_no_complaint() {
+    let name = "every_promised_metric_has_a_figure";
+    let Some(cluster) = Cluster::new(name) else {
+        return;
+    };
+    let daemon = cluster.daemon("1Mi");
+    for page in ["/livez", "/readyz"] {
+        assert_eq!(daemon.page(page), ("200".to_owned(), "ok\n".to_owned()));
+    }
+    let now = jiff::Timestamp::now().as_second();
+    daemon.eventually("the Node was written", |daemon| {
+        let at: i64 = daemon.metric("evictd_node_heartbeat_timestamp_seconds{}");
+        (now - 60..now + 60).contains(&at)
+    });
+    let (code, text) = daemon.page("/metrics");
+    assert_eq!(code, "200");
+    for promised in PROMISED {
+        let samples = [promised.to_owned(), format!("{promised}_count")];
+        let shown = text.lines().any(|line| {
+            let name = line.split([' ', '{']).next().unwrap_or_default();
+            samples.iter().any(|sample| sample == name)
+        });
+        assert!(shown, "no {promised} in\n{text}");
+    }
+    match promtool::run(Path::new("/"), &["check", "metrics"], &text) {
+        Some(said) => assert_eq!(said, ""),
+        None => left_out(name, promtool::MISSING),
+    }
+}
+
+#[test]
+fn pods_that_nobody_tells_any_more_grow_old() {
+    let Some(cluster) = Cluster::new("pods_that_nobody_tells_any_more_grow_old") else {
+        return;
+    };
+    cluster.create("first", &serde_json::Value::Null);
+    let daemon = cluster.daemon("1Mi");
+    daemon.eventually_knows(&["first"]);
+    daemon.eventually("they are those of now", |daemon| {
+        daemon.count("evictd_pods_age_seconds") == 0
+    });
+    cluster.api.go_away();
+    daemon.eventually("they are those of a while ago", |daemon| {
+        daemon.count("evictd_pods_age_seconds") >= 2
+    });
+}
