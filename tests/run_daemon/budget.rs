@@ -9,11 +9,11 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 const PODS: usize = 110;
-/// The goal is 8 MiB for the program as it is shipped; an unoptimised one is larger, and both get a wide margin.
+/// 8 MiB for the program as it is shipped (6.7 when measured); an unoptimised one is larger.
 const MOST_KIB: u64 = if cfg!(debug_assertions) {
     40 << 10
 } else {
-    16 << 10
+    8 << 10
 };
 /// With the pods from an API server it is 16 MiB.
 const MOST_KIB_IN_A_CLUSTER: u64 = if cfg!(debug_assertions) {
