@@ -7,11 +7,23 @@ use crate::{cgroup::Hierarchies, pods::PodSet};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
     sync::Arc,
 };
 
 /// A pod that could not be ended is passed over for this long.
 const ASIDE: SignedDuration = SignedDuration::from_mins(1);
+
+/// Where a pod is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In this cgroup, relative to the root of its hierarchy.
+    In(PathBuf),
+    /// It has none here.
+    Nowhere,
+    /// Nobody can tell at present.
+    Unsure,
+}
 
 /// Keeps the set of pods alive.
 #[derive(Debug, Default)]
@@ -29,6 +41,21 @@ impl Active {
     /// The pods alive.
     pub(super) fn set(&self) -> &Arc<PodSet> {
         &self.set
+    }
+
+    /// Where the pod with this UID is, alive or not, listed or not.
+    pub(super) fn place_of(&self, uid: &str) -> Place {
+        let mut pods = self.roster.pods.iter().zip(&self.roster.cgroups);
+        if let Some((_, cgroup)) = pods.find(|(pod, _)| pod.uid == uid) {
+            let cgroup = cgroup.as_ref().map(|cgroup| cgroup.relative.clone());
+            return cgroup.map_or(Place::Nowhere, Place::In);
+        }
+        let unlisted = self.roster.unknown.iter().find(|pod| pod.uid == uid);
+        match unlisted {
+            Some(pod) => Place::In(pod.relative.clone()),
+            None if self.roster.is_certain() => Place::Nowhere,
+            None => Place::Unsure,
+        }
     }
 
     /// Takes the roster's present set; true if anything is different now.

@@ -5,7 +5,7 @@ use crate::{
     api::Actions,
     config::{EvictMethod, SoftTierFallback},
     doors::state::Answer,
-    evict::{ApiEvictor, ClusterEvictor, Haste, Victim},
+    evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore, Victim},
     outbox::{Notice, Outbox, Publication, Way},
 };
 use evictd_eviction::{Cause, Decision};
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 /// The longest that a hard eviction waits for the API server's answer.
-const HARD_PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const HARD_PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long notices are waited for when the agent ends.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -47,6 +47,33 @@ pub struct Cluster {
     pub publications: mpsc::UnboundedReceiver<Publication>,
     /// How to end the reports of the Node's conditions and taints, and their task.
     pub reports: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+/// A pod that has to leave.
+pub(super) struct Leaving {
+    /// As the loop follows it.
+    pub(super) flight: Flight,
+    /// Who.
+    pub(super) victim: Victim,
+    /// What is left of its grace.
+    pub(super) grace: Duration,
+    /// What the API server is told; `None` where nobody tells it, or where it is asked.
+    pub(super) notice: Option<Notice>,
+    /// How long a hard kill waits for the API server's answer.
+    pub(super) patience: Duration,
+    /// How far it is.
+    pub(super) stage: Stage,
+}
+
+/// How far a pod is on its way when it is set on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing has been done.
+    New,
+    /// An earlier run of the daemon may have begun.
+    Again,
+    /// The kubelet has been told, and ends it.
+    Told,
 }
 
 /// The next notice whose fate is known; never, where there is no cluster. Cancel safe.
@@ -96,53 +123,68 @@ impl Cluster {
 
 impl Agent {
     /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
-    pub(super) fn launch(
-        &mut self,
-        (id, decision, pod): (&str, &Decision, &Pod),
-        victim: Victim,
-        grace: Duration,
-        flight: Flight,
-    ) {
+    pub(super) fn launch(&mut self, leaving: Leaving) {
+        let Leaving {
+            flight,
+            victim,
+            grace,
+            notice,
+            patience,
+            stage,
+        } = leaving;
         let local = Arc::clone(&self.ports.evictor);
-        let patience = self.patience(flight.since, decision);
-        let Some(cluster) = &self.ports.cluster else {
-            self.flights.begin(&local, victim, grace, flight);
-            return;
-        };
-        if cluster.asks_budgets(decision.kind, flight.since) {
-            let evictor = ApiEvictor {
-                local,
-                actions: cluster.actions.clone(),
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-            };
-            self.flights
-                .begin(&Arc::new(evictor), victim, grace, flight);
-            return;
+        self.housekeeper.dying(&victim.uid, flight.kill_at);
+        if stage == Stage::Told {
+            let evictor = Arc::new(ToldBefore(local));
+            return self.flights.begin(&evictor, victim, grace, flight);
         }
-        let way = match cluster.method {
-            EvictMethod::Delete => Way::Delete(grace),
-            _ => Way::Status,
-        };
-        let evictor = ClusterEvictor {
-            local,
-            outbox: cluster.outbox.clone(),
-            notice: Notice::new(id, decision, pod, way),
-            settled: cluster.settled.clone(),
-            haste: match decision.kind {
-                Cause::Soft => Haste::Soft,
-                Cause::Hard | Cause::LocalStorage => Haste::Hard(patience),
-            },
-        };
-        self.restarts.begin(id, decision, &victim, grace);
-        self.flights
-            .begin(&Arc::new(evictor), victim, grace, flight);
+        match (&self.ports.cluster, notice) {
+            (Some(cluster), Some(notice)) => {
+                let evictor = ClusterEvictor {
+                    local,
+                    outbox: cluster.outbox.clone(),
+                    notice,
+                    again: stage == Stage::Again,
+                    settled: cluster.settled.clone(),
+                    haste: match flight.kind {
+                        Cause::Soft => Haste::Soft,
+                        Cause::Hard | Cause::LocalStorage => Haste::Hard(patience),
+                    },
+                };
+                self.restarts.begin(&flight, &victim, grace, None);
+                self.flights
+                    .begin(&Arc::new(evictor), victim, grace, flight);
+            }
+            (Some(cluster), None) if cluster.asks_budgets(flight.kind, flight.since) => {
+                let (namespace, name) = flight.pod.split_once('/').unwrap_or_default();
+                let evictor = ApiEvictor {
+                    local,
+                    actions: cluster.actions.clone(),
+                    namespace: namespace.to_owned(),
+                    name: name.to_owned(),
+                };
+                self.flights
+                    .begin(&Arc::new(evictor), victim, grace, flight);
+            }
+            _ => self.flights.begin(&local, victim, grace, flight),
+        }
     }
 
-    /// Whether the API server is to be told of this one by us.
-    pub(super) fn is_told(&self, decision: &Decision) -> bool {
-        let cluster = self.ports.cluster.as_ref();
-        cluster.is_some_and(|cluster| !cluster.asks_budgets(decision.kind, decision.time))
+    /// What the API server is to be told of this one by us.
+    pub(super) fn notice(
+        &self,
+        id: &str,
+        decision: &Decision,
+        pod: &Pod,
+        grace: Duration,
+    ) -> Option<Notice> {
+        let cluster = self.ports.cluster.as_ref()?;
+        let way = match cluster.method {
+            EvictMethod::Delete => Way::Delete(grace.as_secs()),
+            _ => Way::Status,
+        };
+        let ours = !cluster.asks_budgets(decision.kind, decision.time);
+        ours.then(|| Notice::new(id, decision, pod, way))
     }
 
     /// Budgets do not let this pod go now: the next in rank is tried.
@@ -163,35 +205,33 @@ impl Agent {
     }
 
     /// A quarter of what is left until there is nothing left, at the present rate.
-    fn patience(&self, now: Timestamp, decision: &Decision) -> Duration {
+    pub(super) fn patience(&self, decision: &Decision) -> Duration {
         let acting = decision.threshold.as_ref();
         let left = acting.and_then(|acting| {
             let signal = acting.threshold.signal;
-            self.pace.exhausted_in(now, signal, &acting.observed)
+            self.pace
+                .exhausted_in(decision.time, signal, &acting.observed)
         });
         left.map_or(HARD_PATIENCE, |left| HARD_PATIENCE.min(left / 4))
     }
 
-    /// What has not landed by now is given up, and the history says so.
+    /// What has not landed by now stays in the history, and the next start takes it up.
     pub(super) async fn close_cluster(&mut self) {
         let Some(mut cluster) = self.ports.cluster.take() else {
             return;
         };
-        let busy = cluster.outbox.clone();
         let landed = async {
-            while busy.is_busy()
+            while cluster.outbox.waits() > 0
                 && let Some(publication) = cluster.publications.recv().await
             {
                 self.published(&publication);
             }
         };
         if tokio::time::timeout(FAREWELL, landed).await.is_err() {
-            busy.withdraw_all("evictd ended before the API server knew");
-        }
-        while busy.is_busy()
-            && let Some(publication) = cluster.publications.recv().await
-        {
-            self.published(&publication);
+            tracing::warn!(
+                "{} evictions are not told yet; they will be at the next start",
+                cluster.outbox.waits()
+            );
         }
         while let Ok(publication) = cluster.publications.try_recv() {
             self.published(&publication);

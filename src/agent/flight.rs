@@ -23,7 +23,7 @@ pub struct Flight {
     /// What brought it about.
     pub kind: Cause,
     /// The acting signal or limit.
-    pub signal: &'static str,
+    pub signal: String,
     /// When it was begun.
     pub since: Timestamp,
     /// When SIGKILL is due.
@@ -67,7 +67,7 @@ impl Flight {
     /// A flight that begins now.
     pub fn new(
         (id, pod, uid): (String, String, String),
-        (kind, signal): (Cause, &'static str),
+        (kind, signal): (Cause, &str),
         since: Timestamp,
         grace: Duration,
         (crossed_at, clear_at): (Timestamp, Timestamp),
@@ -78,7 +78,7 @@ impl Flight {
             pod,
             uid,
             kind,
-            signal,
+            signal: signal.to_owned(),
             since,
             kill_at: since.saturating_add(grace).unwrap_or(Timestamp::MAX),
             crossed_at,

@@ -15,10 +15,12 @@ mod local_storage;
 mod news;
 mod restarts;
 pub mod start;
+mod unfinished;
 
 pub use alarm::Alarm;
 pub use cluster::Cluster;
 pub use flight::{Flight, Flights, Landing};
+pub use unfinished::Unfinished;
 
 use crate::{
     clock::Clock,
@@ -27,11 +29,12 @@ use crate::{
     evict::{CgroupEvictor, EvictError, Victim},
     pace::Pace,
     pods::{PodSet, Rejection, Roster},
-    publish::{Decided, Landed, Look, Publish},
+    publish::{Decided, Landed, Look, Publish, ledger::WAITING},
     signals::{Layout, Sample, Sampler},
     usage,
 };
 use active::Active;
+use cluster::{Leaving, Stage};
 use evictd_eviction::{
     Decision, Housekeeper, Observation, Rules, Signal, Step, Usage, UsageNeed, admission,
     rules::FilesystemLayout,
@@ -88,6 +91,10 @@ pub struct Ports {
     pub cluster: Option<Cluster>,
     /// What the world is told.
     pub publishers: Vec<Box<dyn Publish>>,
+    /// What an earlier run has left to be finished.
+    pub unfinished: Vec<Unfinished>,
+    /// The kernel's name for the time since the machine was started; empty where it has none.
+    pub boot_id: String,
 }
 
 /// The daemon's one loop and everything it knows.
@@ -171,6 +178,7 @@ impl Agent {
         let sample = self.ports.sampler.sample(now);
         self.learn_layout();
         self.look_at_pods();
+        self.take_up(now);
         let mut step = self.housekeeper.observe(now, &sample.observations);
         self.note_crossings(now);
         self.cut_soft_graces(now);
@@ -224,7 +232,7 @@ impl Agent {
         }
     }
 
-    /// The kill comes first, then the telling.
+    /// What follows is written down, so that it outlives us; then comes the kill, then the telling.
     async fn carry_out(
         &mut self,
         now: Timestamp,
@@ -237,17 +245,18 @@ impl Agent {
         }
         self.decisions += 1;
         let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
-        let acted_at = self.clock.now();
-        if !dry_run {
-            self.begin_flight(now, &id, &decision);
-            tokio::task::yield_now().await;
-        }
+        let departure = self.departure(&id, &decision).filter(|_| !dry_run);
         let mut record = serde_json::to_value(&decision).unwrap_or_default();
         record["id"] = json!(id);
         record["dryRun"] = json!(dry_run);
-        if !dry_run && decision.eviction.is_some() && self.is_told(&decision) {
-            record["publication"] = json!({ "state": "waiting" });
+        record["bootId"] = json!(self.ports.boot_id);
+        if let Some(notice) = departure
+            .as_ref()
+            .and_then(|leaving| leaving.notice.as_ref())
+        {
+            record["publication"] = json!({ "state": WAITING, "notice": notice });
         }
+        let acted_at = self.clock.now();
         let decided = Decided {
             decision: &decision,
             record: &record,
@@ -256,21 +265,24 @@ impl Agent {
             dry_run,
         };
         for publisher in &mut self.ports.publishers {
+            publisher.deciding(&decided);
+        }
+        if let Some(departure) = departure {
+            self.news.moved(decision.signal);
+            self.launch(departure);
+            tokio::task::yield_now().await;
+        }
+        for publisher in &mut self.ports.publishers {
             publisher.decided(&decided);
         }
     }
 
-    fn begin_flight(&mut self, now: Timestamp, id: &str, decision: &Decision) {
-        let Some(eviction) = &decision.eviction else {
-            return;
-        };
+    /// Who has to leave by this decision, and how; `None` where nobody has to.
+    fn departure(&self, id: &str, decision: &Decision) -> Option<Leaving> {
+        let (now, eviction) = (decision.time, decision.eviction.as_ref()?);
         let set = self.active.set();
-        let (Some(pod), Some(Some(cgroup))) = (
-            set.pods.get(eviction.index),
-            set.cgroups.get(eviction.index),
-        ) else {
-            return;
-        };
+        let pod = set.pods.get(eviction.index)?;
+        let cgroup = set.cgroups.get(eviction.index)?.as_ref()?;
         let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
         let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
         let victim = Victim {
@@ -286,11 +298,14 @@ impl Agent {
             )
         });
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
-        let flight = Flight::new(name, (decision.kind, decision.signal), now, grace, crossed);
-        let pod = pod.clone();
-        self.news.moved(decision.signal);
-        self.housekeeper.dying(&pod.uid, flight.kill_at);
-        self.launch((id, decision, &pod), victim, grace, flight);
+        Some(Leaving {
+            flight: Flight::new(name, (decision.kind, decision.signal), now, grace, crossed),
+            victim,
+            grace,
+            notice: self.notice(id, decision, pod, grace),
+            patience: self.patience(decision),
+            stage: Stage::New,
+        })
     }
 
     fn land(&mut self, landing: &Landing) {

@@ -3,9 +3,9 @@
 //! While the pressure that they went for lasts they are ended again; a pod that runs on after it is left alone, and what
 //! was to be told of it is dropped, for told late it would end a pod that harms nobody.
 
-use super::Agent;
+use super::{Agent, Flight};
 use crate::evict::{GraceCut, Leave, Victim};
-use evictd_eviction::{Decision, NodeCondition, Signal};
+use evictd_eviction::{NodeCondition, Signal};
 use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 
 /// Why a notice is dropped.
-const RUNS_ON: &str = "the pod was started again and runs on after the pressure";
+pub(super) const RUNS_ON: &str = "the pod was started again and runs on after the pressure";
 
 /// Pods that left and whose status is not told yet.
 #[derive(Debug, Default)]
@@ -38,22 +38,21 @@ struct Untold {
 }
 
 impl Restarts {
-    /// This pod is on its way out and its status on its way to the API server.
+    /// This pod is on its way out, or `gone` since then, and its status on its way to the API server.
     pub(super) fn begin(
         &mut self,
-        id: &str,
-        decision: &Decision,
+        flight: &Flight,
         victim: &Victim,
         grace: Duration,
+        gone: Option<Timestamp>,
     ) {
-        let eviction = decision.eviction.as_ref();
         self.untold.push(Untold {
-            id: id.to_owned(),
-            pod: eviction.map_or_else(String::new, |eviction| eviction.pod.clone()),
+            id: flight.id.clone(),
+            pod: flight.pod.clone(),
             victim: victim.clone(),
             grace,
-            condition: decision.acting_signal().map(Signal::condition),
-            gone: None,
+            condition: Signal::parse(&flight.signal).map(Signal::condition),
+            gone,
             again: None,
         });
     }

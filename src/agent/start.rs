@@ -5,7 +5,7 @@ mod kubelet;
 mod pods;
 mod usage;
 
-use super::{Agent, Alarm, Behaviour, Order, Ports};
+use super::{Agent, Alarm, Behaviour, Order, Ports, Unfinished};
 use crate::{
     api::ApiError,
     cgroup::{CgroupError, Hierarchies},
@@ -21,8 +21,13 @@ use crate::{
     notify::Notifier,
     pods::{Binder, Roster},
     publish::{
-        Publish, board::Board, heartbeat::Heartbeat, journal::Journal, ledger::Ledger,
-        meter::Meter, metrics::Metrics,
+        Publish,
+        board::Board,
+        heartbeat::Heartbeat,
+        journal::Journal,
+        ledger::{self, Ledger},
+        meter::Meter,
+        metrics::Metrics,
     },
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
     usage::DiskRoots,
@@ -195,11 +200,10 @@ pub async fn ready(
         config.roots.proc.clone(),
         pod_roots.clone(),
     );
-    let recorder = Recorder::start(
-        History::open(&config.state_directory, DEFAULT_LIMIT)?,
-        HISTORY_RETRY,
-    )
-    .map_err(StartError::Recorder)?;
+    let history = History::open(&config.state_directory, DEFAULT_LIMIT)?;
+    let open = ledger::open(&config.state_directory)?;
+    let unfinished = open.values().filter_map(Unfinished::read).collect();
+    let recorder = Recorder::start(history, HISTORY_RETRY).map_err(StartError::Recorder)?;
     let (shared, questions) = Shared::new(
         clock,
         first_status(config, &pods, &usage, clock),
@@ -216,7 +220,7 @@ pub async fn ready(
         Box::new(Board::new(Arc::clone(&shared))),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
-        Box::new(Ledger::new(recorder, Arc::clone(&shared))),
+        Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
         Box::new(Heartbeat(Notifier::from_environment())),
     ];
     publishers.extend(watcher);
@@ -238,6 +242,8 @@ pub async fn ready(
         }),
         cluster,
         publishers,
+        unfinished,
+        boot_id: boot_id(&config.roots.proc),
     };
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
@@ -248,6 +254,12 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+fn boot_id(proc_root: &Path) -> String {
+    let file = proc_root.join("sys/kernel/random/boot_id");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().to_owned()
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {

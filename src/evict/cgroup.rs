@@ -98,7 +98,8 @@ impl CgroupEvictor {
 }
 
 impl Departure {
-    fn not_begun() -> Self {
+    /// Of a pod for which nothing has been done.
+    pub(crate) fn not_begun() -> Self {
         Self {
             first_signal_at: None,
             killed_at: None,

@@ -27,6 +27,8 @@ pub struct ClusterEvictor {
     pub outbox: Outbox,
     /// What is told.
     pub notice: Notice,
+    /// Whether an earlier run of this daemon may have told it.
+    pub again: bool,
     /// Whether the Node shows its pressure.
     pub settled: watch::Receiver<bool>,
     /// How much time there is.
@@ -38,7 +40,12 @@ impl ClusterEvictor {
     /// straight back.
     async fn told(&self, patience: Duration) -> bool {
         let mut settled = self.settled.clone();
-        let mut posted = self.outbox.post(self.notice.clone());
+        let notice = self.notice.clone();
+        let mut posted = if self.again {
+            self.outbox.post_again(notice)
+        } else {
+            self.outbox.post(notice)
+        };
         let mut told = None;
         let all = async {
             told = Some(matches!((&mut posted).await, Ok(true)));
@@ -49,6 +56,20 @@ impl ClusterEvictor {
         };
         let _ = timeout(patience, all).await;
         told.unwrap_or(false)
+    }
+}
+
+/// Ends one pod whose kubelet an earlier run of this daemon has told to end it.
+pub struct ToldBefore(pub Arc<CgroupEvictor>);
+
+impl Leave for ToldBefore {
+    async fn leave(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+    ) -> Result<Departure, EvictError> {
+        self.0.end(victim, grace, cut, Asks::Kubelet).await
     }
 }
 

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use tokio::sync::Notify;
 
 pub use cgroup::CgroupEvictor;
-pub use cluster::{ClusterEvictor, Haste};
+pub use cluster::{ClusterEvictor, Haste, ToldBefore};
 pub use eviction::ApiEvictor;
 
 use crate::cgroup::CgroupError;
@@ -158,6 +158,9 @@ pub enum EvictError {
         /// When to ask again.
         again: Duration,
     },
+    /// evictd was away for so long that the pod should run on.
+    #[error("evictd ended before the pod did, and the pod runs on after the pressure")]
+    RunsOn,
     /// The cgroup could not be read.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
@@ -179,7 +182,7 @@ impl EvictError {
             Self::Signal { source, .. } | Self::Cgroup(CgroupError::Read { source, .. }) => {
                 source.kind() == io::ErrorKind::PermissionDenied
             }
-            Self::Refused { .. } | Self::Blocked { .. } | Self::Cgroup(_) => false,
+            Self::Refused { .. } | Self::Blocked { .. } | Self::RunsOn | Self::Cgroup(_) => false,
         }
     }
 }

@@ -16,10 +16,11 @@ use tokio::{sync::oneshot, time::sleep};
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// Keeps at it; `first` is told whether the first attempt landed.
+/// Keeps at it; `first` is told whether the first attempt landed. What may have landed before is looked for first.
 pub(super) async fn deliver(
     actions: &Actions,
     notice: &Notice,
+    again: bool,
     first: oneshot::Sender<bool>,
 ) -> Fate {
     let mail = Mail {
@@ -27,7 +28,19 @@ pub(super) async fn deliver(
         actions,
         notice,
     };
-    let mut attempt = mail.tell().await;
+    let found = if again {
+        mail.look().await
+    } else {
+        Ok(Look::Unsaid)
+    };
+    let mut attempt = match found {
+        Ok(Look::Settled(fate)) => {
+            let _ = first.send(fate == Fate::Published);
+            return fate;
+        }
+        Ok(Look::Unsaid) => mail.tell().await,
+        Err(unknown) => Err(unknown),
+    };
     // Nobody may be waiting for it any more.
     let _ = first.send(attempt.is_ok());
     let mut pause = FIRST_PAUSE;
@@ -82,14 +95,14 @@ impl Mail<'_> {
     async fn tell(&self) -> Result<(), ApiError> {
         match self.notice.way {
             Way::Status => self.patch().await,
-            Way::Delete(grace) => self.delete(grace).await,
+            Way::Delete(seconds) => self.delete(seconds).await,
         }
     }
 
     /// With no grace at all the object would be gone before its processes are.
-    async fn delete(&self, grace: Duration) -> Result<(), ApiError> {
+    async fn delete(&self, seconds: u64) -> Result<(), ApiError> {
         let what = format!("deleting pod {}", self.notice.pod());
-        let seconds = u32::try_from(grace.as_secs()).unwrap_or(u32::MAX);
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
         let options = DeleteParams {
             grace_period_seconds: Some(seconds.max(1)),
             preconditions: Some(Preconditions {

@@ -21,19 +21,20 @@ use delivery::deliver;
 use evictd_eviction::record::record;
 use evictd_eviction::{Decision, decision::Eviction};
 use evictd_pod::Pod;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 use tokio::sync::{mpsc, oneshot};
 
 /// Notices that may wait for the API server; one more is not taken on.
 const MOST: usize = 256;
 
-/// That one pod had to leave, or is not let in: what becomes its status.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// That one pod had to leave, or is not let in: what becomes its status. The history keeps it until it is told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Notice {
     /// Id of the decision.
     pub id: String,
@@ -58,12 +59,13 @@ pub struct Notice {
 }
 
 /// How the API server is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Way {
     /// The pod's status says it, and the pod stays.
     Status,
-    /// The pod is deleted with this grace.
-    Delete(Duration),
+    /// The pod is deleted with this grace in seconds.
+    Delete(u64),
 }
 
 /// What became of a notice.
@@ -186,6 +188,15 @@ impl Outbox {
     /// Begins to tell it. An earlier notice on the same pod that has not landed is withdrawn. To be called within a
     /// runtime.
     pub fn post(&self, notice: Notice) -> Posted {
+        self.begin(notice, false)
+    }
+
+    /// The same with one that an earlier run of this daemon may have told: it looks before it asks.
+    pub fn post_again(&self, notice: Notice) -> Posted {
+        self.begin(notice, true)
+    }
+
+    fn begin(&self, notice: Notice, again: bool) -> Posted {
         let (first, posted) = oneshot::channel();
         let (withdraw, withdrawn) = oneshot::channel();
         let mut waiting = self.waiting();
@@ -207,7 +218,7 @@ impl Outbox {
         tokio::spawn(async move {
             let fate = tokio::select! {
                 biased;
-                fate = deliver(&outbox.actions, &notice, first) => fate,
+                fate = deliver(&outbox.actions, &notice, again, first) => fate,
                 why = withdrawn => Fate::NotPublished(why.unwrap_or_default()),
             };
             let mut waiting = outbox.waiting();
@@ -229,16 +240,9 @@ impl Outbox {
         }
     }
 
-    /// Gives up every notice that has not landed.
-    pub fn withdraw_all(&self, why: &str) {
-        for entry in self.waiting().values_mut() {
-            entry.withdraw(why.to_owned());
-        }
-    }
-
-    /// Whether the fate of some is not told yet.
-    pub fn is_busy(&self) -> bool {
-        !self.waiting().is_empty()
+    /// Of how many the fate is not told yet.
+    pub fn waits(&self) -> usize {
+        self.waiting().len()
     }
 
     fn tell(&self, notice: &Notice, fate: Fate) {

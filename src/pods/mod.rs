@@ -103,6 +103,14 @@ pub struct PodSet {
     pub as_of: Option<Timestamp>,
 }
 
+impl PodSet {
+    /// Whether a pod that is not in it is not here.
+    pub fn is_certain(&self) -> bool {
+        let mut warnings = self.warnings.iter();
+        !warnings.any(|warning| matches!(warning, Warning::Stale(_) | Warning::Cgroups { .. }))
+    }
+}
+
 /// Why a pod is not let in (S1-085 to S1-088).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {

@@ -24,6 +24,8 @@ use std::time::Duration;
 pub trait Publish: Send {
     /// The loop has looked.
     fn looked(&mut self, look: &Look<'_>);
+    /// Something is decided, and nothing has followed from it yet: for what must be known if this process dies now.
+    fn deciding(&mut self, _: &Decided<'_>) {}
     /// Something was decided; what follows from it has begun already.
     fn decided(&mut self, decided: &Decided<'_>);
     /// A pod's departure has ended.

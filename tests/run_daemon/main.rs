@@ -23,6 +23,7 @@ mod spared;
 mod state;
 mod systemd;
 mod telling;
+mod unfinished;
 mod uninstall;
 mod usage;
 

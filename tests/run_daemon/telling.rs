@@ -3,7 +3,6 @@
 use crate::daemon::{Daemon, names};
 use crate::node::{Node, Traits, Worker, metadata};
 use evictd_testkit::{ApiServer, Fault};
-use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::time::Duration;
@@ -203,26 +202,6 @@ fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
         assert_eq!(cluster.get("hog")["status"]["phase"], "Failed");
         assert_eq!(cluster.patches(), 1);
     }
-}
-
-#[test]
-fn what_was_never_told_is_not_published() {
-    let Some(cluster) = Cluster::new("what_was_never_told_is_not_published") else {
-        return;
-    };
-    let _hog = cluster.pod("hog", "--hold 140Mi");
-    cluster
-        .api
-        .fault(Fault::answer(500).on("patch", "pods/status"));
-    let mut daemon = cluster.daemon(&LOW, "");
-    daemon.evicted(1);
-    daemon.signal(Signal::SIGTERM);
-    assert!(daemon.ended().success());
-    assert_eq!(daemon.said("the eviction of shop/hog is not published"), 1);
-    let again = cluster.daemon(&[], "");
-    let decision = decided(&again, "not published");
-    let why = decision["publication"]["why"].as_str().unwrap();
-    assert!(why.contains("evictd ended"), "{why}");
 }
 
 #[test]

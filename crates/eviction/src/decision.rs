@@ -3,11 +3,11 @@
 use crate::{Observation, Signal, StarvedResource, Threshold};
 use evictd_pod::{Critical, QosClass, Quantity};
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What brought an eviction about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cause {
     /// A threshold without grace period.

@@ -1,0 +1,205 @@
+//! What an earlier run of the daemon has decided and not finished, as the history tells it: a pod on its way out is seen
+//! off at the end of the grace that was decided, and whoever was not told is.
+
+use super::{
+    Agent, Flight, Landing,
+    active::Place,
+    cluster::{HARD_PATIENCE, Leaving, Stage},
+    restarts::RUNS_ON,
+};
+use crate::{
+    evict::{Departure, EvictError, Victim},
+    outbox::{Fate, Notice, Publication, Way},
+    publish::{Landed, ledger::WAITING},
+};
+use evictd_eviction::Cause;
+use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
+use serde_json::Value;
+use std::{path::PathBuf, time::Duration};
+
+/// A decision that the history leaves open.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unfinished {
+    id: String,
+    pod: String,
+    uid: String,
+    kind: Cause,
+    signal: String,
+    time: Timestamp,
+    grace_period_seconds: i64,
+    #[serde(default)]
+    boot_id: String,
+    outcome: Option<Value>,
+    publication: Option<Told>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Told {
+    state: String,
+    notice: Option<Notice>,
+}
+
+impl Unfinished {
+    /// As its record has it; `None` where it has not what is needed.
+    pub fn read(record: &Value) -> Option<Self> {
+        let read = Self::deserialize(record);
+        if let Err(error) = &read {
+            let id = &record["id"];
+            tracing::warn!("decision {id} was not finished, and its record is no help: {error}");
+        }
+        read.ok()
+    }
+
+    fn is_waiting(&self) -> bool {
+        let told = self.publication.as_ref();
+        told.is_some_and(|told| told.state == WAITING)
+    }
+
+    fn is_told(&self) -> bool {
+        self.publication.is_some() && !self.is_waiting()
+    }
+
+    fn flight(&self, grace: Duration) -> Flight {
+        let name = (self.id.clone(), self.pod.clone(), self.uid.clone());
+        let kind = (self.kind, self.signal.as_str());
+        Flight::new(name, kind, self.time, grace, (self.time, self.time))
+    }
+
+    /// The notice that nobody is known to have got.
+    fn take_notice(&mut self) -> Option<Notice> {
+        let waits = self.is_waiting();
+        let told = self.publication.as_mut().filter(|_| waits);
+        told.and_then(|told| told.notice.take())
+    }
+}
+
+impl Agent {
+    /// Takes up what an earlier run has not finished, as soon as it is certain what became of its pod.
+    pub(super) fn take_up(&mut self, now: Timestamp) {
+        if self.ports.unfinished.is_empty() || self.behaviour.dry_run {
+            return;
+        }
+        let before = self.ports.unfinished.len();
+        for one in std::mem::take(&mut self.ports.unfinished) {
+            match self.active.place_of(&one.uid) {
+                Place::In(cgroup) => self.finish(now, one, Some(cgroup)),
+                Place::Nowhere => self.finish(now, one, None),
+                Place::Unsure => self.ports.unfinished.push(one),
+            }
+        }
+        if self.ports.unfinished.len() < before {
+            self.active.refresh(now);
+            self.housekeeper.set_unreachable(self.active.unreachable());
+        }
+    }
+
+    fn finish(&mut self, now: Timestamp, mut one: Unfinished, cgroup: Option<PathBuf>) {
+        let asked = u64::try_from(one.grace_period_seconds).unwrap_or(0);
+        let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
+        let flight = one.flight(grace);
+        let victim = cgroup.map(|cgroup| Victim {
+            uid: one.uid.clone(),
+            cgroup,
+            sandbox: None,
+        });
+        let procs = |victim: &Victim| self.ports.evictor.hierarchies.procs(&victim.cgroup);
+        let runs = victim
+            .as_ref()
+            .is_some_and(|victim| procs(victim).is_ok_and(|procs| !procs.is_empty()));
+        let over = now.duration_since(flight.kill_at)
+            >= self.housekeeper.rules().pressure_transition_period;
+        tracing::info!(
+            EVICTD_DECISION_ID = one.id,
+            EVICTD_POD = one.pod,
+            EVICTD_POD_UID = one.uid,
+            "the eviction of {} was not finished; it is taken up",
+            one.pod
+        );
+        if runs && over && !one.is_told() {
+            self.let_run_on(now, &one, flight);
+            return;
+        }
+        if !runs {
+            self.active.evicted(&one.uid);
+        }
+        let rebooted = one.boot_id != self.ports.boot_id;
+        match victim {
+            Some(victim) if one.outcome.is_none() && !rebooted => {
+                self.see_off(now, one, flight, victim);
+            }
+            victim => {
+                let gone = flight.kill_at;
+                let notice = one.take_notice();
+                if let (Some(notice), Some(cluster)) = (notice, &self.ports.cluster) {
+                    drop(cluster.outbox.post_again(notice));
+                    if let Some(victim) = &victim {
+                        self.restarts.begin(&flight, victim, grace, Some(gone));
+                    }
+                }
+                if one.outcome.is_none() {
+                    let gone = Departure {
+                        gone_at: Some(now),
+                        ..Departure::not_begun()
+                    };
+                    self.conclude(now, flight, Ok(gone));
+                }
+            }
+        }
+    }
+
+    /// With what is left of its grace.
+    fn see_off(&mut self, now: Timestamp, mut one: Unfinished, flight: Flight, victim: Victim) {
+        let whole = flight.kill_at.duration_since(flight.since);
+        // A clock that was set back lengthens no grace.
+        let left = flight.kill_at.duration_since(now);
+        let grace = left.clamp(SignedDuration::ZERO, whole).unsigned_abs();
+        let mut notice = one.take_notice();
+        if let Some(notice) = &mut notice
+            && let Way::Delete(seconds) = &mut notice.way
+        {
+            *seconds = grace.as_secs();
+        }
+        let stage = if one.is_told() {
+            Stage::Told
+        } else {
+            Stage::Again
+        };
+        self.launch(Leaving {
+            flight,
+            victim,
+            grace,
+            notice,
+            patience: HARD_PATIENCE,
+            stage,
+        });
+    }
+
+    /// Told or ended so late, it would be a pod that harms nobody.
+    fn let_run_on(&mut self, now: Timestamp, one: &Unfinished, flight: Flight) {
+        if one.is_waiting() {
+            self.published(&Publication {
+                id: one.id.clone(),
+                pod: one.pod.clone(),
+                uid: one.uid.clone(),
+                fate: Fate::NotPublished(RUNS_ON.to_owned()),
+            });
+        }
+        if one.outcome.is_none() {
+            self.conclude(now, flight, Err(EvictError::RunsOn));
+        }
+    }
+
+    /// What became of it is known without a flight.
+    fn conclude(&mut self, now: Timestamp, flight: Flight, result: Result<Departure, EvictError>) {
+        let landing = Landing { flight, result };
+        let landed = Landed {
+            now,
+            landing: &landing,
+        };
+        for publisher in &mut self.ports.publishers {
+            publisher.landed(&landed);
+        }
+    }
+}
