@@ -35,6 +35,9 @@ pub struct Role {
     /// Size of that file in the end
     #[arg(long, default_value = "0")]
     file_size: Quantity,
+    /// Begins at once and ends with nobody: in a container of its own
+    #[arg(long)]
+    alone: bool,
 }
 
 impl Role {
@@ -47,6 +50,7 @@ impl Role {
             threads: 0,
             file: None,
             file_size: Quantity::ZERO,
+            alone: false,
         }
     }
 
@@ -143,19 +147,24 @@ fn amount(text: &str) -> Quantity {
     text.parse().unwrap_or_default()
 }
 
-/// Waits for a line on standard input, since only then is it in its cgroup; then plays its role until it is ended.
+/// Waits for a line on standard input, since only then is it in its cgroup, unless it is alone; then plays its role
+/// until it is ended.
 pub async fn play(role: Role) -> io::Result<()> {
-    // Whatever becomes of the demo, its pods do not outlive it.
-    nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
     let mut memory = Vec::new();
-    if io::stdin().read_line(&mut String::new())? == 0 {
-        // The demo was gone before it could be noticed above.
-        return Ok(());
+    if role.alone {
+        take(&mut memory, bytes(role.hold));
+    } else {
+        // Whatever becomes of the demo, its pods do not outlive it.
+        nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
+        if io::stdin().read_line(&mut String::new())? == 0 {
+            // The demo was gone before it could be noticed above.
+            return Ok(());
+        }
+        take(&mut memory, bytes(role.hold));
+        io::stdout().write_all(b"\n")?;
+        io::stdout().flush()?;
+        io::stdin().read_line(&mut String::new())?;
     }
-    take(&mut memory, bytes(role.hold));
-    io::stdout().write_all(b"\n")?;
-    io::stdout().flush()?;
-    io::stdin().read_line(&mut String::new())?;
     let mut pace = Pace::new(role.per_second);
     while memory.len() * PIECE < bytes(role.grow_to) {
         let next = (memory.len() + 1) * PIECE;

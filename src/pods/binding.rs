@@ -113,7 +113,7 @@ impl Binder {
             ..Bindings::default()
         };
         let mut by_uid: HashMap<String, PodCgroup> = HashMap::new();
-        for group in self.hierarchies.pods(Path::new(""))? {
+        for group in self.made_by_kubelets()? {
             by_uid.insert(group.uid.clone(), group);
         }
         let mut claims = Vec::with_capacity(pods.len());
@@ -162,6 +162,23 @@ impl Binder {
         bindings.unknown = unknown;
         bindings.settle(claims, pods);
         Ok(bindings)
+    }
+
+    /// The groups of pods below the root, and below each configured one: a kubelet may have a root of its own.
+    fn made_by_kubelets(&self) -> Result<Vec<PodCgroup>, CgroupError> {
+        let mut groups = self.hierarchies.pods(Path::new(""))?;
+        for root in &self.cgroup_roots {
+            let root = self.relative(root);
+            if groups.iter().any(|group| group.relative.starts_with(&root)) {
+                continue;
+            }
+            match self.hierarchies.pods(&root) {
+                Ok(more) => groups.extend(more),
+                Err(error) if error.is_gone() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(groups)
     }
 
     /// The group that a manifest names, relative to the root of its hierarchy, if manifests may name it.

@@ -1,6 +1,6 @@
 //! Where a suite of tests runs: against this crate, or unchanged against a real cluster.
 
-use crate::{ApiServer, Controllers, Imagined, Kubelet};
+use crate::{ApiServer, Controllers, Kubelet, Runtime};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_millis(20);
 
 /// A cluster with one node to work on. It is real where `EVICTD_E2E_KUBECONFIG` names a kubeconfig; then
-/// `EVICTD_E2E_NODE` names the node and `EVICTD_E2E_IMAGE` an image with a `sleep` that its kubelet can run.
+/// `EVICTD_E2E_NODE` names the node and `EVICTD_E2E_IMAGE` the project's own image, as its kubelet finds it.
 #[derive(Debug)]
 pub struct Ground {
     kubeconfig: PathBuf,
@@ -20,8 +20,14 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// The real cluster, or one of our own, whose kubeconfig is written into `directory`.
-    pub fn find(directory: &Path) -> io::Result<Self> {
+    /// Whether it will be a real one.
+    pub fn is_real() -> bool {
+        std::env::var_os("EVICTD_E2E_KUBECONFIG").is_some()
+    }
+
+    /// The real cluster, or one of our own, which runs its containers by this and whose kubeconfig is written into
+    /// `directory`.
+    pub fn find(directory: &Path, runtime: impl Runtime + 'static) -> io::Result<Self> {
         let variable = |name: &str| {
             let missing =
                 || io::Error::other(format!("EVICTD_E2E_KUBECONFIG is set and {name} is not"));
@@ -29,7 +35,8 @@ impl Ground {
         };
         if let Some(kubeconfig) = std::env::var_os("EVICTD_E2E_KUBECONFIG") {
             return Ok(Self {
-                kubeconfig: kubeconfig.into(),
+                // A program under test may run elsewhere.
+                kubeconfig: std::path::absolute(kubeconfig)?,
                 node: variable("EVICTD_E2E_NODE")?,
                 image: variable("EVICTD_E2E_IMAGE")?,
                 own: None,
@@ -37,7 +44,7 @@ impl Ground {
         }
         let api = ApiServer::start()?;
         let node = "one".to_owned();
-        let kubelet = Kubelet::start(&api, &node, SECOND, Imagined::default())?;
+        let kubelet = Kubelet::start(&api, &node, SECOND, runtime)?;
         let controllers = Controllers::start(&api)?;
         let kubeconfig = directory.join("kubeconfig");
         std::fs::write(&kubeconfig, api.kubeconfig())?;
@@ -59,12 +66,12 @@ impl Ground {
         &self.node
     }
 
-    /// An image with a `sleep`.
+    /// An image whose entrypoint is `evictd`.
     pub fn image(&self) -> &str {
         &self.image
     }
 
-    /// How long what takes so many seconds by a real kubelet takes here.
+    /// How long what a real kubelet might do within so many seconds is to be waited for here, to see that it does not.
     pub fn seconds(&self, seconds: u32) -> Duration {
         seconds * self.own.as_ref().map_or(Duration::from_secs(1), |_| SECOND)
     }

@@ -102,6 +102,23 @@ fn a_pod_is_found_by_its_uid_and_a_stranger_is_listed() {
 }
 
 #[test]
+fn a_kubelet_may_have_a_root_of_its_own() {
+    let pods = [
+        "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-podu_1.slice",
+        "kubelet/kubepods/podu-2",
+    ];
+    let machine = Machine::new(&pods, "/system");
+    let listed = [listed("a", "u-1", None), listed("b", "u-2", None)];
+    let roots = ["/kubelet.slice", "/kubelet/kubepods", "/gone"];
+    let bindings = machine.binder(&roots).bind(&listed).unwrap();
+    assert_eq!(bound(&bindings), pods.map(Some));
+    assert_eq!(
+        bound(&machine.binder(&[]).bind(&listed).unwrap()),
+        [None, None]
+    );
+}
+
+#[test]
 fn a_manifest_may_name_a_cgroup_below_a_configured_root() {
     let machine = Machine::new(&["batch/web/c", "kubepods/podu-1"], "/system");
     let mounted = machine.top.path().join("cgroup/memory/batch/web");

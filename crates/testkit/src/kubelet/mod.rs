@@ -10,7 +10,7 @@ mod pod;
 mod processes;
 mod runtime;
 
-pub use processes::Processes;
+pub use processes::{Driver, Processes};
 pub use runtime::{Exits, Imagined, KILLED, Runtime};
 
 use crate::ApiServer;

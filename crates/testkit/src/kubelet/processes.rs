@@ -1,4 +1,4 @@
-//! Containers that are real processes, each in a cgroup directory of its own as a kubelet lays them out.
+//! Containers that are real processes, each in cgroups of its own as a kubelet lays them out.
 
 use super::runtime::{Exits, KILLED, Runtime};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -11,14 +11,26 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 
-/// Enters the directory that is its first argument and becomes the rest.
-const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
+/// Enters as many directories as its first argument says, which are those after it, and becomes the rest.
+const ENTER: &str = r#"n=$0; while [ "$n" -gt 0 ]; do echo $$ > "$1/cgroup.procs" || exit 1; shift; n=$((n-1)); done; exec "$@""#;
 
-/// Runs a container's `command` and `args`, or sleeps, below `kubepods` in a directory that a test has made for it. What
-/// it starts ends with it.
+/// Who names a kubelet's cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// `kubepods/burstable/pod<UID>/<container>`
+    Cgroupfs,
+    /// `kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<UID>.slice/cri-containerd-<container>.scope`
+    Systemd,
+}
+
+/// Runs a container's `command` and `args`, or sleeps, below directories that a test has made for it, one in each cgroup
+/// hierarchy. What it starts ends with it.
 #[derive(Debug)]
 pub struct Processes {
-    root: PathBuf,
+    roots: Vec<PathBuf>,
+    driver: Driver,
+    /// What an image does of its own accord.
+    entrypoint: Vec<String>,
     running: BTreeMap<String, (OwnedFd, JoinHandle<()>)>,
     started: u64,
     /// Made here, and removed in the end: the outer ones first.
@@ -26,34 +38,61 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Below this directory of a cgroup hierarchy.
-    pub fn new(root: impl Into<PathBuf>) -> Self {
+    /// Below these directories of cgroup hierarchies, one of each.
+    pub fn new(roots: impl IntoIterator<Item = impl Into<PathBuf>>, driver: Driver) -> Self {
         Self {
-            root: root.into(),
+            roots: roots.into_iter().map(Into::into).collect(),
+            driver,
+            entrypoint: Vec::new(),
             running: BTreeMap::new(),
             started: 0,
             made: Vec::new(),
         }
     }
 
-    /// The cgroup of a container: `kubepods/burstable/pod<UID>/<id>`, without the class for a Guaranteed pod.
-    fn make_group(&mut self, pod: &Value, id: &str) -> io::Result<PathBuf> {
-        let class = match pod["status"]["qosClass"].as_str() {
-            Some("Burstable") => Some("burstable".to_owned()),
-            Some("BestEffort") => Some("besteffort".to_owned()),
-            _ => None,
-        };
-        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
-        let own = ["kubepods".to_owned()].into_iter().chain(class);
-        let mut group = self.root.clone();
-        for level in own.chain([format!("pod{uid}"), id.to_owned()]) {
-            group.push(level);
-            if !group.exists() {
-                fs::create_dir(&group)?;
-                self.made.push(group.clone());
+    /// The same, where every image runs this program unless its container has a `command`.
+    #[must_use]
+    pub fn with_entrypoint(mut self, program: impl Into<String>) -> Self {
+        self.entrypoint = vec![program.into()];
+        self
+    }
+
+    /// The cgroups of a container, one in each hierarchy.
+    fn make_groups(&mut self, pod: &Value, id: &str) -> io::Result<Vec<PathBuf>> {
+        let levels = self.driver.levels(pod, id);
+        let mut groups = Vec::new();
+        for root in &self.roots {
+            let mut group = root.clone();
+            for level in &levels {
+                // Only v2 has such a file, and only there must controllers be handed down.
+                let _ = fs::write(group.join("cgroup.subtree_control"), "+memory +pids");
+                group.push(level);
+                if !group.exists() {
+                    fs::create_dir(&group)?;
+                    self.made.push(group.clone());
+                }
             }
+            groups.push(group);
         }
-        Ok(group)
+        Ok(groups)
+    }
+
+    fn words(&self, container: &Value) -> Vec<String> {
+        let words = |field: &str| -> Vec<String> {
+            let words = container[field].as_array().into_iter().flatten();
+            words
+                .filter_map(|word| word.as_str().map(ToOwned::to_owned))
+                .collect()
+        };
+        let (mut command, arguments) = (words("command"), words("args"));
+        if command.is_empty() {
+            command.clone_from(&self.entrypoint);
+        }
+        command.extend(arguments);
+        if command.is_empty() {
+            command = vec!["sleep".to_owned(), "infinity".to_owned()];
+        }
+        command
     }
 
     fn signal(&self, id: &str, signal: Signal) {
@@ -64,25 +103,46 @@ impl Processes {
     }
 }
 
+impl Driver {
+    /// The names of a container's cgroup and those above it, the outermost first. A Guaranteed pod has no class.
+    fn levels(self, pod: &Value, id: &str) -> Vec<String> {
+        let class = match pod["status"]["qosClass"].as_str() {
+            Some("Burstable") => Some("burstable"),
+            Some("BestEffort") => Some("besteffort"),
+            _ => None,
+        };
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        match self {
+            Self::Cgroupfs => [Some("kubepods"), class]
+                .into_iter()
+                .flatten()
+                .map(ToOwned::to_owned)
+                .chain([format!("pod{uid}"), id.to_owned()])
+                .collect(),
+            Self::Systemd => {
+                let tree = class.map_or("kubepods".to_owned(), |class| format!("kubepods-{class}"));
+                let pod = format!("{tree}-pod{}.slice", uid.replace('-', "_"));
+                let class = class.map(|_| format!("{tree}.slice"));
+                ["kubepods.slice".to_owned()]
+                    .into_iter()
+                    .chain(class)
+                    .chain([pod, format!("cri-containerd-{id}.scope")])
+                    .collect()
+            }
+        }
+    }
+}
+
 impl Runtime for Processes {
     fn start(&mut self, pod: &Value, container: &Value, exits: &Exits) -> io::Result<String> {
         self.started += 1;
         let id = format!("{:064x}", self.started);
-        let group = self.make_group(pod, &id)?;
-        let words = ["command", "args"].map(|field| container[field].as_array());
-        let mut words: Vec<&str> = words
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        if words.is_empty() {
-            words = vec!["sleep", "infinity"];
-        }
+        let groups = self.make_groups(pod, &id)?;
         let mut child = Command::new("sh")
             .args(["-c", ENTER])
-            .arg(&group)
-            .args(words)
+            .arg(groups.len().to_string())
+            .args(&groups)
+            .args(self.words(container))
             .stdin(Stdio::null())
             .spawn()?;
         let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
@@ -91,7 +151,9 @@ impl Runtime for Processes {
             let status = child.wait().ok();
             let code = status.and_then(|status| status.code()).unwrap_or(KILLED);
             // Who is still in it keeps it.
-            let _ = fs::remove_dir(&group);
+            for group in groups {
+                let _ = fs::remove_dir(group);
+            }
             // Nobody listens to the end of a kubelet that is gone.
             let _ = exits.send((ended, code));
         });

@@ -31,9 +31,18 @@ pub struct Imagined {
     /// By id: what SIGTERM does, `None` for nothing, and where to tell the end.
     running: BTreeMap<String, (Option<i32>, Exits)>,
     started: u64,
+    deaf: bool,
 }
 
 impl Imagined {
+    /// All of them deaf to SIGTERM, as the first process of a container is unless it listens.
+    pub fn deaf() -> Self {
+        Self {
+            deaf: true,
+            ..Self::default()
+        }
+    }
+
     fn end(&mut self, id: &str, code: i32) {
         if let Some((_, exits)) = self.running.remove(id) {
             // Nobody listens to the end of a kubelet that is gone.
@@ -48,6 +57,7 @@ impl Runtime for Imagined {
         let id = format!("{:064x}", self.started);
         let on_term = match pod["metadata"]["annotations"]["testkit/on-term"].as_str() {
             Some("ignore") => None,
+            None if self.deaf => None,
             code => Some(code.and_then(|code| code.parse().ok()).unwrap_or(0)),
         };
         self.running.insert(id.clone(), (on_term, exits.clone()));

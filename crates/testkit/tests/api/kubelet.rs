@@ -1,7 +1,7 @@
 //! The kubelet of our own does what a real one was seen to do.
 
 use super::{AT_MOST, pod};
-use evictd_testkit::{Actor, ApiServer, Controllers, Imagined, Kubelet, Processes};
+use evictd_testkit::{Actor, ApiServer, Controllers, Driver, Imagined, Kubelet, Processes};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -299,7 +299,13 @@ async fn it_answers_at_its_own_doors() {
 async fn containers_may_be_real_processes() {
     let groups = tempfile::tempdir().unwrap();
     let api = ApiServer::start().unwrap();
-    let kubelet = Kubelet::start(&api, "one", SECOND, Processes::new(groups.path())).unwrap();
+    let kubelet = Kubelet::start(
+        &api,
+        "one",
+        SECOND,
+        Processes::new([groups.path()], Driver::Cgroupfs),
+    )
+    .unwrap();
     let node = Node {
         admin: api.actor("test"),
         api,
