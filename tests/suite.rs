@@ -9,6 +9,7 @@
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "support/cgroup.rs"]
 mod cgroup_support;
+#[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../crates/testkit/tests/support/suite.rs"]
 mod support;
 

@@ -4,6 +4,7 @@
 //! [`Ground`]: evictd_testkit::Ground
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+#[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "support/suite.rs"]
 mod support;
 
