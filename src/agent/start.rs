@@ -7,7 +7,7 @@ mod usage;
 
 use super::{Agent, Alarm, Behaviour, Order, Ports, Unfinished};
 use crate::{
-    api::ApiError,
+    api::{ApiError, Crowd},
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
     config::{self, Effective, EvictMethod, Kind, PodsSource},
@@ -24,6 +24,7 @@ use crate::{
         Publish,
         board::Board,
         heartbeat::Heartbeat,
+        hurry::Hurry,
         journal::Journal,
         ledger::{self, Ledger},
         meter::Meter,
@@ -193,7 +194,8 @@ pub async fn ready(
         .map(|root| root.as_path().to_owned())
         .collect();
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
-    let pods = pods::start(config, clock).await;
+    let crowd = Crowd::default();
+    let pods = pods::start(config, crowd.clone(), clock).await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
@@ -222,9 +224,11 @@ pub async fn ready(
         Box::new(Journal),
         Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
         Box::new(Heartbeat(Notifier::from_environment())),
+        Box::new(Hurry(crowd.clone())),
     ];
     publishers.extend(watcher);
-    let cluster = cluster::start(config, pods.source, clock, heartbeat, &mut publishers).await?;
+    let told = (crowd, heartbeat);
+    let cluster = cluster::start(config, pods.source, clock, told, &mut publishers).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,

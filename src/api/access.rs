@@ -10,7 +10,7 @@ use std::{fmt, path::Path, time::Duration};
 
 /// A server that is there answers this soon, from wherever in the cluster.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest silence of a watch that lives: the server ends it sooner, and sends bookmarks meanwhile.
+/// The longest silence of a watch that lives: the server sends a bookmark every minute.
 const SILENCE: Duration = Duration::from_secs(100);
 
 /// The way to one API server.

@@ -11,11 +11,13 @@
 mod access;
 mod actions;
 mod kubelet;
+mod turn;
 mod watch;
 
 pub use access::Access;
 pub use actions::{Actions, CALL_TIMEOUT};
 pub use kubelet::Kubelet;
+pub use turn::{Crowd, Turn, Wait, chance};
 pub use watch::{Broken, Follow, Watch, items};
 
 use kube::config::{InClusterError, KubeconfigError};

@@ -13,10 +13,8 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
-/// A watch ends after this many seconds in good order, and the next one begins where it ended.
-const LIFE_SECONDS: u32 = 90;
 /// No object is larger: etcd takes 1.5 MB.
 const LONGEST_LINE: usize = 8 << 20;
 /// Marks the end of a streamed list.
@@ -65,20 +63,22 @@ impl Watch {
         }
     }
 
-    /// Goes on from where the last call ended, until the connection does. `Ok`: in good order, to be called again.
+    /// Goes on from where the last call ended, until the connection does; the server ends it after `lifetime`. `Ok`: it has
+    /// ended, be it so or before its time; to be called again.
     pub async fn follow(
         &mut self,
         client: &Client,
+        lifetime: Duration,
         follower: &mut impl Follow,
     ) -> Result<(), Broken> {
-        let ended = self.one_connection(client, follower).await;
+        let ended = self.one_connection(client, lifetime, follower).await;
         let Err(Broken { code, .. }) = &ended else {
             return ended;
         };
         match code {
             // It has forgotten what came since then: nothing is wrong, and a list tells everything.
             Some(410) if self.version.take().is_some() => {
-                self.one_connection(client, follower).await
+                self.one_connection(client, lifetime, follower).await
             }
             Some(400 | 404 | 422) => {
                 self.version = None;
@@ -91,10 +91,11 @@ impl Watch {
     async fn one_connection(
         &mut self,
         client: &Client,
+        lifetime: Duration,
         follower: &mut impl Follow,
     ) -> Result<(), Broken> {
         if self.version.is_none() && self.streaming {
-            match self.stream(client, follower).await {
+            match self.stream(client, lifetime, follower).await {
                 // Before 1.27, or with the feature switched off.
                 Err(Broken {
                     code: Some(400 | 422),
@@ -106,7 +107,7 @@ impl Watch {
         if self.version.is_none() {
             self.list(client, follower).await?;
         }
-        self.stream(client, follower).await
+        self.stream(client, lifetime, follower).await
     }
 
     async fn list(&mut self, client: &Client, follower: &mut impl Follow) -> Result<(), Broken> {
@@ -132,10 +133,15 @@ impl Watch {
     }
 
     /// A watch from the known version on; without one it begins with everything there is.
-    async fn stream(&mut self, client: &Client, follower: &mut impl Follow) -> Result<(), Broken> {
+    async fn stream(
+        &mut self,
+        client: &Client,
+        lifetime: Duration,
+        follower: &mut impl Follow,
+    ) -> Result<(), Broken> {
         let parameters = WatchParams {
             field_selector: Some(self.fields.clone()),
-            timeout: Some(LIFE_SECONDS),
+            timeout: u32::try_from(lifetime.as_secs()).ok(),
             bookmarks: true,
             send_initial_events: self.version.is_none(),
             ..WatchParams::default()

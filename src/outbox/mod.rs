@@ -13,7 +13,9 @@ mod records;
 mod tests;
 
 pub use events::{Event, EventRecorder, Subject, WAITING};
-pub use node::{NodeReporter, Pressure, all_nodes, daemon_set_is_deleted};
+pub use node::{
+    CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes, daemon_set_is_deleted,
+};
 pub use records::clean_pods;
 
 use crate::api::Actions;

@@ -3,11 +3,12 @@
 //! Conditions are applied: they are fields of our own. Taints are one list for everybody, so it is read, only what is
 //! ours in it is changed, and it is written as long as nobody else has written it since.
 
+mod census;
 mod cleanup;
 
 pub use cleanup::{all_nodes, daemon_set_is_deleted};
 
-use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
+use crate::api::{Actions, ApiError, CALL_TIMEOUT, Crowd, FIELD_MANAGER, Turn, chance};
 use crate::clock::Clock;
 use crate::config::ConditionTypes;
 use crate::publish::metrics::NodeHeartbeat;
@@ -25,10 +26,10 @@ use tokio::{
     time::timeout,
 };
 
-/// The conditions are said again this often, so that everybody sees who still speaks.
-const HEARTBEAT: Duration = Duration::from_mins(1);
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Conditions that hold are said again this often, so that everybody sees who still stands behind them.
+pub const HEARTBEAT: Duration = Duration::from_mins(1);
+/// The same where none holds: everybody who watches Nodes hears of every write, and nearly all nodes are calm.
+pub const CALM_HEARTBEAT: Duration = Duration::from_mins(10);
 /// How often a list of taints that others write at the same time is read anew, without a pause.
 const CONFLICTS: usize = 5;
 
@@ -38,6 +39,9 @@ const LEASE: SignedDuration = SignedDuration::from_secs(40);
 const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
 
 const CONDITIONS: usize = NodeCondition::ALL.len();
+
+/// Status of each condition, and since when, as written.
+type Known = [Option<(bool, String)>; CONDITIONS];
 
 /// What the cluster should see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +61,14 @@ pub struct NodeReporter {
     actions: Actions,
     clock: Clock,
     heartbeat: NodeHeartbeat,
-    /// What was last applied, or found at the start: status, and since when, as written.
-    known: Option<[Option<(bool, String)>; CONDITIONS]>,
+    crowd: Crowd,
+    counted: Option<Timestamp>,
+    turn: Turn,
+    warned: bool,
+    /// What the Node was last made to show.
+    told: Option<Pressure>,
+    /// What was last applied, or found at the start.
+    known: Option<Known>,
 }
 
 /// Why the Node is not as it should be.
@@ -108,16 +118,24 @@ impl NodeReporter {
             actions,
             clock,
             heartbeat: NodeHeartbeat::default(),
+            crowd: Crowd::default(),
+            counted: None,
+            turn: Turn::default(),
+            warned: false,
+            told: None,
             known: None,
         }
     }
 
-    /// What shows when the Node was last written.
+    /// One of many, which it counts; `heartbeat` shows when the Node was last written.
     #[must_use]
-    pub fn shown_by(mut self, heartbeat: NodeHeartbeat) -> Self {
+    pub fn among(self, crowd: Crowd, heartbeat: NodeHeartbeat) -> Self {
         heartbeat.set(Timestamp::UNIX_EPOCH);
-        self.heartbeat = heartbeat;
-        self
+        Self {
+            heartbeat,
+            crowd,
+            ..self
+        }
     }
 
     /// Reports until nobody tells it anything more, or `hushed` resolves; what is under way then is brought to its end.
@@ -128,28 +146,18 @@ impl NodeReporter {
         settled: watch::Sender<bool>,
         mut hushed: oneshot::Receiver<()>,
     ) {
-        let mut pause = FIRST_PAUSE;
         loop {
             let now = *wanted.borrow_and_update();
             let sleep = match now {
                 None => HEARTBEAT,
-                Some(pressure) => match self.report(&pressure).await {
-                    Ok(()) => {
+                Some(pressure) => {
+                    let written = self.report(&pressure).await;
+                    if written.is_ok() {
                         settled.send_replace(!wanted.has_changed().unwrap_or(false));
-                        pause = FIRST_PAUSE;
-                        HEARTBEAT
+                        self.count().await;
                     }
-                    Err(error) => {
-                        if pause == FIRST_PAUSE {
-                            tracing::warn!(
-                                "the cluster does not see this node's pressure: {error}"
-                            );
-                        }
-                        let now = pause;
-                        pause = (pause * 2).min(LONGEST_PAUSE);
-                        now
-                    }
-                },
+                    self.rest(pressure, written)
+                }
             };
             tokio::select! {
                 biased;
@@ -163,7 +171,41 @@ impl NodeReporter {
         }
     }
 
-    /// Puts both right, beside each other. The standard conditions bring taints of their own.
+    /// How long until the Node is written again, if nothing changes meanwhile.
+    fn rest(&mut self, pressure: Pressure, written: Result<(), ReportError>) -> Duration {
+        let holds = |pressure: Pressure| pressure.raised.contains(&true);
+        match written {
+            Ok(()) => {
+                self.warned = false;
+                if self.told.replace(pressure) == Some(pressure) {
+                    self.turn.answered();
+                } else {
+                    self.turn = Turn::default();
+                }
+                let period = if holds(pressure) {
+                    HEARTBEAT
+                } else {
+                    CALM_HEARTBEAT
+                };
+                self.turn.every(period, chance())
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.warned, true) {
+                    tracing::warn!("the cluster does not see this node's pressure: {error}");
+                }
+                let wait = self.turn.wait(self.crowd.spread_of_the_rest(), chance());
+                if holds(pressure) || self.told.is_some_and(holds) {
+                    wait.least
+                } else {
+                    wait.whole
+                }
+            }
+        }
+    }
+
+    /// Puts both right: the conditions, and by the Node as it is answered then, the taints; those even where conditions are
+    /// refused. (Beside each other, each would change the version that the other has read.) The standard conditions bring
+    /// taints of their own.
     async fn report(&mut self, pressure: &Pressure) -> Result<(), ReportError> {
         let standard = self.types == ConditionTypes::Standard;
         if standard || self.known.is_none() {
@@ -178,7 +220,11 @@ impl NodeReporter {
             taint: pressure.taint && !standard,
             ..*pressure
         };
-        let (conditions, taints) = tokio::join!(self.apply(pressure), self.put_taints(&without));
+        let (conditions, node) = self.apply(pressure).await.map_or_else(
+            |error| (Err(error), None),
+            |(known, node)| (Ok(known), Some(node)),
+        );
+        let taints = self.put_taints(node, &without).await;
         self.known = Some(conditions?);
         self.heartbeat.set(self.clock.now());
         Ok(taints?)
@@ -221,10 +267,7 @@ impl NodeReporter {
     }
 
     /// The transition time stays as long as the status does (S1-078).
-    async fn apply(
-        &self,
-        pressure: &Pressure,
-    ) -> Result<[Option<(bool, String)>; CONDITIONS], ApiError> {
+    async fn apply(&self, pressure: &Pressure) -> Result<(Known, Node), ApiError> {
         let now = moment(self.clock.now());
         let mut states = self.known.clone().unwrap_or_default();
         let mut conditions = Vec::new();
@@ -252,11 +295,16 @@ impl NodeReporter {
         }));
         let by = PatchParams::apply(FIELD_MANAGER).force();
         let request = nodes().patch_subresource("status", &self.node, &by, &patch);
-        let _: Value = self.ask("applying the conditions of node", request).await?;
-        Ok(states)
+        let node = self.ask("applying the conditions of node", request).await?;
+        Ok((states, node))
     }
 
-    async fn put_taints(&self, pressure: &Pressure) -> Result<(), ApiError> {
+    /// `seen` is the Node as it was a moment ago.
+    async fn put_taints(
+        &self,
+        mut seen: Option<Node>,
+        pressure: &Pressure,
+    ) -> Result<(), ApiError> {
         let holds = |index: usize| pressure.taint && pressure.raised[index];
         let wanted: Vec<&str> = (0..CONDITIONS)
             .filter(|index| holds(*index))
@@ -264,7 +312,10 @@ impl NodeReporter {
             .collect();
         let mut conflicts = 0;
         loop {
-            let node = self.get().await?;
+            let node = match seen.take() {
+                Some(node) => node,
+                None => self.get().await?,
+            };
             let Some(taints) = changed(node.spec.taints.as_deref().unwrap_or_default(), &wanted)
             else {
                 return Ok(());

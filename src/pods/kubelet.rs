@@ -1,8 +1,8 @@
 //! The source `kubelet`: the pods as this node's kubelet tells them, asked every few seconds. It needs no API server.
 
-use super::{Keep, Listing, PodSource, backoff::Backoff, error_chain, remote::Remote};
+use super::{Keep, Listing, PodSource, error_chain, remote::Remote};
 use crate::{
-    api::{self, ApiError, Follow, Kubelet as Door, beside_the_loop},
+    api::{self, ApiError, Crowd, Follow, Kubelet as Door, Turn, beside_the_loop, chance},
     clock::Clock,
     config,
 };
@@ -49,7 +49,7 @@ impl PodSource for Kubelet {
             remote,
             hasher: RandomState::new(),
             last: None,
-            backoff: Backoff::default(),
+            turn: Turn::default(),
         };
         let wait = asker.ask().await;
         tokio::spawn(asker.follow(wait));
@@ -66,7 +66,7 @@ struct Asker {
     hasher: RandomState,
     /// Of the last answer: one like it needs no second look.
     last: Option<u64>,
-    backoff: Backoff,
+    turn: Turn,
 }
 
 impl Asker {
@@ -93,12 +93,13 @@ impl Asker {
         };
         match told {
             Ok(()) => {
-                self.backoff.reset();
+                self.turn.answered();
                 INTERVAL
             }
             Err(problem) => {
                 self.remote.lost(problem);
-                self.backoff.wait()
+                // Nobody else asks this one.
+                self.turn.wait(Crowd::of(1).spread(), chance()).whole
             }
         }
     }

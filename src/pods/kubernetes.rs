@@ -2,9 +2,9 @@
 //!
 //! While it is away the pods last known stay; those of before a restart come from the file that they are kept in.
 
-use super::{Keep, Listing, PodSource, backoff::Backoff, error_chain, remote::Remote};
+use super::{Keep, Listing, PodSource, error_chain, remote::Remote};
 use crate::{
-    api::{Access, Broken, Watch, beside_the_loop},
+    api::{Access, Broken, Crowd, Turn, Watch, beside_the_loop, chance},
     clock::Clock,
     config,
 };
@@ -19,6 +19,10 @@ use tokio::{
 const FIRST_LIST: Duration = Duration::from_secs(3);
 /// A watch that lasted this long was one.
 const STEADY: SignedDuration = SignedDuration::from_secs(5);
+/// A watch lives for at least this long, and for twice as long at most: no two agents renew theirs in step.
+pub const WATCH_LIFE: Duration = Duration::from_mins(5);
+/// The server's clock need not run as ours does.
+const SLACK: SignedDuration = SignedDuration::from_secs(1);
 const SERVER: &str = "the API server";
 
 /// Pods from the API server.
@@ -26,16 +30,24 @@ const SERVER: &str = "the API server";
 pub struct Kubernetes {
     settings: config::Kubernetes,
     node: String,
+    crowd: Crowd,
     keep: Keep,
     clock: Clock,
 }
 
 impl Kubernetes {
     /// The pods of this node, from the API server that these settings lead to.
-    pub fn new(settings: config::Kubernetes, node: String, keep: Keep, clock: Clock) -> Self {
+    pub fn new(
+        settings: config::Kubernetes,
+        node: String,
+        crowd: Crowd,
+        keep: Keep,
+        clock: Clock,
+    ) -> Self {
         Self {
             settings,
             node,
+            crowd,
             keep,
             clock,
         }
@@ -51,6 +63,7 @@ impl PodSource for Kubernetes {
             settings: self.settings,
             watch: Watch::new("/api/v1/pods", fields),
             client: None,
+            crowd: self.crowd,
             clock: self.clock,
             remote,
         };
@@ -67,6 +80,7 @@ struct Follower {
     settings: config::Kubernetes,
     watch: Watch,
     client: Option<kube::Client>,
+    crowd: Crowd,
     clock: Clock,
     remote: Remote,
 }
@@ -74,20 +88,22 @@ struct Follower {
 impl Follower {
     async fn follow(mut self) {
         let sender = self.remote.sender();
-        let mut backoff = Backoff::default();
+        let mut turn = Turn::default();
         loop {
             let begun = self.clock.now();
+            let life = WATCH_LIFE.mul_f64(1.0 + chance());
             let ended = tokio::select! {
                 () = sender.closed() => return,
-                ended = self.connect() => ended,
+                ended = self.connect(life) => ended,
             };
             let lasted = self.clock.now().duration_since(begun);
             if lasted >= STEADY {
-                backoff.reset();
+                turn = Turn::default();
             }
             match ended {
-                Ok(()) if lasted >= STEADY => continue,
-                Ok(()) => {}
+                Ok(()) if (lasted + SLACK).unsigned_abs() >= life => continue,
+                // All others may have been cut off, too.
+                Ok(()) => self.remote.lost("the connection was cut".to_owned()),
                 Err(broken) => {
                     // A token or certificate may have been renewed meanwhile.
                     if broken.code.is_none_or(|code| code == 401) {
@@ -96,21 +112,29 @@ impl Follower {
                     self.remote.lost(broken.problem);
                 }
             }
+            let wait = turn.wait(self.crowd.spread(), chance());
+            let rest = async {
+                sleep(wait.least).await;
+                tokio::select! {
+                    () = sleep(wait.whole.saturating_sub(wait.least)) => {}
+                    () = self.crowd.in_a_hurry() => {}
+                }
+            };
             tokio::select! {
                 () = sender.closed() => return,
-                () = sleep(backoff.wait()) => {}
+                () = rest => {}
             }
         }
     }
 
-    async fn connect(&mut self) -> Result<(), Broken> {
+    async fn connect(&mut self, life: Duration) -> Result<(), Broken> {
         let client = if let Some(client) = &self.client {
             client.clone()
         } else {
             let client = self.new_client().await?;
             self.client.insert(client).clone()
         };
-        self.watch.follow(&client, &mut self.remote).await
+        self.watch.follow(&client, life, &mut self.remote).await
     }
 
     async fn new_client(&self) -> Result<kube::Client, Broken> {

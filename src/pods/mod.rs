@@ -6,7 +6,6 @@
 //!   publishes a whole Listing               finds cgroups of pods that nobody listed
 //! ```
 
-mod backoff;
 mod binding;
 mod catalog;
 mod directories;
@@ -33,7 +32,7 @@ use tokio::sync::watch;
 pub use binding::{Binder, BoundCgroup, CGROUP_ANNOTATION, Refusal};
 pub use kept::Keep;
 pub use kubelet::Kubelet;
-pub use kubernetes::Kubernetes;
+pub use kubernetes::{Kubernetes, WATCH_LIFE};
 pub use manifest::ManifestRules;
 pub use manifests::{ManifestDirectory, Manifests};
 pub use roster::Roster;

@@ -3,6 +3,7 @@
 pub mod board;
 pub mod events;
 pub mod heartbeat;
+pub mod hurry;
 pub mod journal;
 pub mod ledger;
 pub mod meter;

@@ -18,6 +18,7 @@ mod metrics;
 mod node;
 mod refusals;
 mod reload;
+mod scale;
 mod soft;
 mod spared;
 mod state;

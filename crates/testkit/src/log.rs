@@ -19,6 +19,10 @@ pub struct Entry {
     pub user_agent: String,
     /// Who asked, as its token tells.
     pub user: String,
+    /// Bytes of the request, its head included.
+    pub asked: u64,
+    /// Bytes of the answer's body; 0 of a watch.
+    pub answered: u64,
 }
 
 /// What was counted since the start.

@@ -55,8 +55,12 @@ pub(crate) fn list(store: &Store, call: &Call) -> Result<Value, Status> {
     let limit = call.number("limit")?.filter(|limit| *limit > 0);
     let (items, more) = page(&objects, after.as_ref(), &selection, limit);
     let mut metadata = json!({"resourceVersion": version.to_string()});
-    if let Some(last) = more {
+    if let Some((last, remaining)) = more {
         metadata["continue"] = format!("{version}:{}/{}", last.namespace, last.name).into();
+        // With a selector the real one does not count, either.
+        if call.option("fieldSelector").is_empty() && call.option("labelSelector").is_empty() {
+            metadata["remainingItemCount"] = remaining.into();
+        }
     }
     let items: Vec<Value> = items
         .into_iter()
@@ -78,26 +82,24 @@ pub(crate) fn list(store: &Store, call: &Call) -> Result<Value, Status> {
     }))
 }
 
-/// One page, and its last key when others follow.
+/// One page, and where others follow, its last key and how many they are.
 fn page<'a>(
     objects: &'a BTreeMap<Key, Arc<Value>>,
     after: Option<&Key>,
     selection: &Selection,
     limit: Option<u64>,
-) -> (Vec<&'a Value>, Option<&'a Key>) {
-    let mut items = Vec::new();
-    let mut last = None;
-    for (key, object) in objects {
-        if after.is_some_and(|after| key <= after) || !selection.matches(object) {
-            continue;
-        }
-        if limit.is_some_and(|limit| items.len() as u64 >= limit) {
-            return (items, last);
-        }
-        items.push(&**object);
-        last = Some(key);
-    }
-    (items, None)
+) -> (Vec<&'a Value>, Option<(&'a Key, usize)>) {
+    let found: Vec<(&Key, &Value)> = objects
+        .iter()
+        .filter(|(key, object)| after.is_none_or(|after| *key > after) && selection.matches(object))
+        .map(|(key, object)| (key, &**object))
+        .collect();
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+    let taken = limit.unwrap_or(found.len()).min(found.len());
+    let (items, rest) = found.split_at(taken);
+    let last = items.last().filter(|_| !rest.is_empty());
+    let items = items.iter().map(|(_, object)| *object).collect();
+    (items, last.map(|(key, _)| (*key, rest.len())))
 }
 
 /// The version and the last key that a `continue` holds.

@@ -84,6 +84,17 @@ fn text(request: &Request<Incoming>, name: &HeaderName) -> String {
     value.unwrap_or_default().to_owned()
 }
 
+/// Bytes of a request as it was sent.
+fn length(request: &Request<Incoming>) -> u64 {
+    let headers = request.headers().iter();
+    let head: usize = headers
+        .map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len())
+        .sum();
+    let line = format!("{} {} HTTP/1.1\r\n\r\n", request.method(), request.uri());
+    let body: u64 = text(request, &header::CONTENT_LENGTH).parse().unwrap_or(0);
+    (head + line.len()) as u64 + body
+}
+
 fn call(request: &Request<Incoming>) -> Option<Call> {
     let uri = request.uri();
     let call = Call::parse(
@@ -128,6 +139,7 @@ async fn meet(effects: Vec<Effect>) -> Met {
 
 async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Response<Body>, Cut> {
     let call = call(&request);
+    let metadata_only = text(&request, &header::ACCEPT).contains("as=PartialObjectMetadata");
     let authorization = text(&request, &header::AUTHORIZATION);
     let (user, allowed) = cluster.access().check(&authorization, call.as_ref());
     let mut entry = Entry {
@@ -138,6 +150,8 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
         status: 0,
         user_agent: text(&request, &header::USER_AGENT),
         user,
+        asked: length(&request),
+        answered: 0,
     };
     let effects = fault::met(&mut cluster.faults(), call.as_ref());
     let met = meet(effects).await;
@@ -177,8 +191,27 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
         );
     }
     entry.status = if met.cut.is_some() { 0 } else { code };
+    if metadata_only && code < 300 {
+        keep_metadata(&mut object);
+    }
+    let text = match object {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    entry.answered = text.len() as u64;
     cluster.logged(entry);
-    whole(&cluster, code, &object, retry_after, met.cut)
+    whole(&cluster, code, text, retry_after, met.cut)
+}
+
+/// Of an object, or of each in a list, as who asks for no more gets it.
+fn keep_metadata(object: &mut Value) {
+    if let Some(items) = object.get_mut("items").and_then(Value::as_array_mut) {
+        items.iter_mut().for_each(keep_metadata);
+    } else if let Some(fields) = object.as_object_mut() {
+        fields.retain(|field, _| field == "metadata");
+        fields.insert("kind".to_owned(), "PartialObjectMetadata".into());
+        fields.insert("apiVersion".to_owned(), "meta.k8s.io/v1".into());
+    }
 }
 
 async fn body(request: Request<Incoming>) -> Result<Value, Status> {
@@ -198,14 +231,10 @@ async fn body(request: Request<Incoming>) -> Result<Value, Status> {
 fn whole(
     cluster: &Cluster,
     code: u16,
-    object: &Value,
+    text: String,
     retry_after: Option<u32>,
     cut: Option<usize>,
 ) -> Result<Response<Body>, Cut> {
-    let text = match object {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
     cluster.count(|counters| counters.bytes += text.len() as u64);
     let mut bytes = Bytes::from(text);
     let mut response = match cut {

@@ -3,7 +3,7 @@
 use super::{StartError, node_name};
 use crate::{
     agent::Cluster,
-    api::Access,
+    api::{Access, Crowd},
     clock::Clock,
     config::{Effective, EvictMethod, Kubernetes, PodsSource},
     outbox::{EventRecorder, NodeReporter, Outbox, WAITING},
@@ -16,7 +16,7 @@ pub(super) async fn start(
     config: &Effective,
     pods_source: PodsSource,
     clock: Clock,
-    heartbeat: NodeHeartbeat,
+    (crowd, heartbeat): (Crowd, NodeHeartbeat),
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<Cluster>, StartError> {
     if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
@@ -33,11 +33,8 @@ pub(super) async fn start(
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     let (hush, hushed) = oneshot::channel();
-    let reports = tokio::spawn(
-        reporter
-            .shown_by(heartbeat)
-            .run(pressure, is_settled, hushed),
-    );
+    let reporter = reporter.among(crowd, heartbeat);
+    let reports = tokio::spawn(reporter.run(pressure, is_settled, hushed));
     let (send, events) = mpsc::channel(WAITING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, clock);
     publishers.push(Box::new(Events::new(node_name(config), send)));

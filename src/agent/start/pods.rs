@@ -2,7 +2,7 @@
 
 use super::node_name;
 use crate::{
-    api::{self, Access, ApiError},
+    api::{self, Access, ApiError, Crowd},
     clock::Clock,
     config::{Effective, PodsSource},
     pods::{
@@ -35,7 +35,7 @@ impl Started {
 }
 
 /// Starts the configured source; `auto` finds out which are there, the richest first.
-pub(super) async fn start(config: &Effective, clock: Clock) -> Started {
+pub(super) async fn start(config: &Effective, crowd: Crowd, clock: Clock) -> Started {
     let (source, why) = match config.pods.source {
         PodsSource::Auto => find(config).await,
         configured => (configured, "configured".to_owned()),
@@ -47,7 +47,8 @@ pub(super) async fn start(config: &Effective, clock: Clock) -> Started {
             source.start().await
         }
         PodsSource::Kubernetes => {
-            let source = Kubernetes::new(config.kubernetes.clone(), node, keep(config), clock);
+            let settings = config.kubernetes.clone();
+            let source = Kubernetes::new(settings, node, crowd, keep(config), clock);
             source.start().await
         }
         _ => manifests(config).start().await,

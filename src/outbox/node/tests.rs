@@ -153,8 +153,8 @@ async fn a_taint_that_somebody_adds_between_our_reading_and_writing_stays() {
     let read = |admin: &Actor| {
         let _ = admin;
         let log = report.api.log();
-        let reads = log.iter().filter(|entry| entry.method == "GET").count();
-        (reads >= 2).then_some(())
+        let applied = log.iter().any(|entry| entry.path.contains("/status"));
+        applied.then_some(())
     };
     report.admin.wait(WAIT, read).await.expect("it reads");
     let foreign = json!([{ "key": "team", "effect": "NoSchedule" }]);
@@ -266,4 +266,74 @@ fn only_a_list_that_differs_is_written() {
         changed(&[wrong], &["evictd.dev/pid-pressure"]),
         Some(vec![ours])
     );
+}
+
+/// A reporter whose every step the test takes itself.
+fn by_hand(api: &ApiServer, crowd: &Crowd) -> NodeReporter {
+    let config = kube::Config::new(api.url().parse().unwrap());
+    let actions = Access::new("a test".into(), config).actions().unwrap();
+    NodeReporter::new("one".into(), ConditionTypes::Own, actions, Clock::start())
+        .among(crowd.clone(), NodeHeartbeat::default())
+}
+
+#[tokio::test]
+async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("test");
+    let node =
+        |name: &str| json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+    for name in ["one", "three", "two"] {
+        admin.create(node(name)).unwrap();
+    }
+    let crowd = Crowd::default();
+    let mut reporter = by_hand(&api, &crowd);
+    let asked = |since: usize| -> Vec<&'static str> {
+        api.log()[since..].iter().map(|entry| entry.verb).collect()
+    };
+    let calm = pressure(NONE, 0);
+    reporter.report(&calm).await.unwrap();
+    let first = reporter.rest(calm, Ok(()));
+    assert!(first < CALM_HEARTBEAT, "at any moment of the first period");
+    reporter.count().await;
+    assert_eq!(crowd.spread(), Crowd::of(3).spread());
+
+    let before = api.log().len();
+    reporter.report(&calm).await.unwrap();
+    assert_eq!(reporter.rest(calm, Ok(())), CALM_HEARTBEAT);
+    reporter.count().await;
+    assert_eq!(
+        asked(before),
+        ["patch"],
+        "and nodes are counted once an hour"
+    );
+
+    let stale = json!([{ "key": "evictd.dev/disk-pressure", "effect": "NoSchedule" }]);
+    admin
+        .merge("nodes", "one", json!({ "spec": { "taints": stale } }))
+        .unwrap();
+    let before = api.log().len();
+    reporter.report(&calm).await.unwrap();
+    assert_eq!(asked(before), ["patch", "patch"]);
+    let node = admin.get("nodes", "one").unwrap();
+    assert_eq!(node["spec"]["taints"], json!([]));
+}
+
+#[tokio::test]
+async fn a_calm_node_waits_its_turn_and_one_under_pressure_does_not() {
+    let api = ApiServer::start().unwrap();
+    let mut reporter = by_hand(&api, &Crowd::of(5000));
+    let failed = || Err(ReportError::Kubelet("one".into()));
+    let turn = Duration::from_mins(10);
+    let calm = pressure(NONE, 0);
+    reporter.rest(calm, Ok(()));
+    assert_eq!(reporter.rest(calm, failed()), turn);
+    let short = |wait: Duration| wait <= Duration::from_secs(30);
+    assert!(short(reporter.rest(pressure(MEMORY, 1), failed())));
+    reporter.rest(pressure(MEMORY, 1), Ok(()));
+    assert!(
+        short(reporter.rest(calm, failed())),
+        "what was raised is to be taken back"
+    );
+    reporter.rest(calm, Ok(()));
+    assert_eq!(reporter.rest(calm, failed()), turn);
 }

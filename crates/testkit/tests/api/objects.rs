@@ -59,6 +59,7 @@ async fn pages_show_the_list_as_it_was_at_its_first() {
         .delete("pods", "c", json!({"gracePeriodSeconds": 0}))
         .unwrap();
     admin.create(pod("d", "one")).unwrap();
+    assert_eq!(first.metadata.remaining_item_count, Some(1));
     let token = first.metadata.continue_.clone().unwrap();
     let next = ListParams::default().limit(2).continue_token(&token);
     let second = pods.list(&next).await.unwrap();

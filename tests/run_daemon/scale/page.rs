@@ -1,0 +1,224 @@
+//! `docs/scale.md`.
+
+use super::crowd::{NODES, PRESSED, Restart};
+use super::{CENSUS, Cost, EPISODE, HEARTBEAT, PODS, RELIST, RENEWAL, START, cost};
+use evictd::api::Crowd;
+use evictd::outbox::{CALM_HEARTBEAT, HEARTBEAT as PERIOD};
+use evictd::pods::WATCH_LIFE;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// A watch that nothing happens on gets one a minute.
+const BOOKMARK: Cost = cost(0, 0, 200);
+/// All nodes under pressure cross their thresholds within this many seconds.
+const CROSSING: f64 = 60.0;
+/// Seconds without the server.
+const AWAY: [u64; 5] = [0, 10, 60, 300, 1800];
+
+const INTRODUCTION: &str = "\
+# 5000 nodes on one API server
+
+`just generate` makes this page. What one agent asks is measured of the built daemon against the API server of
+`crates/testkit`, by a test that fails when it changes; the rest follows from that and from the daemon's own schedule
+(`src/api/turn.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
+bodies, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of heads to an answer.
+
+Each agent holds one watch, of its own node's pods alone, on a connection of its own, and writes through a second one.
+";
+
+const RESTART: &str = "\
+## The API server restarts
+
+All watches end in one second. The last known pods stay in use, with their age shown. No agent can tell whether it is alone,
+so each takes a moment of a span that grows with the cluster, 60 ms a node and 5 minutes at most, and keeps to it until the
+server is there. A node under pressure comes back within a thirtieth of that span, at any time; 1 % are, here.
+Heartbeats that fail wait twice as long. The agents count their nodes once an hour for this.
+";
+
+const PRICE: &str = "
+What that costs: a pod that is bound to a calm node after the restart stays unknown to its agent until the node's turn has
+come, and is not chosen until then; a crossed threshold brings the turn forward, but a pod that fills its node within a
+second is quicker. `pods.source: kubelet` has no such gap. The same holds for one connection that is cut alone, which
+looks the same from inside. A watch that ends when its time is over goes on at once.
+
+An agent that has not reached the server since its own start does not know how many there are. It doubles its waits up to
+5 minutes, so that a whole cluster that is switched on before its API server exceeds 1 % in the first minutes, with
+connections that are refused. A start itself is not spread: a rollout is as fast as the DaemonSet's `maxUnavailable`.
+Notices of evictions and events are asked again by their own back-off, up to 30 s apart.
+";
+
+/// So many times a second.
+struct Stream(&'static str, f64, Cost);
+
+#[allow(clippy::cast_precision_loss, reason = "far below 2^52")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+fn size(bytes: f64) -> String {
+    for (unit, least) in [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)] {
+        if bytes >= least {
+            return format!("{:.1} {unit}", bytes / least);
+        }
+    }
+    format!("{bytes:.0} B")
+}
+
+fn streams(page: &mut String, streams: &[Stream]) {
+    page.push_str(
+        "\n| what | times/s | requests/s | to the server | from it |\n|---|---|---|---|---|\n",
+    );
+    let mut sums = [0.0; 3];
+    for Stream(what, rate, cost) in streams {
+        let figures = [cost.requests, cost.up, cost.down].map(|figure| float(figure) * rate);
+        let [requests, up, down] = figures;
+        let (up, down) = (size(up), size(down));
+        writeln!(
+            page,
+            "| {what} | {rate:.1} | {requests:.1} | {up}/s | {down}/s |"
+        )
+        .unwrap();
+        for (sum, figure) in sums.iter_mut().zip(figures) {
+            *sum += figure;
+        }
+    }
+    let [requests, up, down] = sums;
+    let (up, down) = (size(up), size(down));
+    writeln!(
+        page,
+        "| **in all** | | **{requests:.1}** | **{up}/s** | **{down}/s** |"
+    )
+    .unwrap();
+}
+
+fn agent(page: &mut String) {
+    let (calm, held) = (CALM_HEARTBEAT.as_secs() / 60, PERIOD.as_secs());
+    let life = WATCH_LIFE.as_secs() / 60;
+    writeln!(
+        page,
+        "\n## One agent, {PODS} pods of 7.4 kB, a Node of 11 kB\n"
+    )
+    .unwrap();
+    page.push_str("| when | requests | to the server | from it |\n|---|---|---|---|\n");
+    for (when, cost) in [
+        (
+            "at its start: the pods, the Node, its conditions, how many nodes there are".to_owned(),
+            START,
+        ),
+        (
+            format!(
+                "a heartbeat: every {calm} min while calm, every {held} s while a condition holds"
+            ),
+            HEARTBEAT,
+        ),
+        (
+            format!("a watch that goes on: every {life} to {} min", 2 * life),
+            RENEWAL,
+        ),
+        (
+            "a bookmark: every minute (as kube-apiserver sends it)".to_owned(),
+            BOOKMARK,
+        ),
+        ("counting the nodes: once an hour".to_owned(), CENSUS),
+        (
+            "an eviction, from the crossing until the condition is taken back".to_owned(),
+            EPISODE,
+        ),
+        (
+            "a watch whose server has forgotten what came before: a list anew".to_owned(),
+            RELIST,
+        ),
+    ] {
+        let (up, down) = (size(float(cost.up)), size(float(cost.down)));
+        writeln!(page, "| {when} | {} | {up} | {down} |", cost.requests).unwrap();
+    }
+    page.push_str("\nA list comes as a stream; where the server cannot, as one answer from its cache (`resourceVersion=0`) of the same size.\n");
+}
+
+fn load(page: &mut String, nodes: f64, pressed: f64) {
+    let every = |nodes: f64, period: Duration| nodes / period.as_secs_f64();
+    let mut calm = vec![
+        Stream("heartbeats", every(nodes, CALM_HEARTBEAT), HEARTBEAT),
+        Stream(
+            "watches that go on",
+            every(nodes, WATCH_LIFE.mul_f64(1.5)),
+            RENEWAL,
+        ),
+        Stream("counting the nodes", nodes / 3600.0, CENSUS),
+        Stream("bookmarks", nodes / 60.0, BOOKMARK),
+    ];
+    writeln!(page, "\n## Calm: {NODES} watches").unwrap();
+    streams(page, &calm);
+    let writes = every(nodes, CALM_HEARTBEAT);
+    writeln!(
+        page,
+        "\n{writes:.1} of them a second write a Node, which everybody who watches Nodes is told of; the kubelets of so many \
+         nodes write {:.1} (every 5 minutes each), and renew {:.0} leases.",
+        nodes / 300.0,
+        nodes / 10.0
+    )
+    .unwrap();
+    writeln!(
+        page,
+        "\n## 1 % under pressure: {PRESSED} nodes cross within a minute and evict one pod each"
+    )
+    .unwrap();
+    calm.push(Stream("evictions", pressed / CROSSING, EPISODE));
+    calm.push(Stream(
+        "heartbeats of what holds",
+        every(pressed, PERIOD),
+        HEARTBEAT,
+    ));
+    streams(page, &calm);
+    let requests = pressed * float(EPISODE.requests);
+    writeln!(page, "\nIf all cross in the same second, {requests:.0} requests come on top of it, most of them within that second.").unwrap();
+}
+
+fn restart(page: &mut String, nodes: f64) {
+    page.push('\n');
+    page.push_str(RESTART);
+    page.push_str("\n| away for | watches/s at the peak | of the nodes | requests/s at the peak | from it, nothing forgotten | from it, lists anew | half are back after | all |\n|---|---|---|---|---|---|---|---|\n");
+    for away in AWAY {
+        let played = Restart::play(Duration::from_secs(away), PRESSED, 1);
+        let peak = f64::from(played.peak_of_watches());
+        let (share, requests) = (peak / nodes * 100.0, played.peak());
+        let (renewed, anew) = (
+            size(peak * float(RENEWAL.down)),
+            size(peak * float(RELIST.down)),
+        );
+        let (half, all) = (played.until(50), played.until(100));
+        writeln!(
+            page,
+            "| {away} s | {peak} | {share:.2} % | {requests} | {renewed}/s | {anew}/s | {half:.0} s | {all:.0} s |"
+        )
+        .unwrap();
+    }
+    let whole = size(nodes * float(RELIST.down));
+    writeln!(
+        page,
+        "\nLists anew are {whole} in all, {} pods.",
+        NODES as u64 * PODS
+    )
+    .unwrap();
+    page.push_str("\n| nodes | they come back within | nodes/s |\n|---|---|---|\n");
+    for nodes in [1_u64, 10, 100, 1000, 5000, 15_000] {
+        let spread = Crowd::of(nodes).spread().unwrap_or_default().as_secs_f64();
+        writeln!(
+            page,
+            "| {nodes} | {spread:.1} s | {:.1} |",
+            float(nodes) / spread
+        )
+        .unwrap();
+    }
+    page.push_str("\nIn a smaller cluster it is more than 1 % of the nodes a second, and fewer nodes: 17 a second.\n");
+    page.push_str(PRICE);
+}
+
+pub(crate) fn page() -> String {
+    let (nodes, pressed) = (float(NODES as u64), float(PRESSED as u64));
+    let mut page = INTRODUCTION.to_owned();
+    agent(&mut page);
+    load(&mut page, nodes, pressed);
+    restart(&mut page, nodes);
+    page
+}
