@@ -43,6 +43,11 @@ impl Active {
         &self.set
     }
 
+    /// Whether nobody lists the pod with this UID.
+    pub(super) fn is_unlisted(&self, uid: &str) -> bool {
+        self.roster.unknown.iter().any(|pod| pod.uid == uid)
+    }
+
     /// Where the pod with this UID is, alive or not, listed or not.
     pub(super) fn place_of(&self, uid: &str) -> Place {
         let mut pods = self.roster.pods.iter().zip(&self.roster.cgroups);

@@ -155,7 +155,10 @@ impl Agent {
                 self.flights
                     .begin(&Arc::new(evictor), victim, grace, flight);
             }
-            (Some(cluster), None) if cluster.asks_budgets(flight.kind, flight.since) => {
+            (Some(cluster), None)
+                if cluster.asks_budgets(flight.kind, flight.since)
+                    && !self.active.is_unlisted(&victim.uid) =>
+            {
                 let (namespace, name) = flight.pod.split_once('/').unwrap_or_default();
                 let evictor = ApiEvictor {
                     local,
@@ -184,6 +187,8 @@ impl Agent {
             _ => Way::Status,
         };
         let ours = !cluster.asks_budgets(decision.kind, decision.time);
+        // Of an unlisted pod nobody knows the name.
+        let ours = ours && !self.active.is_unlisted(&pod.uid);
         ours.then(|| Notice::new(id, decision, pod, way))
     }
 

@@ -163,6 +163,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.conditions = running.conditions;
     in_force.soft_tier_fallback = running.soft_tier_fallback;
     in_force.cgroup_roots = running.cgroup_roots;
+    in_force.unknown_pods = running.unknown_pods;
     in_force.priority_classes = running.priority_classes;
     in_force.metrics = running.metrics;
     in_force.socket = running.socket;
@@ -232,7 +233,8 @@ pub async fn ready(
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,
-        roster: Roster::new(pods.listings, binder),
+        roster: Roster::new(pods.listings, binder)
+            .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         usage: usage.gauge(config, hierarchies.clone(), clock),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,

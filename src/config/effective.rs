@@ -5,7 +5,7 @@ use super::{
     value::CgroupPath,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-        SoftTierFallback, UsageSource,
+        SoftTierFallback, UnknownPods, UsageSource,
     },
 };
 use evictd_eviction::{
@@ -144,6 +144,8 @@ pub struct Effective {
     pub protect: Protect,
     /// Evictions in a row that may fail to help; 0: any number.
     pub futile_evictions: u32,
+    /// Whether pods that nobody lists may be chosen.
+    pub unknown_pods: UnknownPods,
     /// Where pods without figures rank.
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids run out.
@@ -304,6 +306,7 @@ impl Effective {
             priority_classes: BTreeMap::new(),
             protect: Protect::default(),
             futile_evictions: 0,
+            unknown_pods: UnknownPods::Spare,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
             returning_pods_last: false,

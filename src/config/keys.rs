@@ -400,6 +400,13 @@ pub(super) const KEYS: &[Key] = &[
         "Stop evicting for a signal after this many evictions in a row that did not help; 0: never stop.",
     ),
     key(
+        "unknownPods",
+        "spare",
+        Same,
+        one!(unknown_pods),
+        "Pods that have a cgroup here and that nobody lists: spare; rank: by usage, after those known to exceed their requests; static pods never.",
+    ),
+    key(
         "unknownStats",
         "last",
         Rule("first"),

@@ -26,6 +26,6 @@ pub use read::{Loaded, built_in, parse, parse_simulated};
 pub use value::CgroupPath;
 pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-    SoftTierFallback, UsageSource,
+    SoftTierFallback, UnknownPods, UsageSource,
 };
 pub use write::{Setting, commented_defaults};

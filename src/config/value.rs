@@ -5,7 +5,7 @@ use super::{
     node::{Content, Node},
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-        SoftTierFallback, UsageSource,
+        SoftTierFallback, UnknownPods, UsageSource,
     },
 };
 use evictd_eviction::{
@@ -346,6 +346,7 @@ words!(
     Admission,
     ConditionTypes,
     SoftTierFallback,
+    UnknownPods,
     Enforcement,
     UnknownStats,
     PidRank

@@ -90,6 +90,16 @@ pub enum SoftTierFallback {
     Evict,
 }
 
+/// What becomes of pods that have a cgroup here and that nobody lists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum UnknownPods {
+    /// They are never chosen.
+    Spare,
+    /// They are ranked by what can be seen of them.
+    Rank,
+}
+
 /// What is held to its share of the node (S1-012); only `pods` matters to eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

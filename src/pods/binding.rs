@@ -3,8 +3,9 @@
 //! Whoever may write a manifest must not be able to have an innocent process killed. So a manifest's word counts only
 //! for a cgroup below a root that the configuration sets aside for it, and only if no one else claims any part of it.
 
-use super::{Listed, Warning};
+use super::{Listed, Warning, unknown::stand_in};
 use crate::cgroup::{CgroupError, Hierarchies, OwnCgroups, PodCgroup};
+use evictd_pod::Pod;
 use std::{
     collections::{HashMap, HashSet},
     fmt,
@@ -179,6 +180,21 @@ impl Binder {
             }
         }
         Ok(groups)
+    }
+
+    /// What stands in for pods that nobody lists, where they may be chosen at all: below the roots only.
+    pub(super) fn stand_ins(&self, unknown: &[PodCgroup]) -> Vec<(Pod, BoundCgroup)> {
+        let Ok(own) = OwnCgroups::read(&self.proc_root) else {
+            return Vec::new();
+        };
+        let groups = unknown.iter();
+        groups
+            .filter(|group| {
+                let mut roots = self.cgroup_roots.iter();
+                roots.any(|root| group.relative.starts_with(self.relative(root)))
+            })
+            .filter_map(|group| stand_in(group, &own, &self.hierarchies))
+            .collect()
     }
 
     /// The group that a manifest names, relative to the root of its hierarchy, if manifests may name it.

@@ -16,6 +16,7 @@ mod manifest;
 pub mod manifests;
 mod remote;
 mod roster;
+mod unknown;
 mod watcher;
 
 use crate::cgroup::PodCgroup;
@@ -92,7 +93,8 @@ pub struct PodSet {
     pub manifests: Vec<Option<Arc<Path>>>,
     /// Listed pods that were not let in: without a place in `pods`, they are never chosen.
     pub rejected: Vec<Rejected>,
-    /// Pods that have a cgroup of the kubelet's on this node, but that no source lists: never chosen.
+    /// Pods that have a cgroup of the kubelet's on this node, but that no source lists: chosen only where that is
+    /// configured, and then in `pods` by what stands in for them.
     pub unknown: Vec<PodCgroup>,
     /// What is wrong at present.
     pub warnings: Vec<Warning>,

@@ -1,7 +1,8 @@
 //! The pods that evictd knows, admitted and tied to their cgroups: what a cycle works on.
 
 use super::{
-    Binder, Listing, PodSet, Rejected, Rejection, Warning, binding::Bindings, error_chain,
+    Binder, BoundCgroup, Listing, PodSet, Rejected, Rejection, Warning, binding::Bindings,
+    error_chain,
 };
 use evictd_pod::Pod;
 use std::{collections::HashSet, sync::Arc};
@@ -12,10 +13,14 @@ use tokio::sync::watch;
 pub struct Roster {
     listings: watch::Receiver<Arc<Listing>>,
     binder: Binder,
+    /// Whether pods that nobody lists may be chosen.
+    ranks_unknown: bool,
     listing: Arc<Listing>,
     /// UIDs of the pods that were let in; they stay in as long as they are listed.
     admitted: HashSet<String>,
     bindings: Bindings,
+    /// What stands in for those that nobody lists.
+    stand_ins: Vec<(Pod, BoundCgroup)>,
     /// Why `bindings` are not those of now.
     blind: Option<Warning>,
     current: Arc<PodSet>,
@@ -28,11 +33,22 @@ impl Roster {
         Self {
             listings,
             binder,
+            ranks_unknown: false,
+            stand_ins: Vec::new(),
             listing: Arc::default(),
             admitted: HashSet::new(),
             bindings: Bindings::default(),
             blind: None,
             current: Arc::default(),
+        }
+    }
+
+    /// Whether pods that nobody lists may be chosen, too; at first they may not.
+    #[must_use]
+    pub fn ranking_unknown(self, ranks_unknown: bool) -> Self {
+        Self {
+            ranks_unknown,
+            ..self
         }
     }
 
@@ -75,6 +91,9 @@ impl Roster {
             Ok(bindings) => {
                 self.bindings = bindings;
                 self.blind = None;
+                if self.ranks_unknown {
+                    self.stand_ins = self.binder.stand_ins(&self.bindings.unknown);
+                }
             }
             Err(error) => {
                 // Indices may have moved: a binding that can't be verified is none.
@@ -82,6 +101,7 @@ impl Roster {
                     cgroups: vec![None; self.listing.pods.len()],
                     ..Bindings::default()
                 };
+                self.stand_ins.clear();
                 self.blind = Some(Warning::Cgroups {
                     problem: error_chain(&error),
                 });
@@ -99,7 +119,8 @@ impl Roster {
             return Arc::clone(&self.current);
         }
         let rejected = self.admit(admit);
-        let other_pods = relisted || rejected != self.current.rejected;
+        let others_unknown = self.ranks_unknown && self.bindings.unknown != self.current.unknown;
+        let other_pods = relisted || others_unknown || rejected != self.current.rejected;
         if rebound || other_pods {
             let next = self.assemble(rejected, other_pods);
             if other_pods || differ(&next, &self.current) {
@@ -152,7 +173,9 @@ impl Roster {
         let pods = if other_pods {
             admitted
                 .iter()
-                .map(|(listed, _)| listed.pod.clone())
+                .map(|(listed, _)| &listed.pod)
+                .chain(self.stand_ins.iter().map(|(pod, _)| pod))
+                .cloned()
                 .collect()
         } else {
             Arc::clone(&self.current.pods)
@@ -169,10 +192,16 @@ impl Roster {
             cgroups: admitted
                 .iter()
                 .map(|(_, cgroup)| (*cgroup).clone())
+                .chain(
+                    self.stand_ins
+                        .iter()
+                        .map(|(_, cgroup)| Some(cgroup.clone())),
+                )
                 .collect(),
             manifests: admitted
                 .iter()
                 .map(|(listed, _)| listed.manifest.clone())
+                .chain(self.stand_ins.iter().map(|_| None))
                 .collect(),
             rejected,
             unknown: self.bindings.unknown.clone(),

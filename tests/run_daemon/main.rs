@@ -26,6 +26,7 @@ mod systemd;
 mod telling;
 mod unfinished;
 mod uninstall;
+mod unlisted;
 mod usage;
 
 #[allow(dead_code, reason = "other tests need what these do not")]
