@@ -106,7 +106,45 @@ pub fn words(error: &kube::Error) -> String {
     let causes = std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
         (*error).source()
     });
-    causes.last().unwrap_or(first).to_string()
+    let cause = causes.last().unwrap_or(first).to_string();
+    match what_to_do(&cause) {
+        Some(advice) => format!("{cause}: {advice}"),
+        None => cause,
+    }
+}
+
+/// What helps where TLS fails.
+fn what_to_do(cause: &str) -> Option<&'static str> {
+    let known = [
+        (
+            "certificate: UnknownIssuer",
+            "nobody trusted here vouches for that server; name who signed its certificate by certificate-authority in the \
+             kubeconfig, or for the kubelet by kubelet.certificateAuthority (kubelet.insecure trusts whoever answers)",
+        ),
+        (
+            "certificate: BadSignature",
+            "it was signed by another authority of the same name; the authority named for it is of another time or cluster",
+        ),
+        (
+            "certificate expired",
+            "renew that server's certificate, or set this machine's clock",
+        ),
+        (
+            "certificate not valid yet",
+            "set this machine's clock, or that server's",
+        ),
+        (
+            "certificate not valid for name",
+            "ask that server by a name that it has; a kubelet's certificate must be for nodeName",
+        ),
+        (
+            "fatal alert: CertificateRequired",
+            "it takes none without a client certificate; name one in the kubeconfig, or for the kubelet by \
+             kubelet.clientCertificate and kubelet.clientKey",
+        ),
+    ];
+    let found = known.iter().find(|(words, _)| cause.contains(words));
+    found.map(|(_, advice)| *advice)
 }
 
 /// A refusal in one line.

@@ -24,6 +24,7 @@ mod spared;
 mod state;
 mod systemd;
 mod telling;
+mod tls;
 mod unfinished;
 mod uninstall;
 mod unlisted;

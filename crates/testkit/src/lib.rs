@@ -46,6 +46,7 @@ mod select;
 mod server;
 mod status;
 mod store;
+mod tls;
 mod watch;
 mod worker;
 mod write;
@@ -60,6 +61,7 @@ pub use kubelet::{Driver, Exits, Imagined, KILLED, Kubelet, Processes, Runtime};
 pub use log::{Counters, Entry};
 pub use resource::Resource;
 pub use status::Status;
+pub use tls::{Authority, Identity, TlsDoor};
 
 use cluster::{Cluster, Policy};
 use std::io;
