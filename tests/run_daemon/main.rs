@@ -7,6 +7,7 @@
 
 mod admission;
 mod api;
+mod beside;
 mod budget;
 mod cluster;
 mod daemon;

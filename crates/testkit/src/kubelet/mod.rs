@@ -34,12 +34,19 @@ const STANDARD: [&str; 4] = ["MemoryPressure", "DiskPressure", "PIDPressure", "R
 /// How often it writes its view over others', in seconds.
 const TICK: u32 = 10;
 
+/// What a test has it do: to this pod, and to which of its containers or with which words.
+#[derive(Debug)]
+enum Order {
+    Kill(String, String),
+    Evict(String, String),
+}
+
 /// A running kubelet; dropped, it stops, and whatever it runs goes on as long as its [`Runtime`] does.
 #[derive(Debug)]
 pub struct Kubelet {
     address: SocketAddr,
     doors: Arc<Doors>,
-    kills: mpsc::UnboundedSender<(String, String)>,
+    orders: mpsc::UnboundedSender<Order>,
     _worker: Worker,
 }
 
@@ -56,7 +63,7 @@ impl Kubelet {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let doors = Arc::new(Doors::new(api.actor("kubelet"), node));
-        let (kills, killed) = mpsc::unbounded_channel();
+        let (orders, ordered) = mpsc::unbounded_channel();
         let actor = api.actor("kubelet");
         let node = node.to_owned();
         let served = Arc::clone(&doors);
@@ -76,13 +83,13 @@ impl Kubelet {
             };
             tokio::select! {
                 () = doors::serve(served, listener) => {}
-                () = agent.run(exited, killed) => {}
+                () = agent.run(exited, ordered) => {}
             }
         })?;
         Ok(Self {
             address,
             doors,
-            kills,
+            orders,
             _worker: worker,
         })
     }
@@ -95,7 +102,16 @@ impl Kubelet {
     /// Kills a container, as the kernel or somebody else on the node does: `kill("default/web", "main")`.
     pub fn kill(&self, pod: &str, container: &str) {
         // A kubelet that has stopped has nothing to kill.
-        let _ = self.kills.send((pod.to_owned(), container.to_owned()));
+        let order = Order::Kill(pod.to_owned(), container.to_owned());
+        let _ = self.orders.send(order);
+    }
+
+    /// Ends a pod as it does where its node runs out of something: said at once by a condition with this message, asked
+    /// and killed 2 s later, and told as `Failed`, `Evicted`.
+    pub fn evict(&self, pod: &str, message: &str) {
+        let order = Order::Evict(pod.to_owned(), message.to_owned());
+        // A kubelet that has stopped evicts nobody.
+        let _ = self.orders.send(order);
     }
 
     /// Sets what `/stats/summary` answers.
@@ -131,7 +147,7 @@ impl Agent {
     async fn run(
         mut self,
         mut exited: mpsc::UnboundedReceiver<(String, i32)>,
-        mut kills: mpsc::UnboundedReceiver<(String, String)>,
+        mut orders: mpsc::UnboundedReceiver<Order>,
     ) {
         let mut stirred = self.actor.cluster().stirred();
         self.look();
@@ -144,12 +160,7 @@ impl Agent {
                 _ = tick.tick() => self.tick(),
                 Ok(()) = stirred.changed() => self.look(),
                 Some((id, code)) = exited.recv() => self.ended(&id, code),
-                Some((at, container)) = kills.recv() => {
-                    let pod = self.pods.values().find(|pod| pod.at == at);
-                    if let Some(id) = pod.and_then(|pod| pod.container(&container)) {
-                        self.runtime.kill(id);
-                    }
-                }
+                Some(order) = orders.recv() => self.obey(&order),
                 () = tokio::time::sleep_until(due) => {
                     let over = |pod: &&mut Pod| pod.kill_at.is_some_and(|at| at <= Instant::now());
                     for pod in self.pods.values_mut().filter(over) {
@@ -157,6 +168,18 @@ impl Agent {
                     }
                 }
             }
+        }
+    }
+
+    fn obey(&mut self, order: &Order) {
+        let (Order::Kill(at, word) | Order::Evict(at, word)) = order;
+        let Some(pod) = self.pods.values_mut().find(|pod| pod.at == *at) else {
+            return;
+        };
+        if let Order::Evict(..) = order {
+            pod.evict(word, &self.actor, &mut *self.runtime, self.second);
+        } else if let Some(id) = pod.container(word) {
+            self.runtime.kill(id);
         }
     }
 

@@ -135,6 +135,25 @@ impl Pod {
         self.leave(runtime, SHORTEST_GRACE * second);
     }
 
+    /// It ends for lack of something on the node, whatever grace it has.
+    pub(super) fn evict(
+        &mut self,
+        message: &str,
+        actor: &Actor,
+        runtime: &mut dyn Runtime,
+        second: Duration,
+    ) {
+        self.told = ("Evicted".into(), message.into());
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": message,
+            "lastTransitionTime": actor.time(),
+        });
+        let status = json!({"status": {"conditions": [condition]}});
+        // It may have been deleted in this moment.
+        let _ = actor.strategic("pods/status", &self.at, status);
+        self.leave(runtime, SHORTEST_GRACE * second);
+    }
+
     fn leave(&mut self, runtime: &mut dyn Runtime, grace: Duration) {
         let at = Instant::now() + grace;
         self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
