@@ -196,11 +196,38 @@ fn a_record_torn_at_any_byte_costs_itself_and_no_other() {
     }
 }
 
-#[test]
-fn a_soft_victim_is_seen_off_by_the_next_daemon_at_the_end_of_the_grace_that_was_decided() {
-    const SOFT: &str = "evictionSoft: {memory.available: 110Mi}
+const SOFT: &str = "evictionSoft: {memory.available: 110Mi}
 evictionSoftGracePeriod: {memory.available: 1s}
 evictionMaxPodGracePeriod: 9";
+
+#[test]
+fn a_soft_victim_that_its_budget_let_go_is_seen_off_by_the_next_daemon() {
+    let Some(cluster) = Cluster::new("a_soft_victim_that_its_budget_let_go") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", HOG);
+    let lines = format!("{}\n{SOFT}\nevict: {{method: eviction}}", cluster.lines());
+    let start = || Daemon::start(&cluster.node, &[("memory.available", CALM)], &lines);
+    let leaves = || cluster.hog()["metadata"]["deletionTimestamp"].clone();
+    let daemon = start();
+    daemon.eventually_knows(&["hog"]);
+    hog.grow();
+    daemon.eventually("it is let go", |_| leaves().is_string());
+    drop(daemon);
+    assert!(hog.lives());
+    let daemon = start();
+    let decision = decided(&daemon, "it is seen off", |decision| {
+        !decision["outcome"].is_null()
+    });
+    let killed = decision["outcome"]["killedSeconds"].as_f64().unwrap();
+    assert!((8.9..11.5).contains(&killed), "{decision:#}");
+    assert_eq!(decision["publication"], Value::Null);
+    assert!(!hog.lives());
+    assert_eq!(cluster.patches(), 0);
+}
+
+#[test]
+fn a_soft_victim_is_seen_off_by_the_next_daemon_at_the_end_of_the_grace_that_was_decided() {
     for away in [false, true] {
         let Some(cluster) = Cluster::new("a_soft_victim_is_seen_off") else {
             return;
