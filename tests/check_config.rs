@@ -182,3 +182,157 @@ fn a_file_or_defaults_must_be_asked_for() {
     let both = check_config(&["--defaults", SAMPLE], "");
     assert_eq!(both.status.code(), Some(2));
 }
+
+/// A configuration with what is dropped in beside it.
+struct Dropped(tempfile::TempDir);
+
+impl Dropped {
+    fn new(base: &str, drop_ins: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("evictd.yaml"), base).unwrap();
+        let beside = directory.path().join("conf.d");
+        std::fs::create_dir(&beside).unwrap();
+        for (name, text) in drop_ins {
+            std::fs::write(beside.join(name), text).unwrap();
+        }
+        Self(directory)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+}
+
+#[test]
+fn drop_ins_come_on_top_in_the_order_of_their_names() {
+    let dropped = Dropped::new(
+        "kind: EvictionConfiguration\nevictionHard: {memory.available: 1Gi, pid.available: 20%}\nfutileEvictions: 5\n",
+        &[
+            ("20-late.yaml", "evictionHard:\n  memory.available: 3Gi\n"),
+            (
+                "10-early.json",
+                "{\"evictionHard\": {\"memory.available\": \"2Gi\"}, \"metrics\": {\"address\": \"\"}}",
+            ),
+            ("30-empty.yaml", ""),
+            ("README", "not: [read"),
+            (".hidden.yaml", "not: [read"),
+        ],
+    );
+    let base = dropped.path("evictd.yaml");
+    let report = json(&[&base], "");
+    let effective = &report["effective"];
+    assert_eq!(effective["evictionHard"]["memory.available"], "3Gi");
+    assert_eq!(effective["evictionHard"]["pid.available"], "20%");
+    assert_eq!(effective["evictionHard"]["nodefs.available"], "10%");
+    assert_eq!(effective["metrics"]["address"], "");
+    assert_eq!(effective["futileEvictions"], 5);
+    let origins = &report["origins"];
+    let late = dropped.path("conf.d/20-late.yaml");
+    assert_eq!(
+        origins["evictionHard.memory.available"],
+        format!("{late}:2")
+    );
+    assert_eq!(origins["futileEvictions"], format!("{base}:3"));
+    assert_eq!(report["warnings"], json!([]));
+    // The same in words: only what stands elsewhere needs a name.
+    let table = stdout(&[&base, "-o", "table"], "");
+    assert!(table.contains(&format!("{late}:2")), "{table}");
+    assert!(!table.contains(&format!("{base}:3")), "{table}");
+}
+
+#[test]
+fn each_mistake_is_named_by_the_file_that_holds_it() {
+    let dropped = Dropped::new(
+        "kind: EvictionConfiguration\nevictionHard: {memory.available: 1Gi}\nfutile: 5\n",
+        &[
+            (
+                "10-soft.yaml",
+                "evictionSoft:\n  memory.available: 500Mi\nevictionSoftGracePeriod: {memory.available: 1m}\n",
+            ),
+            (
+                "20-kind.yaml",
+                "kind: KubeletConfiguration\nnodeName: 7\nnodeName: a\n",
+            ),
+            ("30-torn.yaml", "evictionHard: {\n"),
+        ],
+    );
+    std::fs::create_dir(dropped.path("conf.d/40-directory.yaml")).unwrap();
+    let output = check_config(&[&dropped.path("evictd.yaml"), "-o", "json"], "");
+    assert_eq!(output.status.code(), Some(2));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found: Vec<(String, u64, &str)> = report["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|mistake| {
+            let file = mistake["file"]
+                .as_str()
+                .unwrap()
+                .rsplit('/')
+                .next()
+                .unwrap();
+            let line = mistake["line"].as_u64().unwrap_or_default();
+            (
+                file.to_owned(),
+                line,
+                mistake["key"].as_str().unwrap_or_default(),
+            )
+        })
+        .collect();
+    let found: Vec<(&str, u64, &str)> = found
+        .iter()
+        .map(|(file, line, key)| (file.as_str(), *line, *key))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("40-directory.yaml", 0, ""),
+            ("evictd.yaml", 3, "futile"),
+            // What two files come to is said where the later one says it.
+            ("10-soft.yaml", 2, "evictionSoft.memory.available"),
+            ("20-kind.yaml", 1, "kind"),
+            ("20-kind.yaml", 3, "nodeName"),
+            ("30-torn.yaml", 1, ""),
+        ]
+    );
+}
+
+#[test]
+fn what_a_kubelets_map_replaces_is_its_defaults_and_no_file() {
+    let dropped = Dropped::new(
+        "kind: KubeletConfiguration\nevictionHard: {memory.available: 1Gi}\n",
+        &[("10.yaml", "evictionHard: {nodefs.available: 5%}\n")],
+    );
+    let report = json(&[&dropped.path("evictd.yaml")], "");
+    let expected = json!({"memory.available": "1Gi", "nodefs.available": "5%"});
+    assert_eq!(report["effective"]["evictionHard"], expected);
+}
+
+#[test]
+fn presets_are_good_drop_ins_and_parity_is_the_kubelets() {
+    let presets = concat!(env!("CARGO_MANIFEST_DIR"), "/config/presets");
+    for preset in std::fs::read_dir(presets).unwrap() {
+        let preset = preset.unwrap();
+        let text = std::fs::read_to_string(preset.path()).unwrap();
+        let name = preset.file_name().into_string().unwrap();
+        let dropped = Dropped::new("kind: EvictionConfiguration\n", &[(&name, &text)]);
+        let report = json(&[&dropped.path("evictd.yaml")], "");
+        let parity = name == "kubelet-parity.yaml";
+        let warnings = report["warnings"].as_array().unwrap();
+        assert_eq!(warnings.len(), usize::from(parity), "{name}: {warnings:?}");
+        if parity {
+            let kubelets = json(&["-"], "kind: KubeletConfiguration");
+            assert_eq!(
+                report["effective"]["evictionMaxPodGracePeriod"],
+                kubelets["effective"]["evictionMaxPodGracePeriod"]
+            );
+            let watched = |report: &Value| -> Vec<String> {
+                let thresholds = report["thresholds"].as_array().unwrap().iter();
+                thresholds
+                    .map(|threshold| format!("{} {}", threshold["signal"], threshold["value"]))
+                    .collect()
+            };
+            assert_eq!(watched(&report), watched(&kubelets));
+        }
+    }
+}

@@ -144,8 +144,8 @@ impl Report {
             let _ = write!(
                 text,
                 "\n{}\n\n{}\n",
-                found.threshold_table(),
-                found.setting_table()
+                found.threshold_table(&self.file),
+                found.setting_table(&self.file)
             );
         }
         text
@@ -172,7 +172,7 @@ impl Found {
         }
     }
 
-    fn threshold_table(&self) -> String {
+    fn threshold_table(&self, file: &str) -> String {
         if self.thresholds.is_empty() {
             return "No thresholds: nothing is ever evicted for lack of memory, disk or process ids.".to_owned();
         }
@@ -190,19 +190,16 @@ impl Found {
                 min_reclaim,
                 match line.derived_from {
                     Some(signal) => format!("follows from {signal}"),
-                    None => line.origin.as_ref().map_or_else(String::new, in_this_file),
+                    None => in_this_file(file, line.origin.as_ref()),
                 },
             ]
         });
         table(&["SIGNAL", "BELOW", "ACTS", "RECLAIMS MORE", "FROM"], rows)
     }
 
-    fn setting_table(&self) -> String {
+    fn setting_table(&self, file: &str) -> String {
         let rows = self.configuration.settings().into_iter().map(|setting| {
-            let origin = setting
-                .origin
-                .as_ref()
-                .map_or_else(String::new, in_this_file);
+            let origin = in_this_file(file, setting.origin.as_ref());
             vec![setting.key.clone(), setting.written(), origin]
         });
         table(&["SETTING", "VALUE", "FROM"], rows)
@@ -231,13 +228,20 @@ impl ThresholdLine {
     }
 }
 
-/// Of one file alone, so that the line says where.
-fn in_this_file(origin: &Origin) -> String {
+fn is_drop_in(file: &str) -> bool {
+    let directory = Path::new(file).parent();
+    directory.is_some_and(|directory| directory.ends_with(config::DROP_INS))
+}
+
+/// In the file itself the line says where; a drop-in has a name, too.
+fn in_this_file(file: &str, origin: Option<&Origin>) -> String {
     match origin {
-        Origin::File {
-            line: Some(line), ..
-        } => format!("line {line}"),
-        other => other.to_string(),
+        Some(Origin::File {
+            file: origin,
+            line: Some(line),
+        }) if origin == file || !is_drop_in(origin) => format!("line {line}"),
+        Some(other) => other.to_string(),
+        None => String::new(),
     }
 }
 

@@ -27,7 +27,8 @@ const EXAMPLE: &str = "Example:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON; /etc/evictd/evictd.yaml where it exists
+    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON; /etc/evictd/evictd.yaml where it exists.
+    /// What conf.d beside it holds comes on top, in the order of its names
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Decide and tell, but end nothing
@@ -126,7 +127,10 @@ impl Arguments {
 /// The configuration in force: a missing default file is fine, a missing named one is not.
 pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
     let default = PathBuf::from(DEFAULT_CONFIG);
-    let Some(file) = file.or(Some(&default).filter(|default| default.exists())) else {
+    // Drop-ins alone are not passed over in silence: the file that they belong to is missed.
+    let is_there =
+        |file: &&PathBuf| file.exists() || file.with_file_name(config::DROP_INS).exists();
+    let Some(file) = file.or(Some(&default).filter(is_there)) else {
         return Ok(config::built_in());
     };
     let loaded = config::open(file).map_err(Failure::input)?;

@@ -44,7 +44,7 @@ impl fmt::Display for Mistake {
 }
 
 /// A configuration that can't be used, with every mistake in it.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Refused {
     /// What the kubelet itself would say of it: its first error only.
     pub kubelet_first_error: String,

@@ -21,7 +21,7 @@ pub use effective::{
     PodPreference, Pods, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
-pub use open::open;
+pub use open::{DROP_INS, open};
 pub use read::{Loaded, built_in, parse, parse_simulated};
 pub use value::CgroupPath;
 pub use words::{

@@ -1,47 +1,104 @@
-//! From a file, or stdin, to the configuration.
+//! From a file and its drop-ins, or stdin, to the configuration.
 
 use super::{
     mistake::{Fault, Refused},
-    read::{Loaded, parse},
+    read::{Loaded, parse_with_drop_ins},
 };
 use evictd_document::{Document, DocumentError, Place, SMALL};
-use std::path::Path;
+use std::{
+    ffi::OsStr,
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-/// Reads a configuration of either kind from a file, or from stdin where `file` is `-`.
+/// The directory beside a configuration whose files come on top of it, in the order of their names.
+pub const DROP_INS: &str = "conf.d";
+
+/// Reads a configuration of either kind from a file and the drop-ins beside it, or from stdin where `file` is `-`.
 /// An empty file is no mistake: every setting is at its default then.
 pub fn open(file: &Path) -> Result<Loaded, Refused> {
-    match Document::read(file, SMALL) {
-        Ok(document) => parse(document.name(), document.text()),
-        Err(error) => unreadable(error),
-    }
+    let mut unreadable = Vec::new();
+    let mut read = |path: &Path| match Document::read(path, SMALL) {
+        Ok(document) => (document.name().to_owned(), document.text().to_owned()),
+        Err(DocumentError::Empty(name)) => (name, String::new()),
+        Err(error) => {
+            let (name, at, message) = why(error);
+            unreadable.push(Fault::new(at, message).of_key(&name, ""));
+            (name, String::new())
+        }
+    };
+    let (name, text) = read(file);
+    let drop_ins = match drop_ins(file) {
+        Ok(paths) => paths.iter().map(|path| read(path)).collect(),
+        Err((directory, error)) => {
+            let fault = Fault::new(None, error.to_string());
+            unreadable.push(fault.of_key(&directory.display().to_string(), ""));
+            Vec::new()
+        }
+    };
+    let drop_ins: Vec<(&str, &str)> = drop_ins
+        .iter()
+        .map(|(name, text): &(String, String)| (name.as_str(), text.as_str()))
+        .collect();
+    let parsed = parse_with_drop_ins(&name, &text, &drop_ins);
+    let Some(first) = unreadable.first() else {
+        return parsed;
+    };
+    let mut refused = match parsed {
+        Ok(_) => Refused::default(),
+        Err(refused) => refused,
+    };
+    refused.kubelet_first_error = first.message.clone();
+    refused.mistakes.splice(..0, unreadable);
+    Err(refused)
 }
 
-fn unreadable(error: DocumentError) -> Result<Loaded, Refused> {
-    let refused = |name: &str, line: Option<u64>, message: String| {
-        let at = line.map(|line| Place { line, column: 1 });
-        Err(Refused {
-            kubelet_first_error: message.clone(),
-            mistakes: vec![Fault::new(at, message).of_key(name, "")],
-            warnings: Vec::new(),
-        })
+/// YAML and JSON files, without those whose names begin with a dot, as editors and package managers leave them.
+fn drop_ins(file: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+    let directory = match file.parent() {
+        Some(parent) if file != Path::new("-") => parent.join(DROP_INS),
+        _ => return Ok(Vec::new()),
     };
+    let entries = match fs::read_dir(&directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err((directory, error)),
+    };
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| (directory, error))?;
+    paths.retain(|path| {
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let extension = path.extension().and_then(OsStr::to_str);
+        !is_hidden && matches!(extension, Some("yaml" | "yml" | "json"))
+    });
+    paths.sort();
+    Ok(paths)
+}
+
+/// The file's name, the line where there is one, and what is the matter.
+fn why(error: DocumentError) -> (String, Option<Place>, String) {
     match error {
-        DocumentError::Empty(name) => parse(&name, ""),
-        DocumentError::Read { name, source } => refused(&name, None, source.to_string()),
+        DocumentError::Empty(name) => (name, None, "is empty".to_owned()),
+        DocumentError::Read { name, source } => (name, None, source.to_string()),
         DocumentError::Directory(name) => {
-            refused(&name, None, "is a directory; a file is needed".to_owned())
+            (name, None, "is a directory; a file is needed".to_owned())
         }
-        DocumentError::TooLarge { name, limit } => refused(
-            &name,
-            None,
-            format!(
+        DocumentError::TooLarge { name, limit } => {
+            let message = format!(
                 "is larger than {} MiB, which no configuration is",
                 limit >> 20
-            ),
-        ),
-        DocumentError::NotText { name, line } => {
-            refused(&name, Some(line), "is not UTF-8 text".to_owned())
+            );
+            (name, None, message)
         }
-        DocumentError::Mistakes(mistakes) => refused(&mistakes.name, None, mistakes.to_string()),
+        DocumentError::NotText { name, line } => (
+            name,
+            Some(Place { line, column: 1 }),
+            "is not UTF-8 text".to_owned(),
+        ),
+        DocumentError::Mistakes(mistakes) => (mistakes.name.clone(), None, mistakes.to_string()),
     }
 }

@@ -24,20 +24,37 @@ pub struct Loaded {
 
 /// Reads a configuration of either kind; `file` is what its user calls it.
 pub fn parse(file: &str, text: &str) -> Result<Loaded, Refused> {
+    parse_with_drop_ins(file, text, &[])
+}
+
+/// The same with what is dropped in beside the file, each its name and its text: what is written later holds, key by key.
+pub(super) fn parse_with_drop_ins(
+    file: &str,
+    text: &str,
+    drop_ins: &[(&str, &str)],
+) -> Result<Loaded, Refused> {
+    let mut reader = Reader::new(file, false);
     match Node::parse(text) {
-        Ok(document) => Reader::new(file, false).read(&document),
-        Err(error) => {
-            let mut reader = Reader::new(file, false);
-            reader.mistake("", Fault::new(error.at, error.to_string()));
-            reader.finish()
+        Ok(document) => reader.read(&document),
+        Err(error) => reader.mistake("", Fault::new(error.at, error.to_string())),
+    }
+    for (name, text) in drop_ins {
+        reader.files.push(name);
+        reader.file = name;
+        match Node::parse(text) {
+            Ok(document) => reader.drop_in(&document),
+            Err(error) => reader.mistake("", Fault::new(error.at, error.to_string())),
         }
     }
+    reader.finish()
 }
 
 /// Reads a simulation's `config` that says its kind; one that does not is a
 /// [`PlainConfig`](evictd_eviction::simulation::PlainConfig).
 pub fn parse_simulated(config: &serde_json::Value) -> Result<Loaded, Refused> {
-    Reader::new("config", true).read(&Node::from(config))
+    let mut reader = Reader::new("config", true);
+    reader.read(&Node::from(config));
+    reader.finish()
 }
 
 /// What takes effect without any file.
@@ -50,15 +67,37 @@ pub fn built_in() -> Effective {
     effective
 }
 
-/// One file being read.
-pub(super) struct Reader<'a> {
+/// Where a setting stands.
+#[derive(Debug, Clone, Copy)]
+struct Written<'a> {
     file: &'a str,
+    key: Option<Place>,
+    value: Option<Place>,
+}
+
+/// How far a reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing says yet whose configuration this is.
+    Kind,
+    /// Each file is taken by itself.
+    Files,
+    /// All are read: what is said is about what they come to, and stands where it was written last.
+    Whole,
+}
+
+/// The files being read.
+pub(super) struct Reader<'a> {
+    files: Vec<&'a str>,
+    /// The one being read.
+    file: &'a str,
+    stage: Stage,
     simulated: bool,
     /// Whether a map's entries come on top of the defaults instead of replacing them (S1-016).
     merges: bool,
     pub(super) effective: Effective,
-    /// Where each entry of the signals' maps stands: its key and its value.
-    places: BTreeMap<String, (Option<Place>, Option<Place>)>,
+    /// Where each setting and each entry of the signals' maps was written last.
+    places: BTreeMap<String, Written<'a>>,
     mistakes: Vec<Mistake>,
     warnings: Vec<Mistake>,
     /// The kubelet's own words for its first error, where it would have one.
@@ -68,7 +107,9 @@ pub(super) struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(file: &'a str, simulated: bool) -> Self {
         Self {
+            files: vec![file],
             file,
+            stage: Stage::Kind,
             simulated,
             merges: true,
             effective: Effective::blank(Kind::Evictd),
@@ -79,13 +120,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read(mut self, document: &Node) -> Result<Loaded, Refused> {
+    fn read(&mut self, document: &Node) {
         self.report_keys_written_twice("", document);
         let wrapped = document.get("kubeletconfig").map(|entry| &entry.value);
         let root = wrapped.unwrap_or(document);
         let Some(kind) = self.kind(root, wrapped.is_some()) else {
-            return self.finish();
+            return;
         };
+        self.stage = Stage::Files;
         self.effective = Effective::blank(kind);
         fill_in_defaults(&mut self.effective);
         let merge = root.get("mergeDefaultEvictionSettings");
@@ -99,7 +141,35 @@ impl<'a> Reader<'a> {
             ),
             _ => self.mistake("", mismatch(root, "a configuration")),
         }
-        thresholds::check(&mut self);
+    }
+
+    /// A file whose entries come on top of what was read before.
+    fn drop_in(&mut self, document: &Node) {
+        if self.stage == Stage::Kind {
+            return;
+        }
+        self.report_keys_written_twice("", document);
+        if let Some(entry) = document.get("kind") {
+            let kind = self.effective.kind.as_str();
+            if entry.value.content != Content::Text(kind.to_owned()) {
+                let fault = mismatch(
+                    &entry.value,
+                    "the kind of the file that this comes on top of",
+                );
+                self.mistake("kind", fault.advise(format!("write {kind}")));
+            }
+        }
+        match &document.content {
+            Content::Map(entries) => self.entries("", entries),
+            Content::Null => {}
+            _ => self.mistake("", mismatch(document, "a configuration")),
+        }
+    }
+
+    /// Looks at what all files come to.
+    fn check(&mut self) {
+        self.stage = Stage::Whole;
+        thresholds::check(self);
         if self
             .effective
             .protect
@@ -112,11 +182,16 @@ impl<'a> Reader<'a> {
         for (key, message) in self.effective.not_built() {
             self.warn_about(key, message, "evictd run will refuse it");
         }
-        self.finish()
     }
 
     fn finish(mut self) -> Result<Loaded, Refused> {
-        let in_order = |mistake: &Mistake| (mistake.line, mistake.column);
+        if self.stage == Stage::Files {
+            self.check();
+        }
+        let in_order = |mistake: &Mistake| {
+            let file = self.files.iter().position(|file| *file == mistake.file);
+            (file, mistake.line, mistake.column)
+        };
         self.mistakes.sort_by_key(in_order);
         self.warnings.sort_by_key(in_order);
         let Some(first) = self.mistakes.first() else {
@@ -213,7 +288,7 @@ impl<'a> Reader<'a> {
         };
         self.effective.origins.insert(key.path.to_owned(), origin);
         self.places
-            .insert(key.path.to_owned(), (entry.at, entry.value.at));
+            .insert(key.path.to_owned(), self.written(entry.at, entry.value.at));
         match key.field {
             Field::One { read, .. } => {
                 for fault in read(&mut self.effective, &entry.value)
@@ -241,11 +316,7 @@ impl<'a> Reader<'a> {
         };
         let kubelet = self.effective.kind == Kind::Kubelet;
         if !self.merges {
-            map(&mut self.effective).clear();
-            let inner = format!("{}.", key.path);
-            self.effective
-                .origins
-                .retain(|path, _| !path.starts_with(&inner));
+            self.forget_defaults(key.path, map);
         }
         for entry in entries {
             let path = joined(key.path, &entry.key);
@@ -269,10 +340,27 @@ impl<'a> Reader<'a> {
                 file: self.file.to_owned(),
                 line: entry.at.map(|at| at.line),
             };
-            self.places
-                .insert(path.clone(), (entry.at, entry.value.at.or(entry.at)));
+            self.places.insert(
+                path.clone(),
+                self.written(entry.at, entry.value.at.or(entry.at)),
+            );
             self.effective.origins.insert(path, origin);
         }
+    }
+
+    /// A map that does not merge over its defaults still merges over the file that came before.
+    fn forget_defaults(
+        &mut self,
+        above: &str,
+        map: fn(&mut Effective) -> &mut BTreeMap<String, String>,
+    ) {
+        let places = &self.places;
+        let is_written = |signal: &str| places.contains_key(&joined(above, signal));
+        map(&mut self.effective).retain(|signal, _| is_written(signal));
+        let inner = joined(above, "");
+        self.effective
+            .origins
+            .retain(|path, _| path.strip_prefix(&inner).is_none_or(is_written));
     }
 
     /// A kubelet has hundreds of keys that are not ours, so that there only a near miss is worth a word.
@@ -371,11 +459,26 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn mistake(&mut self, key: &str, fault: Fault) {
-        self.mistakes.push(fault.of_key(self.file, key));
+        self.mistakes.push(fault.of_key(self.file_of(key), key));
     }
 
     pub(super) fn warning(&mut self, key: &str, fault: Fault) {
-        self.warnings.push(fault.of_key(self.file, key));
+        self.warnings.push(fault.of_key(self.file_of(key), key));
+    }
+
+    fn file_of(&self, key: &str) -> &'a str {
+        match self.places.get(key) {
+            Some(written) if self.stage == Stage::Whole => written.file,
+            _ => self.file,
+        }
+    }
+
+    fn written(&self, key: Option<Place>, value: Option<Place>) -> Written<'a> {
+        Written {
+            file: self.file,
+            key,
+            value,
+        }
     }
 
     /// A warning about a setting as a whole, at its value where it was written.
@@ -385,11 +488,11 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn key_place(&self, path: &str) -> Option<Place> {
-        self.places.get(path)?.0
+        self.places.get(path)?.key
     }
 
     pub(super) fn value_place(&self, path: &str) -> Option<Place> {
-        self.places.get(path)?.1
+        self.places.get(path)?.value
     }
 }
 

@@ -286,3 +286,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_preset_for_parity_holds_the_kubelets_rules() {
+    let ours = good(include_str!("../../config/presets/kubelet-parity.yaml")).effective;
+    let kubelets = kubelets("").effective;
+    let ours = Rules {
+        // There is no switch for these: the kubelet's own file has to be read for them.
+        condition_holds_while_met: kubelets.rules().condition_holds_while_met,
+        generated_thresholds_wait: kubelets.rules().generated_thresholds_wait,
+        terminating_pods_first: kubelets.rules().terminating_pods_first,
+        credit_dying_pods: kubelets.rules().credit_dying_pods,
+        samples_follow_actions: kubelets.rules().samples_follow_actions,
+        ..ours.rules()
+    };
+    assert_eq!(ours, kubelets.rules());
+}

@@ -130,3 +130,25 @@ impl Publish for Journal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journalctl_explains_every_kind_of_decision() {
+        let catalog = include_str!("../../packaging/evictd.catalog");
+        let entries: Vec<&str> = catalog.split("\n-- ").skip(1).collect();
+        for kind in [Cause::Hard, Cause::Soft, Cause::LocalStorage] {
+            let of_kind = |entry: &&&str| entry.starts_with(message_id(kind));
+            assert_eq!(entries.iter().filter(of_kind).count(), 1, "{kind:?}");
+        }
+        // Each holds what its reader needs, and no field that no decision has.
+        for entry in entries {
+            assert!(entry.contains("\nSubject: "), "{entry}");
+            for field in entry.split('@').skip(1).step_by(2) {
+                assert!(field.starts_with("EVICTD_"), "{field}");
+            }
+        }
+    }
+}

@@ -178,11 +178,13 @@ fn restrict(path: &Path) -> io::Result<u64> {
     fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
     // Asked of the file itself: the C library would load a resolver of names for good, for this one number.
     match fs::read_to_string("/etc/group").map(|groups| group_id(&groups)) {
-        Ok(Some(group)) => {
+        // Under its unit it has that group from the start, and may not change owners.
+        Ok(Some(group)) if fs::symlink_metadata(path)?.gid() != group => {
             if let Err(error) = std::os::unix::fs::chown(path, None, Some(group)) {
                 tracing::warn!(%error, group = GROUP, "the socket cannot be given to its group; only its owner may use it");
             }
         }
+        Ok(Some(_)) => {}
         Ok(None) => tracing::debug!(
             group = GROUP,
             "no such group; only the socket's owner may use it"

@@ -1,0 +1,109 @@
+//! What is installed beside the program: the unit, what goes with it, and the lists that packages are made from.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+#[path = "support/left_out.rs"]
+mod left_out;
+
+use left_out::left_out;
+use std::{fs, path::Path, process::Command};
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
+}
+
+#[test]
+fn the_unit_is_closed_to_all_that_it_does_not_need() {
+    let name = "the_unit_is_closed_to_all_that_it_does_not_need";
+    let scratch = tempfile::tempdir().unwrap();
+    let unit = scratch.path().join("evictd.service");
+    // The program need not be installed for this.
+    let text = read("systemd/evictd.service").replace("/usr/bin/evictd run", "/bin/true");
+    fs::write(&unit, text).unwrap();
+    let judged = Command::new("systemd-analyze")
+        .args(["security", "--offline=true", "--threshold=20", "--no-pager"])
+        .arg(&unit)
+        .env("SYSTEMD_COLORS", "0")
+        .output();
+    let Ok(judged) = judged else {
+        return left_out(name, "there is no systemd-analyze");
+    };
+    let (shown, errors) = (
+        String::from_utf8_lossy(&judged.stdout),
+        String::from_utf8_lossy(&judged.stderr),
+    );
+    assert!(judged.status.success(), "above 2.0:\n{shown}{errors}");
+    // What this systemd does not know it says here, as it would in the journal of every node.
+    assert!(!errors.contains("Unknown"), "{errors}");
+}
+
+#[test]
+fn every_capability_of_the_unit_is_explained_by_code_that_is_there() {
+    let unit = read("systemd/evictd.service");
+    let granted = |key: &str| -> Vec<String> {
+        let line = unit
+            .lines()
+            .find_map(|line| line.strip_prefix(key))
+            .unwrap();
+        line.split(' ').map(str::to_owned).collect()
+    };
+    let bounding = granted("CapabilityBoundingSet=");
+    assert_eq!(bounding, granted("AmbientCapabilities="));
+    for capability in &bounding {
+        assert!(unit.contains(&format!("\n# {capability} ")), "{capability}");
+    }
+    let comments = unit
+        .lines()
+        .filter(|line| line.starts_with("# CAP_") || line.starts_with("#   "));
+    for comment in comments {
+        for file in comment
+            .split(['(', ')'])
+            .filter(|word| word.starts_with("src/"))
+        {
+            assert!(Path::new(ROOT).join(file).exists(), "{file}");
+        }
+    }
+}
+
+#[test]
+fn both_packages_install_the_same() {
+    let described = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version=1",
+            "--manifest-path",
+        ])
+        .arg(Path::new(ROOT).join("Cargo.toml"))
+        .output()
+        .unwrap();
+    let described: serde_json::Value = serde_json::from_slice(&described.stdout).unwrap();
+    let packages = described["packages"].as_array().unwrap();
+    let agent = packages.iter().find(|package| package["name"] == "evictd");
+    let metadata = &agent.unwrap()["metadata"];
+    let deb = metadata["deb"]["assets"].as_array().unwrap();
+    let mut deb: Vec<&str> = deb.iter().map(|asset| asset[0].as_str().unwrap()).collect();
+    // cargo-deb finds the unit by its name.
+    deb.push("systemd/evictd.service");
+    let rpm = metadata["generate-rpm"]["assets"].as_array().unwrap();
+    for source in &deb {
+        if matches!(*source, "target/release/evictd" | "README.md") {
+            continue;
+        }
+        let same = rpm
+            .iter()
+            .any(|asset| asset["source"].as_str() == Some(source));
+        assert!(same, "the .rpm lacks {source}");
+        let made = source.starts_with("target/");
+        let directory = source
+            .rsplit_once('/')
+            .map_or("", |(directory, _)| directory);
+        let file = if source.contains('*') {
+            directory
+        } else {
+            source
+        };
+        assert!(made || Path::new(ROOT).join(file).exists(), "{source}");
+    }
+}
