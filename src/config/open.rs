@@ -48,7 +48,7 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
         Ok(_) => Refused::default(),
         Err(refused) => refused,
     };
-    refused.kubelet_first_error = first.message.clone();
+    refused.kubelet_first_error.clone_from(&first.message);
     refused.mistakes.splice(..0, unreadable);
     Err(refused)
 }
