@@ -151,7 +151,9 @@ pub(crate) fn patch(
 /// What is not there is made, unless only its status is applied.
 fn apply(store: &mut Store, call: &Call, config: Value, now: Timestamp) -> Result<Value, Status> {
     let mut config = checked(config, call)?;
-    let version = config["metadata"]["resourceVersion"].take();
+    let metadata = config["metadata"].as_object_mut();
+    let version = metadata.and_then(|metadata| metadata.remove("resourceVersion"));
+    let version = version.unwrap_or_default();
     if store.get(&call.key()).is_none() && call.subresource.is_empty() {
         config["metadata"]["name"] = call.name.clone().into();
         let made = apply::apply(call, &json!({}), &config, now)?;
