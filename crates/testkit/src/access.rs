@@ -8,10 +8,18 @@ use std::collections::BTreeMap;
 /// Who asks without a token. That is everybody who uses kubectl over plain HTTP, which sends none.
 const ANONYMOUS: &str = "system:anonymous";
 
+/// Who asks.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    /// The node of the pod that a token was given to.
+    pub(crate) node: Option<String>,
+}
+
 /// What somebody may do.
 #[derive(Debug, Clone)]
 struct Holder {
-    user: String,
+    user: User,
     /// `None`: everything.
     rules: Option<Value>,
     expired: bool,
@@ -25,9 +33,9 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    pub(crate) fn grant(&mut self, token: &str, user: &str, rules: Option<Value>) {
+    pub(crate) fn grant(&mut self, token: &str, user: User, rules: Option<Value>) {
         let holder = Holder {
-            user: user.to_owned(),
+            user,
             rules,
             expired: false,
         };
@@ -45,17 +53,21 @@ impl Access {
         &self,
         authorization: &str,
         call: Option<&Call>,
-    ) -> (String, Result<(), Status>) {
+    ) -> (User, Result<(), Status>) {
         let Some(token) = authorization.strip_prefix("Bearer ") else {
             let refused = self.tokens_only.then(Status::unauthorized);
-            return (ANONYMOUS.to_owned(), refused.map_or(Ok(()), Err));
+            let anonymous = User {
+                name: ANONYMOUS.to_owned(),
+                node: None,
+            };
+            return (anonymous, refused.map_or(Ok(()), Err));
         };
         let Some(holder) = self
             .holders
             .get(token.trim())
             .filter(|holder| !holder.expired)
         else {
-            return (String::new(), Err(Status::unauthorized()));
+            return (User::default(), Err(Status::unauthorized()));
         };
         let allowed = match (&holder.rules, call) {
             (Some(rules), Some(call)) => rules
@@ -67,7 +79,7 @@ impl Access {
         };
         let refused = call
             .filter(|_| !allowed)
-            .map(|call| forbidden(call, &holder.user));
+            .map(|call| forbidden(call, &holder.user.name));
         (holder.user.clone(), refused.map_or(Ok(()), Err))
     }
 }

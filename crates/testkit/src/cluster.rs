@@ -1,14 +1,15 @@
 //! Everything that the server knows, and the one door to it for requests and for the test itself.
 
-use crate::access::Access;
+use crate::access::{Access, User};
 use crate::call::Call;
 use crate::fault::Fault;
 use crate::log::{Counters, Entry};
+use crate::policy::{self, Programs, Review};
 
 use crate::actor::Actor;
 use crate::status::Status;
 use crate::store::Store;
-use crate::{defaults, delete, evict, read, write};
+use crate::{defaults, delete, event, evict, read, write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,24 +37,13 @@ impl Default for Settings {
     }
 }
 
-/// Looks at a request that writes, at who asks, and at its body; denies it with a message.
-pub(crate) struct Policy(pub(crate) Box<Denies>);
-
-pub(crate) type Denies = dyn Fn(&Call, &str, &Value) -> Option<String> + Send + Sync;
-
-impl std::fmt::Debug for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Policy")
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Mutex<Store>,
     settings: Mutex<Settings>,
     access: Mutex<Access>,
     faults: Mutex<Vec<Fault>>,
-    policy: Mutex<Option<Policy>>,
+    programs: Mutex<Programs>,
     log: Mutex<(Vec<Entry>, Counters)>,
     /// Counts changes and requests, for whoever waits for one.
     stirred: watch::Sender<u64>,
@@ -73,7 +63,7 @@ impl Cluster {
             settings: Mutex::default(),
             access: Mutex::default(),
             faults: Mutex::default(),
-            policy: Mutex::default(),
+            programs: Mutex::default(),
             log: Mutex::default(),
             stirred: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
@@ -100,30 +90,6 @@ impl Cluster {
 
     pub(crate) fn faults(&self) -> MutexGuard<'_, Vec<Fault>> {
         lock(&self.faults)
-    }
-
-    pub(crate) fn set_policy(&self, policy: Policy) {
-        *lock(&self.policy) = Some(policy);
-    }
-
-    /// Refuses what the test's policy denies. Who acts without HTTP is not asked.
-    pub(crate) fn admit(&self, call: &Call, user: &str, body: &Value) -> Result<(), Status> {
-        let denied = match &*lock(&self.policy) {
-            Some(Policy(policy)) if !matches!(call.verb, "get" | "list" | "watch") => {
-                policy(call, user, body)
-            }
-            _ => None,
-        };
-        let Some(message) = denied else { return Ok(()) };
-        let why = format!(
-            "ValidatingAdmissionPolicy 'testkit' with binding 'testkit' denied request: {message}"
-        );
-        let forbidden = Status::forbidden(call.resource, &call.name, &why);
-        Err(Status {
-            code: 422,
-            reason: "Invalid",
-            ..forbidden
-        })
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -163,6 +129,48 @@ impl Cluster {
 
     /// Answers any call but a watch; `body` is null where there is none. The code is that of a success.
     pub(crate) fn answer(&self, call: &Call, body: Value) -> Result<(u16, Value), Status> {
+        self.answer_if(call, body, |_, _| Ok(()))
+    }
+
+    /// The same for somebody whom policies bind: they see what would become of the object, and may refuse it.
+    pub(crate) fn answer_to(
+        &self,
+        user: &User,
+        call: &Call,
+        body: Value,
+    ) -> Result<(u16, Value), Status> {
+        self.answer_if(call, body, |store, body| {
+            if matches!(call.verb, "get" | "list") || !policy::is_any(store) {
+                return Ok(());
+            }
+            let old = store.get(&call.key());
+            let old = old.map(|old| event::shown(old, call.resource));
+            let old = old.filter(|_| call.subresource != "eviction");
+            let object = match call.verb {
+                "delete" | "deletecollection" => Value::Null,
+                _ if call.subresource == "eviction" => body.clone(),
+                _ => {
+                    let mut dry = call.clone();
+                    dry.options.insert("dryRun".to_owned(), "All".to_owned());
+                    carry_out(store, &dry, body.clone(), self.now())?
+                }
+            };
+            let review = Review {
+                user,
+                call,
+                object: &object,
+                old: &old.unwrap_or_default(),
+            };
+            policy::check(store, &mut lock(&self.programs), review)
+        })
+    }
+
+    fn answer_if(
+        &self,
+        call: &Call,
+        body: Value,
+        may: impl FnOnce(&mut Store, &Value) -> Result<(), Status>,
+    ) -> Result<(u16, Value), Status> {
         let now = self.now();
         let mut store = self.store();
         let before = store.version;
@@ -174,18 +182,8 @@ impl Cluster {
         if !known {
             return Err(Status::no_such_path());
         }
-        let answer = match call.verb {
-            "get" => read::get(&store, call),
-            "list" => read::list(&store, call),
-            "create" if call.subresource == "eviction" => {
-                evict::evict(&mut store, call, &body, now)
-            }
-            "create" => write::create(&mut store, call, body, now),
-            "update" => write::update(&mut store, call, body, now),
-            "patch" => write::patch(&mut store, call, body, now),
-            "delete" => delete::delete(&mut store, call, &body, now),
-            _ => delete::delete_all(&mut store, call, &body, now),
-        };
+        may(&mut store, &body)?;
+        let answer = carry_out(&mut store, call, body, now);
         let changed = store.version != before;
         drop(store);
         if changed {
@@ -193,5 +191,18 @@ impl Cluster {
         }
         let code = if call.verb == "create" { 201 } else { 200 };
         answer.map(|object| (code, object))
+    }
+}
+
+fn carry_out(store: &mut Store, call: &Call, body: Value, now: Timestamp) -> Result<Value, Status> {
+    match call.verb {
+        "get" => read::get(store, call),
+        "list" => read::list(store, call),
+        "create" if call.subresource == "eviction" => evict::evict(store, call, &body, now),
+        "create" => write::create(store, call, body, now),
+        "update" => write::update(store, call, body, now),
+        "patch" => write::patch(store, call, body, now),
+        "delete" => delete::delete(store, call, &body, now),
+        _ => delete::delete_all(store, call, &body, now),
     }
 }

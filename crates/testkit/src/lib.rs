@@ -40,6 +40,7 @@ mod ground;
 mod kubelet;
 mod log;
 mod patch;
+mod policy;
 mod read;
 mod resource;
 mod select;
@@ -63,7 +64,8 @@ pub use resource::Resource;
 pub use status::Status;
 pub use tls::{Authority, Identity, TlsDoor};
 
-use cluster::{Cluster, Policy};
+use access::User;
+use cluster::Cluster;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -179,6 +181,19 @@ impl ApiServer {
     /// Knows a bearer token. `rules` are those of a `Role` or `ClusterRole` and hold in every namespace; `None` allows
     /// everything. Who comes without a token may do everything until [`Self::require_tokens`].
     pub fn grant(&self, token: &str, user: &str, rules: Option<serde_json::Value>) {
+        let user = User {
+            name: user.to_owned(),
+            node: None,
+        };
+        self.cluster.access().grant(token, user, rules);
+    }
+
+    /// The same for the token of a pod on a node, which names that node.
+    pub fn grant_on(&self, node: &str, token: &str, user: &str, rules: Option<serde_json::Value>) {
+        let user = User {
+            name: user.to_owned(),
+            node: Some(node.to_owned()),
+        };
         self.cluster.access().grant(token, user, rules);
     }
 
@@ -190,13 +205,5 @@ impl ApiServer {
     /// Who has no token is answered 401.
     pub fn require_tokens(&self) {
         self.cluster.access().tokens_only = true;
-    }
-
-    /// Denies what this finds wrong with a request that writes: it sees the request, who asks, and the body, and says why.
-    pub fn policy(
-        &self,
-        policy: impl Fn(&Call, &str, &serde_json::Value) -> Option<String> + Send + Sync + 'static,
-    ) {
-        self.cluster.set_policy(Policy(Box::new(policy)));
     }
 }

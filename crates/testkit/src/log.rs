@@ -13,6 +13,10 @@ pub struct Entry {
     pub path: String,
     /// As rules of access name it: `list`, or empty where no objects are served.
     pub verb: &'static str,
+    /// As rules of access name it: `events.k8s.io`.
+    pub group: &'static str,
+    /// As rules of access name it: `pods/status`.
+    pub what: String,
     /// HTTP status code; 0 when the connection was cut instead.
     pub status: u16,
     /// The header `User-Agent`.

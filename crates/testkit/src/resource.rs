@@ -51,7 +51,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 16] = [
+pub(crate) static RESOURCES: [Resource; 18] = [
     namespaced("", "pods", "Pod", &["po"], &["status", "eviction"]),
     cluster_wide("", "nodes", "Node", &["no"], &["status"]),
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
@@ -85,6 +85,20 @@ pub(crate) static RESOURCES: [Resource; 16] = [
         "priorityclasses",
         "PriorityClass",
         &["pc"],
+        &[],
+    ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+        &[],
         &[],
     ),
     namespaced("coordination.k8s.io", "leases", "Lease", &[], &[]),

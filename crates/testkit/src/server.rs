@@ -147,9 +147,11 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
         method: request.method().to_string(),
         path: request.uri().to_string(),
         verb: call.as_ref().map_or("", |call| call.verb),
+        group: call.as_ref().map_or("", |call| call.resource.group),
+        what: call.as_ref().map(Call::what).unwrap_or_default(),
         status: 0,
         user_agent: text(&request, &header::USER_AGENT),
-        user,
+        user: user.name.clone(),
         asked: length(&request),
         answered: 0,
     };
@@ -171,10 +173,9 @@ async fn answer(cluster: Arc<Cluster>, request: Request<Incoming>) -> Result<Res
                 .map(|found| (200, found))
                 .ok_or_else(Status::no_such_path)
         }
-        (Ok(()), Some(call)) => body(request).await.and_then(|body| {
-            cluster.admit(call, &entry.user, &body)?;
-            cluster.answer(call, body)
-        }),
+        (Ok(()), Some(call)) => body(request)
+            .await
+            .and_then(|body| cluster.answer_to(&user, call, body)),
     };
     let (code, mut object, retry_after) = match answered {
         Ok((code, object)) => (code, object, None),

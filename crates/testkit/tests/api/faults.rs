@@ -143,10 +143,27 @@ async fn tokens_expire_and_rules_hold() {
 async fn a_policy_denies_with_its_own_words() {
     let api = ApiServer::start().unwrap();
     api.actor("test").create(running("a")).unwrap();
-    api.policy(|call, _, body| {
-        let sets_phase = call.what() == "pods/status" && !body["status"]["phase"].is_null();
-        sets_phase.then(|| "phases are the kubelet's".to_owned())
+    let rule = json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods/status"],
     });
+    let spec = json!({
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{
+            "expression": "object.status.phase == oldObject.status.phase",
+            "message": "phases are the kubelet's",
+        }],
+    });
+    let bound = json!({"policyName": "phases", "validationActions": ["Deny"]});
+    for (kind, spec) in [
+        ("ValidatingAdmissionPolicy", spec),
+        ("ValidatingAdmissionPolicyBinding", bound),
+    ] {
+        let object = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "phases"}, "spec": spec,
+        });
+        api.actor("test").create(object).unwrap();
+    }
     let pods: Api<Pod> = Api::default_namespaced(client(&api));
     let patch = Patch::Merge(json!({"status": {"phase": "Failed"}}));
     let answer = pods
