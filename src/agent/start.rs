@@ -188,7 +188,7 @@ pub async fn ready(
     if !not_built.is_empty() {
         return Err(StartError::NotBuilt(not_built.join("\n")));
     }
-    let hierarchies = Hierarchies::detect(&config.roots.cgroup)?;
+    let hierarchies = Hierarchies::detect(&config.roots.cgroup)?.seen_from(&config.roots.proc)?;
     let pod_roots: Vec<PathBuf> = config
         .cgroup_roots
         .iter()

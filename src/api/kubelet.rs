@@ -5,11 +5,14 @@ use crate::config;
 use serde_json::json;
 use std::{
     fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     time::Duration,
 };
 use tokio::{net::TcpStream, time::timeout};
 
+/// Where kubelets listen.
+const PORT: u16 = 10250;
 /// A kubelet answers from memory.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Where pods find who they are.
@@ -29,7 +32,7 @@ impl Kubelet {
     /// As configured; `node` is the name that its certificate must be for. Nothing is sent. Must be called within a
     /// runtime, and anew where credentials are refused.
     pub async fn find(settings: &config::Kubelet, node: &str) -> Result<Self, ApiError> {
-        let url = settings.url.trim_end_matches('/').to_owned();
+        let url = Self::url(settings);
         let by_itself = |configured: &Option<PathBuf>, places: &[&str]| {
             let found = || places.iter().map(Path::new).find(|place| place.exists());
             configured.clone().or_else(|| found().map(Path::to_owned))
@@ -62,9 +65,22 @@ impl Kubelet {
         })
     }
 
+    /// As configured; else as whoever deployed this pod tells it, whose loopback is not the node's.
+    pub fn url(settings: &config::Kubelet) -> String {
+        match settings.url.trim_end_matches('/') {
+            "" => {
+                let told = std::env::var("NODE_IP").ok();
+                let node = told.and_then(|address| address.parse().ok());
+                let node = node.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+                format!("https://{}", SocketAddr::new(node, PORT))
+            }
+            configured => configured.to_owned(),
+        }
+    }
+
     /// Whether anything takes connections there. Nothing is built for it that would stay.
     pub async fn listens(settings: &config::Kubelet) -> bool {
-        let parsed: Option<hyper::Uri> = settings.url.parse().ok();
+        let parsed: Option<hyper::Uri> = Self::url(settings).parse().ok();
         let place = parsed
             .as_ref()
             .and_then(|url| Some((url.host()?, url.port_u16()?)));

@@ -4,6 +4,7 @@
 //! on cgroup v1 the same group is one directory in every controller's hierarchy. A leading slash is ignored.
 
 mod layout;
+mod namespace;
 mod own;
 
 use std::fs;
@@ -108,6 +109,8 @@ pub struct Hierarchies {
     unified: Option<PathBuf>,
     /// What the v2 tree controls; a kernel may be started without one (`cgroup_disable=memory`). Empty on v1.
     unified_controllers: Vec<Controller>,
+    /// Where this process sees them begin, in `/proc`.
+    begins: namespace::Beginnings,
 }
 
 impl Hierarchies {
@@ -119,6 +122,7 @@ impl Hierarchies {
                 v1: Vec::new(),
                 unified: Some(root.to_owned()),
                 unified_controllers,
+                begins: Vec::new(),
             });
         }
         let mounts = subdirectories(root)?;
@@ -140,6 +144,7 @@ impl Hierarchies {
             v1,
             unified,
             unified_controllers: Vec::new(),
+            begins: Vec::new(),
         })
     }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{CgroupError, normal};
+use super::{CgroupError, Hierarchies, normal};
 
 /// The groups that this process is in, one a hierarchy.
 #[derive(Debug, Clone)]
@@ -13,14 +13,14 @@ pub struct OwnCgroups {
 
 impl OwnCgroups {
     /// Reads `self/cgroup` below `proc_root` (`/proc` on a real machine).
-    pub fn read(proc_root: &Path) -> Result<Self, CgroupError> {
+    pub fn read(hierarchies: &Hierarchies, proc_root: &Path) -> Result<Self, CgroupError> {
         let path = proc_root.join("self/cgroup");
         let text = fs::read_to_string(&path).map_err(|source| CgroupError::Read {
             path: path.clone(),
             source,
         })?;
         let groups = memberships(&text)
-            .map(|line| line.map(|(_, group)| normal(group).unwrap_or_default()))
+            .map(|line| line.map(|(controllers, group)| hierarchies.absolute(controllers, group)))
             .collect::<Result<_, _>>()
             .map_err(|line| CgroupError::Malformed { path, line })?;
         Ok(Self { groups })

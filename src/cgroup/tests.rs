@@ -265,7 +265,7 @@ fn our_own_groups_and_all_above_them_are_known() {
         "self/cgroup",
         "9:name=systemd:/\n4:memory:/a/b:c\n0::/kubepods/podx\n",
     )]);
-    let own = OwnCgroups::read(fixture.root()).unwrap();
+    let own = OwnCgroups::read(&nowhere(), fixture.root()).unwrap();
     for within in [
         "/",
         "",
@@ -286,12 +286,12 @@ fn our_own_groups_and_all_above_them_are_known() {
 fn own_groups_that_cannot_be_read_are_an_error() {
     let fixture = Fixture::new(&[]);
     assert!(matches!(
-        OwnCgroups::read(fixture.root()),
+        OwnCgroups::read(&nowhere(), fixture.root()),
         Err(CgroupError::Read { .. })
     ));
     fixture.write("self/cgroup", "4:memory\n");
     assert!(matches!(
-        OwnCgroups::read(fixture.root()),
+        OwnCgroups::read(&nowhere(), fixture.root()),
         Err(CgroupError::Malformed { line, .. }) if line == "4:memory"
     ));
 }
@@ -305,8 +305,60 @@ fn this_machine_is_recognised() {
     };
     assert!(hierarchies.home(Path::new("/")).unwrap().is_dir());
     assert!(
-        OwnCgroups::read(Path::new("/proc"))
+        OwnCgroups::read(&hierarchies, Path::new("/proc"))
             .unwrap()
             .are_within(Path::new("/"))
     );
+}
+
+/// Hierarchies of a machine that has only one v1 controller, in a directory that is gone.
+fn nowhere() -> Hierarchies {
+    let fixture = Fixture::new(&[("memory/cgroup.procs", "")]);
+    Hierarchies::detect(fixture.root()).unwrap()
+}
+
+#[test]
+fn paths_in_a_namespace_of_ones_own_are_found_in_the_whole_tree() {
+    let pid = std::process::id();
+    let own = "kubepods.slice/pod1.slice/c1.scope";
+    let fixture = Fixture::new(&[
+        ("cgroup.controllers", "memory pids\n"),
+        ("cgroup.procs", "1\n"),
+        ("self/cgroup", "0::/\n"),
+    ]);
+    fixture.write(&format!("{own}/cgroup.procs"), &format!("7\n{pid}\n"));
+    fixture.write("kubepods.slice/pod2.slice/c2.scope/cgroup.procs", "8\n");
+    let seen = || {
+        let detected = Hierarchies::detect(fixture.root()).unwrap();
+        detected.seen_from(fixture.root()).unwrap()
+    };
+    let table = [
+        ("/", own),
+        ("/below", "kubepods.slice/pod1.slice/c1.scope/below"),
+        (
+            "/../../pod2.slice/c2.scope",
+            "kubepods.slice/pod2.slice/c2.scope",
+        ),
+        ("/../../../init.scope", "init.scope"),
+    ];
+    for (shown, real) in table {
+        assert_eq!(seen().absolute("", Path::new(shown)), Path::new(real));
+    }
+    let own_groups = OwnCgroups::read(&seen(), fixture.root()).unwrap();
+    assert!(own_groups.are_within(Path::new("kubepods.slice/pod1.slice")));
+    assert!(!own_groups.are_within(Path::new("kubepods.slice/pod2.slice")));
+    // The namespace of everybody: what is shown is what is.
+    fixture.write("self/cgroup", &format!("0::/{own}\n"));
+    assert_eq!(seen().absolute("", Path::new("/a/b")), Path::new("a/b"));
+    // It began above this process.
+    fixture.write("self/cgroup", "0::/pod1.slice/c1.scope\n");
+    let shown = Path::new("/pod2.slice");
+    assert_eq!(
+        seen().absolute("", shown),
+        Path::new("kubepods.slice/pod2.slice")
+    );
+    // Nobody is found who is not there.
+    fixture.write(&format!("{own}/cgroup.procs"), "7\n");
+    fixture.write("self/cgroup", "0::/\n");
+    assert_eq!(seen().absolute("", Path::new("/a")), Path::new("a"));
 }

@@ -193,7 +193,7 @@ pub struct Kubernetes {
 /// `kubelet`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kubelet {
-    /// `https://127.0.0.1:10250`
+    /// `https://10.0.0.7:10250`; empty: found by itself.
     pub url: String,
     /// A file with a bearer token; `None`: found by itself.
     pub token_file: Option<PathBuf>,

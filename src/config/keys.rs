@@ -289,10 +289,10 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "kubelet.url",
-        r#""https://127.0.0.1:10250""#,
+        r#""""#,
         Same,
         one!(kubelet.url),
-        "Where this node's kubelet is asked for its pods (pods.source kubelet) and its thresholds.",
+        "Where this node's kubelet is asked for its pods (pods.source kubelet) and its thresholds; empty: port 10250 of the environment's NODE_IP, else of 127.0.0.1.",
     ),
     key(
         "kubelet.tokenFile",

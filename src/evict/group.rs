@@ -49,7 +49,7 @@ impl<'a> Group<'a> {
         if !pod_roots.iter().any(below) {
             return Err(refused(Refusal::OutsidePodCgroups));
         }
-        if OwnCgroups::read(proc_root)?.are_within(&relative) {
+        if OwnCgroups::read(hierarchies, proc_root)?.are_within(&relative) {
             return Err(refused(Refusal::HoldsEvictd));
         }
         if let Some(found) = pod_uid(&relative).filter(|found| *found != victim.uid) {
@@ -106,7 +106,17 @@ impl<'a> Group<'a> {
 
     /// Whether the process is in this group by its own account.
     pub(super) fn holds(&self, pid: u32) -> Result<bool, CgroupError> {
-        process::is_member(self.proc_root, pid, self.hierarchy, &self.relative)
+        self.is_in(pid, self.hierarchy)
+    }
+
+    fn is_in(&self, pid: u32, hierarchy: Option<Controller>) -> Result<bool, CgroupError> {
+        process::is_member(
+            self.hierarchies,
+            self.proc_root,
+            pid,
+            hierarchy,
+            &self.relative,
+        )
     }
 
     /// The directory of this group in the cgroup2 tree, if every process of the group is in it and nobody else.
@@ -124,8 +134,7 @@ impl<'a> Group<'a> {
         let there: BTreeSet<_> = self.checked_pids(&unified)?.into_iter().collect();
         // What is in one list only was born or died between the two looks, or is really elsewhere.
         for &pid in here.symmetric_difference(&there) {
-            let in_both =
-                self.holds(pid)? && process::is_member(self.proc_root, pid, None, &self.relative)?;
+            let in_both = self.holds(pid)? && self.is_in(pid, None)?;
             if !in_both && self.is_settled(pid)? {
                 return Ok(None);
             }

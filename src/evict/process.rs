@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::EvictError;
-use crate::cgroup::{CgroupError, Controller, memberships};
+use crate::cgroup::{CgroupError, Controller, Hierarchies, memberships};
 
 /// What evictd needs of `/proc/PID/stat`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +71,7 @@ impl Stat {
 /// Whether a process is in a cgroup, or below it, in one hierarchy: a v1 controller's, or (None) the cgroup2 tree.
 /// False if it is gone.
 pub(super) fn is_member(
+    hierarchies: &Hierarchies,
     proc_root: &Path,
     pid: u32,
     hierarchy: Option<Controller>,
@@ -87,8 +88,7 @@ pub(super) fn is_member(
             line,
         })?;
         if controllers.split(',').any(|name| name == wanted) {
-            let group = group.strip_prefix("/").unwrap_or(group);
-            return Ok(group.starts_with(cgroup));
+            return Ok(hierarchies.absolute(controllers, group).starts_with(cgroup));
         }
     }
     Ok(false)
@@ -197,9 +197,19 @@ mod tests {
     #[test]
     fn membership_is_by_hierarchy_and_whole_path_components() {
         let proc_root = tempfile::tempdir().unwrap();
+        fs::create_dir(proc_root.path().join("memory")).unwrap();
+        let hierarchies = Hierarchies::detect(proc_root.path()).unwrap();
         let pod = Path::new("kubepods/poda");
-        let in_memory = |pid| is_member(proc_root.path(), pid, Some(Controller::Memory), pod);
-        let in_unified = |pid| is_member(proc_root.path(), pid, None, pod);
+        let in_memory = |pid| {
+            is_member(
+                &hierarchies,
+                proc_root.path(),
+                pid,
+                Some(Controller::Memory),
+                pod,
+            )
+        };
+        let in_unified = |pid| is_member(&hierarchies, proc_root.path(), pid, None, pod);
         let write = |pid: &str, text: &str| {
             fs::create_dir_all(proc_root.path().join(pid)).unwrap();
             fs::write(proc_root.path().join(pid).join("cgroup"), text).unwrap();

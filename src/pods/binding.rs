@@ -108,7 +108,7 @@ impl Binder {
     }
 
     pub(super) fn bind(&self, pods: &[Listed]) -> Result<Bindings, CgroupError> {
-        let own = OwnCgroups::read(&self.proc_root)?;
+        let own = OwnCgroups::read(&self.hierarchies, &self.proc_root)?;
         let mut bindings = Bindings {
             cgroups: vec![None; pods.len()],
             ..Bindings::default()
@@ -184,7 +184,7 @@ impl Binder {
 
     /// What stands in for pods that nobody lists, where they may be chosen at all: below the roots only.
     pub(super) fn stand_ins(&self, unknown: &[PodCgroup]) -> Vec<(Pod, BoundCgroup)> {
-        let Ok(own) = OwnCgroups::read(&self.proc_root) else {
+        let Ok(own) = OwnCgroups::read(&self.hierarchies, &self.proc_root) else {
             return Vec::new();
         };
         let groups = unknown.iter();

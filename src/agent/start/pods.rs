@@ -73,7 +73,7 @@ async fn find(config: &Effective) -> (PodsSource, String) {
 
 /// Why the kubelet is to tell the pods, or why not.
 async fn kubelet(config: &Effective) -> Result<String, String> {
-    let url = &config.kubelet.url;
+    let url = api::Kubelet::url(&config.kubelet);
     if !api::Kubelet::listens(&config.kubelet).await {
         return Err(format!("no kubelet listens at {url}"));
     }

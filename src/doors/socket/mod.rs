@@ -189,6 +189,8 @@ fn restrict(path: &Path) -> io::Result<u64> {
             group = GROUP,
             "no such group; only the socket's owner may use it"
         ),
+        // An image without users has no groups either.
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => tracing::warn!(%error, group = GROUP, "cannot look up the socket's group"),
     }
     Ok(fs::symlink_metadata(path)?.ino())
