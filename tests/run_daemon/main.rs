@@ -10,6 +10,7 @@ mod api;
 mod beside;
 mod budget;
 mod cluster;
+mod container;
 mod daemon;
 mod disk;
 mod futility;
@@ -20,6 +21,7 @@ mod node;
 mod refusals;
 mod reload;
 mod scale;
+mod rights;
 mod soft;
 mod spared;
 mod state;
@@ -34,5 +36,7 @@ mod usage;
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../support/cgroup.rs"]
 mod cgroup_support;
+#[path = "../support/packaged.rs"]
+mod packaged;
 #[path = "../support/promtool.rs"]
 mod promtool;

@@ -1,0 +1,14 @@
+//! What packaging/ ships does what it says.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "in a test a panic is the report"
+)]
+
+mod policies;
+mod render;
+
+#[path = "../support/left_out.rs"]
+mod left_out;
+#[path = "../support/packaged.rs"]
+mod packaged;

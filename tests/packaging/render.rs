@@ -1,0 +1,306 @@
+//! What kubectl and Helm make of the packages.
+
+use crate::left_out::left_out;
+use crate::packaged::{documents, objects};
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::admissionregistration::v1alpha1::{
+    MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::rbac::v1 as rbac;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Objects by kind and name.
+type Objects = BTreeMap<String, Value>;
+
+fn of(text: &str) -> Objects {
+    let objects = documents(text).into_iter().map(|object| {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+        (format!("{kind} {name}"), object)
+    });
+    objects.collect()
+}
+
+fn output(test: &str, command: &mut Command) -> Option<String> {
+    let Ok(output) = command.output() else {
+        let program = command.get_program().display();
+        left_out(test, format!("there is no {program} here"));
+        return None;
+    };
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {told}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// `kubectl kustomize`; None, having said so, where there is no kubectl.
+fn kustomize(test: &str, directory: &Path) -> Option<Objects> {
+    let mut kubectl = Command::new("kubectl");
+    output(test, kubectl.arg("kustomize").arg(directory)).map(|text| of(&text))
+}
+
+/// `helm template` with these values; None, having said so, where there is no Helm.
+fn helm(test: &str, namespace: &str, values: &[&str]) -> Option<Objects> {
+    let mut helm = Command::new("helm");
+    helm.args(["template", "evictd"])
+        .arg(root().join("packaging/helm/evictd"))
+        .args(["--namespace", namespace, "--kube-version", "1.36.0"]);
+    for value in values {
+        helm.args(["--set", value]);
+    }
+    let text = output(test, &mut helm)?;
+    Some(of(text.trim_start_matches("---\n")))
+}
+
+/// A kustomization of an overlay and a component, made for a test.
+fn with_component(component: &str) -> PathBuf {
+    let directory = root().join("target/tmp/kustomization").join(component);
+    fs::create_dir_all(&directory).unwrap();
+    let packages = "../../../../packaging/kubernetes";
+    let text = format!(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
+         resources: [{packages}]\ncomponents: [{packages}/components/{component}]\n"
+    );
+    fs::write(directory.join("kustomization.yaml"), text).unwrap();
+    directory
+}
+
+/// Without what differs by nature: the Namespace, which Helm wants there before, and how a new configuration becomes a new
+/// rollout, which is a suffix of its name here and an annotation there.
+fn comparable(objects: Objects) -> Objects {
+    let mut same = Objects::new();
+    for (name, mut object) in objects {
+        if object["kind"] == "Namespace" {
+            continue;
+        }
+        if object["kind"] == "DaemonSet" {
+            let template = &mut object["spec"]["template"];
+            let annotations = template["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.remove("checksum/config");
+            let volumes = template["spec"]["volumes"].as_array_mut().unwrap();
+            for volume in volumes {
+                if volume["configMap"].is_object() {
+                    volume["configMap"]["name"] = "evictd-config".into();
+                }
+            }
+        }
+        let mut key = name;
+        if object["kind"] == "ConfigMap" {
+            object["metadata"]["name"] = "evictd-config".into();
+            key = "ConfigMap evictd-config".to_owned();
+        }
+        same.insert(key, object);
+    }
+    same
+}
+
+fn container(objects: &Objects) -> &Value {
+    &objects["DaemonSet evictd"]["spec"]["template"]["spec"]["containers"][0]
+}
+
+#[test]
+fn the_chart_is_the_kustomization() {
+    let name = "the_chart_is_the_kustomization";
+    let packages = root().join("packaging/kubernetes");
+    for (directory, values) in [
+        (packages.clone(), &[][..]),
+        (packages.join("overlays/dry-run"), &["dryRun=true"]),
+        (
+            packages.join("overlays/without-kubelet-eviction"),
+            &["besideKubelet=false"],
+        ),
+        (with_component("eviction-api"), &["evictionApi=true"]),
+        (with_component("tolerations"), &["tolerations=true"]),
+        (
+            with_component("kubelet-certificate"),
+            &["kubeletCertificate=true"],
+        ),
+    ] {
+        let built = kustomize(name, &directory);
+        let (Some(built), Some(rendered)) = (built, helm(name, "evictd", values)) else {
+            return;
+        };
+        let (built, rendered) = (comparable(built), comparable(rendered));
+        let names = |objects: &Objects| objects.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&built), names(&rendered), "{values:?}");
+        for (object, expected) in built {
+            assert_eq!(rendered[&object], expected, "{values:?}: {object}");
+        }
+    }
+}
+
+#[test]
+fn the_chart_follows_its_release_and_its_values() {
+    let name = "the_chart_follows_its_release_and_its_values";
+    let values = [
+        "image.repository=registry.example/evictd",
+        "image.tag=7",
+        "images=/var/lib/containers",
+        "config.evictionHard.memory\\.available=1Gi",
+    ];
+    let Some(objects) = helm(name, "elsewhere", &values) else {
+        return;
+    };
+    let all = json!(objects).to_string();
+    assert!(all.contains("'system:serviceaccount:elsewhere:evictd'"));
+    assert!(!all.contains("serviceaccount:evictd:"));
+    assert!(!all.contains("\"namespace\":\"evictd\""), "{all}");
+    let container = container(&objects);
+    assert_eq!(container["image"], "registry.example/evictd:7");
+    let hook = container["lifecycle"]["preStop"]["exec"]["command"].as_array();
+    assert_eq!(hook.unwrap().last().unwrap(), "elsewhere/evictd");
+    let config = objects["ConfigMap evictd-config"]["data"]["evictd.yaml"].as_str();
+    let config: Value = serde_saphyr::from_str(config.unwrap()).unwrap();
+    assert_eq!(config["evictionHard"]["memory.available"], "1Gi");
+    assert_eq!(config["evictionHard"]["nodefs.available"], "12%");
+    assert_eq!(config["filesystems"]["imagefs"], "/var/lib/containers");
+    assert!(all.contains("\"mountPath\":\"/var/lib/containers\""));
+}
+
+#[test]
+fn what_kubectl_applies_is_whole() {
+    let Some(objects) = kustomize(
+        "what_kubectl_applies_is_whole",
+        &root().join("packaging/kubernetes"),
+    ) else {
+        return;
+    };
+    // kustomize gives a namespace to whatever it does not know to have none.
+    for (name, object) in &objects {
+        let kinds = [
+            "ServiceAccount",
+            "Role",
+            "RoleBinding",
+            "ConfigMap",
+            "DaemonSet",
+        ];
+        let namespaced = kinds.contains(&object["kind"].as_str().unwrap());
+        assert_eq!(
+            !object["metadata"]["namespace"].is_null(),
+            namespaced,
+            "{name}"
+        );
+    }
+    // Nor must its rewriting of names reach into rights.
+    let role = &objects["Role evictd"]["rules"][0];
+    assert_eq!(role["resourceNames"], json!(["evictd"]));
+    let volumes = &objects["DaemonSet evictd"]["spec"]["template"]["spec"]["volumes"];
+    let name = volumes[0]["configMap"]["name"].as_str().unwrap();
+    assert!(objects.contains_key(&format!("ConfigMap {name}")), "{name}");
+    let version = format!("localhost/evictd:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container(&objects)["image"], version);
+    let security = &container(&objects)["securityContext"];
+    assert_eq!(security["privileged"], false);
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+}
+
+#[test]
+fn every_configuration_is_valid_and_the_kubelets_drop_in_turns_its_eviction_off() {
+    let overlays = root().join("packaging/kubernetes/overlays");
+    let check = |file: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
+            .args(["check-config", "-o", "json"])
+            .arg(overlays.join(file))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{file}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for overlay in ["beside-kubelet", "without-kubelet-eviction"] {
+        check(&format!("{overlay}/evictd.yaml"));
+    }
+    let drop_in = check("without-kubelet-eviction/kubelet/90-evictd.conf");
+    let drop_in: Value = serde_json::from_str(&drop_in).unwrap();
+    assert_eq!(drop_in["thresholds"], json!([]));
+    let text = fs::read_to_string(overlays.join("without-kubelet-eviction/kubelet/90-evictd.conf"));
+    let config: Value = serde_saphyr::from_str(&text.unwrap()).unwrap();
+    let hard = config["evictionHard"].as_object().unwrap();
+    // One that is missing would keep what the kubelet's main file says.
+    let all = [
+        "imagefs.available",
+        "imagefs.inodesFree",
+        "memory.available",
+        "nodefs.available",
+        "nodefs.inodesFree",
+        "pid.available",
+    ];
+    assert!(all.iter().all(|signal| hard[*signal] == "0%"), "{hard:?}");
+}
+
+/// What of this a Kubernetes object of that type does not know.
+fn unknown<T: DeserializeOwned + Serialize>(object: &Value) -> Vec<String> {
+    fn missing(known: &Value, given: &Value, at: &str, found: &mut Vec<String>) {
+        match (known, given) {
+            (Value::Object(known), Value::Object(given)) => {
+                for (field, value) in given {
+                    let at = format!("{at}.{field}");
+                    match known.get(field) {
+                        Some(known) => missing(known, value, &at, found),
+                        None => found.push(at),
+                    }
+                }
+            }
+            (Value::Array(known), Value::Array(given)) if known.len() == given.len() => {
+                for (known, given) in known.iter().zip(given) {
+                    missing(known, given, at, found);
+                }
+            }
+            (known, given) if known == given => {}
+            _ => found.push(at.to_owned()),
+        }
+    }
+    let typed: T = serde_json::from_value(object.clone()).unwrap();
+    let mut found = Vec::new();
+    missing(
+        &serde_json::to_value(typed).unwrap(),
+        object,
+        "",
+        &mut found,
+    );
+    found
+}
+
+#[test]
+fn every_field_is_one_that_kubernetes_knows() {
+    let base = ["namespace", "rights", "policies", "daemonset"];
+    let base = base.map(|file| format!("base/{file}.yaml"));
+    let more = ["eviction-api/rights", "tolerations/policy"];
+    let more = more.map(|file| format!("components/{file}.yaml"));
+    for mut object in base.iter().chain(&more).flat_map(|file| objects(file)) {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        if kind.starts_with("Mutating") {
+            // The same as in v1, which the bindings here are older than.
+            object["apiVersion"] = "admissionregistration.k8s.io/v1alpha1".into();
+        }
+        let unknown = match kind.as_str() {
+            "Namespace" => unknown::<core::Namespace>(&object),
+            "ServiceAccount" => unknown::<core::ServiceAccount>(&object),
+            "ClusterRole" => unknown::<rbac::ClusterRole>(&object),
+            "ClusterRoleBinding" => unknown::<rbac::ClusterRoleBinding>(&object),
+            "Role" => unknown::<rbac::Role>(&object),
+            "RoleBinding" => unknown::<rbac::RoleBinding>(&object),
+            "DaemonSet" => unknown::<DaemonSet>(&object),
+            "ValidatingAdmissionPolicy" => unknown::<ValidatingAdmissionPolicy>(&object),
+            "ValidatingAdmissionPolicyBinding" => {
+                unknown::<ValidatingAdmissionPolicyBinding>(&object)
+            }
+            "MutatingAdmissionPolicy" => unknown::<MutatingAdmissionPolicy>(&object),
+            "MutatingAdmissionPolicyBinding" => unknown::<MutatingAdmissionPolicyBinding>(&object),
+            other => panic!("{other}"),
+        };
+        assert!(unknown.is_empty(), "{kind}: {unknown:?}");
+    }
+}
