@@ -24,6 +24,10 @@ deny:
 test:
     .ci/run test
 
+# the image, as an OCI archive
+image:
+    .ci/run image
+
 # every bench, once
 bench:
     .ci/run bench

@@ -144,6 +144,7 @@ apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:
   name: evictd
+  namespace: evictd
   labels:
     app.kubernetes.io/name: evictd
 spec:

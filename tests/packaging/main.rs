@@ -7,6 +7,7 @@
 
 mod policies;
 mod render;
+mod tolerations;
 
 #[path = "../support/left_out.rs"]
 mod left_out;

@@ -150,7 +150,7 @@ fn merge(path: &'static str, body: Value) -> Asked {
     ("PATCH", path, MERGE, body)
 }
 
-fn conditions(conditions: Value) -> Value {
+fn conditions(conditions: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "here"}, "status": {"conditions": conditions}})
 }
 
@@ -178,7 +178,7 @@ async fn what_evictd_does_on_its_own_node_passes() {
     let mut series = event("here");
     series["metadata"]["name"] = "other".into();
     for request in [
-        ("PATCH", HERE_STATUS, APPLY, conditions(raised)),
+        ("PATCH", HERE_STATUS, APPLY, conditions(&raised)),
         merge(HERE, taints(&ours)),
         merge(
             HERE,
@@ -188,7 +188,7 @@ async fn what_evictd_does_on_its_own_node_passes() {
             HERE,
             json!({"spec": {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}}),
         ),
-        patch("/api/v1/nodes/here/status", conditions(gone)),
+        patch("/api/v1/nodes/here/status", conditions(&gone)),
         ("POST", EVENTS, "application/json", event("here")),
         merge(
             "/apis/events.k8s.io/v1/namespaces/default/events/e",
@@ -202,117 +202,92 @@ async fn what_evictd_does_on_its_own_node_passes() {
 }
 
 #[tokio::test]
-async fn a_node_is_written_in_nothing_but_our_own() {
+async fn a_nodes_metadata_is_written_in_nothing_but_our_annotations() {
     let fenced = Fenced::new();
-    let noexecute = json!({"key": "evictd.dev/pid-pressure", "effect": "NoExecute"});
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "there", "uid": "1"}]);
+    for (words, metadata) in [
+        ("labels", json!({"labels": {"zone": "b"}})),
+        ("labels", json!({"labels": {"more": "b"}})),
+        ("labels", json!({"labels": null})),
+        ("finalizers", json!({"finalizers": []})),
+        ("owners", json!({"ownerReferences": owner})),
+        ("annotations", json!({"annotations": {"theirs": "y"}})),
+        ("annotations", json!({"annotations": {"theirs": null}})),
+        ("annotations", json!({"annotations": {"new": "y"}})),
+    ] {
+        let body = json!({"metadata": metadata});
+        // Labels and annotations can be written along with the status.
+        for path in [HERE, HERE_STATUS] {
+            let request = merge(path, body.clone());
+            fenced.is_refused("bound", words, request).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_nodes_spec_is_written_in_nothing_but_our_taints() {
+    let fenced = Fenced::new();
     let foreign = json!({"key": "evictd.dev/other", "effect": "NoSchedule"});
     let builtin = json!({"key": "node.kubernetes.io/memory-pressure", "effect": "NoSchedule"});
-    let status = "/api/v1/nodes/here/status";
-    for (words, request) in [
+    let noexecute = json!({"key": "evictd.dev/pid-pressure", "effect": "NoExecute"});
+    let changed = json!([{"key": "team", "value": "x", "effect": "NoExecute"}]);
+    let own = "its own taints";
+    for (words, body) in [
+        ("spec", json!({"spec": {"unschedulable": true}})),
+        ("spec", json!({"spec": {"podCIDR": null}})),
+        (own, json!({"spec": {"taints": []}})),
+        (own, json!({"spec": {"taints": changed}})),
+        (own, taints(&foreign)),
+        (own, taints(&builtin)),
+        ("NoSchedule", taints(&noexecute)),
+    ] {
+        fenced.is_refused("bound", words, merge(HERE, body)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_nodes_status_is_written_in_nothing_but_our_conditions() {
+    let fenced = Fenced::new();
+    let own = "its own conditions";
+    for (words, body) in [
+        ("status", json!({"status": {"capacity": {"cpu": "1"}}})),
+        ("status", json!({"status": {"phase": "Terminated"}})),
         (
-            "labels",
-            merge(HERE, json!({"metadata": {"labels": {"zone": "b"}}})),
-        ),
-        ("labels", merge(HERE, json!({"metadata": {"labels": null}}))),
-        (
-            "labels",
-            merge(status, json!({"metadata": {"labels": {"more": "b"}}})),
-        ),
-        (
-            "finalizers",
-            merge(HERE, json!({"metadata": {"finalizers": []}})),
-        ),
-        (
-            "owners",
-            merge(
-                HERE,
-                json!({"metadata": {"ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Node", "name": "there", "uid": "1"}
-                ]}}),
-            ),
-        ),
-        (
-            "annotations",
-            merge(HERE, json!({"metadata": {"annotations": {"theirs": "y"}}})),
-        ),
-        (
-            "annotations",
-            merge(HERE, json!({"metadata": {"annotations": {"theirs": null}}})),
+            own,
+            conditions(&json!([{"type": "Ready", "status": "False"}])),
         ),
         (
-            "annotations",
-            merge(status, json!({"metadata": {"annotations": {"new": "y"}}})),
+            own,
+            conditions(&json!([{"type": "Theirs", "status": "True"}])),
         ),
         (
-            "spec",
-            merge(HERE, json!({"spec": {"unschedulable": true}})),
-        ),
-        ("spec", merge(HERE, json!({"spec": {"podCIDR": null}}))),
-        (
-            "its own taints",
-            merge(HERE, json!({"spec": {"taints": []}})),
-        ),
-        ("its own taints", merge(HERE, taints(&foreign))),
-        ("its own taints", merge(HERE, taints(&builtin))),
-        (
-            "its own taints",
-            merge(
-                HERE,
-                json!({"spec": {"taints": [{"key": "team", "effect": "NoExecute"}]}}),
-            ),
-        ),
-        ("NoSchedule", merge(HERE, taints(&noexecute))),
-        (
-            "status",
-            merge(status, json!({"status": {"capacity": {"cpu": "1"}}})),
-        ),
-        (
-            "status",
-            merge(status, json!({"status": {"phase": "Terminated"}})),
-        ),
-        (
-            "its own conditions",
-            patch(
-                status,
-                conditions(json!([{"type": "Ready", "status": "False"}])),
-            ),
-        ),
-        (
-            "its own conditions",
-            patch(
-                status,
-                conditions(json!([{"type": "MemoryPressure", "$patch": "delete"}])),
-            ),
-        ),
-        (
-            "its own conditions",
-            patch(
-                status,
-                conditions(json!([{"type": "Theirs", "status": "True"}])),
-            ),
-        ),
-        (
-            "its own conditions",
-            (
-                "PATCH",
-                HERE_STATUS,
-                APPLY,
-                conditions(json!([{"type": "MemoryPressure", "status": "True"}])),
-            ),
-        ),
-        (
-            "which is \"here\"",
-            merge("/api/v1/nodes/there", json!({"spec": {"taints": []}})),
-        ),
-        (
-            "which is \"here\"",
-            patch(
-                "/api/v1/nodes/there/status",
-                json!({"status": {"conditions": [{"type": "EvictdPIDPressure", "status": "True"}]}}),
-            ),
+            own,
+            conditions(&json!([{"type": "MemoryPressure", "$patch": "delete"}])),
         ),
     ] {
+        let request = patch(HERE_STATUS, body);
         fenced.is_refused("bound", words, request).await;
+    }
+    let standard = conditions(&json!([{"type": "MemoryPressure", "status": "True"}]));
+    let apply = ("PATCH", HERE_STATUS, APPLY, standard);
+    fenced.is_refused("bound", own, apply).await;
+}
+
+#[tokio::test]
+async fn other_nodes_are_not_written_and_none_is_made_or_deleted() {
+    let fenced = Fenced::new();
+    let raised = json!([{"type": "EvictdPIDPressure", "status": "True"}]);
+    let ours = json!({"key": "evictd.dev/pid-pressure", "effect": "NoSchedule"});
+    for request in [
+        merge("/api/v1/nodes/there", taints(&ours)),
+        patch(
+            "/api/v1/nodes/there/status",
+            json!({"status": {"conditions": raised}}),
+        ),
+    ] {
+        fenced
+            .is_refused("bound", "which is \"here\"", request)
+            .await;
     }
     // Even where a role is given that allows more.
     let made = merged(node("new"), "/metadata/name", "new".into());

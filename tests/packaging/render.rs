@@ -60,8 +60,8 @@ fn helm(test: &str, namespace: &str, values: &[&str]) -> Option<Objects> {
     for value in values {
         helm.args(["--set", value]);
     }
-    let text = output(test, &mut helm)?;
-    Some(of(text.trim_start_matches("---\n")))
+    let rendered = output(test, &mut helm)?;
+    Some(of(rendered.trim_start_matches("---\n")))
 }
 
 /// A kustomization of an overlay and a component, made for a test.
@@ -96,12 +96,12 @@ fn comparable(objects: Objects) -> Objects {
                 }
             }
         }
-        let mut key = name;
         if object["kind"] == "ConfigMap" {
             object["metadata"]["name"] = "evictd-config".into();
-            key = "ConfigMap evictd-config".to_owned();
+            same.insert("ConfigMap evictd-config".to_owned(), object);
+        } else {
+            same.insert(name, object);
         }
-        same.insert(key, object);
     }
     same
 }
