@@ -22,6 +22,8 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 const fn assumed_rate(signal: Signal) -> i128 {
     match signal.resource() {
         // A core faults in and fills 1.5 GB/s of small pages, about thrice that of huge ones.
+        // Pages are written before they count.
+        StarvedResource::Memory if matches!(signal, Signal::SwapAvailable) => 1 << 30,
         StarvedResource::Memory => 4 << 30,
         // Writers fill the page cache of a fast disk this fast; space is taken before it is written.
         StarvedResource::EphemeralStorage => 2 << 30,
@@ -29,6 +31,8 @@ const fn assumed_rate(signal: Signal) -> i128 {
         StarvedResource::Inodes => 100_000,
         // A core that starts threads and never ends them.
         StarvedResource::Pids => 20_000,
+        // Averages over ten seconds cannot rise faster, in hundredths of a percent.
+        StarvedResource::Io => 1000,
     }
 }
 

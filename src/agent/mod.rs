@@ -48,6 +48,9 @@ use tokio::sync::mpsc;
 
 /// While somebody is on the way out the loop looks at least this often.
 const ALOFT: Duration = Duration::from_millis(50);
+/// Where there is a threshold on pressure the loop looks at least this often; the kernel's averages move every two
+/// seconds.
+const PRESSURE: Duration = Duration::from_secs(1);
 /// How long pods that are being killed are waited for when the agent ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -119,8 +122,9 @@ pub struct Agent {
 
 impl Agent {
     /// An agent that has not looked yet.
-    pub fn new(clock: Clock, behaviour: Behaviour, ports: Ports) -> Self {
+    pub fn new(clock: Clock, behaviour: Behaviour, mut ports: Ports) -> Self {
         let now = clock.now();
+        ports.sampler.follow(&behaviour.rules.thresholds);
         Self {
             housekeeper: Housekeeper::new(behaviour.rules.clone()),
             pace: Pace::new(behaviour.housekeeping_interval),
@@ -360,6 +364,7 @@ impl Agent {
     fn behave(&mut self, behaviour: Behaviour) {
         let mut rules = behaviour.rules.clone();
         rules.layout = self.housekeeper.rules().layout;
+        self.ports.sampler.follow(&rules.thresholds);
         self.housekeeper.reconfigure(rules);
         self.pace = Pace::new(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
@@ -426,6 +431,8 @@ impl Agent {
         for (threshold, _) in self.housekeeper.first_observed() {
             crossed[threshold.signal as usize] = true;
         }
+        let io = crossed[Signal::IoPsi as usize];
+        self.ports.usage.count_io(io, self.active.set());
         for (clear, crossed) in self.clear.iter_mut().zip(crossed) {
             if !crossed {
                 *clear = now;
@@ -436,7 +443,9 @@ impl Agent {
     /// Until the next look that could matter: a threshold near, a grace period ending, somebody on the way out.
     fn sleep(&mut self, now: Timestamp, sample: &Sample) -> Duration {
         self.watched.clear();
-        let seen = self.housekeeper.thresholds().filter_map(|threshold| {
+        let thresholds = self.housekeeper.thresholds();
+        let foreseen = thresholds.filter(|threshold| !threshold.signal.is_pressure());
+        let seen = foreseen.filter_map(|threshold| {
             let seen = *sample.observations.get(threshold.signal)?;
             Some((
                 threshold.signal,
@@ -446,11 +455,18 @@ impl Agent {
         });
         self.watched.extend(seen);
         let mut sleep = self.pace.next(now, &self.watched);
+        if sample
+            .observations
+            .iter()
+            .any(|(signal, _)| signal.is_pressure())
+        {
+            sleep = sleep.min(PRESSURE);
+        }
         if !self.flights.is_empty() {
             sleep = sleep.min(ALOFT);
         }
         for (threshold, first) in self.housekeeper.first_observed() {
-            let left = threshold.grace_period - now.duration_since(first);
+            let left = threshold.acts_after() - now.duration_since(first);
             if left.is_positive() {
                 sleep = sleep.min(left.unsigned_abs());
             }

@@ -41,7 +41,7 @@ impl News {
                 hard: acting.threshold.is_hard(),
             };
             let pause = match need.signal.resource() {
-                StarvedResource::Memory | StarvedResource::Pids => QUIET,
+                StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => QUIET,
                 StarvedResource::EphemeralStorage | StarvedResource::Inodes => QUIET_DISK,
             };
             self.quiet = Some((need, now.saturating_add(pause).unwrap_or(now)));
@@ -67,13 +67,19 @@ impl News {
         let holds = |signal: Signal| {
             housekeeper
                 .conditions()
-                .any(|held| held == signal.condition())
+                .any(|held| Some(held) == signal.condition())
+                || (signal.condition().is_none() && is_crossed(housekeeper, signal))
         };
         self.said.retain(|(signal, pod), _| match pod {
             Some(uid) => pods.iter().any(|pod| pod.uid == *uid),
             None => Signal::parse(signal).is_some_and(holds),
         });
     }
+}
+
+fn is_crossed(housekeeper: &Housekeeper, signal: Signal) -> bool {
+    let mut crossed = housekeeper.first_observed();
+    crossed.any(|(threshold, _)| threshold.signal == signal)
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ impl Restarts {
             pod: flight.pod.clone(),
             victim: victim.clone(),
             grace,
-            condition: Signal::parse(&flight.signal).map(Signal::condition),
+            condition: Signal::parse(&flight.signal).and_then(Signal::condition),
             gone,
             again: None,
         });

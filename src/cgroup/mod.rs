@@ -74,10 +74,21 @@ pub enum Controller {
     Freezer,
     /// CPU shares.
     Cpu,
+    /// Input and output (cgroup v2).
+    Io,
+    /// The same (cgroup v1).
+    Blkio,
 }
 
 impl Controller {
-    const ALL: [Self; 4] = [Self::Memory, Self::Pids, Self::Freezer, Self::Cpu];
+    const ALL: [Self; 6] = [
+        Self::Memory,
+        Self::Pids,
+        Self::Freezer,
+        Self::Cpu,
+        Self::Io,
+        Self::Blkio,
+    ];
 
     /// The kernel's name of the controller.
     pub const fn as_str(self) -> &'static str {
@@ -86,6 +97,8 @@ impl Controller {
             Self::Pids => "pids",
             Self::Freezer => "freezer",
             Self::Cpu => "cpu",
+            Self::Io => "io",
+            Self::Blkio => "blkio",
         }
     }
 }

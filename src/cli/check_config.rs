@@ -178,10 +178,11 @@ impl Found {
         }
         let rows = self.thresholds.iter().map(|line| {
             let [value, min_reclaim] = line.written.clone();
-            let grace = if line.threshold.is_hard() {
+            let lasting = line.threshold.acts_after();
+            let grace = if lasting.is_zero() {
                 "at once".to_owned()
             } else {
-                format!("after {}", duration::to_string(line.threshold.grace_period))
+                format!("after {}", duration::to_string(lasting))
             };
             vec![
                 line.threshold.signal.to_string(),

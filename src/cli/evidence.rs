@@ -2,7 +2,7 @@
 
 use super::table::amount;
 use evictd_eviction::{
-    Eviction, Observation, Threshold, ThresholdValue, duration, simulation::StepOutcome,
+    Eviction, Observation, Threshold, ThresholdValue, duration, pressure, simulation::StepOutcome,
 };
 
 /// `memory.available < 500Mi`, with its grace period and minimum reclaim where it has them.
@@ -16,18 +16,28 @@ pub(super) fn threshold(threshold: &Threshold) -> String {
     let min_reclaim = threshold.min_reclaim.map_or(String::new(), |more| {
         format!(", then on until {} more is available", value(more))
     });
-    format!(
-        "{} < {}{grace}{min_reclaim}",
-        threshold.signal,
-        value(threshold.value)
-    )
+    let (signal, limit) = (threshold.signal, value(threshold.value));
+    let below = if signal.is_pressure() { "" } else { "< " };
+    format!("{signal} {below}{limit}{grace}{min_reclaim}")
 }
 
 /// `memory.available 400Mi < 500Mi`, as it was observed.
 pub(super) fn crossing(threshold: &Threshold, observed: Option<&Observation>) -> String {
     let signal = threshold.signal;
+    if signal.is_pressure() {
+        let stalled = observed.map_or_else(|| "-".to_owned(), stalled);
+        return format!(
+            "{signal} {stalled}, where {} is too much",
+            value(threshold.value)
+        );
+    }
     let available = amount(Some(signal), observed.map(|observed| observed.available));
     format!("{signal} {available} < {}", limit(threshold, observed))
+}
+
+/// `31%`, the share of time in which tasks stood still.
+fn stalled(observed: &Observation) -> String {
+    pressure::percent(observed.taken())
 }
 
 /// The threshold's value; `10% (2.4Gi)` where it is a part of the capacity.
@@ -47,6 +57,7 @@ pub(super) fn limit(threshold: &Threshold, observed: Option<&Observation>) -> St
 pub(super) fn value(value: ThresholdValue) -> String {
     match value {
         ThresholdValue::Quantity(quantity) => quantity.to_string(),
+        ThresholdValue::Pressure(limit) => limit.to_string(),
         ThresholdValue::Percentage(fraction) => {
             let percent = format!("{:.4}", f64::from(fraction) * 100.0);
             format!("{}%", percent.trim_end_matches('0').trim_end_matches('.'))

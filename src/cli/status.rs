@@ -8,6 +8,7 @@ use crate::signals::{Pressure, RENEWAL};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
+use evictd_eviction::pressure::{self, WHOLE};
 use evictd_eviction::why::human_bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -138,6 +139,11 @@ fn crossed(signal: &SignalStatus, threshold: &ThresholdStatus) -> String {
         .since
         .map(|since| format!(" since {}", moment(since)))
         .unwrap_or_default();
+    if let Some(available) = threshold.available.filter(|_| signal.signal.is_pressure()) {
+        let stalled = pressure::percent(WHOLE - available);
+        let (signal, kind, configured) = (signal.signal, &threshold.kind, &threshold.configured);
+        return format!("{signal} is {stalled}, the {kind} threshold is {configured}{since}");
+    }
     format!(
         "{} is {}, below the {} threshold of {}{since}",
         signal.signal,
@@ -169,12 +175,13 @@ fn observed(figures: &ObservedStatus) -> String {
             ),
         });
     format!(
-        "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}; \
+        "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}, on CPU {}; \
          up to {} s old where no threshold is on it",
         bytes(figures.mem_available_bytes),
         bytes(figures.working_set_available_bytes),
         stalled(figures.memory_pressure),
         stalled(figures.io_pressure),
+        stalled(figures.cpu_pressure),
         RENEWAL.as_secs(),
     )
 }
@@ -243,7 +250,12 @@ fn threshold(threshold: &ThresholdStatus) -> String {
         0 => String::new(),
         grace => format!(" for {}", duration(SignedDuration::from_secs(grace))),
     };
-    format!("{} <{}{grace}", threshold.kind, threshold.configured)
+    let below = if threshold.configured.contains('>') {
+        ""
+    } else {
+        "<"
+    };
+    format!("{} {below}{}{grace}", threshold.kind, threshold.configured)
 }
 
 fn state(signal: &SignalStatus) -> String {

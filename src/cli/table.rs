@@ -1,15 +1,16 @@
 //! Figures for people.
 
-use evictd_eviction::{Signal, why::human_bytes};
+use evictd_eviction::{Signal, pressure, why::human_bytes};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Bytes or a count, as the signal has it; `-` where it is unknown.
+/// Bytes, a count or a share of time, as the signal has it; `-` where it is unknown.
 pub(super) fn amount(signal: Option<Signal>, value: Option<i64>) -> String {
     match value {
         None => "-".to_owned(),
+        Some(value) if signal.is_some_and(Signal::is_pressure) => pressure::percent(value),
         Some(value) if signal.is_none_or(Signal::counts_bytes) => human_bytes(value),
         Some(value) => value.to_string(),
     }

@@ -10,8 +10,8 @@ use super::{
 };
 use evictd_eviction::{
     Rules, Threshold, ThresholdMaps,
-    rules::{FilesystemLayout, Futility, PidRank, Protect, UnknownStats},
-    threshold,
+    rules::{FilesystemLayout, Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
+    threshold::{self, ThresholdError},
 };
 use jiff::SignedDuration;
 use serde::{Serialize, Serializer};
@@ -150,6 +150,8 @@ pub struct Effective {
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids run out.
     pub pid_rank: PidRank,
+    /// Whether memory may be low by itself while there is swap.
+    pub memory_and_swap: MemoryAndSwap,
     /// Whether pods that would come straight back go after their equals.
     pub returning_pods_last: bool,
     /// Who may ask for a place in the ranking.
@@ -309,6 +311,7 @@ impl Effective {
             unknown_pods: UnknownPods::Spare,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
+            memory_and_swap: MemoryAndSwap::Either,
             returning_pods_last: false,
             pod_preference: PodPreference {
                 namespaces: Vec::new(),
@@ -333,6 +336,14 @@ impl Effective {
     /// Where the setting at this key came from; `None` where it was neither written nor defaulted.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.origins.get(key)
+    }
+
+    /// What the maps say; a kubelet's file knows a kubelet's signals only.
+    pub(super) fn parse_maps(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
+        match self.kind {
+            Kind::Evictd => self.maps.parse_with_ours(),
+            Kind::Kubelet => self.maps.parse(),
+        }
     }
 
     /// The thresholds, with those that follow from them (S1-012).
@@ -362,6 +373,7 @@ impl Effective {
             max_pod_grace_period_seconds: max_pod_grace_period.map(i64::from),
             unknown_stats: self.unknown_stats,
             pid_rank: self.pid_rank,
+            memory_and_swap: self.memory_and_swap,
             returning_pods_last: self.returning_pods_last,
             pod_preference_namespaces: self.pod_preference.namespaces.clone(),
             protect: self.protect.clone(),

@@ -176,7 +176,7 @@ pub(super) const KEYS: &[Key] = &[
             "{memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}",
         ),
         signals!(hard, Some("0%")),
-        "Act at once below these; yours are merged over the defaults, and 0% or null turns one signal off.",
+        "Act at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
     ),
     key(
         "evictionSoft",
@@ -419,6 +419,13 @@ pub(super) const KEYS: &[Key] = &[
         Rule("kubelet"),
         one!(pid_rank),
         "Under PID pressure: fairShare takes pods above an even share of the ids first; kubelet goes by priority alone.",
+    ),
+    key(
+        "memoryAndSwap",
+        "either",
+        Rule("either"),
+        one!(memory_and_swap),
+        "either: thresholds on memory and on swap.available each act alone; both: only while both are crossed, and memory alone where there is no swap.",
     ),
     key(
         "returningPodsLast",

@@ -61,7 +61,7 @@ pub fn parse_simulated(config: &serde_json::Value) -> Result<Loaded, Refused> {
 pub fn built_in() -> Effective {
     let mut effective = Effective::blank(Kind::Evictd);
     fill_in_defaults(&mut effective);
-    if let Ok(thresholds) = effective.maps.parse() {
+    if let Ok(thresholds) = effective.parse_maps() {
         effective.configured_thresholds = thresholds;
     }
     effective

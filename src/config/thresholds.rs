@@ -8,10 +8,12 @@ use super::{
     value::duration_advice,
 };
 use evictd_eviction::{
-    Signal, Threshold, ThresholdMaps, ThresholdValue,
+    PressureLimit, Signal, Threshold, ThresholdMaps, ThresholdValue,
+    rules::MemoryAndSwap,
     threshold::{ThresholdError, ThresholdErrorKind},
 };
 use evictd_pod::Quantity;
+use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
 /// What every node should have a threshold for.
@@ -27,7 +29,7 @@ const WORTH_WATCHING: [Signal; 6] = [
 /// Parses the maps of the configuration and looks at what came out.
 pub(super) fn check(reader: &mut Reader<'_>) {
     let maps = reader.effective.maps.clone();
-    match maps.parse() {
+    match reader.effective.parse_maps() {
         Ok(thresholds) => reader.effective.configured_thresholds = thresholds,
         Err(errors) => {
             reader.kubelet_first_error = errors.first().map(ToString::to_string);
@@ -41,6 +43,8 @@ pub(super) fn check(reader: &mut Reader<'_>) {
     look_for_orphans(reader, &maps);
     look_at_soft_thresholds(reader, &maps);
     look_for_unwatched_signals(reader, &maps);
+    look_at_swap(reader);
+    look_at_io(reader);
 }
 
 fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
@@ -48,10 +52,9 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
     let path = format!("{}.{}", error.map, error.key);
     let advice = match &error.kind {
         Kind::UnsupportedSignal(signal) => {
-            let known = Signal::ALL.map(Signal::as_str);
-            let meant = nearest(signal, known).unwrap_or_default();
+            let advice = signal_advice(signal);
             let fault = Fault::new(reader.key_place(&path), error.to_string());
-            return reader.mistake(&path, fault.advise(format!("did you mean {meant}?")));
+            return reader.mistake(&path, fault.advise(advice));
         }
         Kind::BelowZeroPercent { .. }
         | Kind::AboveHundredPercent { .. }
@@ -62,6 +65,17 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
         Kind::NoGracePeriod(signal) => {
             format!("add evictionSoftGracePeriod: {{{signal}: 1m30s}}, or how long it may last")
         }
+        Kind::Pressure(error) => {
+            let nearest = PressureLimit::nearest(&error.text);
+            format!(
+                "write it as {:?}; 0% turns the threshold off",
+                nearest.to_string()
+            )
+        }
+        Kind::NotPercent { .. } => "write how much less pressure, such as 5%".to_owned(),
+        Kind::TwoGracePeriods(signal) => {
+            format!("leave out the \"for\", or evictionSoftGracePeriod.{signal}")
+        }
         Kind::Percentage(_) | Kind::Quantity(_) => {
             "write an amount such as 100Mi, or a part of the capacity such as 5%".to_owned()
         }
@@ -69,6 +83,20 @@ fn report(reader: &mut Reader<'_>, error: &ThresholdError) {
     };
     let fault = Fault::new(reader.value_place(&path), error.to_string());
     reader.mistake(&path, fault.advise(advice));
+}
+
+fn signal_advice(unknown: &str) -> String {
+    if Signal::parse(unknown).is_some() {
+        return "a kubelet has no such signal; kind: EvictionConfiguration has".to_owned();
+    }
+    if unknown.starts_with("cpu") {
+        return "pressure on the processor is shown and never acted on".to_owned();
+    }
+    let ours = ["psi", "pressure", "swap"];
+    let ours = ours.iter().any(|part| unknown.contains(part));
+    let like_it = Signal::ALL.into_iter().filter(|one| one.is_ours() == ours);
+    let meant = nearest(unknown, like_it.map(Signal::as_str)).unwrap_or_default();
+    format!("did you mean {meant}?")
 }
 
 /// The kubelet takes it, so that only our own kind refuses it.
@@ -153,8 +181,9 @@ fn look_at_soft_thresholds(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
         soft_grace_period: maps.soft_grace_period.clone(),
         ..ThresholdMaps::default()
     };
-    let hard_ones = hard_ones.parse().unwrap_or_default();
-    let soft_ones = soft_ones.parse().unwrap_or_default();
+    // The kubelet's file has none of ours by now.
+    let hard_ones = hard_ones.parse_with_ours().unwrap_or_default();
+    let soft_ones = soft_ones.parse_with_ours().unwrap_or_default();
     for soft in &soft_ones {
         let hard = hard_ones.iter().find(|hard| hard.signal == soft.signal);
         compare(reader, maps, soft, hard);
@@ -191,8 +220,13 @@ fn compare(
         Some(hard) if is_not_above(soft.value, hard.value) => {
             let written = |map: &BTreeMap<String, String>| map.get(signal).cloned();
             let message = format!(
-                "{} is not above the hard threshold of {} ({}), which acts at once, so that this one never acts first",
+                "{} is not {} the hard threshold of {} ({}), which acts at once, so that this one never acts first",
                 written(&maps.soft).unwrap_or_default(),
+                if soft.signal.is_pressure() {
+                    "below"
+                } else {
+                    "above"
+                },
                 written(&maps.hard).unwrap_or_default(),
                 reader
                     .effective
@@ -204,19 +238,74 @@ fn compare(
                 reader,
                 &path,
                 message,
-                format!("raise it, or lower {hard_path}"),
+                if soft.signal.is_pressure() {
+                    format!("lower it, or raise {hard_path}")
+                } else {
+                    format!("raise it, or lower {hard_path}")
+                },
             );
         }
         _ => {}
     }
 }
 
-/// An amount and a part of an unknown capacity can't be compared.
+/// An amount and a part of an unknown capacity can't be compared, and neither can different averages.
 fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
     match (soft, hard) {
         (ThresholdValue::Quantity(soft), ThresholdValue::Quantity(hard)) => soft <= hard,
         (ThresholdValue::Percentage(soft), ThresholdValue::Percentage(hard)) => soft <= hard,
+        (ThresholdValue::Pressure(soft), ThresholdValue::Pressure(hard)) => {
+            let same = (soft.share, soft.average) == (hard.share, hard.average);
+            same && soft.most >= hard.most
+        }
         _ => false,
+    }
+}
+
+/// `memoryAndSwap: both` needs a pair.
+fn look_at_swap(reader: &mut Reader<'_>) {
+    let thresholds = &reader.effective.configured_thresholds;
+    let has = |signal, hard| {
+        let of = |one: &Threshold| one.signal == signal && one.is_hard() == hard;
+        thresholds.iter().any(of)
+    };
+    let pair = |hard| has(Signal::MemoryAvailable, hard) && has(Signal::SwapAvailable, hard);
+    let both = reader.effective.memory_and_swap == MemoryAndSwap::Both;
+    if both && !pair(true) && !pair(false) {
+        let message =
+            "both has no effect: no map has memory.available and swap.available".to_owned();
+        reader.warn_about(
+            "memoryAndSwap",
+            message,
+            "add swap.available to evictionHard",
+        );
+    }
+}
+
+/// Who reads and writes is measured in the time that the pressure must last.
+fn look_at_io(reader: &mut Reader<'_>) {
+    const LEAST: SignedDuration = SignedDuration::from_secs(1);
+    let thresholds = reader.effective.configured_thresholds.clone();
+    let of_io = thresholds.iter().filter(|one| one.signal == Signal::IoPsi);
+    for threshold in of_io.filter(|one| one.acts_after() < LEAST) {
+        let map = if reader
+            .effective
+            .maps
+            .hard
+            .contains_key(Signal::IoPsi.as_str())
+            && threshold.is_hard()
+        {
+            "evictionHard"
+        } else {
+            "evictionSoft"
+        };
+        let path = format!("{map}.{}", threshold.signal);
+        let message = format!(
+            "{} does not last long enough to tell which pod reads and writes",
+            threshold.value
+        );
+        let fault = Fault::new(reader.value_place(&path), message);
+        reader.mistake(&path, fault.advise("write at least \"for 1s\"".to_owned()));
     }
 }
 

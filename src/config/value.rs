@@ -10,7 +10,7 @@ use super::{
 };
 use evictd_eviction::{
     duration::{self, DurationError},
-    rules::{PidRank, UnknownStats},
+    rules::{MemoryAndSwap, PidRank, UnknownStats},
 };
 use jiff::SignedDuration;
 use serde_json::{Value as Json, json};
@@ -349,7 +349,8 @@ words!(
     UnknownPods,
     Enforcement,
     UnknownStats,
-    PidRank
+    PidRank,
+    MemoryAndSwap
 );
 
 #[cfg(test)]

@@ -168,6 +168,8 @@ impl Node {
                 let sizes = files.filter_map(|file| file.ok()?.metadata().ok());
                 return i64::try_from(sizes.map(|file| file.len()).sum::<u64>()).ok();
             }
+            // No play is on it.
+            (StarvedResource::Io, _) => return None,
             (StarvedResource::Pids, _) => (Controller::Pids, "pids.current"),
             (StarvedResource::Memory, Version::V2) => (Controller::Memory, "memory.current"),
             (StarvedResource::Memory, _) => (Controller::Memory, "memory.usage_in_bytes"),

@@ -232,6 +232,7 @@ impl<'a> World<'a> {
                 working_set: Some(taken.memory),
                 anon: Some(taken.memory),
                 swap: Some(0),
+                io: None,
                 processes: u64::try_from(taken.threads).ok(),
                 ephemeral_storage: Some(taken.disk),
                 containers: Vec::new(),

@@ -119,6 +119,7 @@ impl Taken {
             StarvedResource::Pids => self.threads,
             StarvedResource::EphemeralStorage => self.disk,
             StarvedResource::Inodes => 1,
+            StarvedResource::Io => 0,
         }
     }
 }

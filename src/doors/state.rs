@@ -74,6 +74,8 @@ pub struct ObservedStatus {
     pub memory_pressure: Option<Pressure>,
     /// The same for input and output.
     pub io_pressure: Option<Pressure>,
+    /// The same for the processor.
+    pub cpu_pressure: Option<Pressure>,
 }
 
 /// The implementation chosen for a port.
@@ -94,7 +96,8 @@ pub struct SourceStatus {
 pub struct SignalStatus {
     /// Which one.
     pub signal: Signal,
-    /// What is left, in bytes or counts; none while it cannot be read.
+    /// What is left, in bytes or counts; of `memory.psi` and `io.psi` the time in which nobody stood still, in hundredths
+    /// of a percent. None while it cannot be read.
     #[serde(default)]
     pub available: Option<i64>,
     /// What there is in all.
@@ -103,7 +106,7 @@ pub struct SignalStatus {
     /// Its thresholds.
     #[serde(default)]
     pub thresholds: Vec<ThresholdStatus>,
-    /// What is left above the highest threshold; negative below it.
+    /// What is left above the nearest threshold; negative below it.
     #[serde(default)]
     pub headroom: Option<i64>,
     /// When it was measured.
@@ -143,8 +146,10 @@ impl SignalStatus {
 pub struct ThresholdStatus {
     /// `hard` or `soft`.
     pub kind: String,
-    /// In bytes or counts, a percentage resolved against the capacity.
+    /// In the unit of what is left, a percentage resolved against the capacity.
     pub value: i64,
+    /// What is left of the figure that it is on: there are several of a pressure.
+    pub available: Option<i64>,
     /// As it was configured.
     pub configured: String,
     /// How long it must be crossed before it acts.

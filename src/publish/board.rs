@@ -5,7 +5,7 @@ use crate::doors::state::{
     ConditionStatus, FutileStop, ObservedStatus, Shared, SignalStatus, Status, ThresholdStatus,
 };
 use crate::outbox::Publication;
-use evictd_eviction::{Housekeeper, NodeCondition, Observation, Signal, Threshold};
+use evictd_eviction::{NodeCondition, Observation, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::Arc;
@@ -180,6 +180,7 @@ fn observed(look: &Look<'_>) -> ObservedStatus {
         swap: sample.swap,
         memory_pressure: sample.memory_pressure,
         io_pressure: sample.io_pressure,
+        cpu_pressure: sample.cpu_pressure,
     }
 }
 
@@ -205,16 +206,12 @@ fn write_signals(status: &mut Status, look: &Look<'_>) {
         entry.sleep_seconds = Some(look.sleep.as_secs_f64());
         entry.problem = problem(look, signal);
         let capacity = entry.capacity.unwrap_or(0);
-        write_thresholds(&mut entry.thresholds, look.housekeeper, signal, capacity);
-        let highest = entry
-            .thresholds
-            .iter()
-            .map(|threshold| threshold.value)
-            .max();
-        entry.headroom = entry
-            .available
-            .zip(highest)
-            .map(|(available, highest)| available.saturating_sub(highest));
+        write_thresholds(&mut entry.thresholds, look, signal, capacity);
+        let above = |threshold: &ThresholdStatus| {
+            let available = threshold.available?;
+            Some(available.saturating_sub(threshold.value))
+        };
+        entry.headroom = entry.thresholds.iter().filter_map(above).min();
     }
 }
 
@@ -230,10 +227,11 @@ fn problem(look: &Look<'_>, signal: Signal) -> Option<String> {
 
 fn write_thresholds(
     entries: &mut Vec<ThresholdStatus>,
-    housekeeper: &Housekeeper,
+    look: &Look<'_>,
     signal: Signal,
     capacity: i64,
 ) {
+    let housekeeper = look.housekeeper;
     let of_signal = || {
         housekeeper
             .thresholds()
@@ -246,6 +244,7 @@ fn write_thresholds(
         entry.kind == kind(threshold)
             && entry.value == value(threshold)
             && entry.grace_period_seconds == threshold.grace_period.as_secs()
+            && (!signal.is_pressure() || entry.configured == configured(threshold))
     };
     let known = entries.len() == of_signal().count();
     if !known || !entries.iter().zip(of_signal()).all(as_before) {
@@ -264,6 +263,8 @@ fn write_thresholds(
             .find(|(met, _)| *met == threshold)
             .map(|(_, since)| since);
         entry.met = entry.since.is_some();
+        let seen = look.sample.observations.of(signal, threshold.value);
+        entry.available = seen.map(|seen| seen.available);
     }
 }
 
@@ -271,6 +272,7 @@ fn write_thresholds(
 fn configured(threshold: &Threshold) -> String {
     match threshold.value {
         evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),
+        evictd_eviction::ThresholdValue::Pressure(limit) => limit.to_string(),
         evictd_eviction::ThresholdValue::Percentage(fraction) => {
             let percent = (f64::from(fraction) * 100_000.0).round() / 1000.0;
             format!("{percent}%")

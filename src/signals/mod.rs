@@ -19,7 +19,10 @@ mod reading;
 mod swap;
 
 use crate::cgroup::Hierarchies;
-use evictd_eviction::{Observation, Observations, Signal};
+use evictd_eviction::{
+    Observation, Observations, Signal, Threshold,
+    pressure::{Stall, WHOLE},
+};
 use filesystem::Filesystems;
 use health::{Outcome, Registry};
 use jiff::{SignedDuration, Timestamp};
@@ -27,6 +30,7 @@ use kernel_file::Buffer;
 use memory::Memory;
 use pids::Pids;
 use pressure::PressureFile;
+use reading::Reading;
 use std::path::PathBuf;
 
 pub use filesystem::FilesystemPaths;
@@ -60,6 +64,19 @@ pub struct SignalSources {
     pub filesystems: FilesystemPaths,
 }
 
+impl SignalSources {
+    /// Where the pressure on this resource is told: of the group that acts as the node, where the kernel tells it.
+    pub fn pressure(&self, resource: &str) -> PathBuf {
+        let group = self.node_cgroup.as_ref().zip(self.hierarchies.as_ref());
+        let of_group = group
+            .and_then(|(group, all)| all.unified(group))
+            .map(|directory| directory.join(format!("{resource}.pressure")));
+        of_group
+            .filter(|file| file.is_file())
+            .unwrap_or_else(|| self.proc_root.join("pressure").join(resource))
+    }
+}
+
 /// What one look found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
@@ -73,6 +90,8 @@ pub struct Sample {
     pub memory_pressure: Option<Pressure>,
     /// The machine's input and output pressure; `None` where the kernel does not tell.
     pub io_pressure: Option<Pressure>,
+    /// The machine's processor pressure, which nobody is ever ended for (users #6).
+    pub cpu_pressure: Option<Pressure>,
     health: [SignalHealth; Signal::ALL.len()],
 }
 
@@ -91,6 +110,9 @@ pub struct Sampler {
     filesystems: Filesystems,
     memory_pressure: PressureFile,
     io_pressure: PressureFile,
+    cpu_pressure: PressureFile,
+    /// Those signals of ours that somebody wants to know.
+    followed: [bool; Signal::ALL.len()],
     registry: Registry,
     aside: Aside,
     /// When all was last read.
@@ -104,6 +126,7 @@ struct Aside {
     working_set: Option<Observation>,
     memory_pressure: Option<Pressure>,
     io_pressure: Option<Pressure>,
+    cpu_pressure: Option<Pressure>,
 }
 
 /// What of that which may be older is read again in this look.
@@ -149,13 +172,23 @@ impl Sampler {
                 sources.node_cgroup.as_deref(),
             ),
             filesystems,
-            memory_pressure: PressureFile::new(&sources.proc_root, "memory"),
-            io_pressure: PressureFile::new(&sources.proc_root, "io"),
+            memory_pressure: PressureFile::new(sources.pressure("memory")),
+            io_pressure: PressureFile::new(sources.pressure("io")),
+            cpu_pressure: PressureFile::of_cpu(sources.pressure("cpu")),
+            followed: [false; _],
             registry: Registry::default(),
             aside: Aside::default(),
             renewed: None,
             looked: None,
         })
+    }
+
+    /// From now on signals of ours are observed that have a threshold among these, and no others.
+    pub fn follow(&mut self, thresholds: &[Threshold]) {
+        self.followed = [false; _];
+        for threshold in thresholds.iter().filter(|one| one.signal.is_ours()) {
+            self.followed[threshold.signal as usize] = true;
+        }
     }
 
     /// Looks once at everything; `now` becomes the time of what is observed. What may be older is renewed every
@@ -174,6 +207,8 @@ impl Sampler {
         let pids = self.pids.read(&mut self.buffer, renewal);
         self.record(Signal::PidAvailable, Outcome::of(&pids, now), &mut sample);
         self.sample_filesystems(now, &mut sample);
+        self.sample_pressure(now, Signal::MemoryPsi, &mut sample);
+        self.sample_pressure(now, Signal::IoPsi, &mut sample);
         if renewal.due {
             self.renewed = Some(now);
             self.aside = self.look_aside(&sample);
@@ -181,6 +216,7 @@ impl Sampler {
         sample.memory.working_set = sample.memory.working_set.or(self.aside.working_set);
         sample.memory_pressure = self.aside.memory_pressure;
         sample.io_pressure = self.aside.io_pressure;
+        sample.cpu_pressure = self.aside.cpu_pressure;
         sample.health = self.registry.health;
         sample
     }
@@ -188,8 +224,9 @@ impl Sampler {
     fn look_aside(&mut self, sample: &Sample) -> Aside {
         Aside {
             working_set: sample.memory.working_set,
-            memory_pressure: self.memory_pressure.read(&mut self.buffer),
-            io_pressure: self.io_pressure.read(&mut self.buffer),
+            memory_pressure: shown(self.memory_pressure.read(&mut self.buffer)),
+            io_pressure: shown(self.io_pressure.read(&mut self.buffer)),
+            cpu_pressure: shown(self.cpu_pressure.read(&mut self.buffer)),
         }
     }
 
@@ -214,10 +251,40 @@ impl Sampler {
             }
             Err(error) => (Outcome::Failed(error), Outcome::Failed(error)),
         };
+        if self.followed[Signal::SwapAvailable as usize] {
+            let swap = readings.as_ref().ok().and_then(|readings| readings.swap);
+            let outcome = match (&readings, swap) {
+                (Err(error), _) => Outcome::Failed(error),
+                // What is not there is never used up.
+                (Ok(_), None | Some(Swap { total: 0, .. })) => Outcome::Absent,
+                (Ok(_), Some(swap)) => Outcome::Read(Reading::left(swap.free, swap.total), now),
+            };
+            self.record(Signal::SwapAvailable, outcome, sample);
+        }
         self.record(Signal::MemoryAvailable, node, sample);
         if self.memory.watches_pods() {
             self.record(Signal::AllocatableMemoryAvailable, pods, sample);
         }
+    }
+
+    /// What is followed is read at every look.
+    fn sample_pressure(&mut self, now: Timestamp, signal: Signal, sample: &mut Sample) {
+        if !self.followed[signal as usize] {
+            return;
+        }
+        let (file, aside) = match signal {
+            Signal::IoPsi => (&mut self.io_pressure, &mut self.aside.io_pressure),
+            _ => (&mut self.memory_pressure, &mut self.aside.memory_pressure),
+        };
+        let read = file.read(&mut self.buffer);
+        let outcome = match &read {
+            Ok(_) => Outcome::Read(Reading::left(0, WHOLE.unsigned_abs()), now),
+            Err(error) => Outcome::Failed(error),
+        };
+        let observed = self.registry.record(signal, outcome);
+        let stall = read.ok().filter(|_| observed.is_some());
+        *aside = stall.map(Pressure::from);
+        sample.observations.set_stall(signal, stall, Some(now));
     }
 
     fn sample_filesystems(&mut self, now: Timestamp, sample: &mut Sample) {
@@ -232,6 +299,10 @@ impl Sampler {
             record(inodes, of_inodes);
         });
     }
+}
+
+fn shown(read: Result<Stall, ReadError>) -> Option<Pressure> {
+    read.ok().map(Pressure::from)
 }
 
 #[cfg(test)]

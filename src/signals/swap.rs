@@ -1,4 +1,4 @@
-//! Swap space of the machine: reported, and no signal of its own.
+//! Swap space of the machine.
 
 use serde::{Deserialize, Serialize};
 

@@ -217,6 +217,7 @@ impl Figures {
             working_set: self.memory.map(|memory| bytes(memory.working_set)),
             anon: self.memory.map(|memory| bytes(memory.anon)),
             swap: self.memory.and_then(|memory| memory.swap).map(bytes),
+            io: None,
             processes: self.processes,
             ephemeral_storage: None,
             containers: mem::take(&mut usage.containers),

@@ -2,7 +2,8 @@
 //! that looking never stops.
 
 use super::{
-    CgroupUsage, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, raise_open_files,
+    CgroupUsage, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
+    raise_open_files,
 };
 use crate::{cgroup::Hierarchies, pods::PodSet};
 use evictd_eviction::{Signal, StarvedResource, Usage, local_storage, usage::ContainerUsage};
@@ -36,6 +37,7 @@ pub struct Gauge {
     /// Where the kubelet is asked; what it does not tell the others do.
     summary: Option<SummaryUsage>,
     cgroups: CgroupUsage,
+    io: IoMeter,
     /// Away while it walks.
     disk: Option<DiskMeter>,
     walking: Option<JoinHandle<(DiskMeter, Walk)>>,
@@ -47,7 +49,8 @@ impl Gauge {
     pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
         Self {
             summary,
-            cgroups: CgroupUsage::new(hierarchies, raise_open_files()),
+            cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
+            io: IoMeter::new(hierarchies),
             disk: Some(DiskMeter::new(roots)),
             walking: None,
             walked: None,
@@ -66,7 +69,9 @@ impl Gauge {
         }
         let mut usage = match (self.told(now, set), signal.resource()) {
             (Some(told), _) => told,
-            (None, StarvedResource::Memory | StarvedResource::Pids) => Usage::default(),
+            (None, StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io) => {
+                Usage::default()
+            }
             (None, StarvedResource::EphemeralStorage | StarvedResource::Inodes) => {
                 self.walk(now, set, Whose::EveryPod)?
             }
@@ -75,9 +80,21 @@ impl Gauge {
         let warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
         report(&warnings);
         merge(&mut usage, cgroups);
+        if signal.resource() == StarvedResource::Io {
+            self.io.read(set, &mut usage);
+        }
         let is_asking = self.summary.as_ref().is_some_and(SummaryUsage::is_asking);
         let nothing = usage.pods.iter().all(Option::is_none);
         (!(is_asking && nothing)).then_some(usage)
+    }
+
+    /// What the pods read and write is counted from the first look that finds pressure on it.
+    pub fn count_io(&mut self, pressure: bool, set: &PodSet) {
+        if pressure {
+            self.io.begin(set);
+        } else {
+            self.io.end();
+        }
     }
 
     fn waits_for_the_kubelet(&mut self, now: Timestamp) -> bool {

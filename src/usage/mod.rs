@@ -3,6 +3,7 @@
 mod cgroup;
 mod disk;
 mod gauge;
+mod io;
 mod summary;
 mod walk;
 

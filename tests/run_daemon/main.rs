@@ -18,6 +18,7 @@ mod kubelet;
 mod memory;
 mod metrics;
 mod node;
+mod pressure;
 mod refusals;
 mod reload;
 mod rights;

@@ -71,6 +71,22 @@ impl Node {
         Some(node)
     }
 
+    /// What the group of one pod may take.
+    pub(crate) fn limit_memory_of(&self, pod: &str, bytes: u64) {
+        let group = self.group.make(pod);
+        let directory = self.hierarchies.dir(Controller::Memory, &group).unwrap();
+        let file = match self.hierarchies.version() {
+            Version::V2 => "memory.max",
+            Version::V1 | Version::Hybrid => "memory.limit_in_bytes",
+        };
+        fs::write(directory.join(file), bytes.to_string()).unwrap();
+    }
+
+    /// A file of the node's group in the cgroup2 tree, where there is one.
+    pub(crate) fn unified(&self, file: &str) -> Option<PathBuf> {
+        Some(self.hierarchies.unified(&self.group.relative)?.join(file))
+    }
+
     pub(crate) fn limit_pids(&self, most: u32) {
         self.limit(Controller::Pids, "pids.max", "pids.max", &most.to_string());
     }

@@ -127,8 +127,10 @@ pub struct RankedPod {
     pub terminating: bool,
     /// Sixth key: what it uses above its request; `None` where unknown.
     pub overage: Option<Quantity>,
-    /// What it uses of the starved resource.
+    /// What it uses of the starved resource; of memory, what it has in swap included where that counts.
     pub usage: Option<Quantity>,
+    /// What of its usage is in swap.
+    pub swap: Quantity,
     /// What it asked for (for process ids: the even share).
     pub request: Quantity,
     /// Why it is passed over, if it is.
@@ -189,6 +191,8 @@ pub enum Withheld {
         /// What they hold.
         release: Quantity,
     },
+    /// Devices are under pressure, and no pod is known to read or write.
+    NoIo,
     /// The last evictions gained too little to go on.
     Futile {
         /// How many in a row.
@@ -237,6 +241,19 @@ pub struct Decision {
     /// One sentence: why this pod and not the next.
     pub why: String,
 }
+
+impl RankedPod {
+    /// What of this signal its end gives back; nobody knows for a pressure.
+    pub fn gives_back(&self, signal: Signal) -> Option<Quantity> {
+        let usage = self.usage?;
+        match signal {
+            Signal::MemoryPsi | Signal::IoPsi => None,
+            Signal::SwapAvailable => Some(self.swap),
+            _ => Some(usage - self.swap),
+        }
+    }
+}
+
 impl Decision {
     /// The signal as a type; `None` for a local-storage limit.
     pub fn acting_signal(&self) -> Option<Signal> {
@@ -254,6 +271,9 @@ impl Serialize for RankedPod {
         map.serialize_entry("exceedsRequest", &self.excess.as_option())?;
         map.serialize_entry("priority", &self.priority)?;
         map.serialize_entry("usage", &self.usage)?;
+        if !self.swap.is_zero() {
+            map.serialize_entry("swap", &self.swap)?;
+        }
         map.serialize_entry("request", &self.request)?;
         map.serialize_entry("overage", &self.overage)?;
         map.serialize_entry(

@@ -1,12 +1,14 @@
 //! Evictions that do not help must stop: the cause is then elsewhere (users #28).
 
-use crate::{Observation, Observations, Signal, decision::ActingThreshold, rules};
+use crate::{Observation, Observations, Signal, ThresholdValue, decision::ActingThreshold, rules};
 use jiff::Timestamp;
 
 /// The last eviction for a signal and what came of it.
 #[derive(Debug, Clone)]
 struct Trial {
     victim: String,
+    /// Of the acting threshold: it says which figure is weighed.
+    value: ThresholdValue,
     chosen_at: Timestamp,
     /// What was left when the pod was chosen.
     before: i64,
@@ -56,6 +58,7 @@ impl Futile {
         };
         *slot = Some(Trial {
             victim: uid.to_owned(),
+            value: acting.threshold.value,
             chosen_at: now,
             before: observed.available,
             least_gain: min_reclaim.max(observed.capacity / 100),
@@ -88,15 +91,18 @@ impl Futile {
         &mut self,
         now: Timestamp,
         observations: &Observations,
-        is_new: impl Fn(Signal, &Observation) -> bool,
+        is_new: impl Fn(Signal, ThresholdValue, &Observation) -> bool,
         limit: Option<rules::Futility>,
     ) {
         let Some(limit) = limit else { return };
-        for (signal, seen) in observations.iter() {
+        for signal in Signal::ALL {
             let slot = &mut self.trials[signal as usize];
             let Some(trial) = slot else { continue };
+            let Some(seen) = observations.of(signal, trial.value) else {
+                continue;
+            };
             match trial.outcome {
-                Outcome::DueAt(due) if due <= now && is_new(signal, seen) => {
+                Outcome::DueAt(due) if due <= now && is_new(signal, trial.value, &seen) => {
                     trial.weigh(now, seen.available, limit.evictions);
                 }
                 Outcome::Stopped(since, then) => {

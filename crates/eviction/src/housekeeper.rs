@@ -12,14 +12,14 @@
 
 use crate::{
     Cause, Decision, NodeCondition, Observation, Observations, Signal, StarvedResource, Threshold,
-    Usage, containerfs,
+    ThresholdValue, Usage, containerfs,
     decision::{ActingThreshold, Eviction, LocalStorageLimit, RankedPod, Spared, Withheld},
     futility::Futile,
     local_storage,
     message::eviction_message,
     rank::Ranking,
-    rules::Rules,
-    watched::{Watched, is_met, is_newer},
+    rules::{MemoryAndSwap, Rules},
+    watched::{Watched, is_met, is_newer, join_memory_and_swap},
     why::why,
 };
 use evictd_pod::{Pod, Quantity};
@@ -75,6 +75,10 @@ pub struct Housekeeper {
     unreachable: BTreeSet<String>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
+    /// When a pod was last chosen or seen gone: what averages tell of the time before is over.
+    relieved: Option<Timestamp>,
+    /// A pod is gone since the last look.
+    has_gone: bool,
     futile: Futile,
 }
 
@@ -91,6 +95,8 @@ impl Housekeeper {
             dying: BTreeMap::new(),
             unreachable: BTreeSet::new(),
             last_action: None,
+            relieved: None,
+            has_gone: false,
             futile: Futile::default(),
             rules,
         }
@@ -121,17 +127,28 @@ impl Housekeeper {
         let last_action = self
             .last_action
             .filter(|_| self.rules.samples_follow_actions);
-        let is_new = |signal, observed: &Observation| {
+        if std::mem::take(&mut self.has_gone) {
+            self.relieved = Some(now);
+        }
+        let is_new = |signal, value, observed: &Observation| {
             is_newer(observed, self.last.get(signal))
                 && observed.time.is_none_or(|time| Some(time) > last_action)
+                && tells_of_now(value, now, self.relieved)
         };
         let limit = self.rules.futility;
         self.futile.observe(now, observations, is_new, limit);
         for watched in &mut self.watched {
-            let signal = watched.threshold.signal;
-            let observed = observations.get(signal);
-            let new = observed.is_some_and(|observed| is_new(signal, observed));
-            watched.look(now, observed, waiting, new);
+            let Threshold { signal, value, .. } = watched.threshold;
+            watched.look(observations.of(signal, value).as_ref(), waiting);
+        }
+        if self.rules.memory_and_swap == MemoryAndSwap::Both {
+            join_memory_and_swap(&mut self.watched, observations);
+        }
+        for watched in &mut self.watched {
+            let Threshold { signal, value, .. } = watched.threshold;
+            let observed = observations.of(signal, value);
+            let new = observed.is_some_and(|observed| is_new(signal, value, &observed));
+            watched.conclude(now, new);
         }
         self.update_conditions(now);
         self.last.clone_from(observations);
@@ -145,8 +162,9 @@ impl Housekeeper {
     fn update_conditions(&mut self, now: Timestamp) {
         let mut met = [false; NodeCondition::ALL.len()];
         for watched in &self.watched {
-            if watched.first_observed.is_some() {
-                met[watched.threshold.signal.condition() as usize] = true;
+            let condition = watched.threshold.signal.condition();
+            if let Some(condition) = condition.filter(|_| watched.first_observed.is_some()) {
+                met[condition as usize] = true;
             }
         }
         for (index, met) in met.into_iter().enumerate() {
@@ -256,7 +274,7 @@ impl Housekeeper {
         use Signal::{ImagefsAvailable, ImagefsInodesFree, NodefsAvailable, NodefsInodesFree};
         let image = matches!(signal, ImagefsAvailable | ImagefsInodesFree);
         let node = matches!(signal, NodefsAvailable | NodefsInodesFree);
-        let disk = signal.condition() == NodeCondition::DiskPressure;
+        let disk = signal.condition() == Some(NodeCondition::DiskPressure);
         let layout = self.rules.layout;
         let (dead_containers, unused_images) =
             match (layout.dedicated_image_fs, layout.split_container_fs) {
@@ -277,11 +295,8 @@ impl Housekeeper {
     pub fn reclaimed(&self, fresh: Option<&Observations>) -> Step {
         let still_met = |watched: &Watched| {
             fresh.is_none_or(|fresh| {
-                is_met(
-                    &watched.threshold,
-                    fresh.get(watched.threshold.signal),
-                    true,
-                )
+                let Threshold { signal, value, .. } = watched.threshold;
+                is_met(&watched.threshold, fresh.of(signal, value).as_ref(), true)
             })
         };
         match self.need() {
@@ -305,6 +320,7 @@ impl Housekeeper {
             let uid = &pods[victim.index].uid;
             self.futile.chosen(now, &acting, uid, self.rules.futility);
             self.last_action = Some(now);
+            self.relieved = Some(now);
         }
         Some(Decision {
             time: now,
@@ -313,7 +329,7 @@ impl Housekeeper {
             resource: signal.resource(),
             why: why(&acting, victim, runner_up, withheld.as_ref()),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
-            expected_gain: victim.and_then(|victim| victim.usage),
+            expected_gain: victim.and_then(|victim| victim.gives_back(signal)),
             uid: victim.map(|victim| pods[victim.index].uid.clone()),
             threshold: Some(acting),
             eviction,
@@ -324,7 +340,8 @@ impl Housekeeper {
 
     fn acting_threshold(&self) -> Option<ActingThreshold> {
         let watched = self.acting()?;
-        let observed = *self.last.get(watched.threshold.signal)?;
+        let Threshold { signal, value, .. } = watched.threshold;
+        let observed = self.last.of(signal, value)?;
         Some(ActingThreshold {
             quantity: watched.threshold.value.at(observed.capacity),
             observed,
@@ -369,9 +386,16 @@ impl Housekeeper {
             let all = ranked.iter().all(|pod| pod.spared.is_some());
             all.then_some(Withheld::AllSpared)
         };
+        let no_io = || {
+            let busy = |pod: &RankedPod| pod.usage.is_some_and(|usage| usage.is_positive());
+            let io = acting.threshold.signal.resource() == StarvedResource::Io;
+            let first = ranked.iter().find(|pod| pod.spared.is_none());
+            (io && !first.is_some_and(busy)).then_some(Withheld::NoIo)
+        };
         self.switched_off(acting.threshold.signal)
             .or_else(|| self.release(now, acting, pods, ranked))
             .or_else(all_spared)
+            .or_else(no_io)
     }
 
     /// Why nobody may go for this signal now, whoever is there.
@@ -403,17 +427,19 @@ impl Housekeeper {
                     .get(&pods[pod.index].uid)
                     .is_some_and(|until| now < *until)
         };
+        let signal = acting.threshold.signal;
         let mut release = Quantity::ZERO;
         let mut names = Vec::new();
         for pod in ranked.iter().filter(credited) {
-            release += pod.usage.unwrap_or_default();
+            release += pod.gives_back(signal).unwrap_or_default();
             names.push(pod.pod.to_string());
         }
         let soon = Observation {
             available: acting.observed.available.saturating_add(release.value()),
             ..acting.observed
         };
-        let enough = !is_met(&acting.threshold, Some(&soon), true);
+        // What a pod's end does to a pressure shows when it is gone.
+        let enough = signal.is_pressure() || !is_met(&acting.threshold, Some(&soon), true);
         (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
             pods: names,
             release,
@@ -431,11 +457,13 @@ impl Housekeeper {
     /// Somebody else, such as the kubelet, has begun to end a pod: what was observed before says nothing any more.
     pub fn acted_elsewhere(&mut self, now: Timestamp) {
         self.last_action = Some(now);
+        self.relieved = Some(now);
     }
 
     /// The pod's last process is gone; the next observation shows what that gained.
     pub fn gone(&mut self, uid: &str) {
         if self.dying.remove(uid).is_some() {
+            self.has_gone = true;
             self.futile.due(uid, Timestamp::MIN);
         }
     }
@@ -504,4 +532,12 @@ impl Housekeeper {
     pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> {
         self.watched.iter().map(|watched| &watched.threshold)
     }
+}
+
+/// An average looks back: after a relief it tells of now only once its window has passed. Figures of a moment always do.
+fn tells_of_now(value: ThresholdValue, now: Timestamp, relieved: Option<Timestamp>) -> bool {
+    let ThresholdValue::Pressure(limit) = value else {
+        return true;
+    };
+    relieved.is_none_or(|relieved| now.duration_since(relieved) >= limit.average.window())
 }

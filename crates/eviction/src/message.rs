@@ -1,6 +1,6 @@
 //! The words of an eviction, exactly as the kubelet writes them (S1-054 to S1-057).
 
-use crate::{StarvedResource, decision::ActingThreshold, usage::PodUsage};
+use crate::{StarvedResource, decision::ActingThreshold, pressure::percent, usage::PodUsage};
 use evictd_pod::{Pod, Quantity};
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -12,15 +12,23 @@ pub fn eviction_message(
 ) -> (String, BTreeMap<&'static str, String>) {
     let signal = acting.threshold.signal;
     let resource = signal.resource();
-    let available = if signal.counts_bytes() {
-        Quantity::bytes(acting.observed.available)
+    let mut message = if signal.is_pressure() {
+        format!(
+            "The node was under pressure on resource: {resource}. Threshold: {signal} {}, observed: {}. ",
+            acting.threshold.value,
+            percent(acting.observed.taken())
+        )
     } else {
-        Quantity::count(acting.observed.available)
+        let available = if signal.counts_bytes() {
+            Quantity::bytes(acting.observed.available)
+        } else {
+            Quantity::count(acting.observed.available)
+        };
+        format!(
+            "The node was low on resource: {resource}. Threshold quantity: {}, available: {available}. ",
+            acting.quantity
+        )
     };
-    let mut message = format!(
-        "The node was low on resource: {resource}. Threshold quantity: {}, available: {available}. ",
-        acting.quantity
-    );
     let mut annotations = BTreeMap::new();
     let Some(usage) = usage else {
         return (message, annotations);
@@ -77,7 +85,7 @@ fn larger_containers<'a>(
                 figures.rootfs.bytes?.wrapping_add(figures.logs.bytes?),
                 container.ephemeral_storage_request,
             ),
-            StarvedResource::Inodes | StarvedResource::Pids => return None,
+            StarvedResource::Inodes | StarvedResource::Pids | StarvedResource::Io => return None,
         };
         let used = Quantity::bytes(used);
         (used > request).then_some((container.name.as_str(), used, request))

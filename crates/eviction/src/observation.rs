@@ -1,10 +1,15 @@
 //! What the node had left when it was looked at.
 
-use crate::signal::Signal;
+use crate::{
+    ThresholdValue,
+    pressure::{Average, Share, Stall},
+    signal::Signal,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// One signal at one moment, in bytes or counts as [`Signal::counts_bytes`] says.
+/// One signal at one moment, in bytes, counts or shares of time as [`Signal::counts_bytes`] and
+/// [`Signal::is_pressure`] say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
@@ -17,19 +22,50 @@ pub struct Observation {
     pub time: Option<Timestamp>,
 }
 
+impl Observation {
+    /// What is not left.
+    pub const fn taken(&self) -> i64 {
+        self.capacity.saturating_sub(self.available)
+    }
+}
+
 /// The signals that could be observed; one that could not is absent and never counts as met (S1-022).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Observations([Option<Observation>; Signal::ALL.len()]);
+pub struct Observations {
+    left: [Option<Observation>; Signal::ALL.len()],
+    /// Every figure behind `memory.psi` and `io.psi`.
+    stalls: [Option<Stall>; 2],
+}
 
 impl Observations {
     /// The observation of one signal.
     pub fn get(&self, signal: Signal) -> Option<&Observation> {
-        self.0[signal as usize].as_ref()
+        self.left[signal as usize].as_ref()
     }
 
     /// Sets one signal's observation; `None` says that it could not be observed.
     pub fn set(&mut self, signal: Signal, observation: Option<Observation>) {
-        self.0[signal as usize] = observation;
+        self.left[signal as usize] = observation;
+    }
+
+    /// Sets all figures of a pressure signal; by itself the signal is their `full avg10`.
+    pub fn set_stall(&mut self, signal: Signal, stall: Option<Stall>, time: Option<Timestamp>) {
+        let Some(place) = stall_of(signal) else {
+            return;
+        };
+        self.stalls[place] = stall;
+        let usual = stall.map(|stall| stall.observe(Share::Full, Average::Avg10, time));
+        self.set(signal, usual);
+    }
+
+    /// What a threshold of this value on this signal looks at.
+    pub fn of(&self, signal: Signal, value: ThresholdValue) -> Option<Observation> {
+        let usual = self.get(signal)?;
+        let (ThresholdValue::Pressure(limit), Some(place)) = (value, stall_of(signal)) else {
+            return Some(*usual);
+        };
+        let stall = self.stalls[place]?;
+        Some(stall.observe(limit.share, limit.average, usual.time))
     }
 
     /// The observed signals, in the order of [`Signal::ALL`].
@@ -37,6 +73,14 @@ impl Observations {
         Signal::ALL
             .into_iter()
             .filter_map(|signal| Some((signal, self.get(signal)?)))
+    }
+}
+
+const fn stall_of(signal: Signal) -> Option<usize> {
+    match signal {
+        Signal::MemoryPsi => Some(0),
+        Signal::IoPsi => Some(1),
+        _ => None,
     }
 }
 

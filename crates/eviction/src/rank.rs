@@ -86,6 +86,7 @@ type Key = (i64, Reverse<(i64, u64)>);
 struct Figures {
     excess: Excess,
     usage: Option<Quantity>,
+    swap: Quantity,
     request: Quantity,
     overage: Option<Quantity>,
 }
@@ -114,6 +115,7 @@ impl Ranking<'_> {
             terminating: self.rules.terminating_pods_first && pod.deletion_timestamp.is_some(),
             overage: figures.overage,
             usage: figures.usage,
+            swap: figures.swap,
             request: figures.request,
             spared: self.spared(pod),
             qos: pod.qos,
@@ -154,8 +156,16 @@ impl Ranking<'_> {
         overage.nano_halves()
     }
 
-    /// An even share of the node's process ids; under the kubelet's rules a request of nothing.
+    /// An even share of the node's process ids, or of what the pods read and wrote; under the kubelet's rules a request
+    /// of nothing.
     fn share(&self, usage: &Usage) -> Quantity {
+        if self.signal == Signal::IoPsi {
+            let all = usage.pods.iter().flatten().filter_map(|usage| usage.io);
+            let (count, sum) = all.fold((0_i64, 0_i64), |(count, sum), io| {
+                (count + 1, sum.saturating_add(io))
+            });
+            return Quantity::bytes(sum / count.max(1));
+        }
         if self.signal != Signal::PidAvailable || self.rules.pid_rank == PidRank::Kubelet {
             return Quantity::ZERO;
         }
@@ -177,7 +187,7 @@ impl Ranking<'_> {
                 (pod.ephemeral_storage_request, pod.ephemeral_storage_request)
             }
             StarvedResource::Inodes => (Quantity::ZERO, pod.ephemeral_storage_request),
-            StarvedResource::Pids => (share, share),
+            StarvedResource::Pids | StarvedResource::Io => (share, share),
         };
         let Some(used) = usage.and_then(|usage| self.used(pod, usage)) else {
             let excess = match self.rules.unknown_stats {
@@ -187,10 +197,13 @@ impl Ranking<'_> {
             return Figures {
                 excess,
                 usage: None,
+                swap: Quantity::ZERO,
                 request,
                 overage: None,
             };
         };
+        let swap = usage.map_or(Quantity::ZERO, |usage| self.swap(usage));
+        let used = used + swap;
         Figures {
             excess: if used > request {
                 Excess::Exceeds
@@ -198,6 +211,7 @@ impl Ranking<'_> {
                 Excess::Within
             },
             usage: Some(used),
+            swap,
             request,
             overage: Some(used - subtracted),
         }
@@ -222,7 +236,15 @@ impl Ranking<'_> {
                     .map(|count| i64::try_from(count).unwrap_or(i64::MAX));
                 or_nothing(processes).map(Quantity::count)
             }
+            StarvedResource::Io => usage.io.map(Quantity::bytes),
         }
+    }
+
+    /// What counts beside the working set where memory is short.
+    fn swap(&self, usage: &PodUsage) -> Quantity {
+        let counts = self.rules.swap_counts && self.signal.resource() == StarvedResource::Memory;
+        let swap = usage.swap.filter(|_| counts);
+        Quantity::bytes(swap.unwrap_or_default())
     }
 
     fn spared(&self, pod: &Pod) -> Option<Spared> {

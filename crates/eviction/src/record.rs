@@ -1,14 +1,15 @@
 //! What an evicted pod keeps of its eviction: one annotation. Status reason and message do not last: where every
 //! container exits with 0, the kubelet empties them.
 
-use crate::{Decision, Signal};
+use crate::{Decision, decision::ActingThreshold, pressure};
 use evictd_pod::Quantity;
 use serde_json::json;
 
 /// The annotation's name.
 pub const ANNOTATION: &str = "evictd.dev/evicted";
 
-/// The annotation's value, a JSON object; `id` names the decision in the history. Amounts are quantities, an unknown
+/// The annotation's value, a JSON object; `id` names the decision in the history. Amounts are quantities, pressures
+/// percentages, an unknown
 /// one is null; `rank` counts from 1.
 pub fn record(id: &str, decision: &Decision) -> String {
     let acting = decision.threshold.as_ref();
@@ -24,8 +25,8 @@ pub fn record(id: &str, decision: &Decision) -> String {
         "time": decision.time,
         "kind": decision.kind,
         "signal": decision.signal,
-        "threshold": acting.map(|acting| acting.quantity),
-        "observed": acting.map(|acting| amount(acting.threshold.signal, acting.observed.available)),
+        "threshold": acting.map(threshold),
+        "observed": acting.map(observed),
         "usage": ranked.and_then(|pod| pod.usage),
         "request": ranked.map(|pod| pod.request),
         "rank": place.map(|place| place + 1),
@@ -34,10 +35,21 @@ pub fn record(id: &str, decision: &Decision) -> String {
     .to_string()
 }
 
-fn amount(signal: Signal, value: i64) -> Quantity {
-    if signal.counts_bytes() {
-        Quantity::bytes(value)
+fn threshold(acting: &ActingThreshold) -> String {
+    if acting.threshold.signal.is_pressure() {
+        return acting.threshold.value.to_string();
+    }
+    acting.quantity.to_string()
+}
+
+fn observed(acting: &ActingThreshold) -> String {
+    let signal = acting.threshold.signal;
+    let available = acting.observed.available;
+    if signal.is_pressure() {
+        pressure::percent(acting.observed.taken())
+    } else if signal.counts_bytes() {
+        Quantity::bytes(available).to_string()
     } else {
-        Quantity::count(value)
+        Quantity::count(available).to_string()
     }
 }

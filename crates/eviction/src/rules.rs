@@ -42,6 +42,17 @@ pub enum PidRank {
     FairShare,
 }
 
+/// Whether memory and swap count each on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MemoryAndSwap {
+    /// Each threshold acts by itself.
+    Either,
+    /// A hard threshold on memory and the hard one on swap act only together, and so do the soft ones; memory acts alone
+    /// where there is no swap.
+    Both,
+}
+
 /// Namespaces and labels of pods that are never chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Protect {
@@ -163,6 +174,10 @@ pub struct Rules {
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids run out.
     pub pid_rank: PidRank,
+    /// Whether memory may be low by itself while there is swap.
+    pub memory_and_swap: MemoryAndSwap,
+    /// Where memory is short, what a pod has in swap counts like what it has in memory; not to the kubelet.
+    pub swap_counts: bool,
     /// A pod that its controller would start right here again goes after its equals.
     pub returning_pods_last: bool,
     /// A pod that is ending anyway goes before its equals.
@@ -196,6 +211,8 @@ impl Rules {
             max_pod_grace_period_seconds: Some(0),
             unknown_stats: UnknownStats::First,
             pid_rank: PidRank::Kubelet,
+            memory_and_swap: MemoryAndSwap::Either,
+            swap_counts: false,
             returning_pods_last: false,
             terminating_pods_first: false,
             pod_preference_namespaces: Vec::new(),
@@ -218,6 +235,7 @@ impl Rules {
             max_pod_grace_period_seconds: None,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
+            swap_counts: true,
             returning_pods_last: true,
             terminating_pods_first: true,
             futility: Some(Futility {

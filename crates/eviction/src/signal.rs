@@ -1,4 +1,5 @@
-//! The signals, the resource each one starves, and the node condition each one raises.
+//! The signals, the resource each one starves, and the node condition each one raises. The kubelet's come first, ours
+//! after them.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +24,17 @@ pub enum Signal {
     ContainerfsInodesFree,
     /// Process ids, counted in threads.
     PidAvailable,
+    /// Unused swap space of the machine, in bytes (users #7). Ours: no kubelet knows it.
+    SwapAvailable,
+    /// Time in which nobody waited for memory, in hundredths of a percent (users #5). Ours.
+    MemoryPsi,
+    /// Time in which nobody waited for input or output, in hundredths of a percent (users #5). Ours.
+    IoPsi,
 }
 
 impl Signal {
     /// Every signal, in declaration order; `Signal as usize` indexes it.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 12] = [
         Self::MemoryAvailable,
         Self::AllocatableMemoryAvailable,
         Self::NodefsAvailable,
@@ -37,6 +44,9 @@ impl Signal {
         Self::ContainerfsAvailable,
         Self::ContainerfsInodesFree,
         Self::PidAvailable,
+        Self::SwapAvailable,
+        Self::MemoryPsi,
+        Self::IoPsi,
     ];
 
     /// The name in configurations, metrics and messages.
@@ -51,6 +61,9 @@ impl Signal {
             Self::ContainerfsAvailable => "containerfs.available",
             Self::ContainerfsInodesFree => "containerfs.inodesFree",
             Self::PidAvailable => "pid.available",
+            Self::SwapAvailable => "swap.available",
+            Self::MemoryPsi => "memory.psi",
+            Self::IoPsi => "io.psi",
         }
     }
 
@@ -59,10 +72,24 @@ impl Signal {
         Self::ALL.into_iter().find(|signal| signal.as_str() == name)
     }
 
+    /// Whether no kubelet has such a signal.
+    pub const fn is_ours(self) -> bool {
+        matches!(self, Self::SwapAvailable | Self::MemoryPsi | Self::IoPsi)
+    }
+
+    /// Whether its figures are shares of time, of which the kernel keeps several.
+    pub const fn is_pressure(self) -> bool {
+        matches!(self, Self::MemoryPsi | Self::IoPsi)
+    }
+
     /// What is starved when this signal is low (S1-002).
     pub const fn resource(self) -> StarvedResource {
         match self {
-            Self::MemoryAvailable | Self::AllocatableMemoryAvailable => StarvedResource::Memory,
+            Self::MemoryAvailable
+            | Self::AllocatableMemoryAvailable
+            | Self::SwapAvailable
+            | Self::MemoryPsi => StarvedResource::Memory,
+            Self::IoPsi => StarvedResource::Io,
             Self::NodefsAvailable | Self::ImagefsAvailable | Self::ContainerfsAvailable => {
                 StarvedResource::EphemeralStorage
             }
@@ -73,15 +100,16 @@ impl Signal {
         }
     }
 
-    /// The node condition that is raised while this signal is low (S1-003).
-    pub const fn condition(self) -> NodeCondition {
-        match self.resource() {
+    /// The node condition that is raised while this signal is low (S1-003). Kubernetes has none for a busy disk.
+    pub const fn condition(self) -> Option<NodeCondition> {
+        Some(match self.resource() {
+            StarvedResource::Io => return None,
             StarvedResource::Memory => NodeCondition::MemoryPressure,
             StarvedResource::EphemeralStorage | StarvedResource::Inodes => {
                 NodeCondition::DiskPressure
             }
             StarvedResource::Pids => NodeCondition::PidPressure,
-        }
+        })
     }
 
     /// Whether figures are bytes (printed as 128Mi) or counts (printed as 288k).
@@ -89,7 +117,7 @@ impl Signal {
         matches!(
             self.resource(),
             StarvedResource::Memory | StarvedResource::EphemeralStorage
-        )
+        ) && !self.is_pressure()
     }
 }
 
@@ -129,6 +157,9 @@ pub enum StarvedResource {
     /// Processes.
     #[serde(rename = "pids")]
     Pids,
+    /// Input and output.
+    #[serde(rename = "io")]
+    Io,
 }
 
 impl StarvedResource {
@@ -139,6 +170,7 @@ impl StarvedResource {
             Self::EphemeralStorage => "ephemeral-storage",
             Self::Inodes => "inodes",
             Self::Pids => "pids",
+            Self::Io => "io",
         }
     }
 }
@@ -213,11 +245,17 @@ mod tests {
             ("containerfs.available", "ephemeral-storage", "DiskPressure"),
             ("containerfs.inodesFree", "inodes", "DiskPressure"),
             ("pid.available", "pids", "PIDPressure"),
+            ("swap.available", "memory", "MemoryPressure"),
+            ("memory.psi", "memory", "MemoryPressure"),
+            ("io.psi", "io", ""),
         ];
         for (name, resource, condition) in table {
             let signal = Signal::parse(name).unwrap();
             assert_eq!(signal.resource().as_str(), resource);
-            assert_eq!(signal.condition().as_str(), condition);
+            assert_eq!(
+                signal.condition().map_or("", NodeCondition::as_str),
+                condition
+            );
         }
     }
 }

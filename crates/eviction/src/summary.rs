@@ -2,6 +2,7 @@
 
 use crate::{
     Observation, Observations, Signal,
+    pressure::Stall,
     usage::{ContainerUsage, FsUsage, PodUsage, Usage, VolumeUsage},
 };
 use evictd_pod::{Pod, wire::null_is_default};
@@ -36,6 +37,10 @@ pub struct NodeStats {
     pub runtime: Option<RuntimeStats>,
     /// Process ids.
     pub rlimit: Option<RlimitStats>,
+    /// Input and output.
+    pub io: Option<IoStats>,
+    /// Swap.
+    pub swap: Option<SwapStats>,
     /// Cgroups such as `pods`.
     #[serde(deserialize_with = "null_is_default")]
     pub system_containers: Vec<ContainerStats>,
@@ -49,6 +54,7 @@ pub struct MemoryStats {
     time: Option<Timestamp>,
     available_bytes: Option<u64>,
     working_set_bytes: Option<u64>,
+    psi: Option<PsiStats>,
 }
 
 /// Filesystem figures in bytes and inodes.
@@ -143,9 +149,39 @@ struct ProcessStats {
     process_count: Option<u64>,
 }
 
+/// Pressure stall information.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct PsiStats {
+    full: PsiData,
+    some: PsiData,
+}
+
+/// Averages in percent.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct PsiData {
+    avg10: f64,
+    avg60: f64,
+    avg300: f64,
+}
+
+/// Pressure on devices (kubelet 1.33 and later).
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct IoStats {
+    #[serde(deserialize_with = "time")]
+    time: Option<Timestamp>,
+    psi: Option<PsiStats>,
+}
+
+/// Swap in bytes.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct SwapStats {
+pub struct SwapStats {
+    #[serde(deserialize_with = "time")]
+    time: Option<Timestamp>,
+    swap_available_bytes: Option<u64>,
     swap_usage_bytes: Option<u64>,
 }
 
@@ -161,7 +197,7 @@ fn signed(value: u64) -> i64 {
 }
 
 impl Summary {
-    /// The node's signals (S1-018 to S1-021).
+    /// The node's signals (S1-018 to S1-021), and ours.
     pub fn observations(&self) -> Observations {
         let node = &self.node;
         let mut all = Observations::default();
@@ -203,6 +239,23 @@ impl Summary {
         all.set(
             Signal::PidAvailable,
             node.rlimit.as_ref().and_then(RlimitStats::observation),
+        );
+        all.set(
+            Signal::SwapAvailable,
+            node.swap.as_ref().and_then(SwapStats::observation),
+        );
+        let psi = |psi: Option<&PsiStats>| psi.map(PsiStats::stall);
+        let memory = node.memory.as_ref();
+        all.set_stall(
+            Signal::MemoryPsi,
+            psi(memory.and_then(|memory| memory.psi.as_ref())),
+            memory.and_then(|memory| memory.time),
+        );
+        let io = node.io.as_ref();
+        all.set_stall(
+            Signal::IoPsi,
+            psi(io.and_then(|io| io.psi.as_ref())),
+            io.and_then(|io| io.time),
         );
         all
     }
@@ -268,6 +321,36 @@ impl RlimitStats {
     }
 }
 
+impl SwapStats {
+    /// `None` on a node without swap.
+    fn observation(&self) -> Option<Observation> {
+        let (left, used) = (self.swap_available_bytes?, self.swap_usage_bytes?);
+        let capacity = signed(left.checked_add(used)?);
+        (capacity > 0).then_some(Observation {
+            available: signed(left),
+            capacity,
+            time: self.time,
+        })
+    }
+}
+
+impl PsiStats {
+    fn stall(&self) -> Stall {
+        let averages = |data: &PsiData| [data.avg10, data.avg60, data.avg300].map(hundredths);
+        Stall {
+            some: averages(&self.some),
+            full: averages(&self.full),
+        }
+    }
+}
+
+/// From percent; what cannot be true is cut.
+#[allow(clippy::cast_possible_truncation, reason = "it is within bounds")]
+#[allow(clippy::cast_sign_loss, reason = "it is within bounds")]
+fn hundredths(percent: f64) -> u16 {
+    (percent.clamp(0.0, 100.0) * 100.0).round() as u16
+}
+
 impl PodStats {
     fn usage(&self) -> PodUsage {
         let memory = self.memory.as_ref();
@@ -292,6 +375,7 @@ impl PodStats {
             // Figures that are there but for the working set count as a working set of zero (S1-060).
             working_set: memory.map(|memory| memory.working_set_bytes.map_or(0, signed)),
             anon: None,
+            io: None,
             swap: self
                 .swap
                 .as_ref()

@@ -3,6 +3,7 @@
 use crate::{
     Signal,
     duration::{self, DurationError},
+    pressure::{PressureError, PressureLimit},
 };
 use evictd_pod::{Quantity, quantity::QuantityError};
 use jiff::SignedDuration;
@@ -16,6 +17,8 @@ pub enum ThresholdValue {
     Quantity(Quantity),
     /// A fraction of capacity, kept in single precision as the kubelet does (S1-011).
     Percentage(f32),
+    /// A share of time that tasks may stand still; ours.
+    Pressure(PressureLimit),
 }
 
 impl ThresholdValue {
@@ -33,6 +36,15 @@ impl ThresholdValue {
                 let amount = (capacity as f64 * f64::from(fraction)) as i64;
                 Quantity::bytes(amount)
             }
+            Self::Pressure(limit) => Quantity::count(capacity - i64::from(limit.most)),
+        }
+    }
+
+    /// How long it must be met before it acts, whatever the grace period.
+    const fn lasting(self) -> SignedDuration {
+        match self {
+            Self::Pressure(limit) => limit.lasting,
+            Self::Quantity(_) | Self::Percentage(_) => SignedDuration::ZERO,
         }
     }
 }
@@ -43,6 +55,7 @@ impl std::fmt::Display for ThresholdValue {
         match self {
             Self::Quantity(quantity) => quantity.fmt(f),
             Self::Percentage(fraction) => fraction.fmt(f),
+            Self::Pressure(limit) => limit.fmt(f),
         }
     }
 }
@@ -64,6 +77,11 @@ impl Threshold {
     /// Whether it acts at once (S1-009).
     pub fn is_hard(&self) -> bool {
         self.grace_period.is_zero()
+    }
+
+    /// How long it must have been met before it acts.
+    pub fn acts_after(&self) -> SignedDuration {
+        self.grace_period.max(self.value.lasting())
     }
 
     /// Sorting key of printed lists.
@@ -153,6 +171,20 @@ pub enum ThresholdErrorKind {
         /// Canonical.
         value: Quantity,
     },
+    /// Not the grammar of pressure.
+    #[error(transparent)]
+    Pressure(#[from] PressureError),
+    /// More of a pressure is given back in percent of the time.
+    #[error("eviction minimum reclaim {signal} must be a percentage: {value}")]
+    NotPercent {
+        /// The signal.
+        signal: Signal,
+        /// As written.
+        value: String,
+    },
+    /// A soft threshold says its time twice.
+    #[error("grace period is specified twice for the soft eviction threshold {0}")]
+    TwoGracePeriods(Signal),
     /// S1-010
     #[error("eviction percentage minimum reclaim {signal} must be positive: {value}")]
     MinimumReclaimNotPositive {
@@ -182,20 +214,33 @@ pub enum ThresholdErrorKind {
 }
 
 impl ThresholdMaps {
-    /// Every threshold, hard ones first, or every mistake in the order in which the kubelet looks.
+    /// Every threshold on the kubelet's signals, hard ones first, or every mistake in the order in which the kubelet
+    /// looks.
     pub fn parse(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
+        self.parse_known(|signal| !signal.is_ours())
+    }
+
+    /// The same with the signals that only we have.
+    pub fn parse_with_ours(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
+        self.parse_known(|_| true)
+    }
+
+    fn parse_known(
+        &self,
+        known: fn(Signal) -> bool,
+    ) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
         let mut errors = Vec::new();
-        let hard = each("evictionHard", &self.hard, &mut errors, statement);
-        let soft = each("evictionSoft", &self.soft, &mut errors, statement);
+        let hard = each(("evictionHard", &self.hard), known, &mut errors, statement);
+        let soft = each(("evictionSoft", &self.soft), known, &mut errors, statement);
         let graces = each(
-            "evictionSoftGracePeriod",
-            &self.soft_grace_period,
+            ("evictionSoftGracePeriod", &self.soft_grace_period),
+            known,
             &mut errors,
             grace_period,
         );
         let reclaims = each(
-            "evictionMinimumReclaim",
-            &self.minimum_reclaim,
+            ("evictionMinimumReclaim", &self.minimum_reclaim),
+            known,
             &mut errors,
             minimum_reclaim,
         );
@@ -214,21 +259,34 @@ impl ThresholdMaps {
         }
         for (signal, value) in soft {
             let Some(value) = value else { continue };
-            let Some((_, grace_period)) = graces.iter().find(|(of, _)| *of == signal) else {
-                // A grace period that is there but wrong has been reported already.
-                if !self.soft_grace_period.contains_key(signal.as_str()) {
-                    errors.push(ThresholdError {
-                        map: "evictionSoft",
-                        key: signal.as_str().to_owned(),
-                        kind: ThresholdErrorKind::NoGracePeriod(signal),
-                    });
+            let written = graces.iter().find(|(of, _)| *of == signal);
+            // A grace period that is there but wrong has been reported already.
+            let is_there = self.soft_grace_period.contains_key(signal.as_str());
+            let mut mistake = |kind: fn(Signal) -> ThresholdErrorKind| {
+                errors.push(ThresholdError {
+                    map: "evictionSoft",
+                    key: signal.as_str().to_owned(),
+                    kind: kind(signal),
+                });
+            };
+            let grace_period = match (written, value.lasting()) {
+                (Some(_), lasting) if lasting.is_positive() => {
+                    mistake(ThresholdErrorKind::TwoGracePeriods);
+                    continue;
                 }
-                continue;
+                (Some((_, grace_period)), _) => *grace_period,
+                (None, lasting) if lasting.is_positive() => lasting,
+                (None, _) => {
+                    if !is_there {
+                        mistake(ThresholdErrorKind::NoGracePeriod);
+                    }
+                    continue;
+                }
             };
             thresholds.push(Threshold {
                 signal,
                 value,
-                grace_period: *grace_period,
+                grace_period,
                 min_reclaim: min_reclaim(signal),
             });
         }
@@ -241,14 +299,15 @@ impl ThresholdMaps {
 }
 
 fn each<T>(
-    map: &'static str,
-    entries: &BTreeMap<String, String>,
+    (map, entries): (&'static str, &BTreeMap<String, String>),
+    known: fn(Signal) -> bool,
     errors: &mut Vec<ThresholdError>,
     parse: impl Fn(Signal, &str) -> Result<T, ThresholdErrorKind>,
 ) -> Vec<(Signal, T)> {
     let mut parsed = Vec::new();
     for (key, value) in entries {
         let result = Signal::parse(key)
+            .filter(|signal| known(*signal))
             .ok_or_else(|| ThresholdErrorKind::UnsupportedSignal(key.clone()))
             .and_then(|signal| Ok((signal, parse(signal, value)?)));
         match result {
@@ -267,6 +326,10 @@ fn each<T>(
 fn statement(signal: Signal, text: &str) -> Result<Option<ThresholdValue>, ThresholdErrorKind> {
     if text == "0%" || text == "100%" {
         return Ok(None);
+    }
+    if signal.is_pressure() {
+        let limit = PressureLimit::parse(signal, text)?;
+        return Ok(Some(ThresholdValue::Pressure(limit)));
     }
     if let Some(fraction) = percentage(text)? {
         let value = text.to_owned();
@@ -295,6 +358,10 @@ fn minimum_reclaim(signal: Signal, text: &str) -> Result<ThresholdValue, Thresho
             });
         }
         return Ok(ThresholdValue::Percentage(fraction));
+    }
+    if signal.is_pressure() {
+        let value = text.to_owned();
+        return Err(ThresholdErrorKind::NotPercent { signal, value });
     }
     let value: Quantity = text.parse()?;
     if value.is_negative() {

@@ -25,6 +25,8 @@ pub struct PodUsage {
     pub anon: Option<i64>,
     /// Swap in bytes.
     pub swap: Option<i64>,
+    /// Bytes read from and written to devices in the time that was measured.
+    pub io: Option<i64>,
     /// Processes or threads.
     pub processes: Option<u64>,
     /// Everything on node-local disk, in bytes.

@@ -1,6 +1,6 @@
 //! One threshold from cycle to cycle: crossed, held, acting.
 
-use crate::{Observation, Threshold, ThresholdValue, containerfs::Worked};
+use crate::{Observation, Observations, Signal, Threshold, ThresholdValue, containerfs::Worked};
 use evictd_pod::Quantity;
 use jiff::Timestamp;
 
@@ -11,6 +11,8 @@ pub(crate) struct Watched {
     generated: bool,
     /// Since when it is met without a break (S1-029).
     pub(crate) first_observed: Option<Timestamp>,
+    /// Met in this cycle, whatever other thresholds say.
+    pub(crate) met: bool,
     /// Met and past its grace in the last cycle, so that min-reclaim holds it (S1-028).
     pub(crate) held: bool,
     /// Held, and its figure is a new one (S1-033).
@@ -23,6 +25,7 @@ impl From<Worked> for Watched {
             threshold: worked.threshold,
             generated: worked.generated,
             first_observed: None,
+            met: false,
             held: false,
             acting: false,
         }
@@ -31,20 +34,50 @@ impl From<Worked> for Watched {
 
 impl Watched {
     /// Takes in what is seen now; `waiting` leaves the generated thresholds out (S1-014).
-    pub(crate) fn look(
-        &mut self,
-        now: Timestamp,
-        observed: Option<&Observation>,
-        waiting: bool,
-        new: bool,
-    ) {
+    pub(crate) fn look(&mut self, observed: Option<&Observation>, waiting: bool) {
         let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
-        let met = crossed || (self.held && is_met(&self.threshold, observed, true));
-        self.first_observed = met.then(|| self.first_observed.unwrap_or(now));
+        self.met = crossed || (self.held && is_met(&self.threshold, observed, true));
+    }
+
+    /// Draws the conclusion, once it is known which thresholds count as met.
+    pub(crate) fn conclude(&mut self, now: Timestamp, new: bool) {
+        self.first_observed = self.met.then(|| self.first_observed.unwrap_or(now));
         self.held = self
             .first_observed
-            .is_some_and(|first| now.duration_since(first) >= self.threshold.grace_period);
+            .is_some_and(|first| now.duration_since(first) >= self.threshold.acts_after());
         self.acting = self.held && new;
+    }
+}
+
+/// "Memory low and swap low" (users #7): of the hard ones and of the soft ones each, those on memory and the one on swap
+/// count only together. Without swap, or a threshold on it, memory counts alone.
+pub(crate) fn join_memory_and_swap(watched: &mut [Watched], observations: &Observations) {
+    if observations.get(Signal::SwapAvailable).is_none() {
+        return;
+    }
+    let memory = [Signal::MemoryAvailable, Signal::AllocatableMemoryAvailable];
+    for hard in [true, false] {
+        let low = |signals: &[Signal]| {
+            let of = |one: &&Watched| {
+                one.threshold.is_hard() == hard && signals.contains(&one.threshold.signal)
+            };
+            let found = watched.iter().filter(of).map(|one| one.met);
+            found.reduce(|low, another| low || another)
+        };
+        let (Some(memory_low), Some(swap_low)) = (low(&memory), low(&[Signal::SwapAvailable]))
+        else {
+            continue;
+        };
+        for one in watched.iter_mut() {
+            if one.threshold.is_hard() != hard {
+                continue;
+            }
+            match one.threshold.signal {
+                Signal::SwapAvailable => one.met &= memory_low,
+                signal if memory.contains(&signal) => one.met &= swap_low,
+                _ => {}
+            }
+        }
     }
 }
 

@@ -113,7 +113,11 @@ impl RankedPod {
         match self.deciding_key(next, resource) {
             DecidingKey::Excess => match self.excess {
                 Excess::UnknownFirst => "no figures: the kubelet puts it first",
-                Excess::Exceeds if resource == StarvedResource::Pids => "above an even share",
+                Excess::Exceeds
+                    if matches!(resource, StarvedResource::Pids | StarvedResource::Io) =>
+                {
+                    "above an even share"
+                }
                 Excess::Exceeds => "above its request",
                 Excess::Within | Excess::UnknownLast => "the next has no figures",
             },
@@ -125,6 +129,7 @@ impl RankedPod {
             DecidingKey::Overage => match (resource, self.excess) {
                 (StarvedResource::Pids, _) => "more processes",
                 (StarvedResource::Inodes, _) => "more inodes above its request",
+                (StarvedResource::Io, _) => "read and wrote more",
                 (_, Excess::Within) => "less of its request left",
                 _ => "more above its request",
             },
@@ -176,9 +181,14 @@ impl RankedPod {
             .to_owned();
         };
         let uses = match resource {
+            StarvedResource::Memory if !self.swap.is_zero() => {
+                let (all, swap) = (human_bytes(usage.value()), human_bytes(self.swap.value()));
+                format!("uses {all} ({swap} of it in swap)")
+            }
             StarvedResource::Memory | StarvedResource::EphemeralStorage => {
                 format!("uses {}", human_bytes(usage.value()))
             }
+            StarvedResource::Io => format!("read and wrote {}", human_bytes(usage.value())),
             StarvedResource::Inodes => format!("uses {} inodes", usage.value()),
             StarvedResource::Pids => format!("runs {} processes", usage.value()),
         };
@@ -187,6 +197,11 @@ impl RankedPod {
         match (resource, self.excess) {
             (StarvedResource::Inodes, _) => uses,
             (StarvedResource::Pids, _) if request.is_zero() => uses,
+            (StarvedResource::Io, Excess::Exceeds) => {
+                let above = human_bytes((usage - request).value());
+                format!("{uses}, {above} above an even share of {asked}")
+            }
+            (StarvedResource::Io, _) => format!("{uses}, within an even share of {asked}"),
             (StarvedResource::Pids, Excess::Exceeds) => {
                 let above = (usage - request).value();
                 format!("{uses}, {above} above an even share of {request}")
@@ -225,6 +240,13 @@ impl std::fmt::Display for Withheld {
             Self::AllSpared => {
                 f.write_str("every pod is critical, protected, out of reach or going already")
             }
+            Self::DyingPodsRelease { pods, release } if release.is_zero() => {
+                let pods = pods.join(", ");
+                write!(
+                    f,
+                    "{pods} goes already, and what that does shows when it is gone"
+                )
+            }
             Self::DyingPodsRelease { pods, release } => {
                 write!(
                     f,
@@ -233,6 +255,7 @@ impl std::fmt::Display for Withheld {
                     human_bytes(release.value())
                 )
             }
+            Self::NoIo => f.write_str("no pod is known to read or write much"),
             Self::Futile { evictions } => write!(
                 f,
                 "the last {evictions} evictions gained too little: what fills this node is not its pods"
@@ -277,6 +300,7 @@ mod tests {
             terminating: false,
             overage: usage.map(|usage| usage - request),
             usage,
+            swap: Quantity::ZERO,
             request,
             spared: None,
             qos: QosClass::Burstable,

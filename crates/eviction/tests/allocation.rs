@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use evictd_eviction::{
-    Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage, threshold,
+    Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage,
+    pressure::Stall,
+    rules::MemoryAndSwap,
+    threshold,
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
 };
 use evictd_pod::Pod;
@@ -46,14 +49,23 @@ fn node(pods: usize) -> (Vec<Pod>, Usage) {
 fn an_idle_cycle_allocates_nothing() {
     let mut maps = ThresholdMaps::default();
     for signal in Signal::ALL {
+        let value = if signal.is_pressure() {
+            "full avg60 > 90%"
+        } else {
+            "10%"
+        };
         maps.hard
-            .insert(signal.as_str().to_owned(), "10%".to_owned());
+            .insert(signal.as_str().to_owned(), value.to_owned());
         maps.minimum_reclaim
             .insert(signal.as_str().to_owned(), "5%".to_owned());
     }
-    let thresholds = threshold::with_allocatable(&maps.parse().unwrap());
+    let thresholds = threshold::with_allocatable(&maps.parse_with_ours().unwrap());
     let (pods, usage) = node(110);
-    for rules in [Rules::kubelet(), Rules::evictd()] {
+    let both = Rules {
+        memory_and_swap: MemoryAndSwap::Both,
+        ..Rules::evictd()
+    };
+    for rules in [Rules::kubelet(), Rules::evictd(), both] {
         let mut keeper = Housekeeper::new(Rules {
             thresholds: thresholds.clone(),
             local_storage_capacity_isolation: true,
@@ -68,7 +80,10 @@ fn an_idle_cycle_allocates_nothing() {
                 time: Some(now),
             };
             let all = Signal::ALL.into_iter().map(|signal| (signal, observation));
-            let seen: Observations = all.collect();
+            let mut seen: Observations = all.collect();
+            for signal in [Signal::MemoryPsi, Signal::IoPsi] {
+                seen.set_stall(signal, Some(Stall::default()), Some(now));
+            }
             assert_eq!(keeper.observe(now, &seen), Step::LocalStorage);
             assert!(keeper.check_local_storage(now, &pods, &usage).is_empty());
             assert_eq!(keeper.pressure(), Step::Rest);

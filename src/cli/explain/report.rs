@@ -132,7 +132,10 @@ pub(super) fn explain(
         let thresholds: Vec<ThresholdState> = housekeeper
             .thresholds()
             .filter(|threshold| threshold.signal == signal)
-            .map(|threshold| ThresholdState::of(threshold, observed, &step))
+            .map(|threshold| {
+                let observed = seen.of(signal, threshold.value);
+                ThresholdState::of(threshold, observed, &step)
+            })
             .collect();
         let next = (!thresholds.is_empty())
             .then(|| rank(signal).first().map(|pod| pod.pod.to_string()))
@@ -162,7 +165,12 @@ fn first_crossed(step: &StepOutcome) -> Option<Signal> {
     let crossed = step.thresholds_first_observed_at.iter();
     crossed
         .map(|first| first.threshold.signal)
-        .min_by_key(|signal| (signal.condition() != NodeCondition::MemoryPressure, *signal))
+        .min_by_key(|signal| {
+            (
+                signal.condition() != Some(NodeCondition::MemoryPressure),
+                *signal,
+            )
+        })
 }
 
 fn next(step: &StepOutcome, ranked: &Ranked, asked: Option<Signal>) -> Option<String> {

@@ -70,10 +70,11 @@ fn crossed(report: &Report) -> Option<(&SignalState, &ThresholdState)> {
 
 fn waiting(state: &SignalState, waiting: &ThresholdState) -> Vec<String> {
     let crossing = evidence::crossing(&waiting.threshold, state.observed.as_ref());
-    let when = if waiting.threshold.is_hard() {
+    let lasting = waiting.threshold.acts_after();
+    let when = if lasting.is_zero() {
         "which acts from the next cycle on".to_owned()
     } else {
-        let grace = duration::to_string(waiting.threshold.grace_period);
+        let grace = duration::to_string(lasting);
         format!("which acts once it has lasted {grace}")
     };
     vec![format!("Nobody goes yet: {crossing}, {when}.")]

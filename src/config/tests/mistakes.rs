@@ -407,3 +407,61 @@ fn the_real_kubelets_configuration_with_and_without_its_wrapper() {
     let wrapped = serde_json::json!({"kubeletconfig": bare});
     assert_eq!(good(&wrapped.to_string()).effective.kind, Kind::Kubelet);
 }
+
+#[test]
+fn pressure_and_swap_are_ours_and_said_in_one_form() {
+    let table = [
+        (
+            "evictionHard: {memory.psi: 20%}",
+            "f.yaml:3:28: evictionHard.memory.psi: eviction threshold memory.psi must be {some|full} avg{10|60|300} > X% [for D]: 20%; write it as \"full avg10 > 20%\"; 0% turns the threshold off\n",
+        ),
+        (
+            "evictionHard: {memory.psi: some 60s > 7% for 30s}",
+            "f.yaml:3:28: evictionHard.memory.psi: eviction threshold memory.psi must be {some|full} avg{10|60|300} > X% [for D]: some 60s > 7% for 30s; write it as \"some avg60 > 7% for 30s\"; 0% turns the threshold off\n",
+        ),
+        (
+            "evictionHard: {cpu.psi: full avg10 > 20%}",
+            "f.yaml:3:16: evictionHard.cpu.psi: unsupported eviction signal cpu.psi; pressure on the processor is shown and never acted on\n",
+        ),
+        (
+            "evictionHard: {io.psi: full avg10 > 20%}",
+            "f.yaml:3:24: evictionHard.io.psi: full avg10 > 20% does not last long enough to tell which pod reads and writes; write at least \"for 1s\"\n",
+        ),
+        (
+            "evictionSoft: {memory.psi: some avg10 > 9% for 1m}\nevictionSoftGracePeriod: {memory.psi: 1m}",
+            "f.yaml:3:28: evictionSoft.memory.psi: grace period is specified twice for the soft eviction threshold memory.psi; leave out the \"for\", or evictionSoftGracePeriod.memory.psi\n",
+        ),
+        (
+            "evictionHard: {memory.psi: full avg10 > 20%}\nevictionSoft: {memory.psi: full avg10 > 30% for 1m}",
+            "f.yaml:4:28: evictionSoft.memory.psi: full avg10 > 30% for 1m is not below the hard threshold of full avg10 > 20% (f.yaml:3), which acts at once, so that this one never acts first; lower it, or raise evictionHard.memory.psi\n",
+        ),
+        (
+            "evictionHard: {memory.psi: full avg10 > 20%}\nevictionMinimumReclaim: {memory.psi: 1Gi}",
+            "f.yaml:4:38: evictionMinimumReclaim.memory.psi: eviction minimum reclaim memory.psi must be a percentage: 1Gi; write how much less pressure, such as 5%\n",
+        ),
+        (
+            "memoryAndSwap: both",
+            "warning f.yaml:3:16: memoryAndSwap: both has no effect: no map has memory.available and swap.available; add swap.available to evictionHard\n",
+        ),
+        (
+            "evictionHard: {memory.psi: full avg10 > 20% for 5s, swap.available: 10%, io.psi: 0%}\nmemoryAndSwap: both",
+            "",
+        ),
+    ];
+    let mut wrong = String::new();
+    for (body, expected) in table {
+        let said = said_of_ours(body);
+        if said != expected {
+            let _ = writeln!(wrong, "{body}\n{said}{expected}");
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+    let refused = said(&format!(
+        "{kubelet}evictionHard: {{memory.psi: full avg10 > 20%}}"
+    ));
+    assert!(
+        refused.contains("unsupported eviction signal memory.psi; a kubelet has no such signal; kind: EvictionConfiguration has"),
+        "{refused}"
+    );
+}

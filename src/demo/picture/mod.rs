@@ -138,7 +138,9 @@ fn push_right(line: &mut Line<'static>, span: Span<'static>, width: usize) {
 /// `310Mi`, or a count where no bytes are counted.
 fn amount(resource: StarvedResource, value: i64) -> String {
     match resource {
-        StarvedResource::Memory | StarvedResource::EphemeralStorage => human_bytes(value),
+        StarvedResource::Memory | StarvedResource::EphemeralStorage | StarvedResource::Io => {
+            human_bytes(value)
+        }
         StarvedResource::Inodes | StarvedResource::Pids => value.to_string(),
     }
 }

@@ -19,6 +19,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
         StarvedResource::EphemeralStorage => "DISK",
         StarvedResource::Inodes => "INODES",
         StarvedResource::Pids => "THREADS",
+        StarvedResource::Io => "I/O",
     };
     let heading = format!(
         "{:<11} {:<11}{:>10} {:>8}  {uses:<cells$} {:>7}  {}",

@@ -8,6 +8,7 @@ mod futility;
 mod grammar;
 mod local_storage;
 mod node;
+mod pressure;
 mod ranking;
 mod reclaim;
 mod signals;

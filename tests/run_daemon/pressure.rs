@@ -1,0 +1,128 @@
+//! Thresholds on pressure: a pod that makes its node wait for memory goes, while memory itself is not short.
+
+use crate::daemon::{Daemon, names};
+use crate::left_out;
+use crate::node::{NODE_MIB, Node, Traits, requests};
+use nix::poll::{PollTimeout, poll};
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+
+/// Reads a file again and again that does not fit into the memory it may take.
+const THRASH: &str = "dd if=/dev/zero of=FILE bs=1M count=64 2>/dev/null; echo ready
+    for reader in 1 2 3; do while :; do cat FILE > /dev/null; done & done; wait";
+
+/// Starts a pod that thrashes; `None` where this kernel tells nothing of it.
+fn thrashing_pod(node: &mut Node, test: &str) -> Option<u32> {
+    let Some(pressure) = node
+        .unified("memory.pressure")
+        .filter(|file| file.is_file())
+    else {
+        left_out(test, "this kernel tells no pressure of a cgroup");
+        return None;
+    };
+    node.limit_memory_of("thrasher", 16 << 20);
+    let file = node.path("large");
+    let script = THRASH.replace("FILE", &file.display().to_string());
+    let pid = node.group.script("thrasher", &script);
+    node.admit("thrasher", Traits::default());
+    if !stalls(&pressure) {
+        left_out(
+            test,
+            "reading a file too large for its cgroup stalls nobody here",
+        );
+        return None;
+    }
+    Some(pid)
+}
+
+/// Whether somebody stands still for memory within ten seconds.
+fn stalls(pressure: &PathBuf) -> bool {
+    (0..500).any(|_| {
+        let _ = poll(&mut [], PollTimeout::from(20_u16));
+        let text = fs::read_to_string(pressure).unwrap();
+        !text.contains("some avg10=0.")
+    })
+}
+
+#[test]
+fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
+    let test = "a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short";
+    let Some(mut node) = Node::new(test) else {
+        return;
+    };
+    let mut modest = node.pod("modest", "--hold 24Mi", requests("64Mi"));
+    let Some(_) = thrashing_pod(&mut node, test) else {
+        return;
+    };
+    let hard = [
+        ("memory.psi", "some avg10 > 0.5% for 1s"),
+        ("memory.available", "32Mi"),
+    ];
+    let daemon = Daemon::start(&node, &hard, "");
+    let decisions = daemon.evicted(1);
+    assert_eq!(names(&decisions), ["shop/thrasher"]);
+    let decision = &decisions[0];
+    assert_eq!(decision["signal"], "memory.psi");
+    assert_eq!(decision["threshold"]["value"], "some avg10 > 0.5% for 1s");
+    let words = decision["message"].as_str().unwrap();
+    let head = "The node was under pressure on resource: memory. Threshold: memory.psi some avg10 > 0.5% for 1s, observed: ";
+    assert!(words.starts_with(head), "{words}");
+    assert_eq!(daemon.condition("MemoryPressure")["raised"], true);
+    let labels = "{signal=\"memory.psi\",kind=\"hard\"}";
+    assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
+
+    let status = daemon.status();
+    let signals = status["signals"].as_array().unwrap();
+    let of = |name: &str| signals.iter().find(|one| one["signal"] == name).unwrap();
+    assert!(
+        of("memory.available")["available"].as_i64() > Some(i64::try_from(NODE_MIB).unwrap() << 18)
+    );
+    assert_eq!(
+        of("memory.psi")["thresholds"][0]["configured"],
+        "some avg10 > 0.5% for 1s"
+    );
+    assert!(!status["observed"]["cpuPressure"].is_null(), "{status:#}");
+    // The average still tells of the thrasher.
+    daemon.some_turns_pass();
+    assert!(modest.lives());
+    assert_eq!(daemon.history().len(), 1);
+}
+
+#[test]
+fn where_there_is_no_swap_its_threshold_is_never_crossed_and_memory_counts_alone() {
+    let Some(node) = Node::new("where_there_is_no_swap_its_threshold_is_never_crossed") else {
+        return;
+    };
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let swap = meminfo.lines().find(|line| line.starts_with("SwapTotal:"));
+    if swap.is_none_or(|line| !line.ends_with(" 0 kB")) {
+        left_out(
+            "where_there_is_no_swap_its_threshold_is_never_crossed",
+            "this machine has swap",
+        );
+        return;
+    }
+    let mut modest = node.pod("modest", "--hold 16Mi", requests("64Mi"));
+    let mut hog = node.pod(
+        "hog",
+        "--hold 16Mi --grow-to 150Mi --per-second 100Mi",
+        Traits::default(),
+    );
+    let hard = [("memory.available", "64Mi"), ("swap.available", "99%")];
+    let daemon = Daemon::start(&node, &hard, "memoryAndSwap: both");
+    daemon.some_turns_pass();
+    assert_eq!(daemon.history(), Vec::<serde_json::Value>::new());
+    let signals = daemon.status()["signals"].clone();
+    assert!(
+        signals
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|one| one["signal"] != json!("swap.available")),
+        "{signals:#}"
+    );
+    hog.grow();
+    assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
+    assert!(modest.lives());
+}
