@@ -195,7 +195,10 @@ impl Found {
                 },
             ]
         });
-        table(&["SIGNAL", "BELOW", "ACTS", "RECLAIMS MORE", "FROM"], rows)
+        table(
+            &["SIGNAL", "THRESHOLD", "ACTS", "RECLAIMS MORE", "FROM"],
+            rows,
+        )
     }
 
     fn setting_table(&self, file: &str) -> String {

@@ -1,7 +1,7 @@
 //! Thresholds on pressure: a pod that makes its node wait for memory goes, while memory itself is not short.
 
+use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::left_out;
 use crate::node::{NODE_MIB, Node, Traits, requests};
 use nix::poll::{PollTimeout, poll};
 use serde_json::json;
