@@ -172,7 +172,7 @@ impl Agent {
                 },
             }
         }
-        self.farewell().await;
+        Box::pin(self.farewell()).await;
         Ok(())
     }
 

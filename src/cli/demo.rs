@@ -72,7 +72,8 @@ impl Arguments {
         let people = self.output.is_for_people();
         let calm = if people { CALM_FOR_PEOPLE } else { CALM };
         let screen = people.then(|| Screen::start(stage.clone())).transpose()?;
-        let played = demo::play(self.scenario, clock, &stage, calm, stop.asked()).await;
+        let play = demo::play(self.scenario, clock, &stage, calm, stop.asked());
+        let played = Box::pin(play).await;
         self.end(&stage, screen, played)
     }
 

@@ -168,7 +168,7 @@ impl PressureLimit {
             average: average.unwrap_or(Average::Avg10),
             most: percent.unwrap_or(2000),
             lasting: lasting
-                .filter(|lasting| lasting.is_positive())
+                .filter(SignedDuration::is_positive)
                 .unwrap_or_default(),
         }
     }

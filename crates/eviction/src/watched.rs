@@ -4,6 +4,10 @@ use crate::{Observation, Observations, Signal, Threshold, ThresholdValue, contai
 use evictd_pod::Quantity;
 use jiff::Timestamp;
 
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a step of its own from crossed to acting"
+)]
 /// State of one threshold between cycles.
 #[derive(Debug, Clone)]
 pub(crate) struct Watched {

@@ -310,19 +310,22 @@ fn for_io_goes_who_reads_and_writes_more_than_an_even_share_and_no_condition_is_
     assert_eq!(alone.eviction.unwrap().pod, "default/alone");
 }
 
-fn swapped(working_set: i64, swap: i64) -> Option<PodUsage> {
-    Some(PodUsage {
+fn swapped(working_set: i64, swap: i64) -> PodUsage {
+    PodUsage {
         working_set: Some(working_set),
         swap: Some(swap),
         ..PodUsage::default()
-    })
+    }
 }
 
 #[test]
 fn what_a_pod_has_in_swap_counts_with_ours_and_not_with_the_kubelet() {
     let pods = vec![
-        (requesting("in-memory", "1Mi"), swapped(60 * MI, 0)),
-        (requesting("in-swap", "1Mi"), swapped(20 * MI, 80 * MI)),
+        (requesting("in-memory", "1Mi"), Some(swapped(60 * MI, 0))),
+        (
+            requesting("in-swap", "1Mi"),
+            Some(swapped(20 * MI, 80 * MI)),
+        ),
     ];
     let with_ours = ranking(&swap_rules(MemoryAndSwap::Either), MEMORY, &pods);
     assert_eq!(&*with_ours[0].pod, "default/in-swap");
