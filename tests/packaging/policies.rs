@@ -391,6 +391,10 @@ async fn events_are_reported_in_ones_own_name() {
         json!({"reportingController": "evictd", "note": "forged"}),
     );
     fenced.is_refused("bound", own, taken).await;
+    let path = "/apis/events.k8s.io/v1/namespaces/default/events/e";
+    let gone = ("DELETE", path, "application/json", json!({}));
+    let words = "evictd deletes no events";
+    fenced.is_refused("almighty", words, gone).await;
 }
 
 #[tokio::test]
