@@ -81,12 +81,12 @@ fn can_be_read(config: &Effective, hierarchies: &Hierarchies) -> bool {
     })
 }
 
-async fn answers(config: &Effective) -> Result<&str, String> {
-    let url = &config.kubelet.url;
+async fn answers(config: &Effective) -> Result<String, String> {
+    let url = Kubelet::url(&config.kubelet);
     if !Kubelet::listens(&config.kubelet).await {
         return Err(format!("none listens at {url}"));
     }
     let kubelet = Kubelet::find(&config.kubelet, &node_name(config)).await;
     let kubelet = kubelet.map_err(|error| error.to_string())?;
-    summary(&kubelet).await.map(|_| url.as_str())
+    summary(&kubelet).await.map(|_| url)
 }
