@@ -97,6 +97,7 @@ fn decision() -> Decision {
         threshold: None,
         eviction: Some(eviction),
         uid: Some("u-1".to_owned()),
+        owner: None,
         withheld: None,
         ranked: Vec::new(),
         runner_up: None,

@@ -1,6 +1,6 @@
 //! A decision with its whole evidence; logs, events, history, metrics and `explain` are views of this value.
 
-use crate::{Observation, Signal, StarvedResource, Threshold};
+use crate::{Observation, Owner, Signal, StarvedResource, Threshold};
 use evictd_pod::{Critical, QosClass, Quantity};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -176,6 +176,17 @@ pub struct Eviction {
     pub disruption_target: bool,
 }
 
+/// An owner, and which of its pods this one is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerCount {
+    /// The owner.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// How many of its pods were evicted here lately, with this one.
+    pub evictions: u32,
+}
+
 /// Why nobody goes although a threshold acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "because")]
@@ -226,6 +237,9 @@ pub struct Decision {
     /// The unique id of who goes; a pod of the same name with another id is another pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+    /// Who would make it again, where such owners are counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<OwnerCount>,
     /// Why nobody goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,

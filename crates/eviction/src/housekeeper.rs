@@ -11,13 +11,16 @@
 //! ```
 
 use crate::{
-    Cause, Decision, NodeCondition, Observation, Observations, Signal, StarvedResource, Threshold,
-    ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, LocalStorageLimit, RankedPod, Spared, Withheld},
+    Cause, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
+    StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
+    decision::{
+        ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Spared, Withheld,
+    },
     futility::Futile,
     local_storage,
     message::eviction_message,
     rank::Ranking,
+    returning::Returning,
     rules::{MemoryAndSwap, Rules},
     watched::{Watched, is_met, is_newer, join_memory_and_swap},
     why::why,
@@ -80,6 +83,9 @@ pub struct Housekeeper {
     /// A pod is gone since the last look.
     has_gone: bool,
     futile: Futile,
+    returning: Returning,
+    /// Conditions held for owners whose pods come back, and whether each keeps new pods away.
+    held: [Option<bool>; NodeCondition::ALL.len()],
 }
 
 impl Housekeeper {
@@ -98,6 +104,8 @@ impl Housekeeper {
             relieved: None,
             has_gone: false,
             futile: Futile::default(),
+            returning: Returning::default(),
+            held: [None; 3],
             rules,
         }
     }
@@ -176,6 +184,8 @@ impl Housekeeper {
             });
             self.condition_active[index] = recent || (met && self.rules.condition_holds_while_met);
         }
+        let backoff = self.rules.owner_backoff();
+        self.held = backoff.map_or([None; 3], |backoff| self.returning.held(now, backoff));
     }
 
     /// Every pod that exceeds one of its own limits on local storage; many may go in one cycle (S1-072).
@@ -229,6 +239,7 @@ impl Housekeeper {
                 disruption_target: false,
             }),
             uid: Some(pod.uid.clone()),
+            owner: None,
             withheld: None,
             ranked: Vec::new(),
             runner_up: None,
@@ -331,6 +342,7 @@ impl Housekeeper {
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.gives_back(signal)),
             uid: victim.map(|victim| pods[victim.index].uid.clone()),
+            owner: victim.and_then(|victim| self.owner_of(now, &pods[victim.index])),
             threshold: Some(acting),
             eviction,
             withheld,
@@ -506,11 +518,54 @@ impl Housekeeper {
         })
     }
 
-    /// Conditions that hold, sorted by name (S1-030, S1-031).
+    /// Conditions that hold, sorted by name (S1-030, S1-031); those too that are held for owners whose pods come back.
     pub fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
+        let held = |condition: NodeCondition| self.held[condition as usize].is_some();
         NodeCondition::ALL
             .into_iter()
-            .filter(|condition| self.condition_active[*condition as usize])
+            .filter(move |condition| self.presses(*condition) || held(*condition))
+    }
+
+    /// Those of them that keep new pods away.
+    pub fn taints(&self) -> impl Iterator<Item = NodeCondition> {
+        let closed = |condition: NodeCondition| self.held[condition as usize] == Some(true);
+        NodeCondition::ALL
+            .into_iter()
+            .filter(move |condition| self.presses(*condition) || closed(*condition))
+    }
+
+    /// Whether this one holds for its cause, and not only for owners whose pods come back.
+    pub fn presses(&self, condition: NodeCondition) -> bool {
+        self.condition_active[condition as usize]
+    }
+
+    /// A pod of this owner is gone, for this condition; what follows where it is not the first one. Also what is known
+    /// from before a restart, in the order in which it happened.
+    pub fn evicted(
+        &mut self,
+        time: Timestamp,
+        owner: &Owner,
+        condition: NodeCondition,
+    ) -> Option<Returned> {
+        let backoff = self.rules.owner_backoff()?;
+        self.returning
+            .evicted(time, owner.clone(), condition, backoff);
+        let mut returned = self.returning.returned(time, backoff).into_iter();
+        returned.find(|one| one.owner == *owner && one.condition == condition)
+    }
+
+    /// Owners whose pods came back, for which the node is held at this time.
+    pub fn returned(&self, now: Timestamp) -> Vec<Returned> {
+        let backoff = self.rules.owner_backoff();
+        backoff.map_or_else(Vec::new, |backoff| self.returning.returned(now, backoff))
+    }
+
+    /// Whose pod this is, and which of its to be evicted here lately.
+    fn owner_of(&self, now: Timestamp, pod: &Pod) -> Option<OwnerCount> {
+        let backoff = self.rules.owner_backoff()?;
+        let owner = Owner::of(pod)?;
+        let evictions = self.returning.count(&owner, now, backoff);
+        Some(OwnerCount { owner, evictions })
     }
 
     /// Thresholds past their grace, before the question of freshness.

@@ -3,6 +3,7 @@
 use crate::{
     Threshold,
     decision::{Preference, Spared},
+    returning::Backoff,
 };
 use evictd_pod::Pod;
 use jiff::SignedDuration;
@@ -188,6 +189,9 @@ pub struct Rules {
     pub protect: Protect,
     /// When to give up; `None`: never, as the kubelet.
     pub futility: Option<Futility>,
+    /// The longest that a condition is held where pods of one owner come back and are evicted again; `None`: never longer
+    /// than else, as the kubelet.
+    pub longest_owner_backoff: Option<SignedDuration>,
     /// Memory that a dying pod still holds counts as nearly free.
     pub credit_dying_pods: bool,
     /// A sample counts as new only when it was taken after the last pod was chosen; the kubelet asks only that it
@@ -218,6 +222,7 @@ impl Rules {
             pod_preference_namespaces: Vec::new(),
             protect: Protect::default(),
             futility: None,
+            longest_owner_backoff: None,
             credit_dying_pods: false,
             samples_follow_actions: false,
             withhold_disk_evictions: None,
@@ -242,6 +247,7 @@ impl Rules {
                 evictions: 3,
                 pause: SignedDuration::from_mins(5),
             }),
+            longest_owner_backoff: Some(SignedDuration::from_hours(1)),
             credit_dying_pods: true,
             samples_follow_actions: true,
             ..Self::kubelet()
@@ -256,6 +262,13 @@ impl Rules {
             Some(most) => own.map_or(most, |own| own.min(most)),
             None => own.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |own| own.max(0)),
         }
+    }
+
+    /// What owners whose pods come back are met with, if with anything.
+    pub(crate) fn owner_backoff(&self) -> Option<Backoff> {
+        let period = self.pressure_transition_period;
+        let longest = self.longest_owner_backoff?;
+        Some(Backoff { period, longest })
     }
 
     /// Why this pod is never chosen, if so (S1-045).

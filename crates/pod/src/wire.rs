@@ -89,6 +89,9 @@ pub struct Metadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct OwnerReference {
+    /// `apps/v1`, ...
+    #[serde(deserialize_with = "null_is_default")]
+    pub api_version: String,
     /// `ReplicaSet`, `DaemonSet`, ...
     #[serde(deserialize_with = "null_is_default")]
     pub kind: String,

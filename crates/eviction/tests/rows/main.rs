@@ -11,5 +11,6 @@ mod node;
 mod pressure;
 mod ranking;
 mod reclaim;
+mod returning;
 mod signals;
 mod words;
