@@ -162,6 +162,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.evict = running.evict;
     in_force.conditions = running.conditions;
     in_force.soft_tier_fallback = running.soft_tier_fallback;
+    in_force.evicted_pods = running.evicted_pods;
     in_force.cgroup_roots = running.cgroup_roots;
     in_force.unknown_pods = running.unknown_pods;
     in_force.priority_classes = running.priority_classes;
@@ -229,7 +230,7 @@ pub async fn ready(
     ];
     publishers.extend(watcher);
     let told = (crowd, heartbeat);
-    let cluster = cluster::start(config, pods.source, clock, told, &mut publishers).await?;
+    let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         sampler,

@@ -10,6 +10,7 @@ use super::{
 };
 use evictd_eviction::{
     Rules, Threshold, ThresholdMaps,
+    retention::Retention,
     rules::{FilesystemLayout, Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
     threshold::{self, ThresholdError},
 };
@@ -136,6 +137,8 @@ pub struct Effective {
     pub conditions: Conditions,
     /// What a soft threshold does where the polite way is refused.
     pub soft_tier_fallback: SoftTierFallback,
+    /// What stays of pods that were evicted.
+    pub evicted_pods: Retention,
     /// Cgroups that pods live in.
     pub cgroup_roots: Vec<CgroupPath>,
     /// Priorities by name, for manifests that name a class only.
@@ -146,6 +149,8 @@ pub struct Effective {
     pub futile_evictions: u32,
     /// Whether pods that nobody lists may be chosen.
     pub unknown_pods: UnknownPods,
+    /// The longest back-off of owners whose pods come back; zero: none.
+    pub returning_owner_back_off: SignedDuration,
     /// Where pods without figures rank.
     pub unknown_stats: UnknownStats,
     /// What ranks first when process ids run out.
@@ -304,11 +309,13 @@ impl Effective {
                 types: ConditionTypes::Own,
             },
             soft_tier_fallback: SoftTierFallback::Wait,
+            evicted_pods: Retention::default(),
             cgroup_roots: Vec::new(),
             priority_classes: BTreeMap::new(),
             protect: Protect::default(),
             futile_evictions: 0,
             unknown_pods: UnknownPods::Spare,
+            returning_owner_back_off: SignedDuration::ZERO,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
             memory_and_swap: MemoryAndSwap::Either,
@@ -384,6 +391,8 @@ impl Effective {
                     evictions: self.futile_evictions,
                     ..futility
                 }),
+            longest_owner_backoff: Some(self.returning_owner_back_off)
+                .filter(SignedDuration::is_positive),
             ..rules
         }
     }

@@ -365,6 +365,20 @@ pub(super) const KEYS: &[Key] = &[
         "Where the polite way of a soft eviction is refused: wait until it is let or a hard threshold is crossed; evict: end the pod here.",
     ),
     key(
+        "evictedPods.ttl",
+        "null",
+        Rule("null"),
+        one!(evicted_pods.ttl),
+        "How long pods that evictd evicted stay in the API, but for those of Jobs; null: for good.",
+    ),
+    key(
+        "evictedPods.keepPerOwner",
+        "null",
+        Rule("null"),
+        one!(evicted_pods.keep_per_owner),
+        "How many of them one owner keeps on this node, the newest, but for a Job; null: all.",
+    ),
+    key(
         "cgroupRoots",
         "[kubepods, kubepods.slice]",
         Same,
@@ -405,6 +419,13 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         one!(unknown_pods),
         "Pods that have a cgroup here and that nobody lists: spare; rank: by usage, after those known to exceed their requests; static pods never.",
+    ),
+    key(
+        "returningOwnerBackOff",
+        "1h0m0s",
+        Rule("0s"),
+        one!(returning_owner_back_off),
+        "The longest that a condition is held where pods of one owner come back and are evicted again: twice the transition period, doubled each time; 0s: never.",
     ),
     key(
         "unknownStats",

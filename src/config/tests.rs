@@ -174,6 +174,7 @@ fn the_soft_grace_cap() {
 fn every_switch_reaches_the_rules() {
     let loaded = ours(
         "unknownStats: first\npidRank: kubelet\nreturningPodsLast: false\nfutileEvictions: 5\n\
+         returningOwnerBackOff: 2h\n\
          evictionHardGracePeriod: 2s\nevictionPressureTransitionPeriod: 30s\n\
          podPreference: {namespaces: [team-a]}\n\
          protect:\n  namespaces: [kube-system]\n  selectors:\n  - matchLabels: {app: db}\n",
@@ -187,6 +188,12 @@ fn every_switch_reaches_the_rules() {
         pause: SignedDuration::from_mins(5),
     };
     assert_eq!(rules.futility, Some(five));
+    assert_eq!(
+        rules.longest_owner_backoff,
+        Some(SignedDuration::from_hours(2))
+    );
+    let off = ours("returningOwnerBackOff: 0s\n").effective.rules();
+    assert_eq!(off.longest_owner_backoff, None);
     assert_eq!(rules.hard_grace_period_seconds, 2);
     assert_eq!(rules.pressure_transition_period.as_secs(), 30);
     assert_eq!(rules.pod_preference_namespaces, ["team-a"]);
@@ -196,6 +203,17 @@ fn every_switch_reaches_the_rules() {
         ours("futileEvictions: 0\n").effective.rules().futility,
         None
     );
+}
+
+#[test]
+fn evicted_pods_stay_unless_it_is_said_for_how_long() {
+    let kept = |loaded: Loaded| loaded.effective.evicted_pods;
+    assert!(!kept(ours("")).is_limited());
+    assert!(!kept(ours("evictedPods: {ttl: null, keepPerOwner: null}\n")).is_limited());
+    assert!(!kept(kubelets("")).is_limited());
+    let said = kept(ours("evictedPods: {ttl: 24h, keepPerOwner: 0}\n"));
+    assert_eq!(said.ttl, Some(SignedDuration::from_hours(24)));
+    assert_eq!(said.keep_per_owner, Some(0));
 }
 
 #[test]
@@ -232,6 +250,7 @@ fn what_is_written_means_the_same_when_read_again() {
     let everything = "nodeName: \"on\"\nevictionHard: {memory.available: 5%, pid.available: null}\n\
          evictionSoft: {memory.available: 10%}\nevictionSoftGracePeriod: {memory.available: 1m30s}\n\
          evictionMinimumReclaim: {memory.available: 1e9}\nevictionMaxPodGracePeriod: 60\n\
+         evictedPods: {ttl: 24h, keepPerOwner: 3}\nreturningOwnerBackOff: 30m\n\
          priorityClasses: {batch: -5}\nmetrics: {address: \"\"}\nnodeCgroup: /demo/node\n\
          protect: {namespaces: [kube-system], selectors: [{matchLabels: {a: \"1\"}, matchExpressions: [{key: b, operator: Exists}]}]}\n";
     let of_a_kubelet = "evictionHard: {memory.available: 5%}\nmergeDefaultEvictionSettings: true\nstaticPodPath: /m\n";

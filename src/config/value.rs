@@ -90,15 +90,20 @@ macro_rules! whole_numbers {
 whole_numbers!(i32, u32);
 
 /// Absent where nothing is written.
-impl Value for Option<i32> {
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        i32::read(node).map(Some)
-    }
+macro_rules! null_is_none {
+    ($($value:ident),*) => {$(
+        impl Value for Option<$value> {
+            fn read(node: &Node) -> Result<Self, Vec<Fault>> {
+                $value::read(node).map(Some)
+            }
 
-    fn show(&self) -> Json {
-        json!(self)
-    }
+            fn show(&self) -> Json {
+                self.as_ref().map_or(Json::Null, Value::show)
+            }
+        }
+    )*};
 }
+null_is_none!(i32, u32, SignedDuration);
 
 /// In Go's notation.
 impl Value for SignedDuration {

@@ -9,6 +9,7 @@ mod delivery;
 mod events;
 mod node;
 mod records;
+mod sweeper;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ pub use node::{
     CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes, daemon_set_is_deleted,
 };
 pub use records::clean_pods;
+pub use sweeper::Sweeper;
 
 use crate::api::Actions;
 use delivery::deliver;

@@ -3,6 +3,7 @@
 use super::{Listed, Listing, Stale, Warning, kept::kept};
 use evictd_eviction::record;
 use evictd_pod::{Pod, wire};
+use jiff::Timestamp;
 use serde::Deserialize;
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -121,7 +122,7 @@ fn read(object: &str) -> serde_json::Result<Listed> {
     pod.metadata.annotations.remove(LAST_APPLIED);
     pod.spec.affinity = None;
     pod.spec.topology_spread_constraints.clear();
-    let evicted = is_evicted(&pod);
+    let (evicted, evicted_at) = (is_evicted(&pod), evicted_at(&pod));
     let wire = kept(&pod);
     if let Some(uid) = pod.metadata.annotations.get(CONFIG_MIRROR) {
         pod.metadata.uid.clone_from(uid);
@@ -131,6 +132,7 @@ fn read(object: &str) -> serde_json::Result<Listed> {
         manifest: None,
         wire: Some(wire),
         evicted,
+        evicted_at,
     })
 }
 
@@ -145,6 +147,17 @@ fn is_evicted(pod: &wire::Pod) -> bool {
     let evicted = status.phase == "Failed" && status.reason == "Evicted";
     let ours = pod.metadata.annotations.contains_key(record::ANNOTATION);
     (evicted || status.conditions.iter().any(target)) && !ours
+}
+
+/// By evictd. Where all containers ended well the kubelet has emptied the reason; a mark that is older than the pod was
+/// copied from another one.
+fn evicted_at(pod: &wire::Pod) -> Option<Timestamp> {
+    let status = &pod.status;
+    let mark = pod.metadata.annotations.get(record::ANNOTATION)?;
+    let time = record::time(mark)?;
+    let evicted = status.phase == "Failed" && matches!(status.reason.as_str(), "" | "Evicted");
+    let copied = status.start_time.is_some_and(|start| start > time);
+    (evicted && !copied).then_some(time)
 }
 
 #[cfg(test)]
@@ -275,6 +288,55 @@ mod tests {
             assert_eq!(read(&pod.to_string()).unwrap().evicted, evicted, "{status}");
             pod["metadata"]["annotations"] = json!({record::ANNOTATION: "{}"});
             assert!(!read(&pod.to_string()).unwrap().evicted, "{status}");
+        }
+    }
+
+    #[test]
+    fn who_was_ended_by_evictd() {
+        let at = "2026-11-21T12:00:00Z";
+        let mark = json!({ "time": at }).to_string();
+        let table = [
+            (
+                json!({"phase": "Failed", "reason": "Evicted"}),
+                mark.as_str(),
+                true,
+            ),
+            (json!({"phase": "Failed"}), &mark, true),
+            (
+                json!({"phase": "Failed", "startTime": "2026-11-21T11:59:59Z"}),
+                &mark,
+                true,
+            ),
+            (
+                json!({"phase": "Failed", "startTime": "2026-11-21T12:00:01Z"}),
+                &mark,
+                false,
+            ),
+            (
+                json!({"phase": "Failed", "reason": "NodeLost"}),
+                &mark,
+                false,
+            ),
+            (
+                json!({"phase": "Running", "reason": "Evicted"}),
+                &mark,
+                false,
+            ),
+            (json!({"phase": "Failed", "reason": "Evicted"}), "{}", false),
+            (
+                json!({"phase": "Failed", "reason": "Evicted"}),
+                "yes",
+                false,
+            ),
+        ];
+        for (status, mark, evicted) in table {
+            let mut pod = pod("a", "1");
+            pod["status"] = status.clone();
+            let time = |pod: &Value| read(&pod.to_string()).unwrap().evicted_at;
+            assert_eq!(time(&pod), None, "no mark, {status}");
+            pod["metadata"]["annotations"] = json!({record::ANNOTATION: mark});
+            let expected = evicted.then(|| at.parse().unwrap());
+            assert_eq!(time(&pod), expected, "{mark} {status}");
         }
     }
 }

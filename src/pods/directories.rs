@@ -216,6 +216,7 @@ impl Directories {
                     manifest: Some(Arc::clone(&file.path)),
                     wire: None,
                     evicted: false,
+                    evicted_at: None,
                 });
             }
         }

@@ -78,6 +78,8 @@ pub struct Listed {
     pub wire: Option<Arc<str>>,
     /// Whether the kubelet ends it, or has, to free the node.
     pub evicted: bool,
+    /// When evictd evicted it, where its status says that it has ended by that.
+    pub evicted_at: Option<Timestamp>,
 }
 
 /// The pods of this node at one moment. The vectors that say so are parallel to `pods`.

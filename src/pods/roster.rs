@@ -299,6 +299,7 @@ mod tests {
                     manifest: None,
                     wire: None,
                     evicted: false,
+                    evicted_at: None,
                 }
             });
             let listing = Listing {

@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod meter;
 pub mod metrics;
 pub mod node;
+pub mod rehearsal;
 
 use crate::{
     agent::Landing,

@@ -13,6 +13,7 @@ mod cluster;
 mod container;
 mod daemon;
 mod disk;
+mod evicted_pods;
 mod futility;
 mod kubelet;
 mod memory;

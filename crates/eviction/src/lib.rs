@@ -18,6 +18,7 @@ pub mod observation;
 pub mod pressure;
 pub mod rank;
 pub mod record;
+pub mod retention;
 pub mod returning;
 pub mod rules;
 pub mod signal;

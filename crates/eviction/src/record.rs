@@ -3,6 +3,8 @@
 
 use crate::{Decision, decision::ActingThreshold, pressure};
 use evictd_pod::Quantity;
+use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::json;
 
 /// The annotation's name.
@@ -33,6 +35,16 @@ pub fn record(id: &str, decision: &Decision) -> String {
         "message": decision.eviction.as_ref().map(|eviction| eviction.message.trim_end()),
     })
     .to_string()
+}
+
+/// When the eviction was decided that this value of the annotation tells of; `None` where it is no record of ours.
+pub fn time(record: &str) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    struct Record {
+        time: Timestamp,
+    }
+    let record: Record = serde_json::from_str(record).ok()?;
+    Some(record.time)
 }
 
 fn threshold(acting: &ActingThreshold) -> String {

@@ -1,25 +1,27 @@
 //! Who tells the cluster what happens here, where there is one.
 
-use super::{StartError, node_name};
+use super::{StartError, node_name, pods::Started};
 use crate::{
     agent::Cluster,
-    api::{Access, Crowd},
+    api::{Access, Actions, Crowd},
     clock::Clock,
     config::{Effective, EvictMethod, Kubernetes, PodsSource},
-    outbox::{EventRecorder, NodeReporter, Outbox, WAITING},
-    publish::{Publish, events::Events, metrics::NodeHeartbeat, node::NodePressure},
+    outbox::{EventRecorder, NodeReporter, Outbox, Sweeper, WAITING},
+    publish::{
+        Publish, events::Events, metrics::NodeHeartbeat, node::NodePressure, rehearsal::Rehearsal,
+    },
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Whoever names a way to the API server, or has its pods, wants it told of evictions.
 pub(super) async fn start(
     config: &Effective,
-    pods_source: PodsSource,
+    pods: &Started,
     clock: Clock,
     (crowd, heartbeat): (Crowd, NodeHeartbeat),
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<Cluster>, StartError> {
-    if config.kubernetes == Kubernetes::default() && pods_source != PodsSource::Kubernetes {
+    if config.kubernetes == Kubernetes::default() && pods.source != PodsSource::Kubernetes {
         return match config.evict.method {
             EvictMethod::Delete | EvictMethod::Eviction => Err(StartError::NoCluster),
             EvictMethod::Auto | EvictMethod::Cgroup | EvictMethod::Cri => Ok(None),
@@ -39,6 +41,7 @@ pub(super) async fn start(
     let recorder = EventRecorder::new(node_name(config), access.actions()?, clock);
     publishers.push(Box::new(Events::new(node_name(config), send)));
     tokio::spawn(recorder.run(events));
+    sweep(config, pods, (access.actions()?, clock), publishers);
     Ok(Some(Cluster {
         outbox,
         settled,
@@ -49,4 +52,24 @@ pub(super) async fn start(
         publications,
         reports: Some((hush, reports)),
     }))
+}
+
+/// Only who is told of the pods by the cluster knows of those that were evicted.
+fn sweep(
+    config: &Effective,
+    pods: &Started,
+    (actions, clock): (Actions, Clock),
+    publishers: &mut Vec<Box<dyn Publish>>,
+) {
+    if !config.evicted_pods.is_limited() {
+        return;
+    }
+    if pods.source == PodsSource::Manifests {
+        tracing::warn!("evictedPods has no effect: the pods come from manifests");
+        return;
+    }
+    let (dry_run, rehearsal) = watch::channel(config.dry_run);
+    publishers.push(Box::new(Rehearsal(dry_run)));
+    let sweeper = Sweeper::new(config.evicted_pods, actions, clock);
+    tokio::spawn(sweeper.run(pods.listings.clone(), rehearsal));
 }

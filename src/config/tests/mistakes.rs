@@ -274,6 +274,11 @@ fn other_values() {
         ),
         ("futileEvictions: -1", "-1 is not a whole number from 0"),
         (
+            "evictedPods: {keepPerOwner: -1}",
+            "-1 is not a whole number from 0",
+        ),
+        ("evictedPods: {ttl: 1d}", "write it like"),
+        (
             "priorityClasses: {a: 9999999999}",
             "priorityClasses.a: 9999999999 is not",
         ),

@@ -48,6 +48,7 @@ fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
         manifest: Some(Arc::from(Path::new("/etc/evictd/pod.yaml"))),
         wire: None,
         evicted: false,
+        evicted_at: None,
     }
 }
 

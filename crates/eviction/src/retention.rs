@@ -1,0 +1,94 @@
+//! How long evicted pods stay to be looked at (users #9): until they are old, or their owner has enough newer ones.
+
+use evictd_pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+use std::{collections::BTreeMap, fmt};
+
+/// A pod that evictd evicted and whose object is still there.
+#[derive(Debug, Clone, Copy)]
+pub struct Remains<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// When it was evicted.
+    pub evicted_at: Timestamp,
+}
+
+/// What is kept; nothing is ever deleted by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// The longest that one stays; `None`: for good.
+    pub ttl: Option<SignedDuration>,
+    /// The most that one owner keeps, the newest; `None`: all. A pod without an owner is no concern of it.
+    pub keep_per_owner: Option<u32>,
+}
+
+/// Why one goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overdue {
+    /// It is this old or older.
+    Old(SignedDuration),
+    /// Its owner has as many newer ones.
+    TooMany(u32),
+}
+
+impl fmt::Display for Overdue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Old(ttl) => {
+                let ttl = crate::duration::to_string(*ttl);
+                write!(f, "it was evicted {ttl} ago or earlier")
+            }
+            Self::TooMany(most) => write!(f, "its owner has {most} newer ones"),
+        }
+    }
+}
+
+impl Retention {
+    /// Whether anything is ever deleted.
+    pub fn is_limited(&self) -> bool {
+        self.ttl.is_some() || self.keep_per_owner.is_some()
+    }
+
+    /// Which of these go now and why, the oldest first. Pods of a Job stay, for the Job counts them; so does one that may
+    /// not have ended yet. One that is being deleted is no concern any more.
+    pub fn overdue(&self, now: Timestamp, remains: &[Remains<'_>]) -> Vec<(usize, Overdue)> {
+        let mut newest_first: Vec<usize> = (0..remains.len()).collect();
+        newest_first.sort_by_key(|index| {
+            let one = &remains[*index];
+            std::cmp::Reverse((one.evicted_at, &one.pod.uid))
+        });
+        let mut newer: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+        let mut overdue = Vec::new();
+        for index in newest_first {
+            let one = &remains[index];
+            let owner = one.pod.controller.as_ref();
+            let of_job = owner.is_some_and(|owner| owner.kind == "Job");
+            if of_job || one.pod.deletion_timestamp.is_some() {
+                continue;
+            }
+            let too_many = owner.zip(self.keep_per_owner).and_then(|(owner, most)| {
+                let newer = newer.entry((&one.pod.namespace, &owner.uid)).or_default();
+                *newer += 1;
+                (*newer > most).then_some(Overdue::TooMany(most))
+            });
+            let age = now.duration_since(one.evicted_at);
+            let old = self.ttl.filter(|ttl| age >= *ttl).map(Overdue::Old);
+            if let Some(why) = too_many.or(old).filter(|_| one.has_ended(now)) {
+                overdue.push((index, why));
+            }
+        }
+        overdue.reverse();
+        overdue
+    }
+}
+
+impl Remains<'_> {
+    /// An object that goes before its processes would cut their grace short.
+    fn has_ended(&self, now: Timestamp) -> bool {
+        const TEARDOWN: SignedDuration = SignedDuration::from_secs(10);
+        let own = self.pod.termination_grace_period_seconds;
+        let own = own.unwrap_or(crate::rules::DEFAULT_GRACE_PERIOD_SECONDS);
+        let grace = SignedDuration::from_secs(own.max(0)).saturating_add(TEARDOWN);
+        now.duration_since(self.evicted_at) >= grace
+    }
+}
