@@ -1,7 +1,7 @@
 //! Pods on their way out: who, since when, and whether the next one may be chosen.
 
 use crate::evict::{Departure, EvictError, GraceCut, Leave, Victim};
-use evictd_eviction::Cause;
+use evictd_eviction::{Cause, NodeCondition, Owner};
 use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -32,6 +32,8 @@ pub struct Flight {
     pub crossed_at: Timestamp,
     /// The last look that had not seen it crossed yet.
     pub clear_at: Timestamp,
+    /// Who would make the pod again, and the condition that it goes for.
+    pub owner: Option<(Owner, NodeCondition)>,
     cut: GraceCut,
 }
 
@@ -83,6 +85,7 @@ impl Flight {
             kill_at: since.saturating_add(grace).unwrap_or(Timestamp::MAX),
             crossed_at,
             clear_at,
+            owner: None,
             cut: GraceCut::default(),
         }
     }

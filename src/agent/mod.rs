@@ -14,6 +14,7 @@ mod flight;
 mod local_storage;
 mod news;
 mod restarts;
+mod returning;
 pub mod start;
 mod unfinished;
 
@@ -302,8 +303,14 @@ impl Agent {
             )
         });
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
+        let kind = (decision.kind, decision.signal);
+        let mut flight = Flight::new(name, kind, now, grace, crossed);
+        flight.owner = decision.owner.as_ref().and_then(|counted| {
+            let condition = decision.acting_signal()?.condition()?;
+            Some((counted.owner.clone(), condition))
+        });
         Some(Leaving {
-            flight: Flight::new(name, (decision.kind, decision.signal), now, grace, crossed),
+            flight,
             victim,
             grace,
             notice: self.notice(id, decision, pod, grace),
@@ -338,6 +345,7 @@ impl Agent {
         for publisher in &mut self.ports.publishers {
             publisher.landed(&landed);
         }
+        self.note_return(landing);
     }
 
     /// The layout is found out once, by looking (S1-025); a hanging filesystem delays it.

@@ -64,15 +64,13 @@ impl News {
 
     /// The next time of trouble is news again: once the node's condition is over, or the pod gone.
     pub(super) fn forget_what_is_over(&mut self, housekeeper: &Housekeeper, pods: &[Pod]) {
-        let holds = |signal: Signal| {
-            housekeeper
-                .conditions()
-                .any(|held| Some(held) == signal.condition())
-                || (signal.condition().is_none() && is_crossed(housekeeper, signal))
+        let presses = |signal: Signal| match signal.condition() {
+            Some(condition) => housekeeper.presses(condition),
+            None => is_crossed(housekeeper, signal),
         };
         self.said.retain(|(signal, pod), _| match pod {
             Some(uid) => pods.iter().any(|pod| pod.uid == *uid),
-            None => Signal::parse(signal).is_some_and(holds),
+            None => Signal::parse(signal).is_some_and(presses),
         });
     }
 }

@@ -99,8 +99,8 @@ impl Agent {
             if !runs || self.flights.contains(&untold.victim.uid) {
                 continue;
             }
-            let holds = |condition| self.housekeeper.conditions().any(|held| held == condition);
-            if untold.condition.is_some_and(holds) {
+            let presses = |condition| self.housekeeper.presses(condition);
+            if untold.condition.is_some_and(presses) {
                 tracing::warn!(
                     EVICTD_DECISION_ID = untold.id,
                     EVICTD_POD = untold.pod,

@@ -17,7 +17,7 @@ use crate::{
         state::{Question, Shared, SourceStatus, Status},
     },
     evict::CgroupEvictor,
-    history::{DEFAULT_LIMIT, History, HistoryError, Recorder},
+    history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
     notify::Notifier,
     pods::{Binder, Roster},
     publish::{
@@ -33,7 +33,7 @@ use crate::{
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
     usage::DiskRoots,
 };
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use std::{
     error::Error,
     io,
@@ -252,9 +252,11 @@ pub async fn ready(
         unfinished,
         boot_id: boot_id(&config.roots.proc),
     };
+    let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);
+    agent.remember(&past(config, clock));
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
-        agent: Agent::new(clock, behaviour(config, pods.source), ports),
+        agent,
         pods_source: pods.source,
         questions,
         orders,
@@ -267,6 +269,21 @@ fn boot_id(proc_root: &Path) -> String {
     let file = proc_root.join("sys/kernel/random/boot_id");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().to_owned()
+}
+
+/// What owners are still held for.
+fn past(config: &Effective, clock: Clock) -> Vec<Past> {
+    let Some(backoff) = config.rules().owner_backoff() else {
+        return Vec::new();
+    };
+    let now = clock.now();
+    let since = now.saturating_sub(backoff.window());
+    let span = since.unwrap_or(Timestamp::MIN)..=now;
+    let past = history::evictions(&config.state_directory, &span);
+    past.unwrap_or_else(|error| {
+        tracing::warn!("owners whose pods come back are counted anew: {error}");
+        Vec::new()
+    })
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {

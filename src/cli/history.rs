@@ -132,6 +132,18 @@ fn cluster(decision: &Value) -> String {
     }
 }
 
+/// Who would make it again, and how often that led here lately.
+fn owner(decision: &Value) -> String {
+    let owner = &decision["owner"];
+    match (owner["name"].as_str(), owner["evictions"].as_u64()) {
+        (Some(name), Some(evictions)) => {
+            let (kind, namespace) = (text(&owner["kind"]), text(&owner["namespace"]));
+            format!("{kind} {namespace}/{name}, {evictions} of its pods evicted here lately")
+        }
+        _ => text(&Value::Null),
+    }
+}
+
 /// Everything kept of one decision.
 fn evidence(decision: &Value) -> String {
     let signal = decision["signal"].as_str().and_then(Signal::parse);
@@ -179,6 +191,7 @@ fn evidence(decision: &Value) -> String {
         ("WHY", text(&decision["why"])),
         ("NEXT", text(&decision["runnerUp"])),
         ("GAIN", quantity(signal, &decision["expectedGain"])),
+        ("OWNER", owner(decision)),
         ("GONE", took(decision)),
         ("CLUSTER", cluster(decision)),
     ];

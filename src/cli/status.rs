@@ -58,6 +58,9 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         );
         line(&mut page, "WARNING", &told);
     }
+    for returning in &status.returning_owners {
+        line(&mut page, "WARNING", &returning.message);
+    }
     let mode = if status.dry_run {
         ", DRY RUN: nothing is evicted"
     } else {

@@ -54,6 +54,8 @@ pub struct Status {
     pub last_decision: Option<Value>,
     /// Signals for which eviction is suspended because it did not help.
     pub futile_stops: Vec<FutileStop>,
+    /// Owners whose pods came back and were evicted again, for which conditions are held.
+    pub returning_owners: Vec<ReturningOwner>,
     /// The history of decisions.
     pub history: HistoryStatus,
     /// What the operator should know and do something about.
@@ -198,6 +200,24 @@ pub struct FutileStop {
     pub since: Timestamp,
     /// Until when at the latest.
     pub until: Timestamp,
+}
+
+/// Pods of one owner come back and are evicted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReturningOwner {
+    /// Its kind, namespace and name: `ReplicaSet shop/web`.
+    pub owner: String,
+    /// How many of its pods were evicted lately.
+    pub evictions: u32,
+    /// The condition that is held, such as `MemoryPressure`.
+    pub condition: String,
+    /// Whether it keeps new pods away so long.
+    pub keeps_away: bool,
+    /// How long it is held.
+    pub until: Timestamp,
+    /// All of that in a sentence.
+    pub message: String,
 }
 
 /// How the history stands.

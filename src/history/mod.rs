@@ -8,11 +8,13 @@
 //! survives a power cut. A process killed at any byte leaves at most one torn record, which the next
 //! [`History::open`] cuts off. A disk can take seconds for a sync, so the daemon writes through a [`Recorder`].
 
+mod past;
 mod recorder;
 mod scan;
 #[cfg(test)]
 mod tests;
 
+pub use past::{Past, evictions};
 pub use recorder::{Kept, Recorder};
 pub use scan::Scanner;
 

@@ -2,6 +2,7 @@
 
 use crate::api::{Actions, ApiError, CALL_TIMEOUT};
 use crate::clock::Clock;
+use evictd_eviction::Owner;
 use jiff::{SignedDuration, Timestamp};
 use kube::{
     api::{Patch, PatchParams, PostParams},
@@ -36,6 +37,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 pub enum Subject {
     /// This node.
     Node,
+    /// This node, and the controller that it is about.
+    NodeAnd(Owner),
     /// A pod.
     Pod {
         /// `namespace/name`
@@ -218,7 +221,7 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
 /// Namespace and name of the event.
 fn place(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
     let (namespace, name) = match subject {
-        Subject::Node => ("default", node),
+        Subject::Node | Subject::NodeAnd(_) => ("default", node),
         Subject::Pod { name, .. } => name.split_once('/').unwrap_or(("default", name)),
     };
     let name = &name[..name.len().min(LONGEST_NAME)];
@@ -231,7 +234,9 @@ fn place(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
 fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
     let regarding = match &event.subject {
         // As a kubelet names its own node.
-        Subject::Node => json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node }),
+        Subject::Node | Subject::NodeAnd(_) => {
+            json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node })
+        }
         Subject::Pod { name, uid } => {
             let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
             json!({ "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid })
@@ -241,7 +246,7 @@ fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
     while !event.note.is_char_boundary(end) {
         end -= 1;
     }
-    json!({
+    let mut object = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": { "namespace": namespace, "name": name, "annotations": event.annotations },
@@ -253,7 +258,11 @@ fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
         "regarding": regarding,
         "reportingController": "evictd",
         "reportingInstance": node,
-    })
+    });
+    if let Subject::NodeAnd(owner) = &event.subject {
+        object["related"] = serde_json::to_value(owner).unwrap_or_default();
+    }
+    object
 }
 
 /// As the API has it, with six digits.

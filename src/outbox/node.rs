@@ -50,8 +50,8 @@ pub struct Pressure {
     pub raised: [bool; CONDITIONS],
     /// Since when each is as it is.
     pub since: [Timestamp; CONDITIONS],
-    /// Whether those that hold keep new pods away; in a dry run they do not.
-    pub taint: bool,
+    /// Which of them keep new pods away; in a dry run none does.
+    pub taints: [bool; CONDITIONS],
 }
 
 /// Keeps the Node as it should be.
@@ -216,15 +216,12 @@ impl NodeReporter {
             let known = NodeCondition::ALL.map(|condition| known(&node, self.type_of(condition)));
             self.known.get_or_insert(known);
         }
-        let without = Pressure {
-            taint: pressure.taint && !standard,
-            ..*pressure
-        };
+        let taints = pressure.taints.map(|taint| taint && !standard);
         let (conditions, node) = self.apply(pressure).await.map_or_else(
             |error| (Err(error), None),
             |(known, node)| (Ok(known), Some(node)),
         );
-        let taints = self.put_taints(node, &without).await;
+        let taints = self.put_taints(node, taints).await;
         self.known = Some(conditions?);
         self.heartbeat.set(self.clock.now());
         Ok(taints?)
@@ -303,12 +300,12 @@ impl NodeReporter {
     async fn put_taints(
         &self,
         mut seen: Option<Node>,
-        pressure: &Pressure,
+        taints: [bool; CONDITIONS],
     ) -> Result<(), ApiError> {
-        let holds = |index: usize| pressure.taint && pressure.raised[index];
-        let wanted: Vec<&str> = (0..CONDITIONS)
-            .filter(|index| holds(*index))
-            .map(|index| NodeCondition::ALL[index].taint_key())
+        let wanted = NodeCondition::ALL.into_iter().zip(taints);
+        let wanted: Vec<&str> = wanted
+            .filter(|(_, taint)| *taint)
+            .map(|(condition, _)| condition.taint_key())
             .collect();
         let mut conflicts = 0;
         loop {

@@ -2,10 +2,11 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::doors::state::{
-    ConditionStatus, FutileStop, ObservedStatus, Shared, SignalStatus, Status, ThresholdStatus,
+    ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared, SignalStatus, Status,
+    ThresholdStatus,
 };
 use crate::outbox::Publication;
-use evictd_eviction::{NodeCondition, Observation, Signal, Threshold};
+use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::Arc;
@@ -133,6 +134,8 @@ impl Publish for Board {
             status.observed = observed(look);
             write_signals(status, look);
             write_conditions(&mut status.conditions, look);
+            let returned = look.housekeeper.returned(look.now);
+            status.returning_owners = returned.iter().map(returning).collect();
             status.futile_stops.clear();
             let stops = look.housekeeper.futile_stops();
             status
@@ -168,6 +171,17 @@ impl Publish for Board {
 
     fn published(&mut self, publication: &Publication) {
         self.amend(&publication.id, "publication", publication.fate.record());
+    }
+}
+
+fn returning(returned: &Returned) -> ReturningOwner {
+    ReturningOwner {
+        message: returned.sentence("this node"),
+        owner: returned.owner.to_string(),
+        evictions: returned.evictions,
+        condition: returned.condition.as_str().to_owned(),
+        keeps_away: returned.keeps_away,
+        until: returned.until,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::outbox::{Event, Subject};
-use evictd_eviction::NodeCondition;
+use evictd_eviction::{NodeCondition, Returned};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -119,5 +119,17 @@ impl Publish for Events {
                 annotations: BTreeMap::new(),
             });
         }
+    }
+
+    fn returned(&mut self, time: Timestamp, returned: &Returned) {
+        self.send(Event {
+            time,
+            subject: Subject::NodeAnd(returned.owner.clone()),
+            warning: true,
+            reason: "EvictedAgain".into(),
+            action: "Evict",
+            note: returned.sentence(&format!("node {}", self.node)),
+            annotations: BTreeMap::new(),
+        });
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{Decided, Landed, Look, Publish, chain};
 use crate::outbox::{Fate, Publication};
-use evictd_eviction::{Cause, Decision};
+use evictd_eviction::{Cause, Decision, Returned};
+use jiff::Timestamp;
 
 /// Logs a decision; `id` is that of its record in the history.
 pub fn announce(id: &str, decision: &Decision, dry_run: bool) {
@@ -107,6 +108,14 @@ impl Publish for Journal {
                 departure.survivors.first()
             ),
         }
+    }
+
+    fn returned(&mut self, _: Timestamp, returned: &Returned) {
+        tracing::warn!(
+            EVICTD_REASON = "EvictedAgain",
+            "{}",
+            returned.sentence("this node")
+        );
     }
 
     fn published(&mut self, publication: &Publication) {

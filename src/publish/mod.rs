@@ -17,7 +17,7 @@ use crate::{
     pods::PodSet,
     signals::{Layout, Sample},
 };
-use evictd_eviction::{Decision, Housekeeper};
+use evictd_eviction::{Decision, Housekeeper, Returned};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub trait Publish: Send {
     fn decided(&mut self, decided: &Decided<'_>);
     /// A pod's departure has ended.
     fn landed(&mut self, landed: &Landed<'_>);
+    /// A pod that was evicted at this time was not its owner's first.
+    fn returned(&mut self, _: Timestamp, _: &Returned) {}
     /// It is known whether the cluster was told of a decision.
     fn published(&mut self, _: &Publication) {}
 }

@@ -29,7 +29,7 @@ impl Publish for NodePressure {
         let mut next = before.unwrap_or(Pressure {
             raised,
             since: [look.now; NodeCondition::ALL.len()],
-            taint: !look.dry_run,
+            taints: [false; NodeCondition::ALL.len()],
         });
         for (index, raised) in raised.into_iter().enumerate() {
             if next.raised[index] != raised {
@@ -37,7 +37,10 @@ impl Publish for NodePressure {
                 next.since[index] = look.now;
             }
         }
-        next.taint = !look.dry_run;
+        next.taints = [false; NodeCondition::ALL.len()];
+        for condition in look.housekeeper.taints().filter(|_| !look.dry_run) {
+            next.taints[condition as usize] = true;
+        }
         if before != Some(next) {
             self.settled.send_replace(false);
             self.wanted.send_replace(Some(next));

@@ -22,6 +22,7 @@ mod node;
 mod pressure;
 mod refusals;
 mod reload;
+mod returning;
 mod rights;
 mod scale;
 mod soft;

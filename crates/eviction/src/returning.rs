@@ -96,6 +96,24 @@ pub struct Returned {
     pub keeps_away: bool,
 }
 
+impl Returned {
+    /// What came back to `node` and what follows, in one sentence.
+    pub fn sentence(&self, node: &str) -> String {
+        let keeps_away = if self.keeps_away {
+            " and keeps new pods away"
+        } else {
+            ""
+        };
+        format!(
+            "Pods of {} come back to {node} and were evicted {} times: {} holds{keeps_away} until {:.0}",
+            self.owner,
+            self.evictions,
+            self.condition.as_str(),
+            self.until
+        )
+    }
+}
+
 /// Evictions of pods that somebody makes again, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Returning {

@@ -265,7 +265,7 @@ impl Rules {
     }
 
     /// What owners whose pods come back are met with, if with anything.
-    pub(crate) fn owner_backoff(&self) -> Option<Backoff> {
+    pub fn owner_backoff(&self) -> Option<Backoff> {
         let period = self.pressure_transition_period;
         let longest = self.longest_owner_backoff?;
         Some(Backoff { period, longest })

@@ -208,11 +208,12 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
             None => StepOutcome::default(),
         };
         outcome.describe(&housekeeper, timeline.now);
-        for (owner, signal) in outcome.decision.iter().filter_map(|decision| {
+        for (owner, condition) in outcome.decision.iter().filter_map(|decision| {
             decision.eviction.as_ref()?;
-            Some((decision.owner.as_ref()?, decision.acting_signal()?))
+            let condition = decision.acting_signal()?.condition()?;
+            Some((decision.owner.as_ref()?, condition))
         }) {
-            housekeeper.evicted(now, &owner.owner, signal.condition());
+            housekeeper.evicted(now, &owner.owner, condition);
         }
         for eviction in &outcome.evicted {
             let uid = &pods[eviction.index].uid;

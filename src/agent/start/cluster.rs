@@ -24,7 +24,14 @@ pub(super) async fn start(
     if config.kubernetes == Kubernetes::default() && pods.source != PodsSource::Kubernetes {
         return match config.evict.method {
             EvictMethod::Delete | EvictMethod::Eviction => Err(StartError::NoCluster),
-            EvictMethod::Auto | EvictMethod::Cgroup | EvictMethod::Cri => Ok(None),
+            EvictMethod::Auto | EvictMethod::Cgroup | EvictMethod::Cri => {
+                if config.evicted_pods.is_limited() {
+                    tracing::warn!(
+                        "evictedPods has no effect: no API server is named under kubernetes"
+                    );
+                }
+                Ok(None)
+            }
         };
     }
     let access = Access::find(&config.kubernetes).await?;

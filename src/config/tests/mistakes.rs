@@ -277,7 +277,7 @@ fn other_values() {
             "evictedPods: {keepPerOwner: -1}",
             "-1 is not a whole number from 0",
         ),
-        ("evictedPods: {ttl: 1d}", "write it like"),
+        ("evictedPods: {ttl: 1d}", "the units are"),
         (
             "priorityClasses: {a: 9999999999}",
             "priorityClasses.a: 9999999999 is not",

@@ -161,3 +161,28 @@ fn the_count_of_a_series_is_told() {
         json!({ "series": { "count": 3, "lastObservedTime": "2027-01-15T08:00:00.000000Z" } })
     );
 }
+
+#[tokio::test]
+async fn an_event_on_an_owner_stands_by_the_node_and_names_the_owner() {
+    let sent = Sent::new();
+    let owner = Owner {
+        api_version: "apps/v1".to_owned(),
+        kind: "ReplicaSet".to_owned(),
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: "u-1".to_owned(),
+    };
+    let event = Event {
+        subject: Subject::NodeAnd(owner),
+        ..evicted("web-a")
+    };
+    sent.send.send(event).await.unwrap();
+    let event = sent.are(1).await.remove(0);
+    assert_eq!(event["metadata"]["namespace"], "default");
+    assert_eq!(event["involvedObject"]["kind"], "Node");
+    assert_eq!(event["involvedObject"]["name"], "one");
+    let related = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "shop", "name": "web", "uid": "u-1",
+    });
+    assert_eq!(event["related"], related);
+}

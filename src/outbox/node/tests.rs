@@ -23,7 +23,7 @@ fn pressure(raised: [bool; CONDITIONS], second: i64) -> Pressure {
     Pressure {
         raised,
         since: [at(second); CONDITIONS],
-        taint: true,
+        taints: raised,
     }
 }
 
@@ -136,7 +136,7 @@ async fn taints_come_and_go_and_those_of_others_stay() {
     report.tell(pressure(NONE, 1)).await;
     assert_eq!(report.node()["spec"]["taints"], json!([foreign]));
     let dry = Pressure {
-        taint: false,
+        taints: NONE,
         ..pressure(MEMORY, 2)
     };
     report.tell(dry).await;
