@@ -317,6 +317,7 @@ fn the_preset_for_parity_holds_the_kubelets_rules() {
         terminating_pods_first: kubelets.rules().terminating_pods_first,
         credit_dying_pods: kubelets.rules().credit_dying_pods,
         samples_follow_actions: kubelets.rules().samples_follow_actions,
+        swap_counts: kubelets.rules().swap_counts,
         ..ours.rules()
     };
     assert_eq!(ours, kubelets.rules());
