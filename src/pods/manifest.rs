@@ -133,8 +133,8 @@ impl ManifestRules {
             .or_else(|| self.priority_classes.get(class).copied())
     }
 
-    /// What the kubelet does to the pods of its own manifests: ties them to the node, and gives one without a UID the
-    /// hash of its manifest and the node's name, so that an edited manifest is another pod and a moved one is not.
+    /// What the kubelet does to the pods of its own manifests: fills in requests, ties them to the node, and gives one without
+    /// a UID the hash of its manifest and the node's name, so that an edited manifest is another pod and a moved one is not.
     fn make_ours(
         &self,
         pod: &mut wire::Pod,
@@ -145,6 +145,7 @@ impl ManifestRules {
             let manifest: serde_json::Value = document.parse()?;
             pod.metadata.uid = derived_uid(&self.node_name, &manifest);
         }
+        pod.spec.default_requests();
         pod.spec.node_name.clone_from(&self.node_name);
         if static_pods {
             let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
@@ -369,6 +370,14 @@ mod tests {
         for (spec, priority) in table {
             assert_eq!(read(&pod(spec)).pods[0].spec_priority, priority, "{spec}");
         }
+    }
+
+    #[test]
+    fn what_is_limited_and_not_asked_for_is_asked_for_up_to_the_limit() {
+        let limited = "    resources: {limits: {cpu: 100m, memory: 96Mi}}\n";
+        let pods = read(&pod(limited)).pods;
+        assert_eq!(pods[0].qos, QosClass::Guaranteed);
+        assert_eq!(pods[0].memory_request.value(), 96 << 20);
     }
 
     #[test]

@@ -153,6 +153,21 @@ pub struct PodSpec {
     pub scheduler_name: String,
 }
 
+impl PodSpec {
+    /// What is limited and not asked for is asked for up to the limit, as the API server and the kubelet's manifests have it.
+    pub fn default_requests(&mut self) {
+        let containers = self.containers.iter_mut().chain(&mut self.init_containers);
+        let resources = containers.map(|container| &mut container.resources);
+        for resources in resources.chain(&mut self.resources) {
+            for (name, limit) in resources.limits.iter() {
+                if !resources.requests.contains_key(name) {
+                    resources.requests.insert(name, *limit);
+                }
+            }
+        }
+    }
+}
+
 /// A container of a pod.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -177,7 +177,7 @@ impl Asked {
                 });
             }
         };
-        default_requests(&mut pod.spec);
+        pod.spec.default_requests();
         resolve_class(&mut pod, &loaded.classes)?;
         Ok(pod)
     }
@@ -210,19 +210,6 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
         Ok(())
     } else {
         Err(PreemptorError::Amounts(negative.join("\n")))
-    }
-}
-
-/// What is limited and not asked for is asked for up to the limit.
-fn default_requests(spec: &mut wire::PodSpec) {
-    let containers = spec.containers.iter_mut().chain(&mut spec.init_containers);
-    let resources = containers.map(|container| &mut container.resources);
-    for resources in resources.chain(&mut spec.resources) {
-        for (name, limit) in resources.limits.iter() {
-            if !resources.requests.contains_key(name) {
-                resources.requests.insert(name, *limit);
-            }
-        }
     }
 }
 
