@@ -28,6 +28,10 @@ test:
 image:
     .ci/run image
 
+# the package on machines of its own, from installation to purge
+vm:
+    .ci/run vm
+
 # every bench, once
 bench:
     .ci/run bench
