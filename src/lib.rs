@@ -21,3 +21,4 @@ pub mod signals;
 #[cfg(test)]
 mod testing;
 pub mod usage;
+pub mod wake;

@@ -58,9 +58,8 @@ const WORLDLY: [&str; 14] = [
 const LONGEST: usize = 600;
 
 /// Rows of the specified behaviour, as in the names of their tests: the letter's number, and from where to where.
-const ROWS: [(&str, std::ops::RangeInclusive<u32>); 6] = [
-    ("s1", 1..=73),
-    ("s1", 77..=78),
+const ROWS: [(&str, std::ops::RangeInclusive<u32>); 5] = [
+    ("s1", 1..=78),
     ("s1", 85..=89),
     ("s2", 1..=23),
     ("s3", 1..=33),

@@ -33,6 +33,7 @@ use crate::{
     publish::{Decided, Landed, Look, Publish, ledger::WAITING},
     signals::{Layout, Sample, Sampler},
     usage,
+    wake::{Wakers, WokenBy},
 };
 use active::Active;
 use cluster::{Leaving, Stage};
@@ -83,6 +84,8 @@ pub struct Behaviour {
 pub struct Ports {
     /// When to look again.
     pub alarm: Alarm,
+    /// Who calls before that.
+    pub wakers: Wakers,
     /// What the node has left.
     pub sampler: Sampler,
     /// Which pods are here.
@@ -117,6 +120,7 @@ pub struct Agent {
     news: News,
     layout: Option<Layout>,
     decisions: u64,
+    woken_by: WokenBy,
     local_storage: local_storage::Patrol,
     restarts: restarts::Restarts,
 }
@@ -140,6 +144,7 @@ impl Agent {
             news: News::default(),
             layout: None,
             decisions: 0,
+            woken_by: WokenBy::default(),
             local_storage: local_storage::Patrol::default(),
             restarts: restarts::Restarts::default(),
         }
@@ -153,9 +158,12 @@ impl Agent {
     ) -> Result<(), EvictError> {
         loop {
             let sleep = self.turn().await;
+            self.woken_by = WokenBy::Request;
             tokio::select! {
-                () = self.ports.alarm.after(sleep) => {}
+                () = self.ports.alarm.after(sleep) => self.woken_by = WokenBy::Sleep,
+                by = self.ports.wakers.rung() => self.woken_by = by,
                 landing = self.flights.landing() => {
+                    self.woken_by = WokenBy::Departure;
                     self.land(&landing);
                     if let Some(error) = landing.result.err().filter(EvictError::is_not_permitted) {
                         return Err(error);
@@ -164,7 +172,7 @@ impl Agent {
                 publication = cluster::publication(self.ports.cluster.as_mut()) => {
                     self.published(&publication);
                 }
-                () = self.ports.roster.changed() => {}
+                () = self.ports.roster.changed() => self.woken_by = WokenBy::Pods,
                 () = self.ports.usage.measured() => {}
                 Some(question) = questions.recv() => self.answer(question).await,
                 Some(order) = orders.recv() => match order {
@@ -186,6 +194,10 @@ impl Agent {
         self.take_up(now);
         let mut step = self.housekeeper.observe(now, &sample.observations);
         self.note_crossings(now);
+        let rung = self.woken_by.is_rung();
+        self.ports.wakers.tend(now, rung);
+        let seen = &sample.observations;
+        self.ports.wakers.notify_at(now, &self.housekeeper, seen);
         self.cut_soft_graces(now);
         let pods = &self.active.set().pods;
         self.news.forget_what_is_over(&self.housekeeper, pods);
@@ -254,6 +266,7 @@ impl Agent {
         let mut record = serde_json::to_value(&decision).unwrap_or_default();
         record["id"] = json!(id);
         record["dryRun"] = json!(dry_run);
+        record["wokenBy"] = json!(self.woken_by);
         record["bootId"] = json!(self.ports.boot_id);
         if let Some(notice) = departure
             .as_ref()
@@ -486,6 +499,7 @@ impl Agent {
         let usage_problem = self.ports.usage.problem();
         let look = Look {
             now,
+            woken_by: self.woken_by,
             usage_problem: usage_problem.as_deref(),
             sample,
             housekeeper: &self.housekeeper,

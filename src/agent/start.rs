@@ -32,7 +32,9 @@ use crate::{
     },
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
     usage::DiskRoots,
+    wake::{MemcgNotification, WakeSources, Wakers},
 };
+use evictd_eviction::Signal;
 use jiff::{SignedDuration, Timestamp};
 use std::{
     error::Error,
@@ -156,6 +158,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.memory_available = running.memory_available;
     in_force.node_cgroup = running.node_cgroup;
     in_force.pods = running.pods;
+    in_force.kernel_memcg_notification = running.kernel_memcg_notification;
     in_force.kubernetes = running.kubernetes;
     in_force.kubelet = running.kubelet;
     in_force.usage = running.usage;
@@ -233,6 +236,7 @@ pub async fn ready(
     let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
+        wakers: wakers(config, &hierarchies),
         sampler,
         roster: Roster::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
@@ -284,6 +288,29 @@ fn past(config: &Effective, clock: Clock) -> Vec<Past> {
         tracing::warn!("owners whose pods come back are counted anew: {error}");
         Vec::new()
     })
+}
+
+/// The kernel calls as the configuration's kind has it: ours by pressure and events, a kubelet by cgroup v1's levels.
+fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
+    let sources = signal_sources(config, hierarchies);
+    if config.kind == Kind::Kubelet {
+        let memcg = config.kernel_memcg_notification.then(|| {
+            let node = sources.node_cgroup.as_ref();
+            MemcgNotification::new(hierarchies, node, &sources.pods_cgroups)
+        });
+        return Wakers::new(WakeSources::default(), memcg.flatten());
+    }
+    let mut thresholds = config.configured_thresholds.iter();
+    let io = thresholds.any(|threshold| threshold.signal == Signal::IoPsi);
+    let pods = sources.pods_cgroups.iter();
+    let wake = WakeSources {
+        memory: Some(sources.pressure("memory")),
+        io: io.then(|| sources.pressure("io")),
+        pods: pods
+            .filter_map(|group| hierarchies.unified(group))
+            .collect(),
+    };
+    Wakers::new(wake, None)
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {

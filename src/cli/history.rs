@@ -122,6 +122,32 @@ fn took(decision: &Value) -> String {
         .map_or_else(|| "-".to_owned(), seconds)
 }
 
+/// From the look that saw the crossing to the last process gone, step by step.
+fn reaction(outcome: &Value) -> String {
+    let steps = [
+        ("decided", &outcome["crossedToDecidedSeconds"]),
+        ("first signal", &outcome["firstSignalSeconds"]),
+        ("gone", &outcome["lastProcessGoneSeconds"]),
+    ];
+    let mut told = "crossed".to_owned();
+    let mut since = 0.0;
+    for (step, value) in steps {
+        let Some(value) = value.as_f64() else { break };
+        // The first counts from the crossing, the others from the decision.
+        let took = if step == "decided" {
+            value
+        } else {
+            value - since
+        };
+        since = if step == "decided" { 0.0 } else { value };
+        let _ = write!(told, " -> {step} {:.1} ms", took.max(0.0) * 1000.0);
+    }
+    match outcome["reactionSeconds"].as_f64() {
+        Some(all) => format!("{told}; {:.1} ms in all", all * 1000.0),
+        None => told,
+    }
+}
+
 /// What became of telling the cluster.
 fn cluster(decision: &Value) -> String {
     let told = &decision["publication"];
@@ -192,6 +218,8 @@ fn evidence(decision: &Value) -> String {
         ("NEXT", text(&decision["runnerUp"])),
         ("GAIN", quantity(signal, &decision["expectedGain"])),
         ("OWNER", owner(decision)),
+        ("WOKEN BY", text(&decision["wokenBy"])),
+        ("REACTION", reaction(&decision["outcome"])),
         ("GONE", took(decision)),
         ("CLUSTER", cluster(decision)),
     ];
@@ -207,6 +235,19 @@ fn evidence(decision: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn the_reaction_is_told_step_by_step() {
+        let outcome = json!({
+            "crossedToDecidedSeconds": 0.5, "firstSignalSeconds": 0.001,
+            "lastProcessGoneSeconds": 0.0215, "reactionSeconds": 0.5215,
+        });
+        assert_eq!(
+            reaction(&outcome),
+            "crossed -> decided 500.0 ms -> first signal 1.0 ms -> gone 20.5 ms; 521.5 ms in all"
+        );
+        assert_eq!(reaction(&json!({})), "crossed");
+    }
 
     #[test]
     fn the_outcome_replaces_the_decision_it_belongs_to() {

@@ -79,6 +79,11 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         line(&mut page, "SOURCE", &chosen);
     }
     line(&mut page, "OBSERVED", &observed(&status.observed));
+    let call = status.last_call.map(|call| {
+        let (by, at) = (call.by.as_str(), moment(call.at));
+        format!("the kernel last called for a look at {at}: {by}")
+    });
+    line(&mut page, "WOKEN", &call.unwrap_or_default());
     let pods = &status.pods;
     let age = pods.age_seconds.map(|age| {
         let age = duration(SignedDuration::from_secs(age));

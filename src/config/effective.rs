@@ -117,6 +117,8 @@ pub struct Effective {
     pub enforce_node_allocatable: Vec<Enforcement>,
     /// Whether a kubelet fills its hard thresholds up with its defaults.
     pub merge_default_eviction_settings: bool,
+    /// Whether a kubelet asks cgroup v1 to tell it of crossed memory thresholds.
+    pub kernel_memcg_notification: bool,
     /// Whether limits on local storage are enforced.
     pub local_storage_capacity_isolation: bool,
     /// The layout that a simulation states.
@@ -289,6 +291,7 @@ impl Effective {
             pressure_transition_period: SignedDuration::ZERO,
             enforce_node_allocatable: Vec::new(),
             merge_default_eviction_settings: false,
+            kernel_memcg_notification: false,
             local_storage_capacity_isolation: false,
             layout: FilesystemLayout::default(),
             pods: Pods {

@@ -233,6 +233,12 @@ pub(super) const KEYS: &[Key] = &[
         one!(merge_default_eviction_settings),
         "Whether missing hard thresholds are filled in with the defaults.",
     ),
+    only(
+        "kernelMemcgNotification",
+        too("kernelMemcgNotification", "false"),
+        one!(kernel_memcg_notification),
+        "Whether cgroup v1 tells of a crossed memory threshold at once; v2 knows no such thing.",
+    ),
     key(
         "localStorageCapacityIsolation",
         "true",

@@ -3,6 +3,7 @@
 use crate::{
     clock::Clock,
     signals::{Pressure, Swap},
+    wake::WokenBy,
 };
 use evictd_eviction::Signal;
 use jiff::{SignedDuration, Timestamp};
@@ -42,6 +43,10 @@ pub struct Status {
     pub sources: Vec<SourceStatus>,
     /// One sentence about which filesystems hold what.
     pub layout: String,
+    /// What the latest look was woken by.
+    pub woken_by: WokenBy,
+    /// The latest look before its time, and who called for it.
+    pub last_call: Option<Call>,
     /// Figures that no threshold is on.
     pub observed: ObservedStatus,
     /// Every signal that is looked at.
@@ -78,6 +83,16 @@ pub struct ObservedStatus {
     pub io_pressure: Option<Pressure>,
     /// The same for the processor.
     pub cpu_pressure: Option<Pressure>,
+}
+
+/// A look before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Call {
+    /// Who called.
+    pub by: WokenBy,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The implementation chosen for a port.

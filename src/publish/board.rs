@@ -2,8 +2,8 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::doors::state::{
-    ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared, SignalStatus, Status,
-    ThresholdStatus,
+    Call, ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared, SignalStatus,
+    Status, ThresholdStatus,
 };
 use crate::outbox::Publication;
 use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold};
@@ -118,6 +118,11 @@ impl Board {
 impl Publish for Board {
     fn looked(&mut self, look: &Look<'_>) {
         self.shared.turned(look.now);
+        if look.woken_by.is_rung() {
+            let (by, at) = (look.woken_by, look.now);
+            self.shared
+                .update(|status| status.last_call = Some(Call { by, at }));
+        }
         // Before a long sleep what is known now is written: it is what will be read.
         let recent = |written: Timestamp| {
             look.now.duration_since(written) < REFRESH && look.sleep < REFRESH.unsigned_abs()
@@ -132,6 +137,7 @@ impl Publish for Board {
         self.write_layout(look);
         self.shared.update(|status| {
             status.observed = observed(look);
+            status.woken_by = look.woken_by;
             write_signals(status, look);
             write_conditions(&mut status.conditions, look);
             let returned = look.housekeeper.returned(look.now);

@@ -5,8 +5,8 @@ use crate::outbox::{Fate, Publication};
 use evictd_eviction::{Cause, Decision, Returned};
 use jiff::Timestamp;
 
-/// Logs a decision; `id` is that of its record in the history.
-pub fn announce(id: &str, decision: &Decision, dry_run: bool) {
+/// Logs a decision; `id` is that of its record in the history, `woken_by` what the look that decided was.
+pub fn announce(id: &str, decision: &Decision, dry_run: bool, woken_by: Option<&str>) {
     let pod = decision
         .eviction
         .as_ref()
@@ -29,6 +29,7 @@ pub fn announce(id: &str, decision: &Decision, dry_run: bool) {
         EVICTD_KIND = decision.kind.as_str(),
         EVICTD_POD = pod,
         EVICTD_POD_UID = decision.uid,
+        EVICTD_WOKEN_BY = woken_by,
         "{}",
         sentence(decision, dry_run),
     );
@@ -68,7 +69,8 @@ impl Publish for Journal {
 
     fn decided(&mut self, decided: &Decided<'_>) {
         let id = decided.record["id"].as_str().unwrap_or_default();
-        announce(id, decided.decision, decided.dry_run);
+        let woken_by = decided.record["wokenBy"].as_str();
+        announce(id, decided.decision, decided.dry_run, woken_by);
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {

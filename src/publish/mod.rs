@@ -16,6 +16,7 @@ use crate::{
     outbox::Publication,
     pods::PodSet,
     signals::{Layout, Sample},
+    wake::WokenBy,
 };
 use evictd_eviction::{Decision, Housekeeper, Returned};
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +44,8 @@ pub trait Publish: Send {
 pub struct Look<'a> {
     /// When.
     pub now: Timestamp,
+    /// What it was woken by.
+    pub woken_by: WokenBy,
     /// What was seen.
     pub sample: &'a Sample,
     /// What follows from it.
@@ -108,6 +111,7 @@ impl Landed<'_> {
             .map(|survivor| json!({ "pid": survivor.pid, "name": survivor.name, "state": survivor.state }))
             .collect();
         json!({
+            "crossedToDecidedSeconds": flight.since.duration_since(flight.crossed_at).as_secs_f64(),
             "firstSignalSeconds": since(departure.first_signal_at),
             "killedSeconds": since(departure.killed_at),
             "lastProcessGoneSeconds": since(departure.gone_at),

@@ -2,11 +2,12 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{NODE_MIB, Node, Traits, requests};
+use crate::node::{EVICTD, NODE_MIB, Node, Traits, requests};
 use nix::poll::{PollTimeout, poll};
 use serde_json::json;
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 /// Reads a file again and again that does not fit into the memory it may take.
 const THRASH: &str = "dd if=/dev/zero of=FILE bs=1M count=64 2>/dev/null; echo ready
@@ -63,6 +64,16 @@ fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
     let decisions = daemon.evicted(1);
     assert_eq!(names(&decisions), ["shop/thrasher"]);
     let decision = &decisions[0];
+    assert!(decision["wokenBy"].is_string(), "{decision:#}");
+    let outcome = &decision["outcome"];
+    let seconds = |key: &str| outcome[key].as_f64().unwrap();
+    assert!(seconds("crossedToDecidedSeconds") >= 1.0, "{outcome:#}");
+    assert!(seconds("firstSignalSeconds") <= seconds("lastProcessGoneSeconds"));
+    let all = seconds("crossedToDecidedSeconds") + seconds("lastProcessGoneSeconds");
+    assert!(
+        (all - seconds("reactionSeconds")).abs() < 0.001,
+        "{outcome:#}"
+    );
     assert_eq!(decision["signal"], "memory.psi");
     assert_eq!(decision["threshold"]["value"], "some avg10 > 0.5% for 1s");
     let words = decision["message"].as_str().unwrap();
@@ -87,6 +98,33 @@ fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
     daemon.some_turns_pass();
     assert!(modest.lives());
     assert_eq!(daemon.history().len(), 1);
+}
+
+#[test]
+fn pressure_calls_for_a_look_before_its_time() {
+    let test = "pressure_calls_for_a_look_before_its_time";
+    let Some(mut node) = Node::new(test) else {
+        return;
+    };
+    let Some(_) = thrashing_pod(&mut node, test) else {
+        return;
+    };
+    let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], "");
+    if daemon.said("not woken by pressure") > 0 {
+        left_out(test, "this kernel takes no trigger on pressure");
+        return;
+    }
+    assert_eq!(daemon.said("woken by pressure within "), 1);
+    daemon.eventually("the kernel calls", |daemon| {
+        daemon.status()["lastCall"]["by"] == "memoryPressure"
+    });
+    let page = Command::new(EVICTD)
+        .args(["status", "-o", "table", "--socket"])
+        .arg(&daemon.socket)
+        .output()
+        .unwrap();
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains(": memoryPressure"), "{page}");
 }
 
 #[test]

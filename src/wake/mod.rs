@@ -1,0 +1,255 @@
+//! What wakes the loop before its time: the kernel's own word that memory grows short, beside the adaptive sleep.
+//!
+//! Whoever hears something rings one bell; rings that come close together are one. Where nothing can be heard the sleep
+//! alone decides when the loop looks, as ever.
+
+mod events;
+mod memcg;
+mod pressure;
+
+pub use memcg::MemcgNotification;
+
+use crate::signals::RENEWAL;
+use events::EventsFile;
+use evictd_eviction::{Housekeeper, Observations};
+use jiff::{SignedDuration, Timestamp};
+use pressure::PressureTrigger;
+use serde::{Deserialize, Serialize};
+use std::{
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{sync::Notify, time::Sleep};
+
+/// The least time between two looks that were rung for.
+const LEAST_REST: Duration = Duration::from_millis(50);
+/// The most: a group at its limit rings for ever, though reclaim may give back what it needs.
+const MOST_REST: Duration = Duration::from_secs(1);
+
+/// Why the loop looked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WokenBy {
+    /// The sleep was over.
+    #[default]
+    Sleep,
+    /// Tasks of the node wait for memory.
+    MemoryPressure,
+    /// Tasks of pods wait for memory.
+    PodsMemoryPressure,
+    /// Tasks of the node wait for devices.
+    IoPressure,
+    /// The pods' group met its limit (`memory.events`).
+    MemoryEvents,
+    /// The kernel's notification of a cgroup v1 memory threshold (S1-074).
+    MemoryThreshold,
+    /// A pod's departure ended.
+    Departure,
+    /// The pods are others now.
+    Pods,
+    /// Something was measured, asked or ordered.
+    Request,
+}
+
+impl WokenBy {
+    /// The name in logs, status and history.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sleep => "sleep",
+            Self::MemoryPressure => "memoryPressure",
+            Self::PodsMemoryPressure => "podsMemoryPressure",
+            Self::IoPressure => "ioPressure",
+            Self::MemoryEvents => "memoryEvents",
+            Self::MemoryThreshold => "memoryThreshold",
+            Self::Departure => "departure",
+            Self::Pods => "pods",
+            Self::Request => "request",
+        }
+    }
+}
+
+impl WokenBy {
+    /// Whether the kernel called.
+    pub const fn is_rung(self) -> bool {
+        !matches!(
+            self,
+            Self::Sleep | Self::Departure | Self::Pods | Self::Request
+        )
+    }
+}
+
+/// What a listener rings. Clones ring the same.
+#[derive(Debug, Clone, Default)]
+struct Bell(Arc<(Notify, Mutex<WokenBy>)>);
+
+impl Bell {
+    fn ring(&self, by: WokenBy) {
+        *self.0.1.lock().unwrap_or_else(PoisonError::into_inner) = by;
+        self.0.0.notify_one();
+    }
+
+    async fn rung(&self) -> WokenBy {
+        self.0.0.notified().await;
+        *self.0.1.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where there is something to hear.
+#[derive(Debug, Clone, Default)]
+pub struct WakeSources {
+    /// `/proc/pressure/memory`, or that of the group which acts as the node.
+    pub memory: Option<PathBuf>,
+    /// The same for devices.
+    pub io: Option<PathBuf>,
+    /// Directories in the cgroup2 tree that may hold all pods; those that are not there yet are looked for again.
+    pub pods: Vec<PathBuf>,
+}
+
+/// Listens.
+#[derive(Debug)]
+pub struct Wakers {
+    bell: Bell,
+    triggers: Vec<PressureTrigger>,
+    events: Vec<EventsFile>,
+    memcg: Option<MemcgNotification>,
+    tended: Option<Timestamp>,
+    rang: Option<Timestamp>,
+    rest: Duration,
+    resting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Wakers {
+    /// Listens from the first look on. Needs the runtime around it.
+    pub fn new(sources: WakeSources, memcg: Option<MemcgNotification>) -> Self {
+        let trigger = |by| move |file: PathBuf| PressureTrigger::new(file, by);
+        let memory = sources.memory.map(trigger(WokenBy::MemoryPressure));
+        let io = sources.io.map(trigger(WokenBy::IoPressure));
+        let of_pods = sources
+            .pods
+            .iter()
+            .map(|group| group.join("memory.pressure"));
+        let of_pods = of_pods.map(trigger(WokenBy::PodsMemoryPressure));
+        Self {
+            bell: Bell::default(),
+            triggers: memory.into_iter().chain(io).chain(of_pods).collect(),
+            events: sources.pods.into_iter().map(EventsFile::new).collect(),
+            memcg,
+            tended: None,
+            rang: None,
+            rest: LEAST_REST,
+            resting: None,
+        }
+    }
+
+    /// The loop looks, rung for or not: what is new is listened to, and what is gone no more.
+    pub fn tend(&mut self, now: Timestamp, rung: bool) {
+        if rung {
+            self.rang = Some(now);
+        }
+        let rest = SignedDuration::try_from(self.rest * 2).unwrap_or(SignedDuration::MAX);
+        if self
+            .rang
+            .is_some_and(|rang| now.duration_since(rang) > rest)
+        {
+            self.rest = LEAST_REST;
+        }
+        if self
+            .tended
+            .is_some_and(|tended| now.duration_since(tended) < RENEWAL)
+        {
+            return;
+        }
+        self.tended = Some(now);
+        for trigger in &mut self.triggers {
+            trigger.tend(&self.bell);
+        }
+        for events in &mut self.events {
+            events.tend(&self.bell);
+        }
+    }
+
+    /// Sets the kernel's notification, where it was asked for, to these levels.
+    pub fn notify_at(
+        &mut self,
+        now: Timestamp,
+        housekeeper: &Housekeeper,
+        observations: &Observations,
+    ) {
+        if let Some(memcg) = &mut self.memcg {
+            memcg.set(now, housekeeper, observations, &self.bell);
+        }
+    }
+
+    /// Waits until somebody rings, and after each ring rests for a while: 50 ms, twice as long each time it rings on,
+    /// one second at most. Cancel safe; waits for ever where nothing can be heard.
+    pub async fn rung(&mut self) -> WokenBy {
+        if let Some(resting) = &mut self.resting {
+            resting.as_mut().await;
+            self.resting = None;
+        }
+        let by = self.bell.rung().await;
+        self.resting = Some(Box::pin(tokio::time::sleep(self.rest)));
+        self.rest = (self.rest * 2).min(MOST_REST);
+        by
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::{Instant, timeout};
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millisecond(millis).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_storm_is_a_look_a_second_and_its_first_ring_is_heard_at_once() {
+        let mut wakers = Wakers::new(WakeSources::default(), None);
+        let bell = wakers.bell.clone();
+        tokio::spawn(async move {
+            loop {
+                bell.ring(WokenBy::MemoryEvents);
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        let begun = Instant::now();
+        let now = || at(i64::try_from(begun.elapsed().as_millis()).unwrap());
+        let mut looks = Vec::new();
+        while begun.elapsed() < Duration::from_secs(20) {
+            assert_eq!(wakers.rung().await, WokenBy::MemoryEvents);
+            looks.push(begun.elapsed());
+            wakers.tend(now(), true);
+            wakers.tend(now(), false);
+        }
+        assert!(looks[0] < Duration::from_millis(5), "{looks:?}");
+        let rested = |two: &[Duration]| two[1] >= two[0] + LEAST_REST;
+        assert!(looks.windows(2).all(rested), "{looks:?}");
+        assert!((20..=26).contains(&looks.len()), "{looks:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_quiet_time_a_ring_is_heard_at_once_again() {
+        let mut wakers = Wakers::new(WakeSources::default(), None);
+        for _ in 0..10 {
+            wakers.bell.ring(WokenBy::IoPressure);
+            let _ = wakers.rung().await;
+            wakers.tend(at(0), true);
+        }
+        assert_eq!(wakers.rest, MOST_REST);
+        wakers.tend(at(2001), false);
+        assert_eq!(wakers.rest, LEAST_REST);
+        tokio::time::sleep(MOST_REST).await;
+        wakers.bell.ring(WokenBy::IoPressure);
+        let heard = timeout(Duration::from_millis(1), wakers.rung()).await;
+        assert_eq!(heard, Ok(WokenBy::IoPressure));
+        // A wait that is given up hears the next ring all the same.
+        let none = timeout(Duration::from_millis(60), wakers.rung()).await;
+        assert!(none.is_err());
+        wakers.bell.ring(WokenBy::MemoryPressure);
+        let heard = timeout(Duration::from_millis(1), wakers.rung()).await;
+        assert_eq!(heard, Ok(WokenBy::MemoryPressure));
+    }
+}
