@@ -16,6 +16,7 @@ use crate::{
     decision::{
         ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Spared, Withheld,
     },
+    dying::Dying,
     futility::Futile,
     local_storage,
     message::eviction_message,
@@ -73,8 +74,7 @@ pub struct Housekeeper {
     condition_seen: [Option<Timestamp>; NodeCondition::ALL.len()],
     condition_active: [bool; NodeCondition::ALL.len()],
     last: Observations,
-    /// UIDs on their way out, and until when what they hold counts as nearly free.
-    dying: BTreeMap<String, Timestamp>,
+    dying: Dying,
     unreachable: BTreeSet<String>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
@@ -98,7 +98,7 @@ impl Housekeeper {
             condition_seen: [None; 3],
             condition_active: [false; 3],
             last: Observations::default(),
-            dying: BTreeMap::new(),
+            dying: Dying::default(),
             unreachable: BTreeSet::new(),
             last_action: None,
             relieved: None,
@@ -204,8 +204,7 @@ impl Housekeeper {
             let Some((limit, message)) = exceeded else {
                 continue;
             };
-            let under_way =
-                self.dying.contains_key(&pod.uid) || self.unreachable.contains(&pod.uid);
+            let under_way = self.dying.contains(&pod.uid) || self.unreachable.contains(&pod.uid);
             if self.rules.spares(pod).is_none() && !under_way {
                 self.last_action = Some(now);
                 decisions.push(self.local_storage_decision(now, index, pod, limit, message));
@@ -321,6 +320,9 @@ impl Housekeeper {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
         let ranked = self.rank(signal, pods, usage);
+        for (uid, until) in self.dying.observe(now, signal, pods, &ranked) {
+            self.futile.due(&uid, until);
+        }
         let withheld = self.withheld(now, &acting, pods, &ranked);
         let mut candidates = ranked.iter().filter(|pod| pod.spared.is_none());
         let victim = candidates.next().filter(|_| withheld.is_none());
@@ -429,15 +431,11 @@ impl Housekeeper {
         pods: &[Pod],
         ranked: &[RankedPod],
     ) -> Option<Withheld> {
-        if !self.rules.credit_dying_pods || self.dying.is_empty() {
+        if !self.rules.credit_dying_pods {
             return None;
         }
         let credited = |pod: &&RankedPod| {
-            pod.spared == Some(Spared::Dying)
-                && self
-                    .dying
-                    .get(&pods[pod.index].uid)
-                    .is_some_and(|until| now < *until)
+            pod.spared == Some(Spared::Dying) && self.dying.is_credited(&pods[pod.index].uid, now)
         };
         let signal = acting.threshold.signal;
         let mut release = Quantity::ZERO;
@@ -460,9 +458,7 @@ impl Housekeeper {
 
     /// The shell has begun to end this pod and will have killed it by `kill_at`; to be said again when that changes.
     pub fn dying(&mut self, uid: &str, kill_at: Timestamp) {
-        const UNMAPPING: SignedDuration = SignedDuration::from_secs(2);
-        let until = kill_at.saturating_add(UNMAPPING).unwrap_or(kill_at);
-        self.dying.insert(uid.to_owned(), until);
+        let until = self.dying.begin(uid, kill_at);
         self.futile.due(uid, until);
     }
 
@@ -474,7 +470,7 @@ impl Housekeeper {
 
     /// The pod's last process is gone; the next observation shows what that gained.
     pub fn gone(&mut self, uid: &str) {
-        if self.dying.remove(uid).is_some() {
+        if self.dying.end(uid) {
             self.has_gone = true;
             self.futile.due(uid, Timestamp::MIN);
         }
@@ -482,7 +478,7 @@ impl Housekeeper {
 
     /// The pod could not be ended and lives on; that says nothing on whether ending it would have helped.
     pub fn not_dying(&mut self, uid: &str) {
-        self.dying.remove(uid);
+        self.dying.end(uid);
         self.futile.lives_on(uid);
     }
 
@@ -493,7 +489,7 @@ impl Housekeeper {
 
     /// Every pod in the order in which it would go for this signal now, without deciding anything.
     pub fn rank(&self, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
-        let dying: BTreeSet<String> = self.dying.keys().cloned().collect();
+        let dying = self.dying.uids();
         Ranking {
             signal,
             capacity: self

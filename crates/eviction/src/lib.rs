@@ -8,6 +8,7 @@ mod containerfs;
 pub mod critical;
 pub mod decision;
 pub mod duration;
+mod dying;
 pub mod fit;
 mod futility;
 pub mod housekeeper;

@@ -48,6 +48,23 @@ fn the_credit_of_a_hard_victim_ends_after_two_seconds() {
 }
 
 #[test]
+fn the_credit_lasts_while_a_dying_pod_gives_back_and_two_seconds_more() {
+    let mut node = large_one_dying(evictd(threshold()), 0);
+    // 60Mi as it is chosen; the machine is slow to take it back.
+    for (second, holds, available) in [(1, 58, 52), (2, 50, 60), (3, 40, 70), (4, 30, 80)] {
+        node.holds("large", memory(holds * MI));
+        let seen = node.withheld(second, &[(MEMORY, available * MI)]);
+        assert!(
+            matches!(seen, Some(Withheld::DyingPodsRelease { .. })),
+            "{second}"
+        );
+    }
+    assert!(node.withheld(5, &[(MEMORY, 80 * MI)]).is_some());
+    let next = node.evicted(6, &[(MEMORY, 80 * MI)]);
+    assert_eq!(next.as_deref(), Some("default/small"), "it stands still");
+}
+
+#[test]
 fn the_credit_of_a_soft_victim_lasts_through_its_grace_and_never_five_seconds_more() {
     let mut node = large_one_dying(evictd(threshold()), 30);
     assert_eq!(node.withheld(30, &[(MEMORY, 50 * MI)]), Some(enough()));

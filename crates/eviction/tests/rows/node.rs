@@ -227,6 +227,13 @@ impl Node {
         self.keeper.decide(at(second), &self.pods, &self.usage)
     }
 
+    /// What this pod uses from now on.
+    pub(crate) fn holds(&mut self, name: &str, usage: Option<PodUsage>) {
+        let uid = format!("uid-{name}");
+        let index = self.pods.iter().position(|pod| pod.uid == uid).unwrap();
+        self.usage.pods[index] = usage;
+    }
+
     /// Ends a pod: it is on its way out, and gone at once.
     pub(crate) fn end(&mut self, second: i64, name: &str) {
         let uid = format!("uid-{name}");
