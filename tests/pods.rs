@@ -76,7 +76,7 @@ async fn a_manifest_leads_to_the_usage_of_its_processes() {
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
 
-    let set = roster.look(|_| Ok(()));
+    let set = roster.look(|_, _| Ok(()));
     assert_eq!(set.warnings, []);
     eventually("both hold their memory", || {
         assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
@@ -112,7 +112,7 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
     let mut roster = roster(&group, manifests.path()).await;
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
-    let set = roster.look(|_| Ok(()));
+    let set = roster.look(|_, _| Ok(()));
     reader.read_pods(NOW, &set, &mut usage);
     assert_eq!(usage.of(0).unwrap().processes, Some(0));
 

@@ -7,7 +7,7 @@ use crate::{cgroup::Hierarchies, pods::PodSet};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -61,6 +61,39 @@ impl Active {
             None if self.roster.is_certain() => Place::Nowhere,
             None => Place::Unsure,
         }
+    }
+
+    /// The cgroup of a pod that is here, let in or not.
+    pub(super) fn cgroup_of(&self, uid: &str) -> Option<&Path> {
+        let pods = self.roster.pods.iter().map(|pod| &pod.uid);
+        let rejected = self.roster.rejected.iter();
+        let mut all = pods
+            .zip(&self.roster.cgroups)
+            .chain(rejected.map(|one| (&one.uid, &one.cgroup)));
+        let (_, cgroup) = all.find(|(found, _)| *found == uid)?;
+        cgroup.as_ref().map(|cgroup| cgroup.relative.as_path())
+    }
+
+    /// Whether this pod is here and let in.
+    pub(super) fn is_in(&self, uid: &str) -> bool {
+        self.roster.pods.iter().any(|pod| pod.uid == uid)
+    }
+
+    /// Whether this pod is here, let in or not.
+    pub(super) fn is_listed(&self, uid: &str) -> bool {
+        let mut rejected = self.roster.rejected.iter();
+        self.is_in(uid) || rejected.any(|one| one.uid == uid)
+    }
+
+    /// Whether this pod is said to have ended.
+    pub(super) fn has_ended(&self, uid: &str) -> bool {
+        let mut pods = self.roster.pods.iter();
+        pods.any(|pod| pod.uid == uid && pod.terminal)
+    }
+
+    /// Whether the agent has ended this pod.
+    pub(super) fn has_evicted(&self, uid: &str) -> bool {
+        self.evicted.contains(uid)
     }
 
     /// Takes the roster's present set; true if anything is different now.

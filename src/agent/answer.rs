@@ -2,8 +2,8 @@
 
 use super::Agent;
 use crate::doors::state::Question;
-use evictd_eviction::{NodeCondition, Signal, admission, why};
-use evictd_pod::{Pod, wire};
+use evictd_eviction::{Signal, why};
+use evictd_pod::{Pod, pod::system_priority, wire};
 use serde_json::{Value, json};
 
 impl Agent {
@@ -58,27 +58,14 @@ impl Agent {
     }
 
     fn admit(&self, pod: Value) -> Result<Value, String> {
-        let pod: wire::Pod =
+        let mut pod: wire::Pod =
             serde_json::from_value(pod).map_err(|error| format!("no v1 Pod: {error}"))?;
+        // A manifest names the class alone.
+        let class = pod.spec.priority_class_name.as_str();
+        let configured = || self.behaviour.priority_classes.get(class).copied();
+        let of_class = || system_priority(class).or_else(configured);
+        pod.spec.priority = pod.spec.priority.or_else(of_class);
         let pod = Pod::from_wire(pod);
-        let pods = &self.active.set().pods;
-        let conditions: Vec<NodeCondition> = self.housekeeper.conditions().collect();
-        let answer = admission::admit(&pod, pods, &conditions, &[]);
-        let preempt: Vec<String> = answer
-            .preempt
-            .iter()
-            .map(|index| pods[*index].full_name())
-            .collect();
-        let qos: serde_json::Map<String, Value> = pods
-            .iter()
-            .map(|pod| (pod.full_name(), json!(pod.qos)))
-            .collect();
-        Ok(json!({
-            "allowed": answer.allowed,
-            "reason": answer.reason,
-            "message": answer.message,
-            "preempt": preempt,
-            "qos": qos,
-        }))
+        serde_json::to_value(self.would_admit(&pod)).map_err(|error| error.to_string())
     }
 }

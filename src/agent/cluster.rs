@@ -1,6 +1,6 @@
 //! What a decision means to the cluster: the victim's status is told, and the loop hears what became of that.
 
-use super::{Agent, Flight};
+use super::{Agent, Errand, Flight, Ruling};
 use crate::{
     api::Actions,
     config::{EvictMethod, SoftTierFallback},
@@ -8,11 +8,11 @@ use crate::{
     evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore, Victim},
     outbox::{Notice, Outbox, Publication, Way},
 };
-use evictd_eviction::{Cause, Decision};
+use evictd_eviction::{Cause, Decision, record};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::JoinHandle,
@@ -28,6 +28,15 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const DEADLINE: SignedDuration = SignedDuration::from_mins(1);
 /// Budgets that blocked this long ago are of another time of pressure.
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
+
+/// Whom to end.
+pub(super) fn victim(pod: &Pod, cgroup: &Path) -> Victim {
+    Victim {
+        uid: pod.uid.clone(),
+        cgroup: cgroup.to_owned(),
+        sandbox: None,
+    }
+}
 
 /// The way to tell the cluster of evictions.
 pub struct Cluster {
@@ -98,6 +107,19 @@ impl Cluster {
         self.method == EvictMethod::Eviction && kind == Cause::Soft && !too_long
     }
 
+    fn asks(&self, flight: &Flight) -> bool {
+        let cause = flight.errand.cause();
+        cause.is_some_and(|cause| self.asks_budgets(cause, flight.since))
+    }
+
+    /// How the API server is told of a pod that has this grace.
+    fn way(&self, grace: Duration) -> Way {
+        match self.method {
+            EvictMethod::Delete => Way::Delete(grace.as_secs()),
+            _ => Way::Status,
+        }
+    }
+
     /// Leaves the Node as it is from now on; the answer comes when nothing is under way any more.
     pub(super) fn hush(&mut self, answer: Answer) {
         let reports = self.reports.take();
@@ -146,18 +168,19 @@ impl Agent {
                     notice,
                     again: stage == Stage::Again,
                     settled: cluster.settled.clone(),
-                    haste: match flight.kind {
-                        Cause::Soft => Haste::Soft,
-                        Cause::Hard | Cause::LocalStorage => Haste::Hard(patience),
+                    haste: match flight.errand.cause() {
+                        Some(Cause::Soft) => Haste::Soft,
+                        Some(Cause::Hard | Cause::LocalStorage) | None => Haste::Hard(patience),
                     },
                 };
-                self.restarts.begin(&flight, &victim, grace, None);
+                if let Errand::Eviction { .. } = flight.errand {
+                    self.restarts.begin(&flight, &victim, grace, None);
+                }
                 self.flights
                     .begin(&Arc::new(evictor), victim, grace, flight);
             }
             (Some(cluster), None)
-                if cluster.asks_budgets(flight.kind, flight.since)
-                    && !self.active.is_unlisted(&victim.uid) =>
+                if cluster.asks(&flight) && !self.active.is_unlisted(&victim.uid) =>
             {
                 let (namespace, name) = flight.pod.split_once('/').unwrap_or_default();
                 let evictor = ApiEvictor {
@@ -182,14 +205,45 @@ impl Agent {
         grace: Duration,
     ) -> Option<Notice> {
         let cluster = self.ports.cluster.as_ref()?;
-        let way = match cluster.method {
-            EvictMethod::Delete => Way::Delete(grace.as_secs()),
-            _ => Way::Status,
-        };
+        let way = cluster.way(grace);
         let ours = !cluster.asks_budgets(decision.kind, decision.time);
         // Of an unlisted pod nobody knows the name.
         let ours = ours && !self.active.is_unlisted(&pod.uid);
         ours.then(|| Notice::new(id, decision, pod, way))
+    }
+
+    /// What the API server is to be told of a ruling; `condition` is the message of the pod's `DisruptionTarget`.
+    pub(super) fn notice_of(&self, ruling: &Ruling, condition: Option<&str>) -> Option<Notice> {
+        let cluster = self.ports.cluster.as_ref()?;
+        let (id, pod) = (&ruling.id, &ruling.pod);
+        let (reason, message) = (&ruling.reason, &ruling.message);
+        Some(Notice {
+            id: id.clone(),
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            reason: reason.clone(),
+            message: message.clone(),
+            disruption_target: condition.map(str::to_owned),
+            way: cluster.way(ruling.grace),
+            record: record::brief(id, ruling.time, ruling.kind(), reason, message),
+            time: ruling.time,
+        })
+    }
+
+    /// Begins to tell it, where nothing has to be ended.
+    pub(super) fn post(&self, notice: Notice) {
+        if let Some(cluster) = &self.ports.cluster {
+            // The outbox tells what becomes of it.
+            drop(cluster.outbox.post(notice));
+        }
+    }
+
+    /// Gives up what the API server was to be told of this pod.
+    pub(super) fn withdraw(&self, uid: &str, why: &str) {
+        if let Some(cluster) = &self.ports.cluster {
+            cluster.outbox.withdraw(uid, why);
+        }
     }
 
     /// Budgets do not let this pod go now: the next in rank is tried.
@@ -245,6 +299,7 @@ impl Agent {
 
     pub(super) fn published(&mut self, publication: &Publication) {
         self.restarts.told(&publication.id);
+        self.rejection_told(publication);
         for publisher in &mut self.ports.publishers {
             publisher.published(publication);
         }

@@ -11,6 +11,39 @@ const KILL_DEADLINE: SignedDuration = SignedDuration::from_secs(2);
 /// How long any pod is waited for before another is chosen (S1-059).
 const CLEANUP: SignedDuration = SignedDuration::from_secs(30);
 
+/// What a pod is on its way out for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Errand {
+    /// The node runs out of something, or the pod exceeds a limit of its own.
+    Eviction {
+        /// What brought it about.
+        kind: Cause,
+        /// The acting signal or limit.
+        signal: String,
+        /// When the threshold was first seen crossed.
+        crossed_at: Timestamp,
+        /// The last look that had not seen it crossed yet.
+        clear_at: Timestamp,
+    },
+    /// It was not let in.
+    Rejection,
+    /// A critical pod needs its place.
+    Preemption {
+        /// The first resource that the critical pod lacks (S2-020).
+        resource: String,
+    },
+}
+
+impl Errand {
+    /// What kind of eviction it is, if it is one.
+    pub fn cause(&self) -> Option<Cause> {
+        match self {
+            Self::Eviction { kind, .. } => Some(*kind),
+            Self::Rejection | Self::Preemption { .. } => None,
+        }
+    }
+}
+
 /// One pod on its way out.
 #[derive(Debug)]
 pub struct Flight {
@@ -20,18 +53,12 @@ pub struct Flight {
     pub pod: String,
     /// The pod's UID.
     pub uid: String,
-    /// What brought it about.
-    pub kind: Cause,
-    /// The acting signal or limit.
-    pub signal: String,
+    /// What for.
+    pub errand: Errand,
     /// When it was begun.
     pub since: Timestamp,
     /// When SIGKILL is due.
     pub kill_at: Timestamp,
-    /// When the threshold was first seen crossed.
-    pub crossed_at: Timestamp,
-    /// The last look that had not seen it crossed yet.
-    pub clear_at: Timestamp,
     /// Who would make the pod again, and the condition that it goes for.
     pub owner: Option<(Owner, NodeCondition)>,
     cut: GraceCut,
@@ -69,25 +96,32 @@ impl Flight {
     /// A flight that begins now.
     pub fn new(
         (id, pod, uid): (String, String, String),
-        (kind, signal): (Cause, &str),
+        errand: Errand,
         since: Timestamp,
         grace: Duration,
-        (crossed_at, clear_at): (Timestamp, Timestamp),
     ) -> Self {
         let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
         Self {
             id,
             pod,
             uid,
-            kind,
-            signal: signal.to_owned(),
+            errand,
             since,
             kill_at: since.saturating_add(grace).unwrap_or(Timestamp::MAX),
-            crossed_at,
-            clear_at,
             owner: None,
             cut: GraceCut::default(),
         }
+    }
+
+    /// Whether its grace ends where a hard threshold is crossed: that of a soft victim which was on its way already,
+    /// and that of any pod which goes for a critical one, for what it holds is needed now.
+    fn is_polite(&self, now: Timestamp, crossed_at: Timestamp) -> bool {
+        let yields = match self.errand {
+            Errand::Eviction { kind, .. } => kind == Cause::Soft && self.since <= crossed_at,
+            Errand::Preemption { .. } => true,
+            Errand::Rejection => false,
+        };
+        yields && self.kill_at > now
     }
 
     fn blocks_others(&self, now: Timestamp) -> bool {
@@ -115,15 +149,13 @@ impl Flights {
         });
     }
 
-    /// Ends now the grace of every soft victim that was on its way when a hard threshold was crossed; who they are.
+    /// Ends now the grace of every pod that was asked politely when a hard threshold was crossed; who they are.
     pub fn cut_soft_graces(
         &mut self,
         now: Timestamp,
         crossed_at: Timestamp,
     ) -> impl Iterator<Item = &Flight> {
-        let polite = move |flight: &&mut Flight| {
-            flight.kind == Cause::Soft && flight.kill_at > now && flight.since <= crossed_at
-        };
+        let polite = move |flight: &&mut Flight| flight.is_polite(now, crossed_at);
         self.aloft.iter_mut().filter(polite).map(move |flight| {
             flight.cut.cut_grace();
             flight.kill_at = now;

@@ -6,6 +6,7 @@
 //! ```
 
 mod active;
+mod admission;
 mod alarm;
 mod answer;
 mod cluster;
@@ -13,23 +14,29 @@ mod elsewhere;
 mod flight;
 mod local_storage;
 mod news;
+mod preemptions;
+mod rejections;
 mod restarts;
 mod returning;
+mod room;
+mod ruling;
 pub mod start;
 mod unfinished;
 
 pub use alarm::Alarm;
 pub use cluster::Cluster;
-pub use flight::{Flight, Flights, Landing};
+pub use flight::{Errand, Flight, Flights, Landing};
+pub use room::Room;
+pub use ruling::{Act, Ruling};
 pub use unfinished::Unfinished;
 
 use crate::{
     clock::Clock,
     config::Admission,
     doors::state::Question,
-    evict::{CgroupEvictor, EvictError, Victim},
+    evict::{CgroupEvictor, EvictError},
     pace::Pace,
-    pods::{PodSet, Rejection, Roster},
+    pods::{PodSet, Roster},
     publish::{Decided, Landed, Look, Publish, ledger::WAITING},
     signals::{Layout, Sample, Sampler},
     usage,
@@ -38,14 +45,13 @@ use crate::{
 use active::Active;
 use cluster::{Leaving, Stage};
 use evictd_eviction::{
-    Decision, Housekeeper, Observation, Rules, Signal, Step, Usage, UsageNeed, admission,
+    Decision, Housekeeper, Observation, Rules, Signal, Step, Usage, UsageNeed,
     rules::FilesystemLayout,
 };
-use evictd_pod::Pod;
 use jiff::Timestamp;
 use news::News;
 use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 /// While somebody is on the way out the loop looks at least this often.
@@ -76,6 +82,8 @@ pub struct Behaviour {
     pub dry_run: bool,
     /// What is done about pods that should not be here.
     pub admission: Admission,
+    /// Priorities of the classes that pods may name besides the built-in ones.
+    pub priority_classes: BTreeMap<String, i32>,
     /// The least seconds between SIGTERM and SIGKILL, where a pod gets any notice at all (S1-049).
     pub least_grace: Duration,
 }
@@ -90,6 +98,8 @@ pub struct Ports {
     pub sampler: Sampler,
     /// Which pods are here.
     pub roster: Roster,
+    /// What the node has to give to them.
+    pub room: Room,
     /// What each uses.
     pub usage: usage::Gauge,
     /// How one leaves.
@@ -123,6 +133,9 @@ pub struct Agent {
     woken_by: WokenBy,
     local_storage: local_storage::Patrol,
     restarts: restarts::Restarts,
+    admission: admission::Admission,
+    rejections: rejections::Rejections,
+    preemptions: preemptions::Preemptions,
 }
 
 impl Agent {
@@ -147,6 +160,9 @@ impl Agent {
             woken_by: WokenBy::default(),
             local_storage: local_storage::Patrol::default(),
             restarts: restarts::Restarts::default(),
+            admission: admission::Admission::default(),
+            rejections: rejections::Rejections::default(),
+            preemptions: preemptions::Preemptions::default(),
         }
     }
 
@@ -190,9 +206,12 @@ impl Agent {
         let now = self.clock.now();
         let sample = self.ports.sampler.sample(now);
         self.learn_layout();
-        self.look_at_pods();
+        self.look(false);
         self.take_up(now);
+        self.preempt(now);
         let mut step = self.housekeeper.observe(now, &sample.observations);
+        self.admission
+            .observe(now, &self.housekeeper, &sample.observations);
         self.note_crossings(now);
         let rung = self.woken_by.is_rung();
         self.ports.wakers.tend(now, rung);
@@ -215,6 +234,7 @@ impl Agent {
             self.press(now, need).await;
         }
         self.look_for_restarts(now);
+        self.look_after_rejected(now);
         let sleep = self.sleep(now, &sample);
         self.publish_look(now, &sample, sleep);
         sleep
@@ -303,21 +323,22 @@ impl Agent {
         let cgroup = set.cgroups.get(eviction.index)?.as_ref()?;
         let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
         let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
-        let victim = Victim {
-            uid: pod.uid.clone(),
-            cgroup: cgroup.relative.clone(),
-            sandbox: None,
-        };
+        let victim = cluster::victim(pod, &cgroup.relative);
         let acting = decision.threshold.as_ref();
-        let crossed = acting.map_or((now, now), |acting| {
+        let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
             (
                 acting.first_observed_at,
                 self.clear[acting.threshold.signal as usize],
             )
         });
+        let errand = Errand::Eviction {
+            kind: decision.kind,
+            signal: decision.signal.to_owned(),
+            crossed_at,
+            clear_at,
+        };
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
-        let kind = (decision.kind, decision.signal);
-        let mut flight = Flight::new(name, kind, now, grace, crossed);
+        let mut flight = Flight::new(name, errand, now, grace);
         flight.owner = decision.owner.as_ref().and_then(|counted| {
             let condition = decision.acting_signal()?.condition()?;
             Some((counted.owner.clone(), condition))
@@ -335,12 +356,20 @@ impl Agent {
     fn land(&mut self, landing: &Landing) {
         let now = self.clock.now();
         let uid = &landing.flight.uid;
+        self.note_preempted(landing);
         match &landing.result {
             Ok(departure) if departure.gone_at.is_some() => {
                 self.housekeeper.gone(uid);
                 self.restarts.gone(now, &landing.flight.id);
-                self.let_go();
-                self.active.evicted(uid);
+                match landing.flight.errand {
+                    Errand::Eviction { .. } => {
+                        self.let_go();
+                        self.active.evicted(uid);
+                    }
+                    Errand::Preemption { .. } => self.active.evicted(uid),
+                    // It may be let in later.
+                    Errand::Rejection => {}
+                }
             }
             Err(EvictError::Blocked { again, .. }) => {
                 self.housekeeper.not_dying(uid);
@@ -392,24 +421,8 @@ impl Agent {
         self.news = News::default();
     }
 
-    fn look_at_pods(&mut self) {
-        let gate = Gate::of(
-            &self.housekeeper,
-            self.behaviour.admission,
-            self.active.set(),
-        );
-        let set = self.ports.roster.look(|pod| gate.admit(pod));
-        self.take_set(set);
-    }
-
     fn look_at_cgroups(&mut self) {
-        let gate = Gate::of(
-            &self.housekeeper,
-            self.behaviour.admission,
-            self.active.set(),
-        );
-        let set = self.ports.roster.look_afresh(|pod| gate.admit(pod));
-        self.take_set(set);
+        self.look(true);
         if self.active.revive(&self.ports.evictor.hierarchies) {
             self.active.refresh(self.clock.now());
             self.housekeeper.set_unreachable(self.active.unreachable());
@@ -507,6 +520,7 @@ impl Agent {
             pods: self.active.set(),
             sleep,
             dry_run: self.behaviour.dry_run,
+            admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };
         for publisher in &mut self.ports.publishers {
@@ -534,39 +548,4 @@ impl Agent {
 /// When what decided about the victim was measured.
 fn measured_at(decision: &Decision, usage: &Usage) -> Option<Timestamp> {
     usage.of(decision.eviction.as_ref()?.index)?.time
-}
-
-/// Decides on new pods while the roster is borrowed (S1-085 to S1-089).
-struct Gate {
-    conditions: Vec<evictd_eviction::NodeCondition>,
-    admission: Admission,
-    pods: Arc<[Pod]>,
-}
-
-impl Gate {
-    fn of(housekeeper: &Housekeeper, admission: Admission, set: &PodSet) -> Self {
-        Self {
-            conditions: housekeeper.conditions().collect(),
-            admission,
-            pods: Arc::clone(&set.pods),
-        }
-    }
-
-    fn admit(&self, pod: &Pod) -> Result<(), Rejection> {
-        if self.admission == Admission::Off || self.conditions.is_empty() {
-            return Ok(());
-        }
-        let answer = admission::admit(pod, &self.pods, &self.conditions, &[]);
-        if answer.allowed {
-            return Ok(());
-        }
-        if self.admission == Admission::Report {
-            tracing::warn!("{pod} would not be let in: {}", answer.message.trim_end());
-            return Ok(());
-        }
-        Err(Rejection {
-            reason: answer.reason,
-            message: answer.message,
-        })
-    }
 }

@@ -3,8 +3,8 @@
 //! While the pressure that they went for lasts they are ended again; a pod that runs on after it is left alone, and what
 //! was to be told of it is dropped, for told late it would end a pod that harms nobody.
 
-use super::{Agent, Flight};
-use crate::evict::{GraceCut, Leave, Victim};
+use super::{Agent, Errand, Flight};
+use crate::evict::{CgroupEvictor, GraceCut, Leave, Victim};
 use evictd_eviction::{NodeCondition, Signal};
 use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
@@ -51,7 +51,12 @@ impl Restarts {
             pod: flight.pod.clone(),
             victim: victim.clone(),
             grace,
-            condition: Signal::parse(&flight.signal).and_then(Signal::condition),
+            condition: match &flight.errand {
+                Errand::Eviction { signal, .. } => {
+                    Signal::parse(signal).and_then(Signal::condition)
+                }
+                Errand::Rejection | Errand::Preemption { .. } => None,
+            },
             gone,
             again: None,
         });
@@ -78,6 +83,22 @@ impl Untold {
     }
 }
 
+/// Whether anything of this pod runs.
+pub(super) fn runs(evictor: &CgroupEvictor, victim: &Victim) -> bool {
+    let procs = evictor.hierarchies.procs(&victim.cgroup);
+    procs.is_ok_and(|procs| !procs.is_empty())
+}
+
+/// Ends, beside the loop, what was started against its word.
+pub(super) fn end(evictor: Arc<CgroupEvictor>, victim: Victim, grace: Duration) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let ended = evictor.leave(&victim, grace, &GraceCut::default()).await;
+        if let Err(error) = ended {
+            tracing::error!("pod {} was not ended again: {error}", victim.uid);
+        }
+    })
+}
+
 impl Agent {
     /// Looks after pods that were started again before their status was told.
     pub(super) fn look_for_restarts(&mut self, now: Timestamp) {
@@ -94,9 +115,9 @@ impl Agent {
             let Some(gone) = untold.gone.filter(|_| !untold.is_ended_again()) else {
                 continue;
             };
-            let procs = self.ports.evictor.hierarchies.procs(&untold.victim.cgroup);
-            let runs = procs.is_ok_and(|procs| !procs.is_empty());
-            if !runs || self.flights.contains(&untold.victim.uid) {
+            if !runs(&self.ports.evictor, &untold.victim)
+                || self.flights.contains(&untold.victim.uid)
+            {
                 continue;
             }
             let presses = |condition| self.housekeeper.presses(condition);
@@ -109,13 +130,7 @@ impl Agent {
                     untold.pod
                 );
                 let evictor = Arc::clone(&self.ports.evictor);
-                let (victim, grace) = (untold.victim.clone(), untold.grace);
-                untold.again = Some(tokio::spawn(async move {
-                    let ended = evictor.leave(&victim, grace, &GraceCut::default()).await;
-                    if let Err(error) = ended {
-                        tracing::error!("it was not ended again: {error}");
-                    }
-                }));
+                untold.again = Some(end(evictor, untold.victim.clone(), untold.grace));
             } else if now.duration_since(gone) >= period {
                 cluster.outbox.withdraw(&untold.victim.uid, RUNS_ON);
             }

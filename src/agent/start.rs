@@ -5,12 +5,12 @@ mod kubelet;
 mod pods;
 mod usage;
 
-use super::{Agent, Alarm, Behaviour, Order, Ports, Unfinished};
+use super::{Agent, Alarm, Behaviour, Order, Ports, Room, Unfinished};
 use crate::{
     api::{ApiError, Crowd},
     cgroup::{CgroupError, Hierarchies},
     clock::Clock,
-    config::{self, Effective, EvictMethod, Kind, PodsSource},
+    config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     doors::{
         http::{self, HttpDoor, HttpError},
         socket::{self, SocketError},
@@ -49,6 +49,9 @@ use tokio::sync::mpsc;
 const HISTORY_RETRY: Duration = Duration::from_secs(5);
 /// How long after SIGKILL the last process is waited for.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
+/// What is wrong with `admission: reject` where only the kubelet is known.
+const NOBODY_TO_TELL: &str = "admission: reject needs an API server, which alone keeps the \
+    kubelet from starting a pod: name it under kubernetes; until then new pods are only reported";
 /// Where kubelets put pods, whatever else is configured.
 const KUBEPODS: [&str; 2] = ["kubepods", "kubepods.slice"];
 /// A loop that has not turned for this long is dead.
@@ -134,6 +137,7 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
         housekeeping_interval: longest_sleep(config),
         dry_run: config.dry_run,
         admission: config.admission,
+        priority_classes: config.priority_classes.clone(),
         least_grace: match config.kind {
             Kind::Evictd => Duration::ZERO,
             Kind::Kubelet => KUBELET_LEAST_GRACE,
@@ -234,12 +238,22 @@ pub async fn ready(
     publishers.extend(watcher);
     let told = (crowd, heartbeat);
     let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
+    let (cluster, node) = cluster.unzip();
+    let room = match (pods.source, node) {
+        (PodsSource::Manifests, _) => Room::of_machine(&config.roots.proc),
+        (_, Some(node)) => Room::Node(node),
+        (_, None) => Room::Unknown,
+    };
+    if config.admission == Admission::Reject && matches!(room, Room::Unknown) {
+        shared.always_warn(vec![NOBODY_TO_TELL.to_owned()]);
+    }
     let ports = Ports {
         alarm: Alarm::new().map_err(StartError::Alarm)?,
         wakers: wakers(config, &hierarchies),
         sampler,
         roster: Roster::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
+        room,
         usage: usage.gauge(config, hierarchies.clone(), clock),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,

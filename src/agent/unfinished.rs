@@ -2,7 +2,7 @@
 //! off at the end of the grace that was decided, and whoever was not told is.
 
 use super::{
-    Agent, Flight, Landing,
+    Agent, Errand, Flight, Landing,
     active::Place,
     cluster::{HARD_PATIENCE, Leaving, Stage},
     restarts::RUNS_ON,
@@ -25,7 +25,7 @@ pub struct Unfinished {
     id: String,
     pod: String,
     uid: String,
-    kind: Cause,
+    kind: Kind,
     signal: String,
     time: Timestamp,
     grace_period_seconds: i64,
@@ -33,6 +33,17 @@ pub struct Unfinished {
     boot_id: String,
     outcome: Option<Value>,
     publication: Option<Told>,
+}
+
+/// What a record says that its pod went for.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Kind {
+    Hard,
+    Soft,
+    LocalStorage,
+    Admission,
+    Preemption,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,8 +74,22 @@ impl Unfinished {
 
     fn flight(&self, grace: Duration) -> Flight {
         let name = (self.id.clone(), self.pod.clone(), self.uid.clone());
-        let kind = (self.kind, self.signal.as_str());
-        Flight::new(name, kind, self.time, grace, (self.time, self.time))
+        let eviction = |kind| Errand::Eviction {
+            kind,
+            signal: self.signal.clone(),
+            crossed_at: self.time,
+            clear_at: self.time,
+        };
+        let errand = match self.kind {
+            Kind::Hard => eviction(Cause::Hard),
+            Kind::Soft => eviction(Cause::Soft),
+            Kind::LocalStorage => eviction(Cause::LocalStorage),
+            Kind::Admission => Errand::Rejection,
+            Kind::Preemption => Errand::Preemption {
+                resource: self.signal.clone(),
+            },
+        };
+        Flight::new(name, errand, self.time, grace)
     }
 
     /// The notice that nobody is known to have got.

@@ -103,29 +103,24 @@ fn page(outcome: &Outcome, pods: &[Pod]) -> String {
     if count == 0 {
         return "Let in.\n".to_owned();
     }
-    let pods: HashMap<String, &Pod> = pods.iter().map(|pod| (pod.full_name(), pod)).collect();
+    let known: HashMap<String, &Pod> = pods.iter().map(|pod| (pod.full_name(), pod)).collect();
     let rows = outcome.preempt.iter().enumerate().map(|(index, name)| {
-        let of_pod = |text: fn(&Pod) -> String| {
-            let pod = pods.get(name);
-            pod.map_or_else(|| "-".to_owned(), |pod| text(pod))
-        };
-        vec![
-            (index + 1).to_string(),
-            name.clone(),
-            outcome.qos.get(name).cloned().unwrap_or_default(),
-            of_pod(|pod| pod.priority().to_string()),
-            of_pod(|pod| pod.request(resources::CPU).to_string()),
-            of_pod(|pod| pod.request(resources::MEMORY).to_string()),
-        ]
+        let qos = outcome.qos.get(name).cloned().unwrap_or_default();
+        let mut row = vec![(index + 1).to_string(), name.clone(), qos];
+        if let Some(pod) = known.get(name) {
+            let requests = [resources::CPU, resources::MEMORY].map(|name| pod.request(name));
+            row.push(pod.priority().to_string());
+            row.extend(requests.map(|request| request.to_string()));
+        }
+        row
     });
+    // The daemon tells names and classes alone.
     let headings = [">#", "POD", "QOS", ">PRIORITY", ">CPU", ">MEMORY"];
+    let headings = &headings[..if pods.is_empty() { 3 } else { 6 }];
     let them = if count == 1 {
-        "this pod is"
+        "this pod is killed"
     } else {
-        "these pods are"
+        "these pods are killed, one after the other"
     };
-    format!(
-        "Let in, once {them} killed, one after the other:\n\n{}\n",
-        table(&headings, rows)
-    )
+    format!("Let in, once {them}:\n\n{}\n", table(headings, rows))
 }

@@ -172,6 +172,50 @@ fn owner(decision: &Value) -> String {
 
 /// Everything kept of one decision.
 fn evidence(decision: &Value) -> String {
+    match decision["kind"].as_str() {
+        Some("admission" | "preemption") => at_the_door(decision),
+        _ => shortage(decision),
+    }
+}
+
+/// Of a pod that was not let in, or left for one that was.
+fn at_the_door(decision: &Value) -> String {
+    page(&[
+        ("DECISION", text(&decision["id"])),
+        ("TIME", time(&decision["time"])),
+        ("POD", pod(decision)),
+        ("SIGNAL", signal_and_kind(decision)),
+        ("REASON", text(&decision["reason"])),
+        ("MESSAGE", text(&decision["message"])),
+        ("FOR", text(&decision["preemptor"])),
+        ("GRACE", text(&decision["gracePeriodSeconds"])),
+        ("ENDED", text(&decision["outcome"]["method"])),
+        ("GONE", took(decision)),
+        ("CLUSTER", cluster(decision)),
+    ])
+}
+
+fn pod(decision: &Value) -> String {
+    let (pod, uid) = (text(&decision["pod"]), text(&decision["uid"]));
+    format!("{pod} (uid {uid})")
+}
+
+fn signal_and_kind(decision: &Value) -> String {
+    let (signal, kind) = (text(&decision["signal"]), text(&decision["kind"]));
+    format!("{signal} ({kind})")
+}
+
+fn page(lines: &[(&str, String)]) -> String {
+    let mut page = String::new();
+    for (heading, told) in lines {
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "{heading:<11}{told}");
+    }
+    page
+}
+
+/// Of a decision for which something was short.
+fn shortage(decision: &Value) -> String {
     let signal = decision["signal"].as_str().and_then(Signal::parse);
     let acting = match &decision["threshold"] {
         threshold @ Value::Object(_) => threshold,
@@ -190,22 +234,8 @@ fn evidence(decision: &Value) -> String {
     let lines = [
         ("DECISION", text(&decision["id"])),
         ("TIME", time(&decision["time"])),
-        (
-            "POD",
-            format!(
-                "{} (uid {})",
-                text(&decision["pod"]),
-                text(&decision["uid"])
-            ),
-        ),
-        (
-            "SIGNAL",
-            format!(
-                "{} ({})",
-                text(&decision["signal"]),
-                text(&decision["kind"])
-            ),
-        ),
+        ("POD", pod(decision)),
+        ("SIGNAL", signal_and_kind(decision)),
         ("OBSERVED", observed),
         ("THRESHOLD", threshold),
         (
@@ -223,11 +253,7 @@ fn evidence(decision: &Value) -> String {
         ("GONE", took(decision)),
         ("CLUSTER", cluster(decision)),
     ];
-    let mut page = String::new();
-    for (heading, told) in lines {
-        // Writing to a String cannot fail.
-        let _ = writeln!(page, "{heading:<11}{told}");
-    }
+    let page = page(&lines);
     format!("{page}\n{}\n", ranking::recorded(decision))
 }
 

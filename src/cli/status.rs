@@ -3,7 +3,8 @@
 use super::daemon::Daemon;
 use super::machine::Machine;
 use super::table::{amount, duration, moment, seconds, text};
-use crate::doors::state::{ObservedStatus, SignalStatus, Status, ThresholdStatus};
+use crate::config::Admission;
+use crate::doors::state::{AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus};
 use crate::signals::{Pressure, RENEWAL};
 use anyhow::Context;
 use clap::Args;
@@ -97,6 +98,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         age.unwrap_or_default()
     );
     line(&mut page, "PODS", &counted);
+    line(&mut page, "ADMISSION", &admission(&status.admission));
     line(
         &mut page,
         "LAST",
@@ -109,7 +111,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
 fn line(page: &mut String, heading: &str, told: &str) {
     if !told.is_empty() {
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "{heading:<9}{told}");
+        let _ = writeln!(page, "{heading:<10}{told}");
     }
 }
 
@@ -191,6 +193,30 @@ fn observed(figures: &ObservedStatus) -> String {
         stalled(figures.io_pressure),
         stalled(figures.cpu_pressure),
         RENEWAL.as_secs(),
+    )
+}
+
+/// What is done about new pods that should not be here, and the latest of them.
+fn admission(status: &AdmissionStatus) -> String {
+    let mode = match status.mode {
+        Admission::Off => "off",
+        Admission::Report => "report",
+        Admission::Reject => "reject",
+    };
+    let Some(latest) = status.latest.last() else {
+        return format!("{mode}; no new pod was one that this node should not take");
+    };
+    let for_it = match latest.preempt.as_slice() {
+        [] => String::new(),
+        pods => format!(" (preempts {})", pods.join(", ")),
+    };
+    format!(
+        "{mode}; new pods that this node should not take: {}, the latest {} {}: {}: {}{for_it}",
+        status.findings,
+        moment(latest.time),
+        latest.pod,
+        latest.reason,
+        latest.message.trim_end(),
     )
 }
 

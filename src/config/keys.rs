@@ -354,7 +354,7 @@ pub(super) const KEYS: &[Key] = &[
         "report",
         Same,
         one!(admission),
-        "What is done about a new pod that this node should not take: off, report, reject.",
+        "What is done about a new pod that this node should not take while it is under pressure: off; report; reject: its status says Evicted and what runs of it is ended. Where pods come from manifests reject keeps out what does not fit, too, and ends others for a critical pod.",
     ),
     key(
         "conditions.types",

@@ -59,14 +59,15 @@ pub enum EvictMethod {
 }
 
 /// What is done about a new pod that this node should not take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Admission {
     /// Nothing; pods are not looked at.
     Off,
     /// It is reported and let in.
+    #[default]
     Report,
-    /// It is not let in.
+    /// It is not let in; where pods come from manifests, others go for a critical one.
     Reject,
 }
 

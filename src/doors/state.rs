@@ -2,6 +2,7 @@
 
 use crate::{
     clock::Clock,
+    config::Admission,
     signals::{Pressure, Swap},
     wake::WokenBy,
 };
@@ -55,6 +56,8 @@ pub struct Status {
     pub conditions: Vec<ConditionStatus>,
     /// The pods on the node.
     pub pods: PodCounts,
+    /// What was found about new pods.
+    pub admission: AdmissionStatus,
     /// The latest decision with all its evidence.
     pub last_decision: Option<Value>,
     /// Signals for which eviction is suspended because it did not help.
@@ -203,6 +206,38 @@ pub struct PodCounts {
     pub as_of: Option<Timestamp>,
     /// Seconds since then.
     pub age_seconds: Option<i64>,
+}
+
+/// New pods that this node should not take as it is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AdmissionStatus {
+    /// What is done about them.
+    pub mode: Admission,
+    /// How many there were since the start.
+    pub findings: u64,
+    /// The latest of them, oldest first.
+    pub latest: Vec<AdmissionFinding>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AdmissionFinding {
+    /// When.
+    pub time: Timestamp,
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its UID.
+    pub uid: String,
+    /// `report`, `reject`, or `preempt` where others go for it.
+    pub action: String,
+    /// Why, in one word.
+    pub reason: String,
+    /// Why, in a sentence.
+    pub message: String,
+    /// Who goes for it, or would, `namespace/name` in kill order.
+    pub preempt: Vec<String>,
 }
 
 /// Eviction for a signal is suspended.

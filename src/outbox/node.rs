@@ -18,9 +18,9 @@ use kube::{
     api::{GetParams, Patch, PatchParams},
     core::Request,
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use serde::{Deserialize, Deserializer, de::Error};
+use serde_json::{Value, json, value::RawValue};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{oneshot, watch},
     time::timeout,
@@ -61,6 +61,8 @@ pub struct NodeReporter {
     actions: Actions,
     clock: Clock,
     heartbeat: NodeHeartbeat,
+    /// What others want to know of the Node, as last read.
+    read: watch::Sender<Option<Arc<evictd_pod::Node>>>,
     crowd: Crowd,
     counted: Option<Timestamp>,
     turn: Turn,
@@ -82,7 +84,23 @@ enum ReportError {
     Kubelet(String),
 }
 
-/// What is read of a Node.
+/// A Node, and as admission wants to know it, where it is understood so.
+struct Read {
+    ours: Node,
+    whole: Option<evictd_pod::Node>,
+}
+
+impl<'de> Deserialize<'de> for Read {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self {
+            ours: serde_json::from_str(text.get()).map_err(D::Error::custom)?,
+            whole: serde_json::from_str(text.get()).ok(),
+        })
+    }
+}
+
+/// What is read of a Node to change it.
 #[derive(Debug, Deserialize)]
 struct Node {
     metadata: Metadata,
@@ -118,6 +136,7 @@ impl NodeReporter {
             actions,
             clock,
             heartbeat: NodeHeartbeat::default(),
+            read: watch::Sender::default(),
             crowd: Crowd::default(),
             counted: None,
             turn: Turn::default(),
@@ -258,9 +277,16 @@ impl NodeReporter {
         }
     }
 
+    /// The Node, whenever it is read.
+    pub fn node(&self) -> watch::Receiver<Option<Arc<evictd_pod::Node>>> {
+        self.read.subscribe()
+    }
+
     async fn get(&self) -> Result<Node, ApiError> {
         let request = nodes().get(&self.node, &GetParams::default());
-        self.ask("reading node", request).await
+        let Read { ours, whole } = self.ask("reading node", request).await?;
+        self.read.send_replace(whole.map(Arc::new));
+        Ok(ours)
     }
 
     /// The transition time stays as long as the status does (S1-078).

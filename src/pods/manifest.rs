@@ -1,7 +1,7 @@
 //! One manifest file: its text in, pods and mistakes out.
 
 use evictd_document::{Document, DocumentError, Mistake, Place};
-use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
+use evictd_pod::{Pod, pod::system_priority, wire};
 use std::collections::BTreeMap;
 
 /// How a manifest becomes a pod of this node.
@@ -125,12 +125,7 @@ impl ManifestRules {
     }
 
     fn priority_of(&self, class: &str) -> Option<i32> {
-        let built_in = SYSTEM_PRIORITY_CLASSES
-            .iter()
-            .find(|(name, _)| *name == class);
-        built_in
-            .map(|(_, priority)| *priority)
-            .or_else(|| self.priority_classes.get(class).copied())
+        system_priority(class).or_else(|| self.priority_classes.get(class).copied())
     }
 
     /// What the kubelet does to the pods of its own manifests: fills in requests, ties them to the node, and gives one without

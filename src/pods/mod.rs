@@ -130,8 +130,8 @@ pub struct Rejected {
     pub pod: String,
     /// Its UID.
     pub uid: String,
-    /// The manifest it was read from.
-    pub manifest: Option<Arc<Path>>,
+    /// Its cgroup, where it has one that evictd may touch.
+    pub cgroup: Option<BoundCgroup>,
     /// Why.
     pub rejection: Rejection,
 }

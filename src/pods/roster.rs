@@ -62,8 +62,11 @@ impl Roster {
     }
 
     /// The pods of now. Costs next to nothing while the source lists what it did before. `admit` is asked about each
-    /// pod that is not in yet, and again at each look about those it kept out.
-    pub fn look(&mut self, admit: impl FnMut(&Pod) -> Result<(), Rejection>) -> Arc<PodSet> {
+    /// pod that is not in yet, beside those that are, and again at each look about those it kept out.
+    pub fn look(
+        &mut self,
+        admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
+    ) -> Arc<PodSet> {
         let relisted = self.take_listing();
         if relisted {
             self.bind();
@@ -72,7 +75,10 @@ impl Roster {
     }
 
     /// The same, and also looks which cgroups came and went: for the moment before usage is read.
-    pub fn look_afresh(&mut self, admit: impl FnMut(&Pod) -> Result<(), Rejection>) -> Arc<PodSet> {
+    pub fn look_afresh(
+        &mut self,
+        admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
+    ) -> Arc<PodSet> {
         let relisted = self.take_listing();
         self.bind();
         self.update(relisted, true, admit)
@@ -113,7 +119,7 @@ impl Roster {
         &mut self,
         relisted: bool,
         rebound: bool,
-        admit: impl FnMut(&Pod) -> Result<(), Rejection>,
+        admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Arc<PodSet> {
         if !rebound && self.current.rejected.is_empty() {
             return Arc::clone(&self.current);
@@ -136,7 +142,10 @@ impl Roster {
         listed.map(|listed| listed.pod.uid.clone()).collect()
     }
 
-    fn admit(&mut self, mut admit: impl FnMut(&Pod) -> Result<(), Rejection>) -> Vec<Rejected> {
+    fn admit(
+        &mut self,
+        mut admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
+    ) -> Vec<Rejected> {
         let listed: HashSet<&str> = self
             .listing
             .pods
@@ -144,20 +153,25 @@ impl Roster {
             .map(|listed| listed.pod.uid.as_str())
             .collect();
         self.admitted.retain(|uid| listed.contains(uid.as_str()));
+        let (here, new): (Vec<_>, Vec<_>) = self
+            .listing
+            .pods
+            .iter()
+            .map(|listed| &listed.pod)
+            .zip(&self.bindings.cgroups)
+            .partition(|(pod, _)| self.admitted.contains(&pod.uid));
+        let mut here: Vec<&Pod> = here.into_iter().map(|(pod, _)| pod).collect();
         let mut rejected = Vec::new();
-        for listed in &self.listing.pods {
-            let pod = &listed.pod;
-            if self.admitted.contains(&pod.uid) {
-                continue;
-            }
-            match admit(pod) {
+        for (pod, cgroup) in new {
+            match admit(pod, &here) {
                 Ok(()) => {
                     self.admitted.insert(pod.uid.clone());
+                    here.push(pod);
                 }
                 Err(rejection) => rejected.push(Rejected {
                     pod: pod.full_name(),
                     uid: pod.uid.clone(),
-                    manifest: listed.manifest.clone(),
+                    cgroup: cgroup.clone(),
                     rejection,
                 }),
             }
@@ -225,18 +239,6 @@ fn report(before: &PodSet, now: &PodSet) {
         .filter(|warning| !before.warnings.contains(warning))
     {
         tracing::warn!("{warning}");
-    }
-    for rejected in now
-        .rejected
-        .iter()
-        .filter(|rejected| !before.rejected.contains(rejected))
-    {
-        let Rejection { reason, message } = &rejected.rejection;
-        tracing::warn!(
-            EVICTD_POD = rejected.pod,
-            EVICTD_POD_UID = rejected.uid,
-            "pod not admitted: {reason}: {message}"
-        );
     }
     for group in now
         .unknown
@@ -310,8 +312,8 @@ mod tests {
         }
     }
 
-    fn gate(open: bool) -> impl Fn(&Pod) -> Result<(), Rejection> {
-        move |_| {
+    fn gate(open: bool) -> impl Fn(&Pod, &[&Pod]) -> Result<(), Rejection> {
+        move |_, _| {
             open.then_some(()).ok_or_else(|| Rejection {
                 reason: "Evicted".to_owned(),
                 message: "The node had condition: [MemoryPressure]. ".to_owned(),
@@ -369,6 +371,7 @@ mod tests {
         assert_eq!((set.cgroups.len(), set.manifests.len()), (1, 1));
         assert_eq!(set.rejected[0].uid, "new");
         assert_eq!(set.rejected[0].rejection.reason, "Evicted");
+        assert!(set.rejected[0].cgroup.is_some());
         // It is no stranger either.
         assert_eq!(set.unknown, []);
         assert!(Arc::ptr_eq(&set, &bench.roster.look(gate(false))));

@@ -1,9 +1,10 @@
 //! The status page as a publisher.
 
 use super::{Decided, Landed, Look, Publish};
+use crate::agent::{Act, Ruling};
 use crate::doors::state::{
-    Call, ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared, SignalStatus,
-    Status, ThresholdStatus,
+    AdmissionFinding, Call, ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared,
+    SignalStatus, Status, ThresholdStatus,
 };
 use crate::outbox::Publication;
 use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold};
@@ -13,6 +14,9 @@ use std::sync::Arc;
 
 /// Looks closer together than this are not all written down: nobody reads that fast.
 const REFRESH: SignedDuration = SignedDuration::from_millis(100);
+
+/// How many findings about new pods are shown.
+const FINDINGS: usize = 10;
 
 /// Writes what the loop knows where the doors read it.
 #[derive(Debug)]
@@ -138,6 +142,7 @@ impl Publish for Board {
         self.shared.update(|status| {
             status.observed = observed(look);
             status.woken_by = look.woken_by;
+            status.admission.mode = look.admission;
             write_signals(status, look);
             write_conditions(&mut status.conditions, look);
             let returned = look.housekeeper.returned(look.now);
@@ -169,6 +174,28 @@ impl Publish for Board {
             );
             self.withheld = Some((decision.acting_signal(), warning));
         }
+    }
+
+    fn ruled(&mut self, ruling: &Ruling) {
+        if matches!(ruling.act, Act::Leave { .. }) {
+            return;
+        }
+        self.shared.update(|status| {
+            let admission = &mut status.admission;
+            admission.findings += 1;
+            if admission.latest.len() == FINDINGS {
+                admission.latest.remove(0);
+            }
+            admission.latest.push(AdmissionFinding {
+                time: ruling.time,
+                pod: ruling.pod.full_name(),
+                uid: ruling.pod.uid.clone(),
+                action: ruling.act.as_str().to_owned(),
+                reason: ruling.reason.clone(),
+                message: ruling.message.clone(),
+                preempt: ruling.preempt.clone(),
+            });
+        });
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {

@@ -1,6 +1,7 @@
 //! Events as a publisher: in the kubelet's words, so that whoever looks for those finds these.
 
 use super::{Decided, Landed, Look, Publish};
+use crate::agent::{Act, Ruling};
 use crate::outbox::{Event, Subject};
 use evictd_eviction::{NodeCondition, Returned};
 use jiff::Timestamp;
@@ -94,6 +95,34 @@ impl Publish for Events {
                 annotations: eviction.annotations.clone(),
             });
         }
+    }
+
+    /// S1-088, S2-017
+    fn ruled(&mut self, ruling: &Ruling) {
+        let (reason, action) = match &ruling.act {
+            Act::Report if ruling.preempt.is_empty() => ("WouldReject".into(), "Admit"),
+            Act::Report => ("WouldPreempt".into(), "Admit"),
+            Act::Reject => (ruling.reason.clone().into(), "Reject"),
+            Act::Leave { .. } => (ruling.reason.clone().into(), "Preempt"),
+            // Its victims' events tell it.
+            Act::Preempt => return,
+        };
+        let note = match ruling.act {
+            Act::Report => format!("{}: {}", ruling.reason, ruling.message),
+            _ => ruling.message.clone(),
+        };
+        self.send(Event {
+            time: ruling.time,
+            subject: Subject::Pod {
+                name: ruling.pod.full_name(),
+                uid: ruling.pod.uid.clone(),
+            },
+            warning: true,
+            reason,
+            action,
+            note,
+            annotations: BTreeMap::new(),
+        });
     }
 
     /// S1-050

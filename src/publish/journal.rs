@@ -1,7 +1,10 @@
 //! A decision as one log line, which under systemd is a journal entry with fields to search by.
 
 use super::{Decided, Landed, Look, Publish, chain};
-use crate::outbox::{Fate, Publication};
+use crate::{
+    agent::{Act, Errand, Ruling},
+    outbox::{Fate, Publication},
+};
 use evictd_eviction::{Cause, Decision, Returned};
 use jiff::Timestamp;
 
@@ -51,12 +54,48 @@ fn sentence(decision: &Decision, dry_run: bool) -> String {
     )
 }
 
+/// What `journalctl MESSAGE_ID=` finds everything by that was ruled about new pods.
+const ADMISSION: &str = "75e9bc6a00454d64b59be35c4c55b94c";
+
 /// What `journalctl MESSAGE_ID=` finds all decisions of a kind by.
 const fn message_id(kind: Cause) -> &'static str {
     match kind {
         Cause::Hard => "09e9dd33d8f94c26bd12f79362b54123",
         Cause::Soft => "f4ebb21001584b3cba9aaec3e28363c6",
         Cause::LocalStorage => "1a650738001f4c3ebe6fc543c1376815",
+    }
+}
+
+fn ruled(ruling: &Ruling) -> String {
+    let (pod, message) = (&ruling.pod, ruling.message.trim_end());
+    let victims = ruling.preempt.join(", ");
+    match &ruling.act {
+        Act::Report if victims.is_empty() => format!("{pod} would not be let in: {message}"),
+        Act::Report => {
+            format!("{pod} is critical and would be let in at the cost of {victims}: {message}")
+        }
+        Act::Reject => format!("pod not admitted: {}: {message}", ruling.reason),
+        Act::Preempt => {
+            format!("{pod} is critical and let in at the cost of {victims}: {message}")
+        }
+        Act::Leave { preemptor, .. } => format!("preempting {pod} for {preemptor}: {message}"),
+    }
+}
+
+/// After what a pod is gone.
+fn since(landed: &Landed<'_>) -> String {
+    match &landed.landing.flight.errand {
+        Errand::Eviction { kind, signal, .. } => format!(
+            "{} ms after {signal} was first seen {}",
+            landed.reaction().map_or(0, |reaction| reaction.as_millis()),
+            if *kind == Cause::LocalStorage {
+                "exceeded"
+            } else {
+                "below its threshold"
+            }
+        ),
+        Errand::Rejection => "since it was not let in".to_owned(),
+        Errand::Preemption { resource } => format!("since a critical pod lacks {resource}"),
     }
 }
 
@@ -71,6 +110,20 @@ impl Publish for Journal {
         let id = decided.record["id"].as_str().unwrap_or_default();
         let woken_by = decided.record["wokenBy"].as_str();
         announce(id, decided.decision, decided.dry_run, woken_by);
+    }
+
+    fn ruled(&mut self, ruling: &Ruling) {
+        tracing::warn!(
+            MESSAGE_ID = ADMISSION,
+            EVICTD_DECISION_ID = ruling.id,
+            EVICTD_SIGNAL = ruling.signal(),
+            EVICTD_KIND = ruling.kind(),
+            EVICTD_POD = ruling.pod.full_name(),
+            EVICTD_POD_UID = ruling.pod.uid,
+            EVICTD_REASON = ruling.reason,
+            "{}",
+            ruled(ruling)
+        );
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
@@ -88,16 +141,10 @@ impl Publish for Journal {
                 EVICTD_DECISION_ID = flight.id,
                 EVICTD_POD = flight.pod,
                 EVICTD_POD_UID = flight.uid,
-                "{} is gone: {} processes, {} ms after {} was first seen {} ({})",
+                "{} is gone: {} processes, {} ({})",
                 flight.pod,
                 departure.processes,
-                landed.reaction().map_or(0, |reaction| reaction.as_millis()),
-                flight.signal,
-                if flight.kind == Cause::LocalStorage {
-                    "exceeded"
-                } else {
-                    "below its threshold"
-                },
+                since(landed),
                 departure.method.as_str()
             ),
             Ok(departure) => tracing::error!(

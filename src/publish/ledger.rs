@@ -4,6 +4,7 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::{
+    agent::Ruling,
     doors::state::Shared,
     history::{self, HistoryError, Kept, Recorder},
     outbox::Publication,
@@ -89,10 +90,9 @@ impl Ledger {
             return;
         };
         change(record);
-        let known = record["publication"]["state"] != WAITING && !record["outcome"].is_null();
         let record = record.clone();
         self.keep(&record);
-        if known {
+        if is_whole(&record) {
             self.open.remove(id);
         }
     }
@@ -102,6 +102,11 @@ impl Ledger {
             tracing::error!("a decision is not kept in the history: {error}");
         }
     }
+}
+
+/// Whether everything is known of a decision.
+fn is_whole(record: &Value) -> bool {
+    record["publication"]["state"] != WAITING && !record["outcome"].is_null()
 }
 
 impl Publish for Ledger {
@@ -126,6 +131,16 @@ impl Publish for Ledger {
     }
 
     fn decided(&mut self, _: &Decided<'_>) {}
+
+    fn ruling(&mut self, ruling: &Ruling) {
+        let Some(record) = ruling.record() else {
+            return;
+        };
+        self.keep(&record);
+        if !is_whole(&record) {
+            self.open.insert(ruling.id.clone(), record);
+        }
+    }
 
     fn landed(&mut self, landed: &Landed<'_>) {
         let outcome = landed.outcome();

@@ -4,7 +4,13 @@ use super::{
     Decided, Landed, Look, Publish,
     metrics::{Metrics, ThresholdState, Tier},
 };
-use crate::{evict::EvictError, outbox::Publication, pods::Warning, signals::SignalHealth};
+use crate::{
+    agent::{Act, Errand, Ruling},
+    evict::EvictError,
+    outbox::Publication,
+    pods::Warning,
+    signals::SignalHealth,
+};
 use evictd_eviction::{NodeCondition, Signal};
 use jiff::Timestamp;
 use std::time::Duration;
@@ -118,12 +124,23 @@ impl Publish for Meter {
         }
     }
 
+    fn ruled(&mut self, ruling: &Ruling) {
+        if !matches!(ruling.act, Act::Leave { .. }) {
+            self.metrics
+                .admission_finding(ruling.act.as_str(), &ruling.reason);
+        }
+    }
+
     fn landed(&mut self, landed: &Landed<'_>) {
         match &landed.landing.result {
             Err(EvictError::Blocked { .. }) => self.metrics.eviction_failed("budget"),
             Err(_) => self.metrics.eviction_failed("kill"),
             Ok(departure) if departure.gone_at.is_none() => self.metrics.eviction_failed("cleanup"),
-            Ok(_) => {}
+            Ok(_) => {
+                if let Errand::Preemption { resource } = &landed.landing.flight.errand {
+                    self.metrics.preempted(resource);
+                }
+            }
         }
         if let Some(reaction) = landed.reaction() {
             self.metrics.reaction(reaction.unsigned_abs());

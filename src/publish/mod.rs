@@ -12,7 +12,8 @@ pub mod node;
 pub mod rehearsal;
 
 use crate::{
-    agent::Landing,
+    agent::{Errand, Landing, Ruling},
+    config::Admission,
     outbox::Publication,
     pods::PodSet,
     signals::{Layout, Sample},
@@ -31,6 +32,10 @@ pub trait Publish: Send {
     fn deciding(&mut self, _: &Decided<'_>) {}
     /// Something was decided; what follows from it has begun already.
     fn decided(&mut self, decided: &Decided<'_>);
+    /// A new pod is not simply let in, or another one leaves for it, and nothing has followed from it yet.
+    fn ruling(&mut self, _: &Ruling) {}
+    /// The same; what follows from it has begun already.
+    fn ruled(&mut self, _: &Ruling) {}
     /// A pod's departure has ended.
     fn landed(&mut self, landed: &Landed<'_>);
     /// A pod that was evicted at this time was not its owner's first.
@@ -60,6 +65,8 @@ pub struct Look<'a> {
     pub sleep: Duration,
     /// Whether nobody is ended.
     pub dry_run: bool,
+    /// What is done about pods that should not be here.
+    pub admission: Admission,
     /// How long the cycle took.
     pub took: SignedDuration,
 }
@@ -89,10 +96,14 @@ pub struct Landed<'a> {
 }
 
 impl Landed<'_> {
-    /// From the first look that saw the threshold crossed to the last process gone; `None` while some live on.
+    /// From the first look that saw the threshold crossed to the last process gone; `None` while some live on, or where
+    /// there was none.
     pub fn reaction(&self) -> Option<SignedDuration> {
         let gone = self.landing.result.as_ref().ok()?.gone_at?;
-        Some(gone.duration_since(self.landing.flight.crossed_at))
+        match self.landing.flight.errand {
+            Errand::Eviction { crossed_at, .. } => Some(gone.duration_since(crossed_at)),
+            Errand::Rejection | Errand::Preemption { .. } => None,
+        }
     }
 
     /// The outcome as the history keeps it; seconds count from the decision.
@@ -110,19 +121,28 @@ impl Landed<'_> {
             .iter()
             .map(|survivor| json!({ "pid": survivor.pid, "name": survivor.name, "state": survivor.state }))
             .collect();
-        json!({
-            "crossedToDecidedSeconds": flight.since.duration_since(flight.crossed_at).as_secs_f64(),
+        let mut outcome = json!({
             "firstSignalSeconds": since(departure.first_signal_at),
             "killedSeconds": since(departure.killed_at),
             "lastProcessGoneSeconds": since(departure.gone_at),
             "processes": departure.processes,
             "method": departure.method.as_str(),
             "survivors": survivors,
-            "reactionSeconds": self.reaction().map(|reaction| reaction.as_secs_f64()),
-            "reactionFromLastClearLookSeconds": departure
-                .gone_at
-                .map(|gone| gone.duration_since(flight.clear_at).as_secs_f64()),
-        })
+        });
+        if let Errand::Eviction {
+            crossed_at,
+            clear_at,
+            ..
+        } = flight.errand
+        {
+            let until_decided = flight.since.duration_since(crossed_at).as_secs_f64();
+            outcome["crossedToDecidedSeconds"] = json!(until_decided);
+            let reaction = self.reaction().map(|reaction| reaction.as_secs_f64());
+            outcome["reactionSeconds"] = json!(reaction);
+            let from_clear = |gone: Timestamp| gone.duration_since(clear_at).as_secs_f64();
+            outcome["reactionFromLastClearLookSeconds"] = json!(departure.gone_at.map(from_clear));
+        }
+        outcome
     }
 }
 

@@ -43,7 +43,7 @@ const NUMBERS: [Panel; 4] = [
 ];
 
 /// Below it, of the chosen nodes.
-const LINES: [Panel; 14] = [
+const LINES: [Panel; 15] = [
     Panel(
         "How much is left, and where are the thresholds?",
         "short",
@@ -174,7 +174,15 @@ const LINES: [Panel; 14] = [
         ],
     ),
     Panel(
-        "Who would go, or went, for a critical pod?",
+        "Which new pods should not be here, and what is done about them?",
+        "short",
+        &[(
+            "sum by (node, action, reason) (increase(evictd_admission_findings_total{node=~\"$node\"}[$__rate_interval]))",
+            "{{node}} {{action}}: {{reason}}",
+        )],
+    ),
+    Panel(
+        "Who went for a critical pod?",
         "short",
         &[(
             "sum by (node, resource) (increase(evictd_preemptions_total{node=~\"$node\"}[$__rate_interval]))",

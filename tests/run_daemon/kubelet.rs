@@ -99,8 +99,9 @@ fn a_real_kubelets_pods_are_known_and_a_fresh_token_is_read() {
     let daemon = Daemon::start(
         &node,
         &[("memory.available", LOW)],
-        &kubelet.lines(&node, "auto"),
+        &format!("{}\nadmission: reject", kubelet.lines(&node, "auto")),
     );
+    assert!(daemon.warns("admission: reject needs an API server"));
     let source = daemon.status()["sources"][0].clone();
     assert_eq!(source["chosen"], "kubelet");
     assert!(

@@ -372,7 +372,9 @@ fn a_pod_whose_budget_blocks_is_passed_over_until_a_hard_threshold_is_crossed() 
         "{}",
         error(1)
     );
-    assert_eq!(decisions[2]["outcome"]["method"], "torn-down");
+    // The process may be gone before evictd has the server's answer.
+    let method = decisions[2]["outcome"]["method"].as_str().unwrap();
+    assert!(["torn-down", "already-gone"].contains(&method), "{method}");
     assert_eq!(decisions[2]["publication"], Value::Null);
     assert_eq!(
         daemon.count("evictd_eviction_failures_total{stage=\"budget\"}"),

@@ -5,7 +5,7 @@ use super::{
     mistake::{Finder, Place, Step, name_of},
     yaml,
 };
-use evictd_pod::{Pod, pod::SYSTEM_PRIORITY_CLASSES, wire};
+use evictd_pod::{Pod, pod::system_priority, wire};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::borrow::Cow;
@@ -71,10 +71,7 @@ fn pod_of(item: wire::Pod) -> Result<Pod, String> {
 /// A manifest names the class only; the API server fills in its priority, which is known for the built-in ones.
 fn convert(mut pod: wire::Pod) -> Pod {
     let class = &pod.spec.priority_class_name;
-    let built_in = SYSTEM_PRIORITY_CLASSES
-        .into_iter()
-        .find_map(|(name, priority)| (name == class).then_some(priority));
-    pod.spec.priority = pod.spec.priority.or(built_in);
+    pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
     Pod::from_wire(pod)
 }
 

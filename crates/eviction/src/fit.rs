@@ -6,13 +6,7 @@ use evictd_pod::{Node, Pod, resources};
 /// What is against `pod` on `node` beside those of `pods` that run there, in the order in which the kubelet looks;
 /// it reports the first.
 pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
-    let here: Vec<&Pod> = pods
-        .iter()
-        .filter(|other| is_here(other, node) && !is_same(other, pod))
-        .collect();
-    let mut failures: Vec<Failure> = too_many(here.len(), node).into_iter().collect();
-    let short = wanted(pod, node).into_iter();
-    failures.extend(short.filter_map(|resource| insufficient(pod, &here, node, resource)));
+    let mut failures = shortages(pod, pods, node);
     if !selects(pod, node) {
         failures.push(predicate(
             "NodeAffinity",
@@ -34,13 +28,28 @@ pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
     failures
 }
 
+/// The resources of which `pod` wants more than `node` has left beside those of `pods` that run there.
+pub fn shortages(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
+    let here: Vec<&Pod> = pods
+        .iter()
+        .filter(|other| is_here(other, node) && !is_same(other, pod))
+        .collect();
+    let short = wanted(pod, node).into_iter();
+    let short = short.filter_map(|resource| insufficient(pod, &here, node, resource));
+    too_many(here.len(), node)
+        .into_iter()
+        .chain(short)
+        .collect()
+}
+
 /// Whether `pod` takes room on `node`: it has not ended and is not bound to another node.
 pub fn is_here(pod: &Pod, node: &Node) -> bool {
     let name = &node.metadata.name;
     !pod.terminal && (pod.node_name.is_empty() || name.is_empty() || pod.node_name == *name)
 }
 
-fn is_same(one: &Pod, other: &Pod) -> bool {
+/// Whether they are the same pod as its owner sees it, whatever their ids.
+pub fn is_same(one: &Pod, other: &Pod) -> bool {
     one.name == other.name && one.namespace == other.namespace
 }
 

@@ -47,6 +47,18 @@ pub fn time(record: &str) -> Option<Timestamp> {
     Some(record.time)
 }
 
+/// The same for a pod that leaves, or is kept out, for another reason than a shortage.
+pub fn brief(id: &str, time: Timestamp, kind: &str, reason: &str, message: &str) -> String {
+    json!({
+        "decision": id,
+        "time": time,
+        "kind": kind,
+        "reason": reason,
+        "message": message.trim_end(),
+    })
+    .to_string()
+}
+
 fn threshold(acting: &ActingThreshold) -> String {
     if acting.threshold.signal.is_pressure() {
         return acting.threshold.value.to_string();

@@ -260,7 +260,7 @@ impl Rules {
         match self.max_pod_grace_period_seconds {
             _ if hard => self.hard_grace_period_seconds,
             Some(most) => own.map_or(most, |own| own.min(most)),
-            None => own.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |own| own.max(0)),
+            None => own_grace_period_seconds(pod),
         }
     }
 
@@ -295,6 +295,12 @@ impl Rules {
             _ => Some(Preference::None),
         }
     }
+}
+
+/// The grace that a pod asks for itself (S2-016).
+pub fn own_grace_period_seconds(pod: &Pod) -> i64 {
+    let own = pod.termination_grace_period_seconds;
+    own.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |own| own.max(0))
 }
 
 /// What the API server fills in for a pod that does not say.

@@ -13,4 +13,5 @@ pub mod wire;
 pub use node::Node;
 pub use pod::{Container, Critical, Pod, Volume};
 pub use quantity::Quantity;
+pub use resource_list::ResourceList;
 pub use resources::QosClass;

@@ -16,6 +16,12 @@ pub const SYSTEM_PRIORITY_CLASSES: [(&str, i32); 2] = [
     ("system-node-critical", CRITICAL_PRIORITY + 1000),
 ];
 
+/// The priority of a built-in class.
+pub fn system_priority(class: &str) -> Option<i32> {
+    let mut classes = SYSTEM_PRIORITY_CLASSES.into_iter();
+    classes.find_map(|(name, priority)| (name == class).then_some(priority))
+}
+
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -70,6 +76,8 @@ pub struct Pod {
     pub termination_grace_period_seconds: Option<i64>,
     /// Succeeded or Failed: nothing of it runs any more (S1-042).
     pub terminal: bool,
+    /// When its kubelet took it over, to the second below.
+    pub start_time: Option<Timestamp>,
     /// Since when it is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
     /// Where it runs.
@@ -159,6 +167,7 @@ impl Pod {
             tolerations: spec.tolerations.clone().into(),
             termination_grace_period_seconds: spec.termination_grace_period_seconds,
             terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
+            start_time: status.start_time,
             deletion_timestamp: metadata.deletion_timestamp,
             node_name: spec.node_name.clone(),
             spec: Arc::new(spec),

@@ -2,7 +2,10 @@
 
 use crate::dump::{Loaded, Wanted, Wrong, of_pod};
 use evictd_document::{Document, DocumentError};
-use evictd_pod::{pod::SYSTEM_PRIORITY_CLASSES, wire};
+use evictd_pod::{
+    pod::{SYSTEM_PRIORITY_CLASSES, system_priority},
+    wire,
+};
 use serde::{Deserialize, de::IgnoredAny};
 use wire::null_is_default;
 
@@ -232,9 +235,7 @@ fn resolve_class(
     } else {
         classes.iter().find(|class| class.metadata.name == *name)
     };
-    let built_in = SYSTEM_PRIORITY_CLASSES
-        .into_iter()
-        .find_map(|(own, value)| (own == name).then_some(value));
+    let built_in = system_priority(name);
     match class {
         Some(class) => {
             priority.get_or_insert(class.value);

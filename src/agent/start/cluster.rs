@@ -11,16 +11,18 @@ use crate::{
         Publish, events::Events, metrics::NodeHeartbeat, node::NodePressure, rehearsal::Rehearsal,
     },
 };
+use evictd_pod::Node;
+use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Whoever names a way to the API server, or has its pods, wants it told of evictions.
+/// Whoever names a way to the API server, or has its pods, wants it told of evictions. With the Node, once it was read.
 pub(super) async fn start(
     config: &Effective,
     pods: &Started,
     clock: Clock,
     (crowd, heartbeat): (Crowd, NodeHeartbeat),
     publishers: &mut Vec<Box<dyn Publish>>,
-) -> Result<Option<Cluster>, StartError> {
+) -> Result<Option<(Cluster, watch::Receiver<Option<Arc<Node>>>)>, StartError> {
     if config.kubernetes == Kubernetes::default() && pods.source != PodsSource::Kubernetes {
         return match config.evict.method {
             EvictMethod::Delete | EvictMethod::Eviction => Err(StartError::NoCluster),
@@ -39,6 +41,7 @@ pub(super) async fn start(
     let (outbox, publications) = Outbox::new(access.actions()?);
     let types = config.conditions.types;
     let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
+    let node = reporter.node();
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     let (hush, hushed) = oneshot::channel();
@@ -49,7 +52,7 @@ pub(super) async fn start(
     publishers.push(Box::new(Events::new(node_name(config), send)));
     tokio::spawn(recorder.run(events));
     sweep(config, pods, (access.actions()?, clock), publishers);
-    Ok(Some(Cluster {
+    let cluster = Cluster {
         outbox,
         settled,
         method: config.evict.method,
@@ -58,7 +61,8 @@ pub(super) async fn start(
         blocked: None,
         publications,
         reports: Some((hush, reports)),
-    }))
+    };
+    Ok(Some((cluster, node)))
 }
 
 /// Only who is told of the pods by the cluster knows of those that were evicted.

@@ -74,6 +74,12 @@ struct ByResult {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByFinding {
+    action: &'static str,
+    reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ByResource {
     resource: String,
 }
@@ -106,6 +112,7 @@ pub struct Metrics {
     evictions: Family<BySignalAndKind, Counter>,
     eviction_failures: Family<ByStage, Counter>,
     publications: Family<ByResult, Counter>,
+    admission_findings: Family<ByFinding, Counter>,
     preemptions: Family<ByResource, Counter>,
     reclaimed_bytes: Family<ByWhat, Counter>,
     stats_age: Family<BySignal, Histogram, Buckets>,
@@ -160,6 +167,7 @@ impl Metrics {
             evictions: Family::default(),
             eviction_failures: Family::default(),
             publications: Family::default(),
+            admission_findings: Family::default(),
             preemptions: Family::default(),
             reclaimed_bytes: Family::default(),
             stats_age: Family::new_with_constructor(Buckets(&STATS_AGE_BUCKETS)),
@@ -220,6 +228,13 @@ impl Metrics {
                 );
             }
         }
+        for action in ["report", "reject"] {
+            let reason = "Evicted".to_owned();
+            drop(
+                self.admission_findings
+                    .get_or_create(&ByFinding { action, reason }),
+            );
+        }
     }
 
     fn register_gauges(&self, registry: &mut Registry) {
@@ -276,6 +291,11 @@ impl Metrics {
             "publications",
             "Evictions by what became of telling the API server: published, recorded, not published",
             self.publications.clone(),
+        );
+        registry.register(
+            "admission_findings",
+            "New pods that this node should not take as it is, by the reason and by what was done: report, reject, preempt",
+            self.admission_findings.clone(),
         );
         registry.register(
             "preemptions",
@@ -359,6 +379,14 @@ impl Metrics {
     /// Telling the API server of an eviction came to this.
     pub fn published(&self, result: &'static str) {
         self.publications.get_or_create(&ByResult { result }).inc();
+    }
+
+    /// A new pod should not have been let in as things were; what was done about it.
+    pub fn admission_finding(&self, action: &'static str, reason: &str) {
+        let reason = reason.to_owned();
+        self.admission_findings
+            .get_or_create(&ByFinding { action, reason })
+            .inc();
     }
 
     /// A pod had to go for a critical pod that lacked `resource`.

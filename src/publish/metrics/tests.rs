@@ -39,6 +39,7 @@ fn everything_promised_is_rendered_under_its_name() {
     names.sort_unstable();
     // Counters carry `_total`, the build `_info`, on their sample lines.
     let promised = [
+        "evictd_admission_findings",
         "evictd_build",
         "evictd_cycle_duration_seconds",
         "evictd_eviction_failures",

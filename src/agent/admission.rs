@@ -1,0 +1,304 @@
+//! Whether a new pod is let in, by the conditions as they are held here (S1-085 to S1-089) and, where somebody says what
+//! the node has to give, by whether it fits beside the others (S2-001 to S2-005).
+//!
+//! ```text
+//!   roster -> Gate::admit, once a new pod -> Ruling -> reported | rejections.rs | preemptions.rs
+//! ```
+
+use super::{Act, Agent, Ruling, rejections::Rejections, room::Room};
+use crate::{config, pods::Rejection};
+use evictd_eviction::{
+    Housekeeper, NodeCondition, Observations,
+    admission::{self, Answer},
+    critical,
+    decision::Spared,
+    fit,
+};
+use evictd_pod::{Node, Pod};
+use jiff::Timestamp;
+use std::{collections::BTreeSet, time::Duration};
+
+/// What admission remembers.
+#[derive(Debug, Default)]
+pub(super) struct Admission {
+    /// Since when each condition is held and keeps new pods away, in the order of `NodeCondition::ALL`.
+    raised: [Option<Timestamp>; NodeCondition::ALL.len()],
+    /// When the agent first looked: who was here by then is not new.
+    begun: Option<Timestamp>,
+    /// What the node was last seen to have.
+    seen: Observations,
+    /// Pods that are let in unasked, by UID.
+    pardoned: BTreeSet<String>,
+    rulings: Vec<Ruling>,
+    made: u64,
+}
+
+impl Admission {
+    /// Notes which conditions are held now, and what the node was seen to have.
+    pub(super) fn observe(
+        &mut self,
+        now: Timestamp,
+        housekeeper: &Housekeeper,
+        seen: &Observations,
+    ) {
+        let mut held = [false; NodeCondition::ALL.len()];
+        for condition in housekeeper.taints() {
+            held[condition as usize] = true;
+        }
+        for (raised, held) in self.raised.iter_mut().zip(held) {
+            *raised = held.then(|| raised.unwrap_or(now));
+        }
+        self.begun.get_or_insert(now);
+        self.seen.clone_from(seen);
+    }
+
+    /// This pod is let in when it is next asked about, whatever holds.
+    pub(super) fn pardon(&mut self, uid: &str) {
+        self.pardoned.insert(uid.to_owned());
+    }
+
+    /// The conditions that were held when a pod came.
+    fn held_at(&self, came: Timestamp) -> Vec<NodeCondition> {
+        let held = |condition: &NodeCondition| {
+            self.raised[*condition as usize].is_some_and(|raised| came >= raised)
+        };
+        NodeCondition::ALL.into_iter().filter(held).collect()
+    }
+
+    /// Names a ruling.
+    pub(super) fn id(&mut self, now: Timestamp) -> String {
+        self.made += 1;
+        format!("{:x}-a{}", now.as_millisecond(), self.made)
+    }
+}
+
+/// An answer, and the pods that its indices count.
+pub(super) struct Finding {
+    pub(super) answer: Answer,
+    pub(super) candidates: Vec<Pod>,
+    /// The first resource of which there is too little.
+    pub(super) lacks: String,
+}
+
+/// Whether `pod` is let in beside `here`. Protected pods take room, and go for nobody.
+pub(super) fn examine(
+    pod: &Pod,
+    here: &[Pod],
+    conditions: &[NodeCondition],
+    room: Option<(&Room, Node)>,
+    housekeeper: &Housekeeper,
+) -> Finding {
+    let failures = match room {
+        Some((Room::Machine { .. }, node)) => {
+            let known = |failure: &admission::Failure| match failure {
+                admission::Failure::Insufficient(short) => {
+                    node.status.allocatable.contains_key(&short.resource)
+                }
+                admission::Failure::Predicate { .. } => false,
+            };
+            let mut failures = fit::shortages(pod, here, &node);
+            failures.retain(known);
+            failures
+        }
+        Some((_, node)) => fit::failures(pod, here, &node),
+        None => Vec::new(),
+    };
+    let lacks = failures.iter().find_map(|failure| match failure {
+        admission::Failure::Insufficient(short) => Some(short.resource.clone()),
+        admission::Failure::Predicate { .. } => None,
+    });
+    let rules = housekeeper.rules();
+    let may_go = |other: &&Pod| {
+        let protected = rules.protect.covers(other) || rules.spares(other) == Some(Spared::Never);
+        !protected && !fit::is_same(other, pod)
+    };
+    let candidates: Vec<Pod> = here.iter().filter(may_go).cloned().collect();
+    Finding {
+        answer: admission::admit(pod, &candidates, conditions, &failures),
+        candidates,
+        lacks: lacks.unwrap_or_default(),
+    }
+}
+
+/// Decides on new pods while the roster is borrowed.
+struct Gate<'a> {
+    now: Timestamp,
+    mode: config::Admission,
+    /// Whether anything may follow from it: a pod that its kubelet starts again, for nobody can tell it, is only killed
+    /// over and over.
+    acts: bool,
+    memory: &'a mut Admission,
+    housekeeper: &'a Housekeeper,
+    room: &'a Room,
+    rejections: &'a Rejections,
+    /// Whether those who were kept out, and may yet be let in, are asked about again.
+    again: bool,
+    leaves: &'a dyn Fn(&str) -> bool,
+}
+
+impl Gate<'_> {
+    fn admit(&mut self, pod: &Pod, here: &[&Pod]) -> Result<(), Rejection> {
+        let ends = pod.terminal || pod.deletion_timestamp.is_some();
+        if ends || self.memory.pardoned.remove(&pod.uid) {
+            return Ok(());
+        }
+        let may_change = self.again && self.room.is_machine();
+        if let Some(rejection) = self.rejections.of(&pod.uid).filter(|_| !may_change) {
+            return Err(rejection);
+        }
+        let Some(begun) = self.memory.begun else {
+            return Ok(());
+        };
+        if self.mode == config::Admission::Off {
+            return Ok(());
+        }
+        let came = pod.start_time.unwrap_or(self.now);
+        let conditions = self.memory.held_at(came);
+        let (room, here) = if came >= begun {
+            let stays = |other: &&&Pod| !other.terminal && !(self.leaves)(&other.uid);
+            let here: Vec<Pod> = here.iter().filter(stays).copied().cloned().collect();
+            let node = self.room.node(self.housekeeper, &self.memory.seen);
+            (node, here)
+        } else {
+            (None, Vec::new())
+        };
+        if conditions.is_empty() && room.is_none() {
+            return Ok(());
+        }
+        let room = room.map(|node| (self.room, node));
+        let finding = examine(pod, &here, &conditions, room, self.housekeeper);
+        self.rule(pod, conditions, finding)
+    }
+
+    fn rule(
+        &mut self,
+        pod: &Pod,
+        conditions: Vec<NodeCondition>,
+        finding: Finding,
+    ) -> Result<(), Rejection> {
+        let Finding {
+            answer,
+            candidates,
+            lacks,
+        } = finding;
+        let for_pressure = !admission::admit(pod, &[], &conditions, &[]).allowed;
+        let fits = answer.allowed && answer.preempt.is_empty();
+        // Where a kubelet runs it sees to it that pods fit; what it does for a critical one is worth a word.
+        let is_ours = for_pressure || self.room.is_machine();
+        if fits || !(is_ours || pod.critical.is_some()) {
+            return Ok(());
+        }
+        let acts = self.mode == config::Admission::Reject && self.acts && is_ours;
+        let rejection = Rejection {
+            reason: answer.reason.clone(),
+            message: answer.message.clone(),
+        };
+        if acts && !answer.allowed && self.rejections.of(&pod.uid).is_some() {
+            return Err(rejection);
+        }
+        let of_victims = |text: fn(&Pod) -> String| {
+            let victims = answer
+                .preempt
+                .iter()
+                .filter_map(|index| candidates.get(*index));
+            victims.map(text).collect::<Vec<_>>()
+        };
+        let ruling = Ruling {
+            id: self.memory.id(self.now),
+            time: self.now,
+            pod: pod.clone(),
+            act: match (acts, answer.allowed) {
+                (false, _) => Act::Report,
+                (true, true) => Act::Preempt,
+                (true, false) => Act::Reject,
+            },
+            preempt: of_victims(Pod::full_name),
+            victims: of_victims(|pod| pod.uid.clone()),
+            reason: if answer.allowed {
+                critical::REASON.to_owned()
+            } else {
+                answer.reason
+            },
+            message: if answer.allowed {
+                format!("too little {lacks} is free")
+            } else {
+                answer.message
+            },
+            lacks,
+            conditions: if for_pressure { conditions } else { Vec::new() },
+            grace: Duration::ZERO,
+            notice: None,
+            ends: false,
+            boot_id: String::new(),
+        };
+        let rejected = ruling.act == Act::Reject;
+        self.memory.rulings.push(ruling);
+        if rejected { Err(rejection) } else { Ok(()) }
+    }
+}
+
+impl Agent {
+    /// Looks which pods are here; `afresh`: and which cgroups came and went. Follows what is ruled about new ones.
+    pub(super) fn look(&mut self, afresh: bool) {
+        let (flights, active, preemptions) = (&self.flights, &self.active, &self.preemptions);
+        let leaves = |uid: &str| {
+            flights.contains(uid) || preemptions.is_planned(uid) || active.has_evicted(uid)
+        };
+        let can_turn_away = self.ports.cluster.is_some() || self.ports.room.is_machine();
+        let mut gate = Gate {
+            now: self.clock.now(),
+            mode: self.behaviour.admission,
+            acts: !self.behaviour.dry_run && can_turn_away,
+            memory: &mut self.admission,
+            housekeeper: &self.housekeeper,
+            room: &self.ports.room,
+            rejections: &self.rejections,
+            again: afresh,
+            leaves: &leaves,
+        };
+        let set = if afresh {
+            let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
+            self.ports.roster.look_afresh(admit)
+        } else {
+            let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
+            self.ports.roster.look(admit)
+        };
+        self.take_set(set);
+        let active = &self.active;
+        self.admission.pardoned.retain(|uid| active.is_listed(uid));
+        for ruling in std::mem::take(&mut self.admission.rulings) {
+            match ruling.act {
+                Act::Reject => self.turn_away(ruling),
+                Act::Preempt => self.plan_preemption(ruling),
+                Act::Report | Act::Leave { .. } => self.publish_ruling(&ruling),
+            }
+        }
+    }
+
+    pub(super) fn publish_ruling(&mut self, ruling: &Ruling) {
+        for publisher in &mut self.ports.publishers {
+            publisher.ruled(ruling);
+        }
+    }
+
+    /// What outlives us if we end now: what follows from the ruling is owed.
+    pub(super) fn write_down(&mut self, ruling: &Ruling) {
+        for publisher in &mut self.ports.publishers {
+            publisher.ruling(ruling);
+        }
+    }
+
+    /// What a pod would be answered now; nothing follows from it.
+    pub(super) fn would_admit(&self, pod: &Pod) -> admission::Outcome {
+        let here = &self.active.set().pods;
+        let conditions: Vec<NodeCondition> = self.housekeeper.taints().collect();
+        let seen = &self.admission.seen;
+        let room = self.ports.room.node(&self.housekeeper, seen);
+        let room = room.map(|node| (&self.ports.room, node));
+        let finding = examine(pod, here, &conditions, room, &self.housekeeper);
+        let mut outcome = finding.answer.named(&finding.candidates);
+        let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
+        outcome.qos.extend(here.iter().map(qos));
+        outcome
+    }
+}

@@ -1,0 +1,140 @@
+//! What was ruled about a pod at the door: views of it are the log, the history, events, metrics and the status page.
+
+use super::{
+    Errand, Flight,
+    cluster::{HARD_PATIENCE, Leaving, Stage},
+};
+use crate::{evict::Victim, outbox::Notice, publish::ledger::WAITING};
+use evictd_eviction::NodeCondition;
+use evictd_pod::Pod;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// What was ruled about a new pod that is not simply let in, or about one that leaves for it.
+#[derive(Debug, Clone)]
+pub struct Ruling {
+    /// Names it.
+    pub id: String,
+    /// When.
+    pub time: Timestamp,
+    /// The pod.
+    pub pod: Pod,
+    /// What is done.
+    pub act: Act,
+    /// Why, in the one word that the pod's status shows (S1-088, S2-017, S2-022).
+    pub reason: String,
+    /// The same in a sentence.
+    pub message: String,
+    /// Who goes for it, `namespace/name`, in kill order.
+    pub preempt: Vec<String>,
+    /// The conditions that it was refused for.
+    pub(super) conditions: Vec<NodeCondition>,
+    /// UIDs of those who go for it.
+    pub(super) victims: Vec<String>,
+    /// The first resource of which there is too little (S2-020); empty where there is enough.
+    pub(super) lacks: String,
+    /// Between SIGTERM and SIGKILL.
+    pub(super) grace: Duration,
+    /// What the API server is told.
+    pub(super) notice: Option<Notice>,
+    /// Whether processes of the pod are being ended.
+    pub(super) ends: bool,
+    /// The kernel's name for the time since the machine was started.
+    pub(super) boot_id: String,
+}
+
+/// What is done about a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing; it is only said.
+    Report,
+    /// It is not let in.
+    Reject,
+    /// It is let in, and others go for it.
+    Preempt,
+    /// It leaves for a critical one.
+    Leave {
+        /// `namespace/name` of the critical one.
+        preemptor: String,
+    },
+}
+
+impl Act {
+    /// The word in metrics.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Reject => "reject",
+            Self::Preempt => "preempt",
+            Self::Leave { .. } => "leave",
+        }
+    }
+}
+
+impl Ruling {
+    /// The word in the journal and in the history.
+    pub const fn kind(&self) -> &'static str {
+        match self.act {
+            Act::Leave { .. } => "preemption",
+            Act::Report | Act::Reject | Act::Preempt => "admission",
+        }
+    }
+
+    /// What brought it about: the first resource of which there is too little, else the conditions that hold.
+    pub fn signal(&self) -> String {
+        if self.conditions.is_empty() {
+            return self.lacks.clone();
+        }
+        let conditions = self.conditions.iter().map(|held| held.as_str());
+        conditions.collect::<Vec<_>>().join(",")
+    }
+
+    /// The pod on its way out.
+    pub(super) fn leaving(
+        &self,
+        errand: Errand,
+        victim: Victim,
+        notice: Option<Notice>,
+    ) -> Leaving {
+        let pod = &self.pod;
+        let name = (self.id.clone(), pod.full_name(), pod.uid.clone());
+        Leaving {
+            flight: Flight::new(name, errand, self.time, self.grace),
+            victim,
+            grace: self.grace,
+            notice,
+            patience: HARD_PATIENCE,
+            stage: Stage::New,
+        }
+    }
+
+    /// As the history keeps it, where a pod has to leave or is kept out.
+    pub fn record(&self) -> Option<Value> {
+        let mut record = json!({
+            "id": self.id,
+            "time": self.time,
+            "kind": self.kind(),
+            "signal": self.signal(),
+            "pod": self.pod.full_name(),
+            "uid": self.pod.uid,
+            "reason": self.reason,
+            "message": self.message,
+            "gracePeriodSeconds": self.grace.as_secs(),
+            "dryRun": false,
+            "bootId": self.boot_id,
+        });
+        match &self.act {
+            Act::Report | Act::Preempt => return None,
+            Act::Reject => {}
+            Act::Leave { preemptor } => record["preemptor"] = json!(preemptor),
+        }
+        if let Some(notice) = &self.notice {
+            record["publication"] = json!({ "state": WAITING, "notice": notice });
+        }
+        if !self.ends {
+            record["outcome"] = json!({ "processes": 0, "method": "not-started" });
+        }
+        Some(record)
+    }
+}
