@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 /// How long a killed pod is waited for before another is chosen.
 const KILL_DEADLINE: SignedDuration = SignedDuration::from_secs(2);
 /// How long any pod is waited for before another is chosen (S1-059).
-const CLEANUP: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const CLEANUP: SignedDuration = SignedDuration::from_secs(30);
 
 /// What a pod is on its way out for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,6 +9,7 @@ mod active;
 mod admission;
 mod alarm;
 mod answer;
+mod cleanup;
 mod cluster;
 mod elsewhere;
 mod flight;
@@ -136,6 +137,7 @@ pub struct Agent {
     admission: admission::Admission,
     rejections: rejections::Rejections,
     preemptions: preemptions::Preemptions,
+    cleanups: cleanup::Cleanups,
 }
 
 impl Agent {
@@ -163,6 +165,7 @@ impl Agent {
             admission: admission::Admission::default(),
             rejections: rejections::Rejections::default(),
             preemptions: preemptions::Preemptions::default(),
+            cleanups: cleanup::Cleanups::default(),
         }
     }
 
@@ -209,6 +212,7 @@ impl Agent {
         self.look(false);
         self.take_up(now);
         self.preempt(now);
+        self.look_at_cleanups(now);
         let mut step = self.housekeeper.observe(now, &sample.observations);
         self.admission
             .observe(now, &self.housekeeper, &sample.observations);
@@ -244,6 +248,7 @@ impl Agent {
     async fn press(&mut self, now: Timestamp, need: UsageNeed) {
         if self.flights.block_others(now)
             || self.somebody_goes_elsewhere(now)
+            || self.cleanups.block(need)
             || self.news.is_quiet(now, need)
         {
             return;
@@ -359,7 +364,7 @@ impl Agent {
         self.note_preempted(landing);
         match &landing.result {
             Ok(departure) if departure.gone_at.is_some() => {
-                self.housekeeper.gone(uid);
+                self.evicted_is_gone(now, &landing.flight);
                 self.restarts.gone(now, &landing.flight.id);
                 match landing.flight.errand {
                     Errand::Eviction { .. } => {
