@@ -11,7 +11,11 @@ const UNMAPPING: SignedDuration = SignedDuration::from_secs(2);
 
 /// Those that the shell has begun to end, by UID.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Dying(BTreeMap<String, Ending>);
+pub(crate) struct Dying {
+    pods: BTreeMap<String, Ending>,
+    /// The last victim, and what it held when it was chosen: looks may be far apart on a machine that is short of everything.
+    chosen: Option<(String, (Signal, Quantity))>,
+}
 
 #[derive(Debug, Clone)]
 struct Ending {
@@ -22,30 +26,37 @@ struct Ending {
 }
 
 impl Dying {
+    /// This pod is the next to go, and holds so much.
+    pub(crate) fn choose(&mut self, uid: &str, signal: Signal, holds: Option<Quantity>) {
+        self.chosen = holds.map(|holds| (uid.to_owned(), (signal, holds)));
+    }
+
     /// It will have been killed by `kill_at`; answers until when it is waited for.
     pub(crate) fn begin(&mut self, uid: &str, kill_at: Timestamp) -> Timestamp {
         let until = after(kill_at);
-        let held = self.0.get(uid).and_then(|ending| ending.held);
-        self.0.insert(uid.to_owned(), Ending { until, held });
+        let chosen = self.chosen.take_if(|(chosen, _)| chosen == uid);
+        let before = self.pods.get(uid).and_then(|ending| ending.held);
+        let held = chosen.map(|(_, held)| held).or(before);
+        self.pods.insert(uid.to_owned(), Ending { until, held });
         until
     }
 
     /// Whether it was there.
     pub(crate) fn end(&mut self, uid: &str) -> bool {
-        self.0.remove(uid).is_some()
+        self.pods.remove(uid).is_some()
     }
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
-        self.0.contains_key(uid)
+        self.pods.contains_key(uid)
     }
 
     pub(crate) fn uids(&self) -> BTreeSet<String> {
-        self.0.keys().cloned().collect()
+        self.pods.keys().cloned().collect()
     }
 
     /// Whether what it holds counts as nearly free.
     pub(crate) fn is_credited(&self, uid: &str, now: Timestamp) -> bool {
-        self.0.get(uid).is_some_and(|ending| now < ending.until)
+        self.pods.get(uid).is_some_and(|ending| now < ending.until)
     }
 
     /// A large pod gives back over seconds on a slow or busy machine: while it holds less at each look, it is waited for.
@@ -63,7 +74,8 @@ impl Dying {
             .filter(|pod| pod.spared == Some(Spared::Dying))
         {
             let uid = &pods[pod.index].uid;
-            let (Some(ending), Some(holds)) = (self.0.get_mut(uid), pod.gives_back(signal)) else {
+            let (Some(ending), Some(holds)) = (self.pods.get_mut(uid), pod.gives_back(signal))
+            else {
                 continue;
             };
             let before = ending.held.replace((signal, holds));

@@ -331,6 +331,7 @@ impl Housekeeper {
         let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
         if let Some(victim) = victim {
             let uid = &pods[victim.index].uid;
+            self.dying.choose(uid, signal, victim.gives_back(signal));
             self.futile.chosen(now, &acting, uid, self.rules.futility);
             self.last_action = Some(now);
             self.relieved = Some(now);

@@ -65,6 +65,17 @@ fn the_credit_lasts_while_a_dying_pod_gives_back_and_two_seconds_more() {
 }
 
 #[test]
+fn looks_that_are_far_apart_still_see_a_dying_pod_give_back() {
+    let mut node = large_one_dying(evictd(threshold()), 0);
+    node.holds("large", memory(50 * MI));
+    let seen = node.withheld(4, &[(MEMORY, 60 * MI)]);
+    assert!(
+        matches!(seen, Some(Withheld::DyingPodsRelease { .. })),
+        "{seen:?}"
+    );
+}
+
+#[test]
 fn the_credit_of_a_soft_victim_lasts_through_its_grace_and_never_five_seconds_more() {
     let mut node = large_one_dying(evictd(threshold()), 30);
     assert_eq!(node.withheld(30, &[(MEMORY, 50 * MI)]), Some(enough()));
