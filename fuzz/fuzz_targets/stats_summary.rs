@@ -1,7 +1,7 @@
 //! Whatever is taken for a stats summary can be simulated on, under both sets of rules.
 #![no_main]
 
-use evictd_eviction::{Housekeeper, Rules, Summary, ThresholdMaps, simulation::cycle};
+use evictd_eviction::{Housekeeper, Rules, Signal, Summary, ThresholdMaps, simulation::cycle};
 use evictd_pod::{Pod, wire};
 use libfuzzer_sys::fuzz_target;
 
@@ -11,9 +11,11 @@ fuzz_target!(|json: &[u8]| {
     };
     let now = "2026-01-01T00:00:00Z".parse().expect("a timestamp");
     let pods = pods();
-    for rules in [Rules::kubelet(), Rules::evictd()] {
+    let kubelets = thresholds(|signal| !signal.is_ours()).parse();
+    let ours = thresholds(|_| true).parse_with_ours();
+    for (rules, thresholds) in [(Rules::kubelet(), kubelets), (Rules::evictd(), ours)] {
         let mut keeper = Housekeeper::new(Rules {
-            thresholds: thresholds().parse().expect("thresholds"),
+            thresholds: thresholds.expect("thresholds"),
             local_storage_capacity_isolation: true,
             ..rules
         });
@@ -23,14 +25,19 @@ fuzz_target!(|json: &[u8]| {
     }
 });
 
-/// Every signal, half of capacity.
-fn thresholds() -> ThresholdMaps {
+/// Every such signal, half of capacity or of the time.
+fn thresholds(is_known: impl Fn(Signal) -> bool) -> ThresholdMaps {
     let mut maps = ThresholdMaps::default();
-    for signal in evictd_eviction::Signal::ALL {
+    for signal in Signal::ALL.into_iter().filter(|signal| is_known(*signal)) {
+        let value = if signal.is_pressure() {
+            "full avg10 > 50% for 1s"
+        } else {
+            "50%"
+        };
         let reclaim = maps.minimum_reclaim.entry(signal.as_str().to_owned());
         reclaim.or_insert_with(|| "10%".to_owned());
         maps.hard
-            .insert(signal.as_str().to_owned(), "50%".to_owned());
+            .insert(signal.as_str().to_owned(), value.to_owned());
     }
     maps
 }
