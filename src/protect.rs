@@ -30,3 +30,32 @@ pub(crate) fn protect_self() {
         );
     }
 }
+
+/// Whether this process may signal processes of other users (`CAP_KILL`); true where nobody knows.
+pub(crate) fn may_end_others() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    effective_capabilities(&status).is_none_or(|effective| effective & KILL != 0)
+}
+
+/// `CAP_KILL` in the kernel's set of capabilities.
+const KILL: u64 = 1 << 5;
+
+fn effective_capabilities(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_from_the_kernels_words() {
+        let status = "Name:\tevictd\nCapPrm:\t0\nCapEff:\t0000000001004022\nCapBnd:\tff\n";
+        assert_eq!(effective_capabilities(status), Some(0x100_4022));
+        assert_ne!(0x100_4022 & KILL, 0);
+        assert_eq!(effective_capabilities("CapEff:\tmany\n"), None);
+    }
+}

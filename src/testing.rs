@@ -6,7 +6,9 @@ mod left_out;
 pub(crate) use left_out::left_out;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
+use std::io::Seek;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Waits for a condition, for 10 s at most.
 pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
@@ -47,4 +49,16 @@ pub(crate) fn with_tmpfs(
     if let Err(panic) = thread.join() {
         std::panic::resume_unwind(panic);
     }
+}
+
+/// The log lines that `test` writes, as a file has them.
+pub(crate) fn logged(test: impl FnOnce()) -> String {
+    let mut lines = tempfile::tempfile().unwrap();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(Arc::new(lines.try_clone().unwrap()))
+        .finish();
+    tracing::subscriber::with_default(subscriber, test);
+    lines.rewind().unwrap();
+    std::io::read_to_string(lines).unwrap()
 }

@@ -7,7 +7,7 @@ mod left_out;
 use evictd::clock::Clock;
 use evictd::doors::socket;
 use evictd::doors::state::{
-    ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus,
+    ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
 };
 use evictd::history::History;
 use evictd_eviction::Signal;
@@ -39,12 +39,26 @@ impl Daemon {
             "message": "The node was low on resource: memory. ", "why": "it uses the most",
             "observed": { "available": 83_886_080, "capacity": 536_870_912 }, "quantity": "100Mi",
             "runnerUp": "shop/cart", "outcome": { "lastProcessGoneSeconds": 0.12 },
-            "ranking": [{ "pod": "shop/hog", "priority": 0, "exceedsRequest": true, "usage": "300Mi" }],
+            "ranking": [{ "pod": "shop/hog", "priority": 0, "exceedsRequest": true, "usage": "300Mi" },
+                { "pod": "shop/cart", "priority": 0, "exceedsRequest": true, "unreachable": "budget" }],
         });
-        History::open(&history, 1 << 20)
-            .unwrap()
-            .append(&decision)
-            .unwrap();
+        let mut records = History::open(&history, 1 << 20).unwrap();
+        records.append(&decision).unwrap();
+        for (id, key, value) in [
+            ("d-2", "dryRun", json!(true)),
+            (
+                "d-3",
+                "outcome",
+                json!({ "error": "no permission to kill" }),
+            ),
+        ] {
+            let mut other = decision.clone();
+            other["id"] = json!(id);
+            other["outcome"] = Value::Null;
+            other[key] = value;
+            records.append(&other).unwrap();
+        }
+        drop(records);
         let (opened, is_open) = channel();
         let path = socket.clone();
         std::thread::spawn(move || {
@@ -58,9 +72,16 @@ impl Daemon {
                 let socket = socket::bind(&path).await.unwrap();
                 opened.send(()).unwrap();
                 tokio::spawn(socket.serve(shared));
+                let mut asked = 0;
                 while let Some(question) = questions.recv().await {
                     if let Question::Ranking { signal, answer } = question {
-                        let _ = answer.send(ranking(signal));
+                        asked += u32::from(signal == Some(Signal::ImagefsAvailable));
+                        let _ = answer.send(match (signal, asked) {
+                            (Some(Signal::ImagefsAvailable), 1) => {
+                                Err(Unanswered::NotYet("the first walk is under way"))
+                            }
+                            _ => ranking(signal),
+                        });
                     }
                 }
             });
@@ -100,11 +121,14 @@ fn status(decision: Value) -> Status {
     }
 }
 
-fn ranking(signal: Option<Signal>) -> Result<Value, String> {
+fn ranking(signal: Option<Signal>) -> Result<Value, Unanswered> {
     match signal {
-        Some(Signal::PidAvailable) => Err("pid.available is not looked at here".to_owned()),
+        Some(Signal::PidAvailable) => Err(Unanswered::Refused(
+            "pid.available is not looked at here".to_owned(),
+        )),
+        Some(Signal::NodefsAvailable) => Err(Unanswered::NotYet("the first walk is under way")),
         _ => Ok(json!({
-            "signal": "memory.available", "next": "shop/hog",
+            "signal": "memory.available", "next": "shop/hog", "ageSeconds": 7,
             "pods": [
                 { "pod": "shop/hog", "rank": 1, "exceedsRequest": true, "priority": 0, "usage": "307200Ki",
                   "request": "50Mi", "overage": "250Mi", "qos": "Burstable" },
@@ -184,7 +208,7 @@ fn rank_shows_the_keys_and_who_is_spared() {
     shows(
         &page,
         &[
-            "For memory.available, shop/hog would go next.",
+            "For memory.available, shop/hog would go next (by figures up to 7s old).",
             "300Mi",
             "250Mi",
             "never goes: critical",
@@ -192,6 +216,10 @@ fn rank_shows_the_keys_and_who_is_spared() {
     );
     let told = refused(&daemon.run(&["rank", "--signal", "pid.available"]), 2);
     shows(&told, &["pid.available is not looked at here"]);
+    let page = stdout(&daemon.run(&["rank", "--signal", "imagefs.available"]));
+    shows(&page, &["shop/hog would go next"]); // asked again while it was being measured
+    let told = refused(&daemon.run(&["rank", "--signal", "nodefs.available"]), 1);
+    shows(&told, &["the first walk is under way"]);
     let told = refused(&daemon.run(&["rank", "--signal", "memory.free"]), 2);
     shows(&told, &["memory.free", "memory.available"]);
 }
@@ -201,6 +229,10 @@ fn history_lists_and_shows_one_in_full() {
     let daemon = Daemon::start();
     let page = stdout(&daemon.run(&["history"]));
     shows(&page, &["2026-11-21 13:15:00Z", "d-1", "shop/hog", "120ms"]);
+    for (id, told) in [("d-2", "dry run"), ("d-3", "FAILED: no permission to kill")] {
+        shows(&page, &[id, told]);
+        shows(&stdout(&daemon.run(&["history", id])), &[told]);
+    }
     let page = stdout(&daemon.run(&["history", "d-1"]));
     shows(
         &page,
@@ -210,6 +242,7 @@ fn history_lists_and_shows_one_in_full() {
             "it uses the most",
             "shop/cart",
             "300Mi",
+            "passed over for now: its disruption budget does not let it go",
         ],
     );
     let all: Value =

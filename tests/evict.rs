@@ -14,9 +14,17 @@ use std::process::Command;
 use std::time::Duration;
 
 use cgroup_support::{TestCgroup, eventually, left_out};
-use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, Version};
+use evictd::api::Access;
+use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use evictd::clock::Clock;
-use evictd::evict::{CgroupEvictor, Departure, GraceCut, Leave, Method, Victim};
+use evictd::evict::{
+    CgroupEvictor, ClusterEvictor, Departure, GraceCut, Haste, Leave, Method, Victim,
+};
+use evictd::outbox::{Notice, Outbox, Way};
+use evictd_testkit::ApiServer;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::watch;
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -134,6 +142,27 @@ async fn a_hog_is_gone_within_tens_of_milliseconds() {
     }
 }
 
+/// It is lifted meanwhile (tests/vm/scenarios/limited); what starts in that group again is limited as before.
+#[tokio::test]
+async fn a_killed_pods_limit_on_cpu_time_is_put_back() {
+    let test = "a_killed_pods_limit_on_cpu_time_is_put_back";
+    let Some(mut group) = TestCgroup::new(test, &["memory", "cpu"]) else {
+        return;
+    };
+    let hog = "exec 3>&1; { head -c 150M /dev/zero; echo ready >&3; sleep 600; } | tail -c 150M";
+    group.script("pod/app", hog);
+    let hierarchies = evictor(&group).hierarchies;
+    let relative = group.relative.join("pod/app");
+    let dir = hierarchies.dir(Controller::Cpu, &relative).unwrap();
+    let (file, limited) = match hierarchies.version() {
+        Version::V2 => ("cpu.max", "1000 100000"),
+        Version::V1 | Version::Hybrid => ("cpu.cfs_quota_us", "1000"),
+    };
+    fs::write(dir.join(file), limited).unwrap();
+    leave(&group, NO_GRACE).await;
+    assert_eq!(fs::read_to_string(dir.join(file)).unwrap().trim(), limited);
+}
+
 #[tokio::test]
 async fn a_frozen_pod_is_thawed_and_killed() {
     let test = "a_frozen_pod_is_thawed_and_killed";
@@ -247,6 +276,66 @@ async fn a_grace_can_be_cut() {
     assert_eq!(departure.method, expected(Method::FrozenKill));
     let took = milliseconds(departure.first_signal_at, departure.gone_at);
     assert!(took < 10_000, "{took} ms");
+}
+
+/// An API server with the pod of this notice.
+fn a_notice() -> (ApiServer, Notice) {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("test");
+    let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
+    admin.create(space).unwrap();
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "shop" },
+        "spec": { "nodeName": "one", "containers": [{ "name": "main", "image": "none" }] },
+    });
+    let made = admin.create(pod).unwrap();
+    let notice = Notice {
+        id: "d-1".into(),
+        namespace: "shop".into(),
+        name: "web".into(),
+        uid: made["metadata"]["uid"].as_str().unwrap().into(),
+        reason: "Evicted".into(),
+        message: "low".into(),
+        disruption_target: None,
+        way: Way::Status,
+        record: "{}".into(),
+        time: jiff::Timestamp::UNIX_EPOCH,
+    };
+    (api, notice)
+}
+
+#[tokio::test]
+async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
+    let test = "a_hard_victim_is_asked_by_its_kubelet_alone";
+    for (kubelet, away) in [(true, false), (true, true), (false, false)] {
+        let Some(mut group) = TestCgroup::new(test, &["memory"]) else {
+            return;
+        };
+        group.script("pod/app", SLEEPER);
+        let (api, notice) = a_notice();
+        let config = kube::Config::new(api.url().parse().unwrap());
+        let access = Access::new("a test".into(), config);
+        let (outbox, _publications) = Outbox::new(access.actions().unwrap());
+        if away {
+            api.go_away();
+        }
+        let evictor = ClusterEvictor {
+            local: Arc::new(evictor(&group)),
+            outbox,
+            notice,
+            again: false,
+            settled: watch::channel(true).1,
+            haste: Haste::Hard(LONG),
+            kubelet,
+        };
+        let (grace, cut) = (Duration::from_secs(1), GraceCut::default());
+        let departure = evictor.leave(&victim(&group), grace, &cut).await.unwrap();
+        // The kubelet that is left to ask it does not exist here, so that the end of the grace finds it alive.
+        let asked = departure.method == Method::Terminated;
+        assert_eq!(asked, !kubelet || away, "{kubelet} {away}: {departure:?}");
+        assert_eq!(departure.killed_at.is_none(), asked, "{departure:?}");
+        assert!(departure.gone_at.is_some());
+    }
 }
 
 /// A script that notes in a file that it got SIGTERM, and stays.

@@ -4,7 +4,7 @@
 use evictd_eviction::{Rules, Signal, Usage, rank::Ranking, usage::PodUsage};
 use evictd_pod::{Pod, wire};
 use libfuzzer_sys::fuzz_target;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fuzz_target!(|json: &[u8]| {
     let Ok(pod) = serde_json::from_slice::<wire::Pod>(json) else {
@@ -15,7 +15,7 @@ fuzz_target!(|json: &[u8]| {
     for resource in pod.requested_resources() {
         let _ = pod.request(resource).to_string();
     }
-    let (rules, nobody) = (Rules::evictd(), BTreeSet::new());
+    let rules = Rules::evictd();
     let usage = Usage {
         pods: vec![Some(PodUsage::default())],
     };
@@ -24,8 +24,8 @@ fuzz_target!(|json: &[u8]| {
             signal,
             capacity: i64::MAX,
             rules: &rules,
-            dying: &nobody,
-            unreachable: &nobody,
+            dying: &BTreeSet::new(),
+            unreachable: &BTreeMap::new(),
         }
         .of(std::slice::from_ref(&pod), &usage);
         serde_json::to_string(&rows).expect("JSON");

@@ -3,7 +3,8 @@
 //! A manifest says nothing about its pod's fate, so the agent remembers whom it has evicted, until the manifest goes
 //! or something runs in that cgroup again.
 
-use crate::{cgroup::Hierarchies, pods::PodSet};
+use crate::{cgroup::Hierarchies, clock, pods::PodSet};
+use evictd_eviction::decision::Unreachable;
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -172,8 +173,7 @@ impl Active {
 
     /// This pod could not be ended; others are tried for a while.
     pub(super) fn set_aside(&mut self, uid: &str, now: Timestamp) {
-        self.aside
-            .insert(uid.to_owned(), now.saturating_add(ASIDE).unwrap_or(now));
+        self.aside.insert(uid.to_owned(), clock::after(now, ASIDE));
     }
 
     /// This pod's budget does not let it go before this time.
@@ -186,12 +186,67 @@ impl Active {
         !std::mem::take(&mut self.blocked).is_empty()
     }
 
-    /// UIDs of pods alive that could not be ended if they were chosen.
-    pub(super) fn unreachable(&self) -> BTreeSet<String> {
+    /// UIDs of pods alive that could not be ended if they were chosen, and why.
+    pub(super) fn unreachable(&self) -> BTreeMap<String, Unreachable> {
         let pods = self.set.pods.iter().zip(&self.set.cgroups);
-        let passed_over = |uid| self.aside.contains_key(uid) || self.blocked.contains_key(uid);
-        pods.filter(|(pod, cgroup)| cgroup.is_none() || passed_over(&pod.uid))
-            .map(|(pod, _)| pod.uid.clone())
-            .collect()
+        let found = pods.filter_map(|(pod, cgroup)| {
+            let why = if cgroup.is_none() {
+                Unreachable::NoCgroup
+            } else if self.aside.contains_key(&pod.uid) {
+                Unreachable::Failed
+            } else if self.blocked.contains_key(&pod.uid) {
+                Unreachable::Budget
+            } else {
+                return None;
+            };
+            Some((pod.uid.clone(), why))
+        });
+        found.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::BoundCgroup;
+    use evictd_pod::{Pod, wire};
+
+    #[test]
+    fn why_a_pod_could_not_be_ended_is_told_apart() {
+        let pod = |uid: &str| {
+            let text = format!(r#"{{"metadata":{{"uid":"{uid}"}}}}"#);
+            let pod: wire::Pod = serde_json::from_str(&text).unwrap();
+            Pod::from_wire(pod)
+        };
+        let cgroup = Some(BoundCgroup {
+            relative: PathBuf::from("pod"),
+            by_annotation: false,
+        });
+        let roster = PodSet {
+            pods: ["fine", "bare", "failed", "blocked", "both"]
+                .map(pod)
+                .into(),
+            cgroups: vec![cgroup.clone(), None, cgroup.clone(), cgroup.clone(), cgroup],
+            ..PodSet::default()
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let mut active = Active::default();
+        active.take(Arc::new(roster), now);
+        for uid in ["failed", "both"] {
+            active.set_aside(uid, now);
+        }
+        for uid in ["blocked", "both", "bare"] {
+            active.block(uid, clock::after(now, ASIDE));
+        }
+        let expected = [
+            ("bare", Unreachable::NoCgroup),
+            ("failed", Unreachable::Failed),
+            ("blocked", Unreachable::Budget),
+            ("both", Unreachable::Failed),
+        ];
+        let expected = expected.map(|(uid, why)| (uid.to_owned(), why));
+        assert_eq!(active.unreachable(), expected.into());
+        assert!(active.unblock());
+        assert!(!active.unreachable().contains_key("blocked"));
     }
 }

@@ -1,7 +1,7 @@
 //! Questions that only the loop can answer.
 
 use super::Agent;
-use crate::doors::state::Question;
+use crate::doors::state::{Question, Unanswered};
 use evictd_eviction::{Signal, why};
 use evictd_pod::{Pod, pod::system_priority, wire};
 use serde_json::{Value, json};
@@ -14,9 +14,9 @@ impl Agent {
                 let _ = answer.send(self.ranking(signal).await);
             }
             Question::Admit { pod, answer } => {
-                let _ = answer.send(self.admit(pod));
+                let _ = answer.send(self.admit(pod).map_err(Unanswered::Refused));
             }
-            Question::Hush { answer } => match &mut self.ports.cluster {
+            Question::Hush { answer } => match &self.ports.cluster {
                 Some(cluster) => cluster.hush(answer),
                 None => {
                     let _ = answer.send(Ok(json!({})));
@@ -26,22 +26,29 @@ impl Agent {
     }
 
     /// The pods as they would go now, for this signal or the one nearest to a threshold.
-    async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, String> {
+    async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, Unanswered> {
         let signal = signal
             .or_else(|| self.nearest())
             .unwrap_or(Signal::MemoryAvailable);
         self.look_at_cgroups();
         let set = std::sync::Arc::clone(self.active.set());
-        let Some(usage) = self.ports.usage.read(self.clock.now(), signal, &set).await else {
-            return Err("the pods' usage is being measured; ask again in a moment".to_owned());
+        let now = self.clock.now();
+        let Some(usage) = self.ports.usage.show(now, signal, &set).await else {
+            return Err(Unanswered::NotYet(
+                "the pods' usage is being measured for the first time; ask again in a moment",
+            ));
         };
+        let measured = usage.pods.iter().flatten().filter_map(|pod| pod.time);
+        let age = measured.min().map(|oldest| now.duration_since(oldest));
         let ranked = self.housekeeper.rank(signal, &set.pods, &usage);
         let next = ranked
             .iter()
             .find(|pod| pod.spared.is_none())
             .map(|pod| pod.pod.to_string());
         let rows: Vec<_> = why::rows(&ranked, signal.resource()).collect();
-        Ok(json!({ "signal": signal, "pods": rows, "next": next }))
+        Ok(
+            json!({ "signal": signal, "pods": rows, "next": next, "ageSeconds": age.map(|age| age.as_secs()) }),
+        )
     }
 
     /// The signal with the least room above a threshold, as a part of its capacity.

@@ -1,8 +1,9 @@
 //! What an evicted pod has written outlasts its processes: the disk has it back once somebody cleans up, and until then
 //! nobody else has to go for that disk (S1-059).
 
-use super::{Agent, Errand, flight::CLEANUP, flight::Flight};
-use evictd_eviction::{NodeCondition, Signal, UsageNeed};
+use super::{Agent, flight::CLEANUP, flight::Flight};
+use crate::clock;
+use evictd_eviction::{NodeCondition, UsageNeed};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 
@@ -11,9 +12,11 @@ use std::collections::BTreeMap;
 pub(super) struct Cleanups(BTreeMap<String, Timestamp>);
 
 impl Cleanups {
-    fn begin(&mut self, uid: &str, now: Timestamp) {
-        let until = now.saturating_add(CLEANUP).unwrap_or(now);
+    /// Answers until when they are waited for.
+    fn begin(&mut self, uid: &str, now: Timestamp) -> Timestamp {
+        let until = clock::after(now, CLEANUP);
         self.0.insert(uid.to_owned(), until);
+        until
     }
 
     /// Forgets those that are over, because nobody lists the pod any more or it takes too long; who they are.
@@ -31,22 +34,18 @@ impl Cleanups {
 
     /// Whether the next victim for this has to wait.
     pub(super) fn block(&self, need: UsageNeed) -> bool {
-        !self.0.is_empty() && is_disk(need.signal)
+        !self.0.is_empty() && is_of_disk(need.signal.condition())
     }
 }
 
-fn is_disk(signal: Signal) -> bool {
-    signal.condition() == Some(NodeCondition::DiskPressure)
+fn is_of_disk(condition: Option<NodeCondition>) -> bool {
+    condition == Some(NodeCondition::DiskPressure)
 }
 
 impl Agent {
     /// The last process of an evicted pod is gone, and what it held is back, or on its way.
     pub(super) fn evicted_is_gone(&mut self, now: Timestamp, flight: &Flight) {
-        let signal = match &flight.errand {
-            Errand::Eviction { signal, .. } => Signal::parse(signal),
-            Errand::Rejection | Errand::Preemption { .. } => None,
-        };
-        if !signal.is_some_and(is_disk) {
+        if !is_of_disk(flight.errand.condition()) {
             return self.housekeeper.gone(&flight.uid);
         }
         tracing::info!(
@@ -55,9 +54,8 @@ impl Agent {
             CLEANUP.as_secs(),
             flight.pod
         );
-        self.cleanups.begin(&flight.uid, now);
-        let end = now.saturating_add(CLEANUP).unwrap_or(now);
-        self.housekeeper.dying(&flight.uid, end);
+        let until = self.cleanups.begin(&flight.uid, now);
+        self.housekeeper.dying(&flight.uid, until);
     }
 
     /// Takes note of files that are gone, as far as anybody knows.
@@ -72,6 +70,7 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_eviction::Signal;
     use jiff::SignedDuration;
 
     #[test]

@@ -3,6 +3,7 @@
 use super::{Agent, Errand, Flight, Ruling};
 use crate::{
     api::Actions,
+    clock,
     config::{EvictMethod, SoftTierFallback},
     doors::state::Answer,
     evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore, Victim},
@@ -14,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{Mutex, mpsc, oneshot, watch},
     task::JoinHandle,
 };
 
@@ -55,8 +56,11 @@ pub struct Cluster {
     /// Brings back what became of them.
     pub publications: mpsc::UnboundedReceiver<Publication>,
     /// How to end the reports of the Node's conditions and taints, and their task.
-    pub reports: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    pub reports: Reports,
 }
+
+/// The task that reports to the Node, until it is asked to end.
+type Reports = Arc<Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>>;
 
 /// A pod that has to leave.
 pub(super) struct Leaving {
@@ -121,10 +125,12 @@ impl Cluster {
     }
 
     /// Leaves the Node as it is from now on; the answer comes when nothing is under way any more.
-    pub(super) fn hush(&mut self, answer: Answer) {
-        let reports = self.reports.take();
+    pub(super) fn hush(&self, answer: Answer) {
+        let reports = Arc::clone(&self.reports);
         tokio::spawn(async move {
-            if let Some((hush, task)) = reports {
+            // Held until it has ended: whoever asks meanwhile waits for that, too.
+            let mut reports = reports.lock().await;
+            if let Some((hush, task)) = reports.take() {
                 tracing::info!("asked to: this node's conditions and taints are left as they are");
                 // Its task may have ended by itself.
                 let _ = hush.send(());
@@ -172,6 +178,7 @@ impl Agent {
                         Some(Cause::Soft) => Haste::Soft,
                         Some(Cause::Hard | Cause::LocalStorage) | None => Haste::Hard(patience),
                     },
+                    kubelet: !self.ports.room.is_machine(),
                 };
                 if let Errand::Eviction { .. } = flight.errand {
                     self.restarts.begin(&flight, &victim, grace, None);
@@ -249,8 +256,7 @@ impl Agent {
     /// Budgets do not let this pod go now: the next in rank is tried.
     pub(super) fn blocked(&mut self, now: Timestamp, uid: &str, again: Duration) {
         let again = SignedDuration::try_from(again).unwrap_or(SignedDuration::MAX);
-        self.active
-            .block(uid, now.saturating_add(again).unwrap_or(now));
+        self.active.block(uid, clock::after(now, again));
         if let Some(cluster) = &mut self.ports.cluster {
             cluster.note_blocked(now);
         }
@@ -323,8 +329,30 @@ mod tests {
             actions,
             blocked: None,
             publications,
-            reports: None,
+            reports: Reports::default(),
         }
+    }
+
+    #[tokio::test]
+    async fn who_asks_twice_to_leave_the_node_as_it_is_waits_twice() {
+        let cluster = cluster(EvictMethod::Auto, SoftTierFallback::Wait);
+        let (hush, hushed) = oneshot::channel::<()>();
+        let (finish, finished) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            hushed.await.unwrap();
+            finished.await.unwrap();
+        });
+        *cluster.reports.lock().await = Some((hush, task));
+        let (first, mut told_first) = oneshot::channel();
+        let (second, mut told_second) = oneshot::channel();
+        cluster.hush(first);
+        cluster.hush(second);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert!(told_first.try_recv().is_err() && told_second.try_recv().is_err());
+        finish.send(()).unwrap();
+        assert!(told_first.await.unwrap().is_ok() && told_second.await.unwrap().is_ok());
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! Pods that the kubelet ends: each counts as our own last action, so that no second pod dies for the same bytes.
 
 use super::Agent;
-use crate::pods::PodSet;
+use crate::{clock, pods::PodSet};
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -38,7 +38,7 @@ impl Agent {
                 "the kubelet evicts {pod}; nobody else goes until what it held is free"
             );
             if let Some(cgroup) = &before.cgroups[index] {
-                let until = now.saturating_add(LONGEST).unwrap_or(now);
+                let until = clock::after(now, LONGEST);
                 self.elsewhere.going.push((cgroup.relative.clone(), until));
             }
             self.housekeeper.acted_elsewhere(now);
@@ -48,13 +48,8 @@ impl Agent {
     /// Whether a pod that the kubelet ends may still hold what is short.
     pub(super) fn somebody_goes_elsewhere(&mut self, now: Timestamp) -> bool {
         let hierarchies = &self.ports.evictor.hierarchies;
-        let lives = |cgroup: &PathBuf| {
-            hierarchies
-                .procs(cgroup)
-                .is_ok_and(|processes| !processes.is_empty())
-        };
         let going = &mut self.elsewhere.going;
-        going.retain(|(cgroup, until)| now < *until && lives(cgroup));
+        going.retain(|(cgroup, until)| now < *until && hierarchies.runs(cgroup));
         !going.is_empty()
     }
 }

@@ -1,7 +1,7 @@
 //! Pods on their way out: who, since when, and whether the next one may be chosen.
 
 use crate::evict::{Departure, EvictError, GraceCut, Leave, Victim};
-use evictd_eviction::{Cause, NodeCondition, Owner};
+use evictd_eviction::{Cause, NodeCondition, Owner, Signal};
 use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -39,6 +39,14 @@ impl Errand {
     pub fn cause(&self) -> Option<Cause> {
         match self {
             Self::Eviction { kind, .. } => Some(*kind),
+            Self::Rejection | Self::Preemption { .. } => None,
+        }
+    }
+
+    /// What holds as long as the pressure that the pod goes for, if that is one.
+    pub fn condition(&self) -> Option<NodeCondition> {
+        match self {
+            Self::Eviction { signal, .. } => Signal::parse(signal)?.condition(),
             Self::Rejection | Self::Preemption { .. } => None,
         }
     }
@@ -113,11 +121,11 @@ impl Flight {
         }
     }
 
-    /// Whether its grace ends where a hard threshold is crossed: that of a soft victim which was on its way already,
-    /// and that of any pod which goes for a critical one, for what it holds is needed now.
-    fn is_polite(&self, now: Timestamp, crossed_at: Timestamp) -> bool {
+    /// Whether its grace ends where a hard threshold acts: that of a soft victim which was on its way already, and that
+    /// of any pod which goes for a critical one, for what it holds is needed now.
+    fn is_polite(&self, now: Timestamp, hard_since: Timestamp) -> bool {
         let yields = match self.errand {
-            Errand::Eviction { kind, .. } => kind == Cause::Soft && self.since <= crossed_at,
+            Errand::Eviction { kind, .. } => kind == Cause::Soft && self.since <= hard_since,
             Errand::Preemption { .. } => true,
             Errand::Rejection => false,
         };
@@ -149,13 +157,13 @@ impl Flights {
         });
     }
 
-    /// Ends now the grace of every pod that was asked politely when a hard threshold was crossed; who they are.
+    /// Ends now the grace of every pod that was asked politely when a hard threshold came to act; who they are.
     pub fn cut_soft_graces(
         &mut self,
         now: Timestamp,
-        crossed_at: Timestamp,
+        hard_since: Timestamp,
     ) -> impl Iterator<Item = &Flight> {
-        let polite = move |flight: &&mut Flight| flight.is_polite(now, crossed_at);
+        let polite = move |flight: &&mut Flight| flight.is_polite(now, hard_since);
         self.aloft.iter_mut().filter(polite).map(move |flight| {
             flight.cut.cut_grace();
             flight.kill_at = now;

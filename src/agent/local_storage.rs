@@ -63,7 +63,7 @@ impl Agent {
             decision
                 .uid
                 .as_ref()
-                .is_none_or(|uid| !unreachable.contains(uid))
+                .is_none_or(|uid| !unreachable.contains_key(uid))
         });
         let any = !decisions.is_empty();
         for decision in decisions {

@@ -443,17 +443,13 @@ impl Agent {
         }
     }
 
-    /// A hard threshold crossed while soft victims are still asked politely ends their grace, before anybody else is
-    /// chosen.
+    /// A hard threshold that comes to act while soft victims are still asked politely ends their grace, before anybody
+    /// else is chosen.
     fn cut_soft_graces(&mut self, now: Timestamp) {
-        let hard = self
-            .housekeeper
-            .first_observed()
-            .filter(|(threshold, _)| threshold.is_hard());
-        let Some(crossed_at) = hard.map(|(_, since)| since).max() else {
+        let Some(hard_since) = self.housekeeper.hard_since() else {
             return;
         };
-        for flight in self.flights.cut_soft_graces(now, crossed_at) {
+        for flight in self.flights.cut_soft_graces(now, hard_since) {
             tracing::warn!(
                 EVICTD_DECISION_ID = flight.id,
                 EVICTD_POD = flight.pod,

@@ -1,9 +1,10 @@
 //! What is worth saying: a state that stays, such as "everybody is spared", is said once.
 
+use crate::clock;
 use evictd_eviction::{
     Cause, Decision, Housekeeper, Signal, StarvedResource, UsageNeed, decision::Withheld,
 };
-use evictd_pod::Pod;
+use evictd_pod::{Pod, Quantity};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
@@ -44,11 +45,11 @@ impl News {
                 StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => QUIET,
                 StarvedResource::EphemeralStorage | StarvedResource::Inodes => QUIET_DISK,
             };
-            self.quiet = Some((need, now.saturating_add(pause).unwrap_or(now)));
+            self.quiet = Some((need, clock::after(now, pause)));
         }
         let of_pod = decision.kind == Cause::LocalStorage;
         let subject = (decision.signal, decision.uid.clone().filter(|_| of_pod));
-        let verdict = (decision.withheld.clone(), decision.uid.clone());
+        let verdict = (decision.withheld.clone().map(lasting), decision.uid.clone());
         self.said.insert(subject, verdict.clone()) != Some(verdict)
     }
 
@@ -72,6 +73,21 @@ impl News {
             Some(uid) => pods.iter().any(|pod| pod.uid == *uid),
             None => Signal::parse(signal).is_some_and(presses),
         });
+    }
+}
+
+/// What of a reason stays while nothing happens: what dying pods hold is another amount at each look, and so is the order
+/// in which they rank.
+fn lasting(withheld: Withheld) -> Withheld {
+    match withheld {
+        Withheld::DyingPodsRelease { mut pods, .. } => {
+            pods.sort_unstable();
+            Withheld::DyingPodsRelease {
+                pods,
+                release: Quantity::ZERO,
+            }
+        }
+        other => other,
     }
 }
 
@@ -107,6 +123,31 @@ mod tests {
         housekeeper.observe(at(0), &[(signal, low)].into_iter().collect());
         let decision = housekeeper.decide(at(0), &[], &Usage::default()).unwrap();
         (UsageNeed { signal, hard: true }, decision)
+    }
+
+    #[test]
+    fn what_dying_pods_still_hold_is_no_news_but_who_they_are_is() {
+        let (_, decision) = nobody(Signal::MemoryAvailable);
+        let release = |pods: &[&str], bytes| Decision {
+            withheld: Some(Withheld::DyingPodsRelease {
+                pods: pods.iter().map(ToString::to_string).collect(),
+                release: Quantity::bytes(bytes),
+            }),
+            ..decision.clone()
+        };
+        let mut news = News::default();
+        let table = [
+            (release(&["a/a", "a/b"], 9), true),
+            (release(&["a/a", "a/b"], 8), false),
+            (release(&["a/b", "a/a"], 7), false),
+            (release(&["a/b"], 7), true),
+            (decision.clone(), true),
+            (release(&["a/b"], 7), true),
+        ];
+        for (second, (decision, new)) in (0..).zip(table) {
+            let told = news.is_new(at(second), &decision);
+            assert_eq!(told, new, "{second}: {}", decision.why);
+        }
     }
 
     #[test]

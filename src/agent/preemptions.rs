@@ -41,8 +41,11 @@ impl Agent {
         self.preemptions.waiting.extend(planned);
     }
 
-    /// Sets the next victim on its way out, unless the one before is not gone yet.
+    /// Sets the next victim on its way out, unless the one before is not gone yet. In a dry run all wait.
     pub(super) fn preempt(&mut self, now: Timestamp) {
+        if self.behaviour.dry_run {
+            return;
+        }
         while let Some(next) = self.preemptions.waiting.front() {
             if self.flights.contains(&next.uid) {
                 return;

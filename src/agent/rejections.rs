@@ -3,10 +3,7 @@
 //! Where a kubelet looks after the pods that is the last word, once the API server has it. Until then, and where pods
 //! come from manifests for good, it holds as long as its reason does.
 
-use super::{
-    Agent, Errand, Ruling, cluster,
-    restarts::{end, runs},
-};
+use super::{Agent, Errand, Ruling, cluster, restarts::end};
 use crate::{
     outbox::{Fate, Publication},
     pods::Rejection,
@@ -19,8 +16,6 @@ use tokio::task::JoinHandle;
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// Why a notice is dropped.
 const RUNS_ON: &str = "the pod was started and runs on after the pressure";
-/// The same where a manifest's pod is let in after all.
-const LET_IN: &str = "the pod was let in after all";
 
 /// The pods that were turned away, by UID, as long as they are here.
 #[derive(Debug, Default)]
@@ -64,7 +59,8 @@ impl Agent {
         ruling.notice = self.notice_of(&ruling, None);
         let cgroup = self.active.cgroup_of(&ruling.pod.uid);
         let victim = cgroup.map(|cgroup| cluster::victim(&ruling.pod, cgroup));
-        let running = victim.filter(|victim| runs(&self.ports.evictor, victim));
+        let hierarchies = &self.ports.evictor.hierarchies;
+        let running = victim.filter(|victim| hierarchies.runs(&victim.cgroup));
         ruling.ends = running.is_some();
         self.write_down(&ruling);
         match (running, ruling.notice.take()) {
@@ -103,12 +99,11 @@ impl Agent {
         let mut away = std::mem::take(&mut self.rejections.away);
         away.retain(|uid, away| {
             if no_kubelet && self.active.is_in(uid) {
-                self.withdraw(uid, LET_IN);
+                self.withdraw(uid, Ruling::LET_IN);
                 return false;
             }
             let cgroup = self.active.cgroup_of(uid);
-            let victim = cgroup.map(|cgroup| cluster::victim(&away.ruling.pod, cgroup));
-            let lives = victim.is_some_and(|victim| runs(&self.ports.evictor, &victim));
+            let lives = cgroup.is_some_and(|cgroup| self.ports.evictor.hierarchies.runs(cgroup));
             let has_ended = away.told && self.active.has_ended(uid) && !lives;
             self.active.is_listed(uid) && !has_ended
         });
@@ -122,7 +117,7 @@ impl Agent {
             if (just_now && !no_kubelet)
                 || away.is_ending()
                 || self.flights.contains(uid)
-                || !runs(&self.ports.evictor, &victim)
+                || !self.ports.evictor.hierarchies.runs(&victim.cgroup)
             {
                 continue;
             }
@@ -132,6 +127,9 @@ impl Agent {
             };
             let period = self.housekeeper.rules().pressure_transition_period;
             if no_kubelet || away.told || reason_holds() {
+                if self.behaviour.dry_run {
+                    continue;
+                }
                 tracing::warn!(
                     EVICTD_DECISION_ID = away.ruling.id,
                     EVICTD_POD = away.ruling.pod.full_name(),

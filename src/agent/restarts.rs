@@ -3,9 +3,9 @@
 //! While the pressure that they went for lasts they are ended again; a pod that runs on after it is left alone, and what
 //! was to be told of it is dropped, for told late it would end a pod that harms nobody.
 
-use super::{Agent, Errand, Flight};
+use super::{Agent, Flight};
 use crate::evict::{CgroupEvictor, GraceCut, Leave, Victim};
-use evictd_eviction::{NodeCondition, Signal};
+use evictd_eviction::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
@@ -51,12 +51,7 @@ impl Restarts {
             pod: flight.pod.clone(),
             victim: victim.clone(),
             grace,
-            condition: match &flight.errand {
-                Errand::Eviction { signal, .. } => {
-                    Signal::parse(signal).and_then(Signal::condition)
-                }
-                Errand::Rejection | Errand::Preemption { .. } => None,
-            },
+            condition: flight.errand.condition(),
             gone,
             again: None,
         });
@@ -81,12 +76,6 @@ impl Untold {
         let ending = self.again.as_ref();
         ending.is_some_and(|ending| !ending.is_finished())
     }
-}
-
-/// Whether anything of this pod runs.
-pub(super) fn runs(evictor: &CgroupEvictor, victim: &Victim) -> bool {
-    let procs = evictor.hierarchies.procs(&victim.cgroup);
-    procs.is_ok_and(|procs| !procs.is_empty())
 }
 
 /// Ends, beside the loop, what was started against its word.
@@ -115,13 +104,16 @@ impl Agent {
             let Some(gone) = untold.gone.filter(|_| !untold.is_ended_again()) else {
                 continue;
             };
-            if !runs(&self.ports.evictor, &untold.victim)
+            if !self.ports.evictor.hierarchies.runs(&untold.victim.cgroup)
                 || self.flights.contains(&untold.victim.uid)
             {
                 continue;
             }
             let presses = |condition| self.housekeeper.presses(condition);
             if untold.condition.is_some_and(presses) {
+                if self.behaviour.dry_run {
+                    continue;
+                }
                 tracing::warn!(
                     EVICTD_DECISION_ID = untold.id,
                     EVICTD_POD = untold.pod,

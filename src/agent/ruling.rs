@@ -73,6 +73,9 @@ impl Act {
 }
 
 impl Ruling {
+    /// Why a manifest's pod that was turned away is told so no more.
+    pub const LET_IN: &str = "the pod was let in after all";
+
     /// The word in the journal and in the history.
     pub const fn kind(&self) -> &'static str {
         match self.act {

@@ -26,12 +26,11 @@ use crate::{
         heartbeat::Heartbeat,
         hurry::Hurry,
         journal::Journal,
-        ledger::{self, Ledger},
+        ledger::{self, Ledger, Open},
         meter::Meter,
         metrics::Metrics,
     },
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
-    usage::DiskRoots,
     wake::{MemcgNotification, WakeSources, Wakers},
 };
 use evictd_eviction::Signal;
@@ -65,6 +64,11 @@ pub enum StartError {
     /// Settings of a later version.
     #[error("{0}")]
     NotBuilt(String),
+    /// It would end at the moment in which it is needed.
+    #[error(
+        "this process may not end those of others (CAP_KILL is missing); with --dry-run it decides and tells, and ends nobody"
+    )]
+    MayNotKill,
     /// Without cgroups no pod can be found or ended.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
@@ -99,6 +103,9 @@ pub enum StartError {
 impl StartError {
     /// Whether a permission is missing (exit code 3).
     pub fn is_not_permitted(&self) -> bool {
+        if matches!(self, Self::MayNotKill) {
+            return true;
+        }
         let this: &(dyn Error + 'static) = self;
         std::iter::successors(Some(this), |error: &&(dyn Error + 'static)| {
             (*error).source()
@@ -196,6 +203,9 @@ pub async fn ready(
     if !not_built.is_empty() {
         return Err(StartError::NotBuilt(not_built.join("\n")));
     }
+    if !config.dry_run && !crate::protect::may_end_others() {
+        return Err(StartError::MayNotKill);
+    }
     let hierarchies = Hierarchies::detect(&config.roots.cgroup)?.seen_from(&config.roots.proc)?;
     let pod_roots: Vec<PathBuf> = config
         .cgroup_roots
@@ -211,15 +221,14 @@ pub async fn ready(
         config.roots.proc.clone(),
         pod_roots.clone(),
     );
-    let history = History::open(&config.state_directory, DEFAULT_LIMIT)?;
-    let open = ledger::open(&config.state_directory)?;
+    let (history, open) = history_of(&config.state_directory)?;
     let unfinished = open.values().filter_map(Unfinished::read).collect();
+    let mut first_status = first_status(config, &pods, &usage, clock);
+    if history.is_readable() {
+        first_status.last_decision = ledger::last(&config.state_directory).unwrap_or_default();
+    }
     let recorder = Recorder::start(history, HISTORY_RETRY).map_err(StartError::Recorder)?;
-    let (shared, questions) = Shared::new(
-        clock,
-        first_status(config, &pods, &usage, clock),
-        config.state_directory.clone(),
-    );
+    let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
     open_doors(config, &shared, exposition).await?;
@@ -287,6 +296,21 @@ fn boot_id(proc_root: &Path) -> String {
     let file = proc_root.join("sys/kernel/random/boot_id");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().to_owned()
+}
+
+/// The history and what it leaves open. A node whose disk cannot be read needs its agent no less: that begins with nothing.
+fn history_of(directory: &Path) -> Result<(History, Open), HistoryError> {
+    let history = History::open(directory, DEFAULT_LIMIT)?;
+    if !history.is_readable() {
+        return Ok((history, Open::new()));
+    }
+    let open = ledger::open(directory).unwrap_or_else(|error| {
+        tracing::warn!(
+            "decisions that were not finished are not taken up: {error}; mend that disk, or name another stateDirectory"
+        );
+        Open::new()
+    });
+    Ok((history, open))
 }
 
 /// What owners are still held for.
@@ -372,13 +396,6 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
         containerfs: configured.containerfs.clone().or_else(|| imagefs.clone()),
         nodefs,
         imagefs,
-    }
-}
-
-fn disk_roots() -> DiskRoots {
-    DiskRoots {
-        kubelet: PathBuf::from("/var/lib/kubelet"),
-        logs: PathBuf::from("/var/log/pods"),
     }
 }
 

@@ -129,17 +129,17 @@ impl Agent {
             cgroup,
             sandbox: None,
         });
-        let procs = |victim: &Victim| self.ports.evictor.hierarchies.procs(&victim.cgroup);
+        let hierarchies = &self.ports.evictor.hierarchies;
         let runs = victim
             .as_ref()
-            .is_some_and(|victim| procs(victim).is_ok_and(|procs| !procs.is_empty()));
+            .is_some_and(|victim| hierarchies.runs(&victim.cgroup));
         let over = now.duration_since(flight.kill_at)
             >= self.housekeeper.rules().pressure_transition_period;
         tracing::info!(
             EVICTD_DECISION_ID = one.id,
             EVICTD_POD = one.pod,
             EVICTD_POD_UID = one.uid,
-            "the eviction of {} was not finished; it is taken up",
+            "what was decided about {} was not finished; it is taken up",
             one.pod
         );
         if runs && over && !one.is_told() {
@@ -164,11 +164,7 @@ impl Agent {
                     }
                 }
                 if one.outcome.is_none() {
-                    let gone = Departure {
-                        gone_at: Some(now),
-                        ..Departure::not_begun()
-                    };
-                    self.conclude(now, flight, Ok(gone));
+                    self.conclude(now, flight, Ok(Departure::not_begun()));
                 }
             }
         }
@@ -224,7 +220,11 @@ impl Agent {
             landing: &landing,
         };
         for publisher in &mut self.ports.publishers {
-            publisher.landed(&landed);
+            if landing.result.is_ok() {
+                publisher.was_gone(&landed);
+            } else {
+                publisher.landed(&landed);
+            }
         }
     }
 }

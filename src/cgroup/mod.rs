@@ -219,6 +219,11 @@ impl Hierarchies {
     pub fn procs(&self, relative: &Path) -> Result<Vec<u32>, CgroupError> {
         procs_below(&self.home(relative)?)
     }
+
+    /// Whether anything is known to run in a group or below it.
+    pub fn runs(&self, relative: &Path) -> bool {
+        self.procs(relative).is_ok_and(|procs| !procs.is_empty())
+    }
 }
 
 /// What a v2 tree controls; None where `root` is none.

@@ -15,9 +15,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
+use tokio::time::{Instant, sleep};
 
 /// A daemon that takes longer is stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// What it has to measure first is there within this time.
+const MEASURED: Duration = Duration::from_secs(5);
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// Where the daemon is found.
 #[derive(Debug, Clone, Args)]
@@ -35,7 +39,16 @@ impl Daemon {
 
     /// The JSON document at `path`.
     pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
-        wait_for(self.ask(Request::get(path), Bytes::new()))
+        wait_for(async {
+            let deadline = Instant::now() + MEASURED;
+            loop {
+                let (code, answer) = self.ask(Request::get(path), Bytes::new()).await?;
+                if code != StatusCode::SERVICE_UNAVAILABLE || Instant::now() > deadline {
+                    return judged(code, answer);
+                }
+                sleep(ASK_AGAIN).await;
+            }
+        })
     }
 
     /// The JSON document that answers the one posted to `path`.
@@ -46,10 +59,11 @@ impl Daemon {
     /// The same within a runtime.
     pub(super) async fn send(&self, path: &str, document: &Value) -> Result<Value, Failure> {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
-        self.ask(request, document.to_string().into()).await
+        let (code, answer) = self.ask(request, document.to_string().into()).await?;
+        judged(code, answer)
     }
 
-    async fn ask(&self, request: Builder, body: Bytes) -> Result<Value, Failure> {
+    async fn ask(&self, request: Builder, body: Bytes) -> Result<(StatusCode, Value), Failure> {
         let request = request
             .header(header::HOST, "evictd")
             .body(Full::new(body))?;
@@ -59,20 +73,24 @@ impl Daemon {
                 let socket = self.socket.display();
                 Err(anyhow!("the daemon at {socket} did not answer within {} s; is it stuck? `systemctl status evictd`", PATIENCE.as_secs()).into())
             })?;
-        let answer: Value = serde_json::from_slice(&answer).with_context(|| {
+        let answer = serde_json::from_slice(&answer).with_context(|| {
             format!("{} answered {code} and not in JSON", self.socket.display())
         })?;
-        if code.is_success() {
-            return Ok(answer);
-        }
-        let told = answer["error"].as_str().unwrap_or_default();
-        let error = anyhow!("the daemon refused: {told}");
-        Err(if code.is_client_error() {
-            Failure::Input(error)
-        } else {
-            Failure::Work(error)
-        })
+        Ok((code, answer))
     }
+}
+
+fn judged(code: StatusCode, answer: Value) -> Result<Value, Failure> {
+    if code.is_success() {
+        return Ok(answer);
+    }
+    let told = answer["error"].as_str().unwrap_or_default();
+    let error = anyhow!("the daemon refused: {told}");
+    Err(if code.is_client_error() {
+        Failure::Input(error)
+    } else {
+        Failure::Work(error)
+    })
 }
 
 fn wait_for(answer: impl Future<Output = Result<Value, Failure>>) -> Result<Value, Failure> {

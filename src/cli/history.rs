@@ -1,20 +1,20 @@
 //! `evictd history`: past evictions with all the evidence kept of each.
 
 use super::daemon::Daemon;
+use super::outcome::gone;
 use super::ranking;
-use super::table::{amount, moment, quantity, seconds, text};
+use super::table::{amount, quantity, text, told_moment, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
 use evictd_eviction::Signal;
-use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write;
 
 const EXAMPLE: &str = "Example:
   evictd history
-  evictd history 20261121T131500-1
+  evictd history 1a2006d362d-1
   evictd history -o json | jq '.[] | select(.kind == \"hard\") | .pod'";
 
 /// Past evictions, oldest first; one of them in full when its id is given.
@@ -86,13 +86,13 @@ fn list(all: &Value) -> String {
     }
     let rows = decisions(all).iter().map(|decision| {
         vec![
-            time(&decision["time"]),
+            told_moment(&decision["time"]),
             text(&decision["id"]),
             text(&decision["signal"]),
             text(&decision["kind"]),
             text(&decision["pod"]),
             text(&decision["gracePeriodSeconds"]),
-            took(decision),
+            gone(decision),
             text(&decision["publication"]["state"]),
             words(decision),
         ]
@@ -109,17 +109,6 @@ fn list(all: &Value) -> String {
         "MESSAGE",
     ];
     table(&headings, rows)
-}
-
-fn time(value: &Value) -> String {
-    let time: Option<Timestamp> = value.as_str().and_then(|time| time.parse().ok());
-    time.map_or_else(|| text(value), moment)
-}
-
-fn took(decision: &Value) -> String {
-    decision["outcome"]["lastProcessGoneSeconds"]
-        .as_f64()
-        .map_or_else(|| "-".to_owned(), seconds)
 }
 
 /// From the look that saw the crossing to the last process gone, step by step.
@@ -182,7 +171,7 @@ fn evidence(decision: &Value) -> String {
 fn at_the_door(decision: &Value) -> String {
     page(&[
         ("DECISION", text(&decision["id"])),
-        ("TIME", time(&decision["time"])),
+        ("TIME", told_moment(&decision["time"])),
         ("POD", pod(decision)),
         ("SIGNAL", signal_and_kind(decision)),
         ("REASON", text(&decision["reason"])),
@@ -190,7 +179,7 @@ fn at_the_door(decision: &Value) -> String {
         ("FOR", text(&decision["preemptor"])),
         ("GRACE", text(&decision["gracePeriodSeconds"])),
         ("ENDED", text(&decision["outcome"]["method"])),
-        ("GONE", took(decision)),
+        ("GONE", gone(decision)),
         ("CLUSTER", cluster(decision)),
     ])
 }
@@ -229,11 +218,11 @@ fn shortage(decision: &Value) -> String {
     let threshold = format!(
         "below {} since {}",
         quantity(signal, &acting["quantity"]),
-        time(&acting["firstObservedAt"])
+        told_moment(&acting["firstObservedAt"])
     );
     let lines = [
         ("DECISION", text(&decision["id"])),
-        ("TIME", time(&decision["time"])),
+        ("TIME", told_moment(&decision["time"])),
         ("POD", pod(decision)),
         ("SIGNAL", signal_and_kind(decision)),
         ("OBSERVED", observed),
@@ -246,11 +235,11 @@ fn shortage(decision: &Value) -> String {
         ("MESSAGE", text(&decision["message"])),
         ("WHY", text(&decision["why"])),
         ("NEXT", text(&decision["runnerUp"])),
-        ("GAIN", quantity(signal, &decision["expectedGain"])),
+        ("GAIN", used(signal, &decision["expectedGain"])),
         ("OWNER", owner(decision)),
         ("WOKEN BY", text(&decision["wokenBy"])),
         ("REACTION", reaction(&decision["outcome"])),
-        ("GONE", took(decision)),
+        ("GONE", gone(decision)),
         ("CLUSTER", cluster(decision)),
     ];
     let page = page(&lines);

@@ -59,6 +59,7 @@ impl Machine {
         };
         let disks = match &self.disks {
             None => "a filesystem does not answer".to_owned(),
+            Some(disks) if disks.len() == 1 => "1 disk".to_owned(),
             Some(disks) => format!("{} disks", disks.len()),
         };
         format!(

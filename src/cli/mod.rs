@@ -10,6 +10,7 @@ mod explain;
 mod history;
 mod machine;
 mod mistakes;
+mod outcome;
 mod rank;
 mod ranking;
 mod run;

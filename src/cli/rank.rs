@@ -2,7 +2,7 @@
 
 use super::daemon::Daemon;
 use super::ranking;
-use super::table::text;
+use super::table::{seconds, text};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use evictd_command::{Failure, Output};
@@ -42,6 +42,12 @@ fn page(answer: &Value) -> String {
         Value::Null => "nobody would go".to_owned(),
         next => format!("{} would go next", text(next)),
     };
+    let age = answer["ageSeconds"].as_f64().filter(|age| *age >= 1.0);
+    let age = age.map(|age| format!(" (by figures up to {} old)", seconds(age)));
+    let age = age.unwrap_or_default();
     let ranking = ranking::told(answer);
-    format!("For {}, {next}.\n\n{ranking}\n", text(&answer["signal"]))
+    format!(
+        "For {}, {next}{age}.\n\n{ranking}\n",
+        text(&answer["signal"])
+    )
 }

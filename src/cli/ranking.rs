@@ -1,8 +1,13 @@
 //! The table of ranked pods, the same wherever a ranking is shown.
 
-use super::table::{quantity, text, yes};
+use super::table::{text, used, yes};
 use evictd_command::table;
-use evictd_eviction::{RankedPod, Signal, StarvedResource, why};
+use evictd_eviction::{
+    RankedPod, Signal, StarvedResource,
+    decision::{Spared, Unreachable},
+    why,
+};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The first `most` pods in ranked order with every key that put them there, and how many there are besides.
@@ -53,20 +58,25 @@ fn all(signal: Option<Signal>, pods: &[Value]) -> String {
         headings[2] = "OVER SHARE";
         headings[6] = ">SHARE";
     }
+    // Only a record of a decision has no words.
+    let words = pods.iter().any(|pod| !because(pod).is_empty());
+    let shown = headings.len() - usize::from(!words);
     let rows = pods.iter().zip(1_u64..).map(|(pod, rank)| {
-        vec![
+        let mut row = vec![
             rank.to_string(),
             text(&pod["pod"]),
             yes(&pod["exceedsRequest"]),
             text(&pod["priority"]),
-            quantity(signal, &pod["overage"]),
-            quantity(signal, &pod["usage"]),
-            quantity(signal, &pod["request"]),
+            used(signal, &pod["overage"]),
+            used(signal, &pod["usage"]),
+            used(signal, &pod["request"]),
             text(&pod["qos"]),
             because(pod),
-        ]
+        ];
+        row.truncate(shown);
+        row
     });
-    table(&headings, rows)
+    table(&headings[..shown], rows)
 }
 
 fn because(pod: &Value) -> String {
@@ -78,6 +88,42 @@ fn because(pod: &Value) -> String {
     match (pod["because"].as_str(), flag) {
         (Some(because), _) => because.to_owned(),
         (None, Some((_, spared))) => spared.to_owned(),
-        (None, None) => String::new(),
+        (None, None) => unreachable(pod).unwrap_or_default(),
+    }
+}
+
+fn unreachable(pod: &Value) -> Option<String> {
+    let why = Unreachable::deserialize(&pod["unreachable"]).ok()?;
+    Some(Spared::Unreachable(why).because())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn under_pressure_pods_are_shown_in_the_bytes_that_they_are_ranked_by() {
+        let pods =
+            json!([{ "pod": "shop/hog", "usage": "300Mi", "overage": "250Mi", "request": "50Mi" }]);
+        for signal in ["memory.psi", "io.psi"] {
+            let page = told(&json!({ "signal": signal, "pods": pods }));
+            for shown in ["300Mi", "250Mi", "50Mi"] {
+                assert!(page.contains(shown), "{shown} in\n{page}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_has_no_words_and_no_column_for_them() {
+        let pods = json!([{ "pod": "shop/hog", "because": "lower priority" }]);
+        let answer = json!({ "signal": "memory.available", "pods": pods });
+        assert!(told(&answer).contains("BECAUSE"));
+        let record = json!({ "signal": "memory.available", "ranking": [{ "pod": "shop/hog" }] });
+        let page = recorded(&record);
+        assert!(
+            page.contains("shop/hog") && !page.contains("BECAUSE"),
+            "{page}"
+        );
     }
 }

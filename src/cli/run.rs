@@ -10,15 +10,25 @@ use crate::{
     doors::state::Shared,
     logging,
     notify::Notifier,
+    usage::HANGING_WALKS,
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
-use std::path::PathBuf;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::{io, path::PathBuf, time::Duration};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{Signal, SignalKind, signal},
+};
 
 /// Read where no other file is named; without it everything is at its default.
 const DEFAULT_CONFIG: &str = "/etc/evictd/evictd.yaml";
+
+/// Threads for calls that block, besides those that hang.
+const BLOCKING: usize = 4;
+
+/// How long such calls are waited for at the end.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 const EXAMPLE: &str = "Example:
   evictd run --config /etc/evictd/evictd.yaml --dry-run";
@@ -41,12 +51,7 @@ impl Arguments {
         let _guard = logging::init().context("cannot begin to log")?;
         let config = self.load()?;
         crate::protect::protect_self();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(4)
-            .build()
-            .context("cannot start the runtime")?;
-        runtime.block_on(self.serve(config))
+        run_to_the_end(self.serve(config)).context("cannot start the runtime")?
     }
 
     fn load(&self) -> Result<Effective, Failure> {
@@ -124,6 +129,18 @@ impl Arguments {
     }
 }
 
+/// What hangs in the kernel for ever, as walks of a dead server's directories do, holds up neither other calls that block
+/// nor the end.
+fn run_to_the_end<T>(work: impl Future<Output = T>) -> io::Result<T> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(HANGING_WALKS + BLOCKING)
+        .build()?;
+    let done = runtime.block_on(work);
+    runtime.shutdown_timeout(FAREWELL);
+    Ok(done)
+}
+
 /// The configuration in force: a missing default file is fine, a missing named one is not.
 pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
     let default = PathBuf::from(DEFAULT_CONFIG);
@@ -175,5 +192,32 @@ impl Signals {
             _ = self.terminate.recv() => false,
             _ = self.interrupt.recv() => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use tokio::task::spawn_blocking;
+
+    #[test]
+    fn walks_that_hang_hold_up_neither_another_call_that_blocks_nor_the_end() {
+        let (release, hanging) = mpsc::channel();
+        let (ended, end) = mpsc::channel();
+        std::thread::spawn(move || {
+            let done = run_to_the_end(async {
+                for _ in 0..HANGING_WALKS {
+                    let (release_one, wait) = mpsc::channel::<()>();
+                    release.send(release_one).unwrap();
+                    spawn_blocking(move || wait.recv());
+                }
+                spawn_blocking(|| "another").await.unwrap()
+            });
+            ended.send(done.unwrap()).unwrap();
+        });
+        let within = Duration::from_secs(20);
+        assert_eq!(end.recv_timeout(within), Ok("another"));
+        assert_eq!(hanging.try_iter().count(), HANGING_WALKS);
     }
 }

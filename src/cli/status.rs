@@ -2,7 +2,8 @@
 
 use super::daemon::Daemon;
 use super::machine::Machine;
-use super::table::{amount, duration, moment, seconds, text};
+use super::outcome::remark;
+use super::table::{amount, duration, moment, seconds, text, told_moment};
 use crate::config::Admission;
 use crate::doors::state::{AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus};
 use crate::signals::{Pressure, RENEWAL};
@@ -11,7 +12,7 @@ use clap::Args;
 use evictd_command::{Failure, Output, table};
 use evictd_eviction::pressure::{self, WHOLE};
 use evictd_eviction::why::human_bytes;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -49,6 +50,11 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
     }
     if let Some(error) = &status.history.error {
         line(&mut page, "WARNING", error);
+    }
+    for signal in status.signals.iter().filter(|signal| signal.is_blind()) {
+        let (name, problem) = (signal.signal, state(signal));
+        let told = format!("{name} is not observed: {problem}; the daemon's log names the source");
+        line(&mut page, "WARNING", &told);
     }
     for stop in &status.futile_stops {
         let told = format!(
@@ -134,13 +140,20 @@ pub(super) fn headline(status: &Status) -> String {
         .filter(|condition| condition.raised)
         .map(|condition| condition.condition.as_str())
         .collect();
-    if raised.is_empty() {
-        "Calm: no signal is below a threshold.".to_owned()
-    } else {
-        format!(
-            "Recovering: no signal is below a threshold; {} is still raised.",
-            raised.join(", ")
-        )
+    let still = match raised.as_slice() {
+        [] => String::new(),
+        raised => format!("; {} is still raised", raised.join(", ")),
+    };
+    let blind = status.signals.iter().filter(|signal| signal.is_blind());
+    let blind: Vec<&str> = blind.map(|signal| signal.signal.as_str()).collect();
+    match (blind.as_slice(), raised.is_empty()) {
+        ([], true) => "Calm: no signal is below a threshold.".to_owned(),
+        ([], false) => format!("Recovering: no signal is below a threshold{still}."),
+        ([one], _) => format!("{one} is not observed: nothing is evicted for it{still}."),
+        (several, _) => format!(
+            "{} are not observed: nothing is evicted for them{still}.",
+            several.join(", ")
+        ),
     }
 }
 
@@ -224,13 +237,13 @@ fn last_decision(decision: Option<&Value>) -> String {
     let Some(decision) = decision else {
         return "nothing was ever evicted".to_owned();
     };
-    let time: Option<Timestamp> = decision["time"].as_str().and_then(|time| time.parse().ok());
     format!(
-        "{} {} for {} ({}): {}",
-        time.map_or_else(|| text(&decision["time"]), moment),
+        "{} {} for {} ({}){}: {}",
+        told_moment(&decision["time"]),
         text(&decision["pod"]),
         text(&decision["signal"]),
         text(&decision["kind"]),
+        remark(decision),
         text(&decision["message"]),
     )
 }
@@ -241,7 +254,7 @@ fn history(status: &Status) -> String {
         waiting => format!(", {waiting} wait for the disk"),
     };
     format!(
-        "{} decisions kept{waiting} (`evictd history`)",
+        "{} records of decisions kept{waiting} (`evictd history`)",
         status.history.records
     )
 }
@@ -294,8 +307,12 @@ fn threshold(threshold: &ThresholdStatus) -> String {
 
 fn state(signal: &SignalStatus) -> String {
     let met = signal.thresholds.iter().any(|threshold| threshold.met);
-    match (&signal.problem, signal.available, met) {
-        (Some(problem), ..) => problem.clone(),
+    match (
+        signal.absent.as_ref().or(signal.problem.as_ref()),
+        signal.available,
+        met,
+    ) {
+        (Some(why), ..) => why.clone(),
         (None, _, true) => "LOW".to_owned(),
         (None, None, false) => "not seen yet".to_owned(),
         (None, Some(_), false) => "ok".to_owned(),
@@ -311,4 +328,58 @@ fn conditions(status: &Status) -> String {
         ]
     });
     table(&["CONDITION", "STATUS", "SINCE"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_eviction::Signal;
+
+    fn signal(name: Signal, problem: Option<&str>) -> SignalStatus {
+        let mut signal = SignalStatus::new(name);
+        signal.problem = problem.map(str::to_owned);
+        signal.available = problem.is_none().then_some(1 << 30);
+        signal.thresholds.push(ThresholdStatus {
+            kind: "hard".to_owned(),
+            configured: "100Mi".to_owned(),
+            ..ThresholdStatus::default()
+        });
+        signal
+    }
+
+    #[test]
+    fn a_daemon_that_cannot_see_does_not_say_that_all_is_calm() {
+        let memory = || signal(Signal::MemoryAvailable, Some("its source cannot be read"));
+        let mut status = Status {
+            signals: vec![signal(Signal::PidAvailable, None)],
+            ..Status::default()
+        };
+        assert!(headline(&status).starts_with("Calm"));
+        status.signals.push(memory());
+        let told = "memory.available is not observed: nothing is evicted for it.";
+        assert_eq!(headline(&status), told);
+        let page = page(&status, "");
+        let warning = "WARNING   memory.available is not observed: its source cannot be read; ";
+        for shown in [told, warning, "hard <100Mi"] {
+            assert!(page.contains(shown), "{shown} in\n{page}");
+        }
+        status
+            .signals
+            .push(signal(Signal::NodefsAvailable, Some("its source hangs")));
+        let told =
+            "memory.available, nodefs.available are not observed: nothing is evicted for them.";
+        assert_eq!(headline(&status), told);
+    }
+
+    #[test]
+    fn what_a_node_may_lack_is_no_reason_to_worry() {
+        let mut swap = signal(Signal::SwapAvailable, Some(""));
+        (swap.problem, swap.absent) = (None, Some("none here: there is no swap".to_owned()));
+        let status = Status {
+            signals: vec![swap],
+            ..Status::default()
+        };
+        assert!(headline(&status).starts_with("Calm"));
+        assert!(signals(&status).contains("none here: there is no swap"));
+    }
 }

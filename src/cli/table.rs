@@ -1,6 +1,6 @@
 //! Figures for people.
 
-use evictd_eviction::{Signal, pressure, why::human_bytes};
+use evictd_eviction::{Signal, StarvedResource, pressure, why::human_bytes};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -18,13 +18,25 @@ pub(super) fn amount(signal: Option<Signal>, value: Option<i64>) -> String {
 
 /// A quantity in Kubernetes' grammar, shown as [`amount`] shows it.
 pub(super) fn quantity(signal: Option<Signal>, value: &Value) -> String {
-    let parsed = value
-        .as_str()
-        .and_then(|text| text.parse::<Quantity>().ok());
-    parsed.map_or_else(
-        || text(value),
-        |quantity| amount(signal, Some(quantity.value())),
-    )
+    parsed(value).map_or_else(|| text(value), |parsed| amount(signal, Some(parsed)))
+}
+
+/// A quantity of what a pod uses, bytes or a count: pods have no share of the time in which others stood still.
+pub(super) fn used(signal: Option<Signal>, value: &Value) -> String {
+    let counted = |signal: Signal| {
+        let resource = signal.resource();
+        matches!(resource, StarvedResource::Inodes | StarvedResource::Pids)
+    };
+    match parsed(value) {
+        None => text(value),
+        Some(count) if signal.is_some_and(counted) => count.to_string(),
+        Some(bytes) => human_bytes(bytes),
+    }
+}
+
+fn parsed(value: &Value) -> Option<i64> {
+    let quantity: Quantity = value.as_str()?.parse().ok()?;
+    Some(quantity.value())
 }
 
 /// A length of time in its two largest units: `2h 3m`, `12s`, `350ms`.
@@ -46,6 +58,12 @@ pub(super) fn seconds(value: f64) -> String {
 /// A moment in UTC, to the second.
 pub(super) fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+}
+
+/// A moment out of a JSON document.
+pub(super) fn told_moment(value: &Value) -> String {
+    let time: Option<Timestamp> = value.as_str().and_then(|time| time.parse().ok());
+    time.map_or_else(|| text(value), moment)
 }
 
 /// A text field, or `-`.
@@ -79,6 +97,22 @@ mod tests {
         assert_eq!(quantity(Some(Signal::PidAvailable), &json!("2k")), "2000");
         assert_eq!(quantity(None, &Value::Null), "-");
         assert_eq!(amount(memory, None), "-");
+    }
+
+    #[test]
+    fn what_pods_use_is_bytes_or_a_count_whatever_the_signal_is() {
+        for (signal, expected) in [
+            (Signal::MemoryAvailable, "2Ki"),
+            (Signal::MemoryPsi, "2Ki"),
+            (Signal::IoPsi, "2Ki"),
+            (Signal::NodefsAvailable, "2Ki"),
+            (Signal::NodefsInodesFree, "2048"),
+            (Signal::PidAvailable, "2048"),
+        ] {
+            assert_eq!(used(Some(signal), &json!("2Ki")), expected, "{signal}");
+        }
+        let unknown = used(Some(Signal::MemoryPsi), &Value::Null);
+        assert_eq!(unknown, "-");
     }
 
     #[test]

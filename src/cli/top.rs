@@ -1,13 +1,15 @@
 //! `evictd top`: a live screen of signals against thresholds and of who would go next.
 
 use super::daemon::Daemon;
+use super::outcome::remark;
 use super::ranking;
 use super::status::headline;
-use super::table::{amount, duration, text};
-use crate::doors::state::{SignalStatus, Status};
+use super::table::{amount, duration, text, told_moment};
+use crate::doors::state::{SignalStatus, Status, ThresholdStatus};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, write_to_stdout};
+use evictd_eviction::pressure::WHOLE;
 use jiff::SignedDuration;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
@@ -162,7 +164,9 @@ impl Picture {
         );
         let headline = match &self.lost {
             Some(why) => Line::from(why.clone()).red().bold(),
-            None if status.signals.iter().any(low) => Line::from(headline(status)).red().bold(),
+            None if status.signals.iter().any(needs_attention) => {
+                Line::from(headline(status)).red().bold()
+            }
             None => Line::from(headline(status)).green(),
         };
         let warnings = match status.warnings.split_first() {
@@ -207,10 +211,11 @@ impl Picture {
         match &self.status.last_decision {
             None => "nothing was ever evicted".to_owned(),
             Some(decision) => format!(
-                "{} {} for {}: {}",
-                text(&decision["time"]),
+                "{} {} for {}{}: {}",
+                told_moment(&decision["time"]),
                 text(&decision["pod"]),
                 text(&decision["signal"]),
+                remark(decision),
                 text(&decision["message"]),
             ),
         }
@@ -225,20 +230,24 @@ fn low(signal: &SignalStatus) -> bool {
     signal.thresholds.iter().any(|threshold| threshold.met)
 }
 
+fn needs_attention(signal: &SignalStatus) -> bool {
+    low(signal) || signal.is_blind()
+}
+
 fn signal_line(signal: &SignalStatus) -> Line<'static> {
-    let show = |value| amount(Some(signal.signal), value);
     let highest = signal
         .thresholds
         .iter()
-        .map(|threshold| threshold.value)
-        .max();
+        .max_by_key(|threshold| threshold.value);
     let figures = format!(
-        "{:<28}{} {:>9} left of {:>9}, threshold {:>9}",
+        "{:<28}{} {}",
         signal.signal.as_str(),
-        bar(signal.available, signal.capacity, highest),
-        show(signal.available),
-        show(signal.capacity),
-        show(highest),
+        bar(
+            signal.available,
+            signal.capacity,
+            highest.map(|threshold| threshold.value)
+        ),
+        standing(signal, highest),
     );
     let style = match (low(signal), &signal.problem) {
         (true, _) => Style::new().red().bold(),
@@ -246,6 +255,28 @@ fn signal_line(signal: &SignalStatus) -> Line<'static> {
         (false, None) => Style::new(),
     };
     Line::styled(figures, style)
+}
+
+/// How much is left and where the threshold lies, or why nobody knows.
+fn standing(signal: &SignalStatus, highest: Option<&ThresholdStatus>) -> String {
+    let show = |value| amount(Some(signal.signal), value);
+    if let Some(why) = signal.absent.as_ref().or(signal.problem.as_ref()) {
+        return why.clone();
+    }
+    if signal.signal.is_pressure() {
+        let stalled = signal.available.map(|available| WHOLE - available);
+        let limit = highest.map_or("-", |threshold| threshold.configured.as_str());
+        return format!(
+            "{:>9} of the time stalled, threshold {limit}",
+            show(stalled)
+        );
+    }
+    format!(
+        "{:>9} left of {:>9}, threshold {:>9}",
+        show(signal.available),
+        show(signal.capacity),
+        show(highest.map(|threshold| threshold.value)),
+    )
 }
 
 /// What is used of the capacity, filled; where the threshold begins, marked.
@@ -274,7 +305,6 @@ fn cell(left: i64, capacity: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doors::state::ThresholdStatus;
     use evictd_eviction::Signal;
     use serde_json::json;
 
@@ -295,6 +325,24 @@ mod tests {
     }
 
     #[test]
+    fn pressure_is_told_as_it_was_configured() {
+        let mut signal = SignalStatus::new(Signal::IoPsi);
+        (signal.available, signal.capacity) = (Some(WHOLE), Some(WHOLE));
+        signal.thresholds.push(ThresholdStatus {
+            value: 8_000,
+            configured: "some avg10 > 20%".to_owned(),
+            ..ThresholdStatus::default()
+        });
+        let told = standing(&signal, signal.thresholds.first());
+        assert_eq!(
+            told.trim_start(),
+            "0% of the time stalled, threshold some avg10 > 20%"
+        );
+        signal.problem = Some("its source cannot be read".to_owned());
+        assert_eq!(standing(&signal, None), "its source cannot be read");
+    }
+
+    #[test]
     fn a_frame_shows_signals_ranking_and_the_last_decision() {
         let mut signal = SignalStatus::new(Signal::MemoryAvailable);
         signal.available = Some(80 << 20);
@@ -308,7 +356,9 @@ mod tests {
         let status = Status {
             node: "node-1".to_owned(),
             signals: vec![signal],
-            last_decision: Some(json!({ "pod": "shop/old" })),
+            last_decision: Some(json!({
+                "pod": "shop/old", "dryRun": true, "time": "2026-11-21T23:26:43.123456789Z",
+            })),
             ..Status::default()
         };
         let ranking = json!({ "signal": "memory.available", "next": "shop/hog", "pods": [{ "pod": "shop/hog" }] });
@@ -326,6 +376,8 @@ mod tests {
             "┃",
             "shop/hog",
             "shop/old",
+            "[dry run]",
+            "2026-11-21 23:26:43Z",
         ] {
             assert!(page.contains(shown), "{shown} in\n{page}");
         }

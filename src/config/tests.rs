@@ -318,6 +318,7 @@ fn the_preset_for_parity_holds_the_kubelets_rules() {
         credit_dying_pods: kubelets.rules().credit_dying_pods,
         samples_follow_actions: kubelets.rules().samples_follow_actions,
         swap_counts: kubelets.rules().swap_counts,
+        hard_thresholds_first: kubelets.rules().hard_thresholds_first,
         ..ours.rules()
     };
     assert_eq!(ours, kubelets.rules());

@@ -18,7 +18,7 @@ use crate::{
     cgroup::{DEFAULT_ROOT, Hierarchies},
     clock::Clock,
     config,
-    publish::chain,
+    logging::chain,
 };
 use node::{Node, NodeError};
 use scenario::{NODE_BYTES, Play, Player, Scenario};

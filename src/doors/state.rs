@@ -141,6 +141,9 @@ pub struct SignalStatus {
     /// Why it cannot be read, or that its source hangs.
     #[serde(default)]
     pub problem: Option<String>,
+    /// Why this node has no such signal, where that is as it should be.
+    #[serde(default)]
+    pub absent: Option<String>,
 }
 
 impl SignalStatus {
@@ -156,7 +159,13 @@ impl SignalStatus {
             age_seconds: None,
             sleep_seconds: None,
             problem: None,
+            absent: None,
         }
+    }
+
+    /// Whether something would be done about it and nobody can see it.
+    pub fn is_blind(&self) -> bool {
+        !self.thresholds.is_empty() && self.available.is_none() && self.problem.is_some()
     }
 }
 
@@ -274,22 +283,23 @@ pub struct ReturningOwner {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistoryStatus {
-    /// Decisions on disk.
+    /// Records on disk: each decision has one, and one more for each thing that became known of it.
     pub records: u64,
-    /// Decisions waiting in memory for the disk.
+    /// Records waiting in memory for the disk.
     pub waiting: usize,
     /// Why the disk refuses, while it does.
     pub error: Option<String>,
 }
 
-/// Something that only the loop can answer. The answer is `Err` when the question makes no sense to it.
+/// Something that only the loop can answer. The answer is `Err` when the question makes no sense to it, or does not yet.
 #[derive(Debug)]
 pub enum Question {
     /// The pods as they would be ranked now.
     Ranking {
         /// For this signal, or for the one nearest to its threshold.
         signal: Option<Signal>,
-        /// Takes `{ signal, pods: [..], next }`, the pods as `evictd explain` has them.
+        /// Takes `{ signal, pods: [..], next, ageSeconds }`, the pods as `evictd explain` has them, and how old the oldest
+        /// of their figures is.
         answer: Answer,
     },
     /// Whether a pod would be let in.
@@ -307,7 +317,7 @@ pub enum Question {
 }
 
 /// Where an answer goes; nobody may be waiting for it any more.
-pub type Answer = oneshot::Sender<Result<Value, String>>;
+pub type Answer = oneshot::Sender<Result<Value, Unanswered>>;
 
 /// Why a question got no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -315,6 +325,9 @@ pub enum Unanswered {
     /// The question makes no sense.
     #[error("{0}")]
     Refused(String),
+    /// What it takes is not known yet.
+    #[error("{0}")]
+    NotYet(&'static str),
     /// Too many others are waiting.
     #[error("too many questions wait for the sampling loop already")]
     Busy,
@@ -445,7 +458,7 @@ impl Shared {
                 mpsc::error::TrySendError::Closed(_) => Unanswered::Ended,
             })?;
         match tokio::time::timeout(PATIENCE, answered).await {
-            Ok(Ok(answer)) => answer.map_err(Unanswered::Refused),
+            Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Unanswered::Ended),
             Err(_) => Err(Unanswered::TimedOut),
         }

@@ -11,17 +11,13 @@ use rustix::process::Signal;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use super::cpu::Freed;
 use super::freezer::{self, Frozen};
 use super::group::{Group, write_switch};
 use super::process::signal_if;
 use super::{Departure, EvictError, GraceCut, Leave, Method, Victim};
 use crate::cgroup::{Controller, Hierarchies};
 use crate::clock::Clock;
-
-/// The longest pause between two looks at a pod in its grace period.
-const GRACE_PAUSE: Duration = Duration::from_millis(20);
-/// The longest pause between two looks at a killed pod: whoever waits for its memory counts milliseconds.
-const KILL_PAUSE: Duration = Duration::from_millis(4);
 
 /// Ends pods through their cgroups.
 #[derive(Debug, Clone)]
@@ -79,6 +75,7 @@ impl CgroupEvictor {
             group,
             seen: BTreeSet::new(),
             departure: Departure::not_begun(),
+            freed: None,
         };
         let pids = eviction.look(&[])?;
         eviction.group.verify(&pids)?;
@@ -117,6 +114,7 @@ struct Eviction<'a> {
     group: Group<'a>,
     seen: BTreeSet<u32>,
     departure: Departure,
+    freed: Option<Freed>,
 }
 
 impl Eviction<'_> {
@@ -154,7 +152,7 @@ impl Eviction<'_> {
             return Ok(());
         }
         let left = async {
-            let mut changes = self.group.changes(GRACE_PAUSE);
+            let mut changes = self.group.changes();
             loop {
                 if self.look(sandboxes)?.is_empty() {
                     return Ok(());
@@ -171,7 +169,7 @@ impl Eviction<'_> {
 
     /// Kills whoever is left, and whoever they fork meanwhile, until nobody is alive.
     async fn kill(&mut self) -> Result<(), EvictError> {
-        let mut changes = self.group.changes(KILL_PAUSE);
+        let mut changes = self.group.changes();
         let mut struck = Vec::new();
         loop {
             let pids = self.look(&[])?;
@@ -180,6 +178,7 @@ impl Eviction<'_> {
             }
             if pids.iter().any(|pid| struck.binary_search(pid).is_err()) {
                 struck = self.strike(pids).await?;
+                self.free_cpu(&struck)?;
                 yield_now().await;
             } else {
                 // Forgets who is gone, so that a recycled id counts as new.
@@ -218,6 +217,25 @@ impl Eviction<'_> {
         self.signal(Signal::KILL, &pids)?;
         self.departure.method = Method::RepeatedKill;
         Ok(pids)
+    }
+
+    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed.
+    fn free_cpu(&mut self, struck: &[u32]) -> Result<(), EvictError> {
+        if self.freed.is_some() {
+            return Ok(());
+        }
+        let Group {
+            hierarchies,
+            relative,
+            ..
+        } = &self.group;
+        if let Some(dir) = hierarchies.dir(Controller::Cpu, relative) {
+            let within = self.group.checked_pids(&dir)?;
+            if !within.is_empty() && within.iter().all(|pid| struck.contains(pid)) {
+                self.freed = Some(Freed::below(&dir));
+            }
+        }
+        Ok(())
     }
 
     /// The pod's directory in cgroup v1's freezer hierarchy, if there is one.

@@ -33,6 +33,8 @@ pub struct ClusterEvictor {
     pub settled: watch::Receiver<bool>,
     /// How much time there is.
     pub haste: Haste,
+    /// Whether a kubelet looks after it, and asks it to stop as soon as it is told.
+    pub kubelet: bool,
 }
 
 impl ClusterEvictor {
@@ -96,6 +98,8 @@ impl Leave for ClusterEvictor {
             (None, _) => (Duration::ZERO, Asks::Evictd),
             (Some(true), Haste::Soft) => (grace.saturating_sub(waited), Asks::Kubelet),
             (Some(_), Haste::Soft) => (grace.saturating_sub(waited), Asks::Evictd),
+            // Some programs give up their shutdown at a second SIGTERM.
+            (Some(true), Haste::Hard(_)) if self.kubelet => (grace, Asks::Kubelet),
             (Some(_), Haste::Hard(_)) => (grace, Asks::Evictd),
         };
         self.local.end(victim, grace, cut, asks).await

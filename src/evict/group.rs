@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::process::{self, Stat};
 use super::{EvictError, Refusal, Survivor, Victim};
@@ -259,12 +259,11 @@ impl<'a> Group<'a> {
     }
 
     /// Waits for the group's processes to change.
-    pub(super) fn changes(&self, longest: Duration) -> Changes {
+    pub(super) fn changes(&self) -> Changes {
         let events = self.hierarchies.unified(&self.relative);
         Changes {
             events: events.and_then(|dir| watch(&dir.join("cgroup.events"))),
-            pause: SHORTEST_PAUSE,
-            longest,
+            begun: Instant::now(),
         }
     }
 }
@@ -294,19 +293,18 @@ pub(super) struct Targets {
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Tells when it is worth looking at a group again: when the kernel says that it became empty (`cgroup.events`, in the
-/// cgroup2 tree), or after a pause that doubles from 1 ms to the longest.
+/// cgroup2 tree), or after an eighth of the time so far: soon enough to count by, and who ends has the processor.
 pub(super) struct Changes {
     events: Option<AsyncFd<File>>,
-    pause: Duration,
-    longest: Duration,
+    begun: Instant,
 }
 
 impl Changes {
     pub(super) async fn next(&mut self) {
-        let pause = self.pause;
-        self.pause = (pause * 2).min(self.longest);
+        let pause = (self.begun.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let Some(events) = &self.events else {
             return sleep(pause).await;
         };

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod cluster;
+mod cpu;
 mod eviction;
 mod freezer;
 mod group;

@@ -21,7 +21,7 @@ pub use scan::Scanner;
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, BufReader, Write};
+use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -105,12 +105,32 @@ pub enum HistoryError {
     Ended,
 }
 
+impl HistoryError {
+    /// Whether no disk that recovers can mend it: another writer is there, or the path itself is wrong.
+    fn is_lasting(&self) -> bool {
+        match self {
+            Self::InUse { .. } => true,
+            Self::Open { source, .. } | Self::Read { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::NotADirectory
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::AlreadyExists
+                    | ErrorKind::InvalidInput
+                    | ErrorKind::InvalidFilename
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// The one writer of a history directory.
 #[derive(Debug)]
 pub struct History {
     directory: PathBuf,
-    /// Held open for its lock and to sync renames.
-    handle: File,
+    /// Held open for its lock and to sync renames; `None` while the directory cannot be had.
+    handle: Option<File>,
+    /// What the segments hold is known.
+    checked: bool,
     segment_limit: u64,
     current: Option<File>,
     /// Bytes of the current segment that hold good records or older damage.
@@ -121,6 +141,8 @@ pub struct History {
     unterminated: bool,
     records_current: u64,
     records_previous: u64,
+    /// How often a new segment has begun.
+    segments: u64,
     waiting: VecDeque<Vec<u8>>,
     waiting_bytes: usize,
 }
@@ -128,26 +150,13 @@ pub struct History {
 impl History {
     /// Opens or creates the history in `directory`, which never grows past `limit` bytes by more than one record.
     ///
-    /// A damaged tail is cut and damage further up is stepped over, each with a warning.
+    /// A damaged tail is cut and damage further up is stepped over, each with a warning. A disk that is full, read-only or
+    /// broken right now is warned of, too, and asked again with each record.
     pub fn open(directory: &Path, limit: u64) -> Result<Self, HistoryError> {
-        let failed = |source| HistoryError::Open {
-            path: directory.to_owned(),
-            source,
-        };
-        create_directory(directory).map_err(failed)?;
-        let handle = File::open(directory).map_err(failed)?;
-        match handle.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(HistoryError::InUse {
-                    path: directory.to_owned(),
-                });
-            }
-            Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
         let mut history = Self {
             directory: directory.to_owned(),
-            handle,
+            handle: None,
+            checked: false,
             segment_limit: limit / 2,
             current: None,
             length: 0,
@@ -155,23 +164,59 @@ impl History {
             unterminated: false,
             records_current: 0,
             records_previous: 0,
+            segments: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
         };
-        history.records_previous = history
-            .check(PREVIOUS)?
-            .map_or(0, |checked| checked.records);
-        if let Some(checked) = history.check(CURRENT)? {
-            history.length = checked.good_end;
-            history.torn = checked.tail > 0;
-            history.unterminated = checked.unterminated;
-            history.records_current = checked.records;
+        match history.begin() {
+            Err(error) if error.is_lasting() => Err(error),
+            Err(error) => {
+                tracing::warn!(
+                    "no decision can be kept yet: {error}; evictd works without its history and tries again with each \
+                     decision: give that disk space, or make it writable, or name another stateDirectory"
+                );
+                Ok(history)
+            }
+            Ok(()) => Ok(history),
         }
-        // A disk that is full or read-only right now is a reason to keep trying, not to stay down.
-        if let Err(error) = history.open_current().and_then(|()| history.mend()) {
-            tracing::warn!(path = %history.path(CURRENT).display(), %error, "the history cannot be written yet");
+    }
+
+    fn begin(&mut self) -> Result<(), HistoryError> {
+        self.take_hold()?;
+        let begun = self.open_current().and_then(|()| self.mend());
+        begun.map_err(|source| HistoryError::Open {
+            path: self.path(CURRENT),
+            source,
+        })
+    }
+
+    /// Locks the directory and learns what it holds, unless that is done.
+    fn take_hold(&mut self) -> Result<(), HistoryError> {
+        if self.checked {
+            return Ok(());
         }
-        Ok(history)
+        if self.handle.is_none() {
+            self.handle = Some(lock(&self.directory)?);
+        }
+        let (previous, current) = (self.check(PREVIOUS)?, self.check(CURRENT)?);
+        if let Some(checked) = previous {
+            checked.warn(&self.path(PREVIOUS));
+            self.records_previous = checked.records;
+        }
+        if let Some(checked) = current {
+            checked.warn(&self.path(CURRENT));
+            self.length = checked.good_end;
+            self.torn = checked.tail > 0;
+            self.unterminated = checked.unterminated;
+            self.records_current = checked.records;
+        }
+        self.checked = true;
+        Ok(())
+    }
+
+    /// Whether what the directory holds is known.
+    pub fn is_readable(&self) -> bool {
+        self.checked
     }
 
     /// Appends one record and syncs it to the disk.
@@ -221,6 +266,11 @@ impl History {
         self.records_previous + self.records_current
     }
 
+    /// How often a new segment has begun, for which older records went.
+    pub fn segments(&self) -> u64 {
+        self.segments
+    }
+
     fn path(&self, segment: &str) -> PathBuf {
         self.directory.join(segment)
     }
@@ -241,25 +291,13 @@ impl History {
         while scanner.next_record().map_err(failed)?.is_some() {
             records += 1;
         }
-        let checked = Checked {
+        Ok(Some(Checked {
             records,
             good_end: scanner.good_end(),
+            damaged: scanner.damaged_before_good_end(),
             tail: scanner.position() - scanner.good_end(),
             unterminated: scanner.unterminated(),
-        };
-        if scanner.damaged_before_good_end() > 0 {
-            tracing::warn!(
-                path = %path.display(), bytes = scanner.damaged_before_good_end(), records,
-                "damage in the history was stepped over; the records around it are kept",
-            );
-        }
-        if checked.tail > 0 {
-            tracing::warn!(
-                path = %path.display(), bytes = checked.tail, records,
-                "a damaged tail of the history is cut: the record being written was lost",
-            );
-        }
-        Ok(Some(checked))
+        }))
     }
 
     fn open_current(&mut self) -> io::Result<()> {
@@ -268,7 +306,9 @@ impl History {
             .create(true)
             .mode(0o640)
             .open(self.path(CURRENT))?;
-        self.handle.sync_all()?;
+        if let Some(handle) = &self.handle {
+            handle.sync_all()?;
+        }
         self.current = Some(file);
         Ok(())
     }
@@ -285,6 +325,7 @@ impl History {
     }
 
     fn write(&mut self, line: &[u8]) -> io::Result<()> {
+        self.take_hold().map_err(io::Error::other)?;
         self.reopen_if_removed()?;
         if self.length > 0 && self.length + line.len() as u64 > self.segment_limit {
             self.rotate()?;
@@ -320,7 +361,7 @@ impl History {
         }
         tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one begins");
         create_directory(&self.directory)?;
-        self.handle = File::open(&self.directory)?;
+        self.handle = Some(File::open(&self.directory)?);
         self.begin_segment(0);
         Ok(())
     }
@@ -339,6 +380,7 @@ impl History {
         self.unterminated = false;
         self.records_current = 0;
         self.records_previous = records_previous;
+        self.segments += 1;
     }
 }
 
@@ -346,8 +388,42 @@ impl History {
 struct Checked {
     records: u64,
     good_end: u64,
+    /// Bytes before that which belong to no record.
+    damaged: u64,
     tail: u64,
     unterminated: bool,
+}
+
+impl Checked {
+    fn warn(&self, path: &Path) {
+        let (path, records) = (path.display(), self.records);
+        if self.damaged > 0 {
+            tracing::warn!(
+                %path, bytes = self.damaged, records,
+                "damage in the history was stepped over; the records around it are kept",
+            );
+        }
+        if self.tail > 0 {
+            tracing::warn!(
+                %path, bytes = self.tail, records,
+                "a damaged tail of the history is cut: the record being written was lost",
+            );
+        }
+    }
+}
+
+/// Opens the directory, made where it is missing, for this process alone.
+fn lock(directory: &Path) -> Result<File, HistoryError> {
+    let path = directory.to_owned();
+    let handle = match create_directory(directory).and_then(|()| File::open(directory)) {
+        Ok(handle) => handle,
+        Err(source) => return Err(HistoryError::Open { path, source }),
+    };
+    match handle.try_lock() {
+        Ok(()) => Ok(handle),
+        Err(TryLockError::WouldBlock) => Err(HistoryError::InUse { path }),
+        Err(TryLockError::Error(source)) => Err(HistoryError::Open { path, source }),
+    }
 }
 
 fn create_directory(path: &Path) -> io::Result<()> {

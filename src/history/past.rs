@@ -1,6 +1,7 @@
 //! What a new agent must know of the evictions before it.
 
 use super::{HistoryError, read};
+use crate::evict::Method;
 use evictd_eviction::{NodeCondition, Owner, Signal};
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -34,6 +35,8 @@ struct Record {
 #[serde(rename_all = "camelCase")]
 struct Outcome {
     last_process_gone_seconds: Option<f64>,
+    #[serde(default)]
+    method: String,
 }
 
 /// Those of this span of time that are kept in this directory, oldest first. One whose end nobody lived to see counts: it
@@ -59,7 +62,11 @@ pub fn evictions(
 
 impl Record {
     fn eviction(self) -> Option<Past> {
-        let lives = |outcome: Outcome| outcome.last_process_gone_seconds.is_none();
+        // Of one that went while no evictd ran nobody knows when.
+        let lives = |outcome: Outcome| {
+            outcome.last_process_gone_seconds.is_none()
+                && outcome.method != Method::AlreadyGone.as_str()
+        };
         if self.dry_run || self.outcome.is_some_and(lives) {
             return None;
         }
@@ -105,6 +112,11 @@ mod tests {
             decision("lonely", 14, json!({ "owner": null })),
             decision("limit", 15, json!({ "signal": "emptydirfs.limit" })),
             decision("disk", 16, json!({ "signal": "nodefs.available" })),
+            decision(
+                "found gone",
+                17,
+                json!({ "outcome": { "method": "already-gone" } }),
+            ),
             decision("of a clock that was wrong", 18, json!({})),
         ];
         let mut history = History::open(place.path(), 1 << 20).unwrap();
@@ -121,6 +133,7 @@ mod tests {
             (10, NodeCondition::MemoryPressure),
             (12, NodeCondition::MemoryPressure),
             (16, NodeCondition::DiskPressure),
+            (17, NodeCondition::MemoryPressure),
         ];
         assert_eq!(found, expected);
         assert_eq!(past[0].owner.to_string(), "ReplicaSet shop/web");

@@ -21,14 +21,19 @@ pub struct Kept {
     pub records: u64,
     /// Records waiting in memory for the disk.
     pub waiting: usize,
+    /// How often a new segment has begun, for which older records went.
+    pub segments: u64,
     /// Why the disk refused the last write, while it does.
     pub error: Option<String>,
 }
 
+/// What is written without another's record in between.
+type Lines = Vec<Vec<u8>>;
+
 /// A handle on the thread that writes. Dropping it writes what is still queued and ends the thread.
 #[derive(Debug)]
 pub struct Recorder {
-    queue: Option<SyncSender<Vec<u8>>>,
+    queue: Option<SyncSender<Lines>>,
     kept: Arc<Mutex<Kept>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,6 +45,7 @@ impl Recorder {
         let kept = Arc::new(Mutex::new(Kept {
             records: history.records(),
             waiting: history.waiting(),
+            segments: history.segments(),
             error: None,
         }));
         let told = Arc::clone(&kept);
@@ -56,9 +62,20 @@ impl Recorder {
 
     /// Hands one record to the writer, never waiting for the disk.
     pub fn record(&self, record: &impl Serialize) -> Result<(), HistoryError> {
-        let line = encode(record)?;
+        self.send(vec![encode(record)?])
+    }
+
+    /// The same with several, all of them or none. One that is no record is left out.
+    pub fn record_all<'a, R: Serialize + 'a>(
+        &self,
+        records: impl Iterator<Item = &'a R>,
+    ) -> Result<(), HistoryError> {
+        self.send(records.filter_map(|record| encode(record).ok()).collect())
+    }
+
+    fn send(&self, lines: Lines) -> Result<(), HistoryError> {
         let queue = self.queue.as_ref().ok_or(HistoryError::Ended)?;
-        queue.try_send(line).map_err(|refused| match refused {
+        queue.try_send(lines).map_err(|refused| match refused {
             TrySendError::Full(_) => HistoryError::Behind { waiting: QUEUE },
             TrySendError::Disconnected(_) => HistoryError::Ended,
         })
@@ -86,27 +103,29 @@ impl Drop for Recorder {
 
 fn write_all(
     mut history: History,
-    lines: &Receiver<Vec<u8>>,
+    queue: &Receiver<Lines>,
     retry_every: Duration,
     kept: &Mutex<Kept>,
 ) {
     loop {
-        let outcome = if history.waiting() == 0 {
-            match lines.recv() {
-                Ok(line) => history.append_line(line),
-                Err(_) => return,
-            }
+        let next = if history.waiting() == 0 {
+            queue.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            match lines.recv_timeout(retry_every) {
-                Ok(line) => history.append_line(line),
-                Err(RecvTimeoutError::Timeout) => history.retry(),
-                Err(RecvTimeoutError::Disconnected) => {
-                    give_up(history);
-                    return;
+            queue.recv_timeout(retry_every)
+        };
+        match next {
+            Ok(lines) => {
+                for line in lines {
+                    let outcome = history.append_line(line);
+                    tell(&history, outcome, kept);
                 }
             }
-        };
-        tell(&history, outcome, kept);
+            Err(RecvTimeoutError::Timeout) => {
+                let outcome = history.retry();
+                tell(&history, outcome, kept);
+            }
+            Err(RecvTimeoutError::Disconnected) => return give_up(history),
+        }
     }
 }
 
@@ -118,12 +137,15 @@ fn give_up(mut history: History) {
 
 fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    let error = outcome.err().map(|error| error.to_string());
-    match (&kept.error, &error) {
-        (None, Some(error)) => {
-            tracing::error!(error, "a decision could not be written; evictions go on");
+    match (&kept.error, &outcome) {
+        // A decision is made once a cycle at most: each that is lost has its line.
+        (_, Err(error)) if !matches!(error, HistoryError::Write { .. }) => {
+            tracing::error!(%error, "a decision is not kept in the history; evictions go on");
         }
-        (Some(_), None) => {
+        (None, Err(error)) => {
+            tracing::error!(%error, "a decision could not be written; evictions go on");
+        }
+        (Some(_), Ok(())) => {
             tracing::info!(records = history.records(), "the history is written again");
         }
         _ => {}
@@ -131,6 +153,36 @@ fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>
     *kept = Kept {
         records: history.records(),
         waiting: history.waiting(),
-        error,
+        segments: history.segments(),
+        error: outcome.err().map(|error| error.to_string()),
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LARGEST_RECORD;
+    use super::*;
+    use crate::testing::{logged, with_tmpfs};
+    use serde_json::json;
+
+    #[test]
+    fn each_record_that_a_full_disk_costs_is_told() {
+        let name = "each_record_that_a_full_disk_costs_is_told";
+        let directory = tempfile::tempdir().unwrap();
+        with_tmpfs(name, directory.path().to_owned(), 64, |disk| {
+            let history = History::open(&disk.join("evictd"), 1 << 20).unwrap();
+            let large = json!({ "text": "x".repeat(LARGEST_RECORD / 3) });
+            let (queue, lines) = sync_channel(QUEUE);
+            for _ in 0..5 {
+                queue.send(vec![encode(&large).unwrap()]).unwrap();
+            }
+            drop(queue);
+            let kept = Mutex::default();
+            let log = logged(|| write_all(history, &lines, Duration::ZERO, &kept));
+            let said = |words| log.matches(words).count();
+            assert_eq!(said("a decision could not be written"), 1, "{log}");
+            assert_eq!(said("a decision is not kept"), 3, "{log}");
+            assert_eq!(said("that the disk never took"), 1, "{log}");
+        });
+    }
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::testing::{wait_until, with_tmpfs};
+use crate::testing::{logged, wait_until, with_tmpfs};
+use nix::mount::{MsFlags, mount};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::ops::Range;
@@ -69,6 +70,18 @@ fn a_directory_in_use_is_refused() {
     let _first = History::open(directory.path(), 1 << 20).unwrap();
     let second = History::open(directory.path(), 1 << 20);
     assert!(matches!(second, Err(HistoryError::InUse { .. })));
+}
+
+#[test]
+fn a_directory_that_is_a_file_or_below_one_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    File::create(&file).unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let error = History::open(&path, 1 << 20).unwrap_err();
+        assert!(matches!(error, HistoryError::Open { .. }), "{error}");
+        assert!(error.to_string().contains("file"), "{error}");
+    }
 }
 
 #[test]
@@ -323,6 +336,61 @@ fn the_recorder_tries_again_until_the_disk_takes_it() {
         wait_until("the disk takes it", || recorder.kept().error.is_none());
         recorder.record(&decision(1)).unwrap();
         drop(recorder);
+        assert_eq!(ids(&path), expected(0..2));
+    });
+}
+
+fn remount(disk: &Path, read_only: MsFlags) {
+    let nothing = None::<&str>;
+    let flags = MsFlags::MS_REMOUNT | read_only;
+    mount(nothing, disk, nothing, flags, nothing).unwrap();
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_yet_is_warned_of_once_and_made_for_the_first_record() {
+    let name = "a_directory_that_cannot_be_made_yet_is_warned_of_once";
+    with_small_disk(name, |disk| {
+        remount(disk, MsFlags::MS_RDONLY);
+        let path = disk.join("evictd");
+        let mut history = None;
+        let log = logged(|| history = Some(History::open(&path, 1 << 20).unwrap()));
+        assert_eq!(log.lines().count(), 1, "{log}");
+        for words in [path.to_str().unwrap(), "Read-only", "stateDirectory"] {
+            assert!(log.contains(words), "{log}");
+        }
+        let mut history = history.unwrap();
+        assert!(!history.is_readable());
+        let log = logged(|| {
+            let refused = history.append(&decision(0)).unwrap_err();
+            assert!(
+                matches!(refused, HistoryError::Write { waiting: 1, .. }),
+                "{refused}"
+            );
+        });
+        assert_eq!(log, "");
+        remount(disk, MsFlags::empty());
+        history.append(&decision(1)).unwrap();
+        assert_eq!(ids(&path), expected(0..2));
+        let second = History::open(&path, 1 << 20);
+        assert!(matches!(second, Err(HistoryError::InUse { .. })));
+    });
+}
+
+#[test]
+fn what_a_directory_held_before_it_could_be_had_stays() {
+    let name = "what_a_directory_held_before_it_could_be_had_stays";
+    with_small_disk(name, |disk| {
+        let path = disk.join("evictd");
+        remount(disk, MsFlags::MS_RDONLY);
+        let mut late = History::open(&path, 1 << 20).unwrap();
+        remount(disk, MsFlags::empty());
+        let mut other = History::open(&path, 1 << 20).unwrap();
+        other.append(&decision(0)).unwrap();
+        let refused = late.append(&decision(1)).unwrap_err();
+        assert!(refused.to_string().contains("in use"), "{refused}");
+        drop(other);
+        late.retry().unwrap();
+        assert_eq!(late.records(), 2);
         assert_eq!(ids(&path), expected(0..2));
     });
 }

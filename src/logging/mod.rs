@@ -103,3 +103,14 @@ fn subscriber(filter: Targets, queue: Queue) -> impl Subscriber + Send + Sync {
         .with(text)
         .with(json)
 }
+
+/// An error with its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

@@ -165,6 +165,11 @@ impl Binder {
         Ok(bindings)
     }
 
+    /// Whether anything is known to run in this group.
+    pub(super) fn runs(&self, group: &Path) -> bool {
+        self.hierarchies.runs(group)
+    }
+
     /// The groups of pods below the root, and below each configured one: a kubelet may have a root of its own.
     fn made_by_kubelets(&self) -> Result<Vec<PodCgroup>, CgroupError> {
         let mut groups = self.hierarchies.pods(Path::new(""))?;

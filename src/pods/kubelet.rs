@@ -1,10 +1,11 @@
 //! The source `kubelet`: the pods as this node's kubelet tells them, asked every few seconds. It needs no API server.
 
-use super::{Keep, Listing, PodSource, error_chain, remote::Remote};
+use super::{Keep, Listing, PodSource, remote::Remote};
 use crate::{
     api::{self, ApiError, Crowd, Follow, Kubelet as Door, Turn, beside_the_loop, chance},
     clock::Clock,
     config,
+    logging::chain,
 };
 use std::{
     hash::{BuildHasher, RandomState},
@@ -88,7 +89,7 @@ impl Asker {
             Err(error) => {
                 // A token or certificate may have been renewed meanwhile.
                 self.door = None;
-                Err(error_chain(&error))
+                Err(chain(&error))
             }
         };
         match told {

@@ -2,11 +2,12 @@
 //!
 //! While it is away the pods last known stay; those of before a restart come from the file that they are kept in.
 
-use super::{Keep, Listing, PodSource, error_chain, remote::Remote};
+use super::{Keep, Listing, PodSource, remote::Remote};
 use crate::{
     api::{Access, Broken, Crowd, Turn, Watch, beside_the_loop, chance},
     clock::Clock,
     config,
+    logging::chain,
 };
 use jiff::SignedDuration;
 use std::{sync::Arc, time::Duration};
@@ -141,7 +142,7 @@ impl Follower {
         let settings = self.settings.clone();
         let client = beside_the_loop(async move { Access::find(&settings).await?.watch_client() });
         client.await.map_err(|error| Broken {
-            problem: error_chain(&error),
+            problem: chain(&error),
             code: Some(401),
         })
     }

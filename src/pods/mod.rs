@@ -110,7 +110,12 @@ impl PodSet {
     /// Whether a pod that is not in it is not here.
     pub fn is_certain(&self) -> bool {
         let mut warnings = self.warnings.iter();
-        !warnings.any(|warning| matches!(warning, Warning::Stale(_) | Warning::Cgroups { .. }))
+        !warnings.any(|warning| {
+            matches!(
+                warning,
+                Warning::Stale(_) | Warning::Cgroups { .. } | Warning::Directory { .. }
+            )
+        })
     }
 }
 
@@ -278,10 +283,25 @@ impl fmt::Display for Stale {
     }
 }
 
-pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_is_not_gone_because_what_lists_it_cannot_be_read() {
+        let problem = || "not there".to_owned();
+        let with = |warning| PodSet {
+            warnings: vec![warning],
+            ..PodSet::default()
+        };
+        assert!(PodSet::default().is_certain());
+        assert!(with(Warning::NotWatching { problem: problem() }).is_certain());
+        assert!(!with(Warning::Cgroups { problem: problem() }).is_certain());
+        let directory = PathBuf::from("/not/mounted/yet");
+        let unread = Warning::Directory {
+            directory,
+            problem: problem(),
+        };
+        assert!(!with(unread).is_certain());
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     Binder, BoundCgroup, Listing, PodSet, Rejected, Rejection, Warning, binding::Bindings,
-    error_chain,
 };
+use crate::logging::chain;
 use evictd_pod::Pod;
 use std::{collections::HashSet, sync::Arc};
 use tokio::sync::watch;
@@ -21,6 +21,8 @@ pub struct Roster {
     bindings: Bindings,
     /// What stands in for those that nobody lists.
     stand_ins: Vec<(Pod, BoundCgroup)>,
+    /// Others than in `current`: one may stand in for a group only later, when its limit is written.
+    other_stand_ins: bool,
     /// Why `bindings` are not those of now.
     blind: Option<Warning>,
     current: Arc<PodSet>,
@@ -35,6 +37,7 @@ impl Roster {
             binder,
             ranks_unknown: false,
             stand_ins: Vec::new(),
+            other_stand_ins: false,
             listing: Arc::default(),
             admitted: HashSet::new(),
             bindings: Bindings::default(),
@@ -98,7 +101,8 @@ impl Roster {
                 self.bindings = bindings;
                 self.blind = None;
                 if self.ranks_unknown {
-                    self.stand_ins = self.binder.stand_ins(&self.bindings.unknown);
+                    let stand_ins = self.binder.stand_ins(&self.bindings.unknown);
+                    self.replace_stand_ins(stand_ins);
                 }
             }
             Err(error) => {
@@ -107,12 +111,20 @@ impl Roster {
                     cgroups: vec![None; self.listing.pods.len()],
                     ..Bindings::default()
                 };
-                self.stand_ins.clear();
+                self.replace_stand_ins(Vec::new());
                 self.blind = Some(Warning::Cgroups {
-                    problem: error_chain(&error),
+                    problem: chain(&error),
                 });
             }
         }
+    }
+
+    fn replace_stand_ins(&mut self, stand_ins: Vec<(Pod, BoundCgroup)>) {
+        let uids = |all: &[(Pod, BoundCgroup)]| -> Vec<String> {
+            all.iter().map(|(pod, _)| pod.uid.clone()).collect()
+        };
+        self.other_stand_ins |= uids(&self.stand_ins) != uids(&stand_ins);
+        self.stand_ins = stand_ins;
     }
 
     fn update(
@@ -125,12 +137,12 @@ impl Roster {
             return Arc::clone(&self.current);
         }
         let rejected = self.admit(admit);
-        let others_unknown = self.ranks_unknown && self.bindings.unknown != self.current.unknown;
-        let other_pods = relisted || others_unknown || rejected != self.current.rejected;
+        let other_stand_ins = std::mem::take(&mut self.other_stand_ins);
+        let other_pods = relisted || other_stand_ins || rejected != self.current.rejected;
         if rebound || other_pods {
             let next = self.assemble(rejected, other_pods);
             if other_pods || differ(&next, &self.current) {
-                report(&self.current, &next);
+                self.report(&next);
                 self.current = Arc::new(next);
             }
         }
@@ -224,6 +236,25 @@ impl Roster {
             as_of: self.listing.stale.as_ref().and_then(|stale| stale.as_of),
         }
     }
+
+    /// Says what is new, once.
+    fn report(&self, next: &PodSet) {
+        let before = &self.current;
+        for warning in &next.warnings {
+            if !before.warnings.contains(warning) {
+                tracing::warn!("{warning}");
+            }
+        }
+        for group in &next.unknown {
+            // The runtime removes a pod's group a moment after the pod is listed no more.
+            let remains = before.pods.iter().any(|pod| pod.uid == group.uid)
+                && !self.binder.runs(&group.relative);
+            if !before.unknown.contains(group) && !remains {
+                let path = group.relative.display();
+                tracing::info!(EVICTD_POD_UID = group.uid, "unknown pod in cgroup {path}");
+            }
+        }
+    }
 }
 
 /// Whether two sets of the same pods differ otherwise.
@@ -231,33 +262,11 @@ fn differ(a: &PodSet, b: &PodSet) -> bool {
     a.cgroups != b.cgroups || a.unknown != b.unknown || a.warnings != b.warnings
 }
 
-/// Says what is new, once.
-fn report(before: &PodSet, now: &PodSet) {
-    for warning in now
-        .warnings
-        .iter()
-        .filter(|warning| !before.warnings.contains(warning))
-    {
-        tracing::warn!("{warning}");
-    }
-    for group in now
-        .unknown
-        .iter()
-        .filter(|group| !before.unknown.contains(group))
-    {
-        tracing::info!(
-            EVICTD_POD_UID = group.uid,
-            "unknown pod in cgroup {}",
-            group.relative.display()
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cgroup::Hierarchies;
-    use crate::pods::Listed;
+    use crate::{pods::Listed, testing::logged};
     use evictd_pod::wire;
     use std::{fs, path::PathBuf};
 
@@ -326,6 +335,29 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_group_of_a_pod_that_just_left_is_no_unknown_pod() {
+        let said = |processes: &str| {
+            let mut bench = Bench::new();
+            fs::create_dir(bench.group("1")).unwrap();
+            fs::write(bench.group("1").join("cgroup.procs"), processes).unwrap();
+            bench.list(&["1"]);
+            bench.roster.look(gate(true));
+            bench.list(&[]);
+            logged(|| {
+                assert_eq!(bench.roster.look(gate(true)).unknown.len(), 1);
+                bench.roster.look_afresh(gate(true));
+            })
+        };
+        assert_eq!(said(""), "");
+        let lines = said("7\n");
+        assert!(
+            lines.contains("unknown pod in cgroup kubepods/pod1"),
+            "{lines}"
+        );
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+    }
+
+    #[test]
     fn a_look_at_nothing_new_is_the_same_set() {
         let mut bench = Bench::new();
         bench.list(&["1", "2"]);
@@ -357,6 +389,31 @@ mod tests {
         assert!(Arc::ptr_eq(&set.pods, &bench.roster.look(gate(true)).pods));
         fs::remove_dir(bench.group("1")).unwrap();
         assert_eq!(bench.roster.look_afresh(gate(true)).cgroups, [None]);
+    }
+
+    #[test]
+    fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
+        let mut bench = Bench::new();
+        let binder = Binder::new(
+            Hierarchies::detect(&bench.top.path().join("cgroup")).unwrap(),
+            bench.top.path().join("proc"),
+            vec![PathBuf::from("kubepods")],
+        );
+        bench.roster = Roster::new(bench.sender.subscribe(), binder).ranking_unknown(true);
+        bench.list(&["1"]);
+        let group = bench.group("a-guaranteed");
+        fs::create_dir(&group).unwrap();
+        let set = bench.roster.look_afresh(gate(true));
+        assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
+        let limit = group.join("memory.limit_in_bytes");
+        fs::write(&limit, "67108864").unwrap();
+        let set = bench.roster.look_afresh(gate(true));
+        assert_eq!(uids(&set), ["1", "a-guaranteed"]);
+        assert_eq!((set.cgroups.len(), set.manifests.len()), (2, 2));
+        assert!(Arc::ptr_eq(&set, &bench.roster.look_afresh(gate(true))));
+        fs::remove_file(&limit).unwrap();
+        let set = bench.roster.look_afresh(gate(true));
+        assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::doors::state::{
     SignalStatus, Status, ThresholdStatus,
 };
 use crate::outbox::Publication;
+use crate::signals::SignalState;
 use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -169,7 +170,7 @@ impl Publish for Board {
                 .update(|status| status.last_decision = Some(record));
         } else {
             let warning = format!(
-                "{} is low and nobody is evicted: {}",
+                "{} has crossed its threshold and nobody is evicted: {}",
                 decision.signal, decision.why
             );
             self.withheld = Some((decision.acting_signal(), warning));
@@ -200,6 +201,10 @@ impl Publish for Board {
 
     fn landed(&mut self, landed: &Landed<'_>) {
         self.amend(&landed.landing.flight.id, "outcome", landed.outcome());
+    }
+
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        self.landed(landed);
     }
 
     fn published(&mut self, publication: &Publication) {
@@ -234,14 +239,17 @@ fn observed(look: &Look<'_>) -> ObservedStatus {
 fn write_signals(status: &mut Status, look: &Look<'_>) {
     for signal in Signal::ALL {
         let seen = look.sample.observations.get(signal);
+        let mut thresholds = look.housekeeper.thresholds();
+        let watched = thresholds.any(|threshold| threshold.signal == signal);
         let known = status
             .signals
             .iter()
             .position(|entry| entry.signal == signal);
         let index = match (known, seen) {
             (Some(index), _) => index,
-            (None, None) => continue,
-            (None, Some(_)) => {
+            // What a threshold is on is shown above all where nobody can see it.
+            (None, None) if !watched => continue,
+            (None, _) => {
                 status.signals.push(SignalStatus::new(signal));
                 status.signals.len() - 1
             }
@@ -251,7 +259,9 @@ fn write_signals(status: &mut Status, look: &Look<'_>) {
         entry.capacity = seen.map(|seen| seen.capacity);
         entry.time = seen.and_then(|seen| seen.time).or(entry.time);
         entry.sleep_seconds = Some(look.sleep.as_secs_f64());
-        entry.problem = problem(look, signal);
+        entry.absent = absent(look, signal).filter(|_| watched).map(str::to_owned);
+        let wanted = watched && entry.absent.is_none();
+        entry.problem = problem(look, signal, wanted);
         let capacity = entry.capacity.unwrap_or(0);
         write_thresholds(&mut entry.thresholds, look, signal, capacity);
         let above = |threshold: &ThresholdStatus| {
@@ -262,13 +272,30 @@ fn write_signals(status: &mut Status, look: &Look<'_>) {
     }
 }
 
-fn problem(look: &Look<'_>, signal: Signal) -> Option<String> {
-    use crate::signals::SignalState;
-    match look.sample.health(signal).state {
+fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
+    let health = look.sample.health(signal);
+    match health.state {
+        SignalState::Absent if wanted => Some("it has no source on this node".to_owned()),
         SignalState::Absent | SignalState::Observed => None,
+        // The first answer may come a moment late.
+        SignalState::Stale if health.stale == 1 => None,
         SignalState::Failed => Some("its source cannot be read".to_owned()),
         SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
         SignalState::Stale => Some("its source does not answer".to_owned()),
+    }
+}
+
+/// Why a node may rightly lack a signal that has a threshold.
+fn absent(look: &Look<'_>, signal: Signal) -> Option<&'static str> {
+    if look.sample.health(signal).state != SignalState::Absent {
+        return None;
+    }
+    match signal {
+        Signal::AllocatableMemoryAvailable => {
+            Some("none here: the pods' cgroup has no limit below the node's memory")
+        }
+        Signal::SwapAvailable => Some("none here: there is no swap"),
+        _ => None,
     }
 }
 

@@ -1,8 +1,9 @@
 //! A decision as one log line, which under systemd is a journal entry with fields to search by.
 
-use super::{Decided, Landed, Look, Publish, chain};
+use super::{Decided, Landed, Look, Publish};
 use crate::{
     agent::{Act, Errand, Ruling},
+    logging::chain,
     outbox::{Fate, Publication},
 };
 use evictd_eviction::{Cause, Decision, Returned};
@@ -41,7 +42,7 @@ pub fn announce(id: &str, decision: &Decision, dry_run: bool, woken_by: Option<&
 fn sentence(decision: &Decision, dry_run: bool) -> String {
     let Some(eviction) = &decision.eviction else {
         return format!(
-            "{} is low and nobody is evicted: {}",
+            "{} has crossed its threshold and nobody is evicted: {}",
             decision.signal, decision.why
         );
     };
@@ -85,14 +86,9 @@ fn ruled(ruling: &Ruling) -> String {
 /// After what a pod is gone.
 fn since(landed: &Landed<'_>) -> String {
     match &landed.landing.flight.errand {
-        Errand::Eviction { kind, signal, .. } => format!(
-            "{} ms after {signal} was first seen {}",
+        Errand::Eviction { signal, .. } => format!(
+            "{} ms after {signal} was first seen past its threshold",
             landed.reaction().map_or(0, |reaction| reaction.as_millis()),
-            if *kind == Cause::LocalStorage {
-                "exceeded"
-            } else {
-                "below its threshold"
-            }
         ),
         Errand::Rejection => "since it was not let in".to_owned(),
         Errand::Preemption { resource } => format!("since a critical pod lacks {resource}"),
@@ -159,6 +155,17 @@ impl Publish for Journal {
         }
     }
 
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        let flight = &landed.landing.flight;
+        tracing::warn!(
+            EVICTD_DECISION_ID = flight.id,
+            EVICTD_POD = flight.pod,
+            EVICTD_POD_UID = flight.uid,
+            "{} is gone; nobody saw when, for it went before this start",
+            flight.pod
+        );
+    }
+
     fn returned(&mut self, _: Timestamp, returned: &Returned) {
         tracing::warn!(
             EVICTD_REASON = "EvictedAgain",
@@ -168,22 +175,28 @@ impl Publish for Journal {
     }
 
     fn published(&mut self, publication: &Publication) {
-        let why = publication.fate.why().unwrap_or("its status says so");
+        let pod = &publication.pod;
+        let told = |sentence: String| {
+            tracing::info!(
+                EVICTD_DECISION_ID = publication.id,
+                EVICTD_POD = pod,
+                EVICTD_POD_UID = publication.uid,
+                "{sentence}"
+            );
+        };
         match &publication.fate {
-            Fate::Published | Fate::Recorded(_) => tracing::info!(
+            Fate::Published => told(format!("the API server knows what was decided about {pod}")),
+            Fate::Recorded(why) => told(format!(
+                "what was decided about {pod} is only recorded: {why}"
+            )),
+            Fate::NotPublished(why) if why == Ruling::LET_IN => {
+                told(format!("{pod} need not be told any more: {why}"));
+            }
+            Fate::NotPublished(why) => tracing::error!(
                 EVICTD_DECISION_ID = publication.id,
-                EVICTD_POD = publication.pod,
+                EVICTD_POD = pod,
                 EVICTD_POD_UID = publication.uid,
-                "the eviction of {} is {}: {why}",
-                publication.pod,
-                publication.fate.as_str()
-            ),
-            Fate::NotPublished(_) => tracing::error!(
-                EVICTD_DECISION_ID = publication.id,
-                EVICTD_POD = publication.pod,
-                EVICTD_POD_UID = publication.uid,
-                "the eviction of {} is not published: {why}",
-                publication.pod
+                "what was decided about {pod} is not published: {why}"
             ),
         }
     }
@@ -192,6 +205,12 @@ impl Publish for Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        agent::{Flight, Landing},
+        evict::Departure,
+        testing::logged,
+    };
+    use std::time::Duration;
 
     #[test]
     fn journalctl_explains_every_kind_of_decision() {
@@ -207,6 +226,63 @@ mod tests {
             for field in entry.split('@').skip(1).step_by(2) {
                 assert!(field.starts_with("EVICTD_"), "{field}");
             }
+        }
+    }
+
+    #[test]
+    fn what_was_told_is_worded_for_whatever_was_decided_and_only_a_failure_is_an_error() {
+        let log = |fate| {
+            let publication = Publication {
+                id: "1".to_owned(),
+                pod: "shop/cart".to_owned(),
+                uid: "u".to_owned(),
+                fate,
+            };
+            logged(|| Journal.published(&publication))
+        };
+        let let_in = || Fate::NotPublished(Ruling::LET_IN.to_owned());
+        let refused = || Fate::NotPublished("forbidden".to_owned());
+        let all = [
+            (Fate::Published, " INFO "),
+            (Fate::Recorded("the pod is gone"), " INFO "),
+            (let_in(), " INFO "),
+            (refused(), " ERROR "),
+        ];
+        for (fate, level) in all {
+            let log = log(fate);
+            assert!(log.contains(level) && log.contains("shop/cart"), "{log}");
+            for words in ["its status", "eviction"] {
+                assert!(!log.contains(words), "{log}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_threshold_is_passed_whichever_way_its_signal_goes() {
+        for (kind, signal) in [
+            (Cause::Hard, "memory.available"),
+            (Cause::Soft, "memory.psi"),
+            (Cause::LocalStorage, "emptydirfs.limit"),
+        ] {
+            let now = Timestamp::UNIX_EPOCH;
+            let errand = Errand::Eviction {
+                kind,
+                signal: signal.to_owned(),
+                crossed_at: now,
+                clear_at: now,
+            };
+            let name = ["1", "shop/cart", "u"].map(str::to_owned).into();
+            let landing = Landing {
+                flight: Flight::new(name, errand, now, Duration::ZERO),
+                result: Ok(Departure {
+                    gone_at: Some(now),
+                    ..Departure::not_begun()
+                }),
+            };
+            let landing = &landing;
+            let said = since(&Landed { now, landing });
+            let expected = format!("0 ms after {signal} was first seen past its threshold");
+            assert_eq!(said, expected);
         }
     }
 }

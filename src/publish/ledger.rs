@@ -9,6 +9,7 @@ use crate::{
     history::{self, HistoryError, Kept, Recorder},
     outbox::Publication,
 };
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
@@ -21,6 +22,10 @@ pub struct Ledger {
     told: Option<Kept>,
     /// Decisions of which not everything is known yet, by id.
     open: Open,
+    /// How often a segment had begun when `open` was last written anew.
+    carried: u64,
+    /// Something else was written since.
+    grown: bool,
 }
 
 /// The state of a publication of which nobody knows yet whether it was told.
@@ -73,6 +78,37 @@ pub fn open(directory: &Path) -> Result<Open, HistoryError> {
         .collect())
 }
 
+/// The last word of the history in `directory` on the latest eviction.
+pub fn last(directory: &Path) -> Result<Option<Value>, HistoryError> {
+    let mut last: Option<(Latest, String)> = None;
+    for record in history::read(directory)? {
+        let record = record?;
+        let Ok(head) = serde_json::from_str::<Latest>(&record) else {
+            continue;
+        };
+        let later = |(latest, _): &(Latest, String)| latest.time <= head.time;
+        if head.is_eviction() && last.as_ref().is_none_or(later) {
+            last = Some((head, record));
+        }
+    }
+    Ok(last.and_then(|(_, record)| serde_json::from_str(&record).ok()))
+}
+
+/// Enough of a record to see whether it is the latest eviction.
+#[derive(Deserialize)]
+struct Latest {
+    time: Timestamp,
+    kind: String,
+    uid: Option<String>,
+}
+
+impl Latest {
+    /// Whether somebody was chosen because something was short, and not at the door.
+    fn is_eviction(&self) -> bool {
+        self.uid.is_some() && !matches!(self.kind.as_str(), "admission" | "preemption")
+    }
+}
+
 impl Ledger {
     /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`.
     pub fn new(recorder: Recorder, shared: Arc<Shared>, open: Open) -> Self {
@@ -81,6 +117,8 @@ impl Ledger {
             shared,
             told: None,
             open,
+            carried: 0,
+            grown: false,
         }
     }
 
@@ -97,7 +135,22 @@ impl Ledger {
         }
     }
 
-    fn keep(&self, record: &Value) {
+    /// What is open must not go with the segment that falls away next: after each that fell away it is written anew. What
+    /// that itself displaces waits for the next record, lest decisions larger than a segment chase each other.
+    fn carry(&mut self, kept: &Kept) {
+        let displaced = kept.segments != self.carried && self.grown;
+        if !displaced || kept.waiting > 0 {
+            return;
+        }
+        // A queue that is full has room at a later look.
+        if self.recorder.record_all(self.open.values()).is_ok() {
+            self.carried = kept.segments;
+            self.grown = false;
+        }
+    }
+
+    fn keep(&mut self, record: &Value) {
+        self.grown = true;
         if let Err(error) = self.recorder.record(record) {
             tracing::error!("a decision is not kept in the history: {error}");
         }
@@ -112,6 +165,7 @@ fn is_whole(record: &Value) -> bool {
 impl Publish for Ledger {
     fn looked(&mut self, _: &Look<'_>) {
         let kept = self.recorder.kept();
+        self.carry(&kept);
         if self.told.as_ref() != Some(&kept) {
             self.shared.update(|status| {
                 status.history.records = kept.records;
@@ -149,9 +203,81 @@ impl Publish for Ledger {
         });
     }
 
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        self.landed(landed);
+    }
+
     fn published(&mut self, publication: &Publication) {
         self.amend(&publication.id, |record| {
             record["publication"] = publication.fate.record();
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{clock::Clock, doors::state::Status, history::History, testing::wait_until};
+    use serde_json::json;
+    use std::time::Duration;
+
+    const LIMIT: u64 = 4000;
+
+    fn decision(id: &str) -> Value {
+        json!({ "id": id, "uid": "u", "pod": "shop/cart", "outcome": null, "publication": { "state": WAITING } })
+    }
+
+    #[test]
+    fn what_is_open_outlives_the_segment_that_it_was_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        let mut history = History::open(place.path(), LIMIT).unwrap();
+        let from_before = decision("from-before");
+        history.append(&from_before).unwrap();
+        let recorder = Recorder::start(history, Duration::from_millis(1)).unwrap();
+        let (shared, _questions) =
+            Shared::new(Clock::start(), Status::default(), place.path().to_owned());
+        let mut ledger = Ledger::new(recorder, shared, open(place.path()).unwrap());
+        ledger.open.insert("new".to_owned(), decision("new"));
+        ledger.keep(&decision("new"));
+        for number in 0..200 {
+            let whole = json!({ "id": format!("whole-{number}"), "uid": "u", "outcome": {} });
+            let before = ledger.recorder.kept();
+            ledger.keep(&whole);
+            wait_until("it is written", || ledger.recorder.kept() != before);
+            let kept = ledger.recorder.kept();
+            ledger.carry(&kept);
+        }
+        ledger.amend("new", |record| {
+            *record = json!({ "id": "new", "outcome": {} });
+        });
+        assert!(ledger.recorder.kept().segments > 2);
+        drop(ledger);
+        let left: Vec<_> = open(place.path()).unwrap().into_values().collect();
+        assert_eq!(left, [from_before]);
+    }
+
+    #[test]
+    fn the_latest_eviction_is_known_after_a_start_by_its_last_word() {
+        let place = tempfile::tempdir().unwrap();
+        let record = |id: &str, second: i64, kind: &str, outcome: Value| {
+            let time = Timestamp::from_second(second).unwrap();
+            json!({ "id": id, "time": time, "kind": kind, "uid": id, "outcome": outcome })
+        };
+        let gone = json!({ "lastProcessGoneSeconds": 0.1 });
+        let mut history = History::open(place.path(), 1 << 20).unwrap();
+        assert_eq!(last(place.path()).unwrap(), None);
+        for record in [
+            json!({ "note": "of another version" }),
+            record("a", 1, "soft", Value::Null),
+            record("b", 2, "hard", Value::Null),
+            record("b", 2, "hard", gone.clone()),
+            record("turned away", 3, "admission", gone.clone()),
+            json!({ "id": "nobody", "time": Timestamp::from_second(4).unwrap(), "kind": "hard" }),
+            record("a", 1, "soft", gone.clone()),
+        ] {
+            history.append(&record).unwrap();
+        }
+        let latest = last(place.path()).unwrap();
+        assert_eq!(latest, Some(record("b", 2, "hard", gone)));
     }
 }

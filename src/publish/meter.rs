@@ -136,14 +136,16 @@ impl Publish for Meter {
             Err(EvictError::Blocked { .. }) => self.metrics.eviction_failed("budget"),
             Err(_) => self.metrics.eviction_failed("kill"),
             Ok(departure) if departure.gone_at.is_none() => self.metrics.eviction_failed("cleanup"),
-            Ok(_) => {
-                if let Errand::Preemption { resource } = &landed.landing.flight.errand {
-                    self.metrics.preempted(resource);
-                }
-            }
+            Ok(_) => self.was_gone(landed),
         }
         if let Some(reaction) = landed.reaction() {
             self.metrics.reaction(reaction.unsigned_abs());
+        }
+    }
+
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        if let Errand::Preemption { resource } = &landed.landing.flight.errand {
+            self.metrics.preempted(resource);
         }
     }
 

@@ -14,6 +14,7 @@ pub mod rehearsal;
 use crate::{
     agent::{Errand, Landing, Ruling},
     config::Admission,
+    logging::chain,
     outbox::Publication,
     pods::PodSet,
     signals::{Layout, Sample},
@@ -38,6 +39,8 @@ pub trait Publish: Send {
     fn ruled(&mut self, _: &Ruling) {}
     /// A pod's departure has ended.
     fn landed(&mut self, landed: &Landed<'_>);
+    /// A pod whose departure an earlier run has begun is gone, and nobody saw when.
+    fn was_gone(&mut self, _: &Landed<'_>) {}
     /// A pod that was evicted at this time was not its owner's first.
     fn returned(&mut self, _: Timestamp, _: &Returned) {}
     /// It is known whether the cluster was told of a decision.
@@ -144,15 +147,4 @@ impl Landed<'_> {
         }
         outcome
     }
-}
-
-/// An error with its causes, in one line.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -64,29 +64,34 @@ impl<'a> Outcome<'a> {
 pub(super) struct Registry {
     guards: [Guard; Signal::ALL.len()],
     pub(super) health: [SignalHealth; Signal::ALL.len()],
+    /// What was said last of each.
+    told: [SignalState; Signal::ALL.len()],
 }
 
 impl Registry {
     /// Judges and counts what a source said; the observation if it is one.
     pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
         let health = &mut self.health[signal as usize];
+        let told = &mut self.told[signal as usize];
         let before = health.state;
+        let mut is_news = |state| std::mem::replace(told, state) != state;
         match outcome {
             Outcome::Absent => health.state = SignalState::Absent,
             Outcome::Read(reading, time) => {
                 match self.guards[signal as usize].admit(reading, time) {
                     Ok(observation) => {
                         health.state = SignalState::Observed;
-                        if !matches!(before, SignalState::Observed | SignalState::Absent) {
-                            tracing::info!(%signal, "observed again");
+                        // That all is well from the beginning is no news.
+                        if is_news(SignalState::Absent) {
+                            tracing::info!(%signal, "{signal} is observed again");
                         }
                         return Some(observation);
                     }
                     Err(impossible) => {
                         health.state = SignalState::Rejected;
                         health.rejected += 1;
-                        if before != SignalState::Rejected {
-                            tracing::warn!(%signal, ?reading, "figure turned away: {impossible}");
+                        if is_news(SignalState::Rejected) {
+                            tracing::warn!(%signal, ?reading, "{signal}: figure turned away: {impossible}");
                         }
                     }
                 }
@@ -94,18 +99,56 @@ impl Registry {
             Outcome::Failed(error) => {
                 health.state = SignalState::Failed;
                 health.failed += 1;
-                if before != SignalState::Failed {
-                    tracing::warn!(%signal, "unobserved: {error}");
+                if is_news(SignalState::Failed) {
+                    tracing::warn!(%signal, "{signal} is unobserved: {error}");
                 }
             }
             Outcome::Unanswered => {
                 health.state = SignalState::Stale;
                 health.stale += 1;
-                if before != SignalState::Stale {
-                    tracing::warn!(%signal, "stale: the filesystem does not answer");
+                // One answer that comes a moment late, as the first one may, is no news.
+                if before == SignalState::Stale && is_news(SignalState::Stale) {
+                    tracing::warn!(%signal, "{signal} is unobserved: its filesystem does not answer");
                 }
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::logged;
+
+    #[test]
+    fn only_what_lasts_is_said_and_once() {
+        let good = || Outcome::Read(Reading::left(5, 10), Timestamp::UNIX_EPOCH);
+        let said = |outcomes: Vec<Outcome<'static>>| {
+            logged(|| {
+                let mut registry = Registry::default();
+                for outcome in outcomes {
+                    registry.record(Signal::NodefsAvailable, outcome);
+                }
+            })
+        };
+        assert_eq!(said(vec![Outcome::Unanswered, good(), good()]), "");
+        let hanging = said(vec![
+            Outcome::Unanswered,
+            Outcome::Unanswered,
+            Outcome::Unanswered,
+            good(),
+            good(),
+        ]);
+        let lines: Vec<&str> = hanging.lines().collect();
+        assert_eq!(lines.len(), 2, "{hanging}");
+        assert!(
+            lines[0].contains("nodefs.available is unobserved"),
+            "{hanging}"
+        );
+        assert!(
+            lines[1].contains("nodefs.available is observed again"),
+            "{hanging}"
+        );
     }
 }

@@ -60,12 +60,15 @@ struct Limits {
     hanging: usize,
 }
 
+/// Walks that hang at once, each of which keeps a thread.
+pub const HANGING_WALKS: usize = 4;
+
 const LIMITS: Limits = Limits {
     entries: 1_000_000,
     pod: Duration::from_secs(1),
     all: Duration::from_secs(4),
     stopping: Duration::from_millis(200),
-    hanging: 4,
+    hanging: HANGING_WALKS,
 };
 
 /// Measures what pods hold on local disks. Writable layers are the runtime's to tell and are left unknown.

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{cgroup::Hierarchies, pods::PodSet};
 use evictd_eviction::{Signal, StarvedResource, Usage, local_storage, usage::ContainerUsage};
+use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -28,8 +29,26 @@ struct Walk {
     whose: Whose,
     begun: Timestamp,
     generation: u64,
+    /// Whose usage it is, one by one.
+    uids: Vec<String>,
     usage: Usage,
     warnings: Vec<UsageWarning>,
+}
+
+impl Walk {
+    /// Whether it may decide.
+    fn is_fresh(&self, now: Timestamp, set: &PodSet) -> bool {
+        self.generation == set.generation && now.duration_since(self.begun) <= MAX_AGE
+    }
+
+    /// The usage of the pods of this set, `None` of those that were not there yet.
+    fn usage_of(&self, set: &PodSet) -> Usage {
+        let at = |uid: &String| self.uids.iter().position(|known| known == uid);
+        let of = |pod: &Pod| self.usage.of(at(&pod.uid)?).cloned();
+        Usage {
+            pods: set.pods.iter().map(of).collect(),
+        }
+    }
 }
 
 /// Takes usage.
@@ -41,7 +60,10 @@ pub struct Gauge {
     /// Away while it walks.
     disk: Option<DiskMeter>,
     walking: Option<JoinHandle<(DiskMeter, Walk)>>,
-    walked: Option<Walk>,
+    /// Decides once.
+    walked: Option<Arc<Walk>>,
+    /// The last of every pod, for whoever only wants to see.
+    shown: Option<Arc<Walk>>,
 }
 
 impl Gauge {
@@ -54,6 +76,7 @@ impl Gauge {
             disk: Some(DiskMeter::new(roots)),
             walking: None,
             walked: None,
+            shown: None,
         }
     }
 
@@ -67,15 +90,41 @@ impl Gauge {
         if self.waits_for_the_kubelet(now) {
             return None;
         }
-        let mut usage = match (self.told(now, set), signal.resource()) {
-            (Some(told), _) => told,
-            (None, StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io) => {
-                Usage::default()
-            }
-            (None, StarvedResource::EphemeralStorage | StarvedResource::Inodes) => {
-                self.walk(now, set, Whose::EveryPod)?
-            }
+        let usage = match self.told(now, set) {
+            Some(told) => told,
+            None if is_walked_for(signal) => self.walk(now, set, Whose::EveryPod)?,
+            None => Usage::default(),
         };
+        self.complete(now, signal, set, usage).await
+    }
+
+    /// The same for a question, which needs no figures of now: those that were measured last, until newer ones are
+    /// there. `None` before the first are.
+    pub async fn show(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        set: &Arc<PodSet>,
+    ) -> Option<Usage> {
+        let awaited = self.waits_for_the_kubelet(now);
+        let summary = self.summary.as_ref();
+        let usage = match summary.and_then(|summary| summary.last(now, set)) {
+            Some(told) => told,
+            None if awaited => return None,
+            None if is_walked_for(signal) => self.walked_last(now, set)?,
+            None => Usage::default(),
+        };
+        self.complete(now, signal, set, usage).await
+    }
+
+    /// With what cgroups tell.
+    async fn complete(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        set: &PodSet,
+        mut usage: Usage,
+    ) -> Option<Usage> {
         let mut cgroups = Usage::default();
         let warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
         report(&warnings);
@@ -141,33 +190,48 @@ impl Gauge {
 
     /// What these pods hold in directories, when a walk has ended that is fresh enough; else one is begun.
     fn walk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
-        let fresh = |walk: &Walk| {
+        let fresh = |walk: &Arc<Walk>| {
             let holds = walk.whose == whose || walk.whose == Whose::EveryPod;
-            holds && walk.generation == set.generation && now.duration_since(walk.begun) <= MAX_AGE
+            holds && walk.is_fresh(now, set)
         };
         if let Some(walk) = self.walked.take_if(|walk| fresh(walk)) {
-            report(&walk.warnings);
-            return Some(walk.usage);
+            return Some(walk.usage.clone());
         }
+        self.set_out(now, set, whose);
+        None
+    }
+
+    /// What the last walk found with every pod; where it was a while ago, another is begun.
+    fn walked_last(&mut self, now: Timestamp, set: &Arc<PodSet>) -> Option<Usage> {
+        let last = self.shown.clone();
+        if !last.as_ref().is_some_and(|walk| walk.is_fresh(now, set)) {
+            self.set_out(now, set, Whose::EveryPod);
+        }
+        Some(last?.usage_of(set))
+    }
+
+    /// Begins a walk, unless one is under way.
+    fn set_out(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) {
+        let Some(mut meter) = self.disk.take() else {
+            return;
+        };
         let pods: Vec<usize> = (0..set.pods.len())
             .filter(|index| whose == Whose::EveryPod || local_storage::limited(&set.pods[*index]))
             .collect();
-        if let Some(mut meter) = self.disk.take() {
-            let set = Arc::clone(set);
-            self.walking = Some(tokio::spawn(async move {
-                let mut usage = Usage::default();
-                let warnings = meter.measure(now, &set, &pods, &mut usage).await;
-                let walk = Walk {
-                    whose,
-                    begun: now,
-                    generation: set.generation,
-                    usage,
-                    warnings,
-                };
-                (meter, walk)
-            }));
-        }
-        None
+        let set = Arc::clone(set);
+        self.walking = Some(tokio::spawn(async move {
+            let mut usage = Usage::default();
+            let warnings = meter.measure(now, &set, &pods, &mut usage).await;
+            let walk = Walk {
+                whose,
+                begun: now,
+                generation: set.generation,
+                uids: set.pods.iter().map(|pod| pod.uid.clone()).collect(),
+                usage,
+                warnings,
+            };
+            (meter, walk)
+        }));
     }
 
     /// What was being measured may be known now. Cancel safe; waits for ever where nothing is.
@@ -191,10 +255,23 @@ impl Gauge {
         // A walk that was lost takes its meter with it; disks are then unknown until the next start.
         if let Ok((meter, walk)) = walked {
             self.disk = Some(meter);
+            report(&walk.warnings);
+            let walk = Arc::new(walk);
+            if walk.whose == Whose::EveryPod {
+                self.shown = Some(Arc::clone(&walk));
+            }
             self.walked = Some(walk);
         }
         self.walking = None;
     }
+}
+
+/// Whether what a pod uses of it lies in its directories.
+fn is_walked_for(signal: Signal) -> bool {
+    matches!(
+        signal.resource(),
+        StarvedResource::EphemeralStorage | StarvedResource::Inodes
+    )
 }
 
 /// Memory and processes come from cgroups unless the kubelet has told them, all else from it or the walk.
@@ -219,3 +296,6 @@ fn report(warnings: &[UsageWarning]) {
         tracing::warn!("{warning}");
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
-pub use disk::{DiskMeter, DiskRoots};
+pub use disk::{DiskMeter, DiskRoots, HANGING_WALKS};
 pub use gauge::{Gauge, Whose};
 pub use summary::{SummaryUsage, summary};
 pub use walk::Cut;

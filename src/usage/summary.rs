@@ -4,7 +4,8 @@ use crate::{
     api::{self, Kubelet, beside_the_loop},
     clock::Clock,
     config,
-    pods::{PodSet, error_chain},
+    logging::chain,
+    pods::PodSet,
 };
 use evictd_eviction::{Summary, Usage};
 use jiff::{SignedDuration, Timestamp};
@@ -133,6 +134,21 @@ impl SummaryUsage {
 
     /// Usage of the pods of this set, each `None` where nothing recent is known of it.
     pub fn usage(&self, now: Timestamp, set: &PodSet) -> Option<Usage> {
+        self.usage_within(MAX_AGE, now, set)
+    }
+
+    /// The same for whoever only wants to see: while newer figures are on their way, those of before, however old.
+    pub fn last(&self, now: Timestamp, set: &PodSet) -> Option<Usage> {
+        let answers = self.is_asking() && self.failed.is_none();
+        let age = if answers {
+            SignedDuration::MAX
+        } else {
+            MAX_AGE
+        };
+        self.usage_within(age, now, set)
+    }
+
+    fn usage_within(&self, age: SignedDuration, now: Timestamp, set: &PodSet) -> Option<Usage> {
         let told = self.told.as_ref()?;
         let mut usage = told.summary.usage(&set.pods);
         for place in &mut usage.pods {
@@ -142,7 +158,7 @@ impl SummaryUsage {
             let before = before.unwrap_or_default().max(SignedDuration::ZERO);
             let measured = told.at.saturating_sub(before).unwrap_or(told.at);
             pod.time = Some(measured);
-            if now.duration_since(measured) > MAX_AGE {
+            if now.duration_since(measured) > age {
                 *place = None;
             }
         }
@@ -175,14 +191,14 @@ async fn ask(
     };
     let answer = match &found {
         Ok(door) => summary(door).await,
-        Err(error) => Err(error_chain(error)),
+        Err(error) => Err(chain(error)),
     };
     (found.ok().filter(|_| answer.is_ok()), answer)
 }
 
 /// What this kubelet tells now.
 pub async fn summary(door: &api::Kubelet) -> Result<Summary, String> {
-    let text = door.get(PATH).await.map_err(|error| error_chain(&error))?;
+    let text = door.get(PATH).await.map_err(|error| chain(&error))?;
     serde_json::from_str(&text).map_err(|error| format!("{door}{PATH} is not understood: {error}"))
 }
 

@@ -2,21 +2,15 @@
 //!
 //! Only the group's own events ring: a pod that meets a limit of its own is its own trouble, and may do so for ever.
 
-use super::{Bell, WokenBy};
+use super::{Bell, WokenBy, listener::Listener};
 use crate::signals::kernel_file::{Buffer, KernelFile};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::{
-    fs, io,
-    os::{
-        fd::{AsFd, AsRawFd, RawFd},
-        unix::fs::MetadataExt,
-    },
+    io,
+    os::fd::{AsFd, AsRawFd, RawFd},
     path::{Path, PathBuf},
 };
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    task::JoinHandle,
-};
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// The files, the better one first; kernels before 5.2 have the second only, which counts the pods' own events too.
 const FILES: [&str; 2] = ["memory.events.local", "memory.events"];
@@ -25,32 +19,22 @@ const FILES: [&str; 2] = ["memory.events.local", "memory.events"];
 #[derive(Debug)]
 pub(super) struct EventsFile {
     group: PathBuf,
-    /// The group listened to: one that was removed and made anew is another.
-    listening: Option<(u64, JoinHandle<()>)>,
+    listening: Listener,
 }
 
 impl EventsFile {
     pub(super) fn new(group: PathBuf) -> Self {
         Self {
             group,
-            listening: None,
+            listening: Listener::default(),
         }
     }
 
     /// Listens if it does not already. Where there is no memory controller in the cgroup2 tree there are no events.
     pub(super) fn tend(&mut self, bell: &Bell) {
-        let Ok(inode) = fs::metadata(&self.group).map(|group| group.ino()) else {
-            self.stop();
+        let Some(inode) = self.listening.unheard(&self.group) else {
             return;
         };
-        if self
-            .listening
-            .as_ref()
-            .is_some_and(|(known, _)| *known == inode)
-        {
-            return;
-        }
-        self.stop();
         let files = FILES.map(|name| self.group.join(name));
         let Some(file) = files.into_iter().find(|file| file.is_file()) else {
             return;
@@ -58,23 +42,11 @@ impl EventsFile {
         match watch(&file) {
             Ok(events) => {
                 tracing::info!("woken by {}", file.display());
-                let task = tokio::spawn(hear(events, file, bell.clone()));
-                self.listening = Some((inode, task));
+                self.listening
+                    .begin(inode, hear(events, file, bell.clone()));
             }
             Err(error) => tracing::warn!("not woken by {}: {error}", file.display()),
         }
-    }
-
-    fn stop(&mut self) {
-        if let Some((_, task)) = self.listening.take() {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for EventsFile {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
@@ -129,7 +101,7 @@ fn count(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::{fs, time::Duration};
     use tokio::time::timeout;
 
     fn text(low: u64, max: u64) -> String {
@@ -151,13 +123,13 @@ mod tests {
         let bell = Bell::default();
         let mut events = EventsFile::new(group.clone());
         events.tend(&bell);
-        assert!(events.listening.is_none());
+        assert!(events.listening.inode().is_none());
         let file = group.join(FILES[0]);
         for _ in 0..2 {
             fs::create_dir(&group).unwrap();
             fs::write(&file, text(0, 0)).unwrap();
             events.tend(&bell);
-            assert!(events.listening.is_some());
+            assert!(events.listening.inode().is_some());
             tokio::task::yield_now().await;
             let patience = Duration::from_millis(50);
             // In place, as the kernel does it.
@@ -173,7 +145,7 @@ mod tests {
             let _ = timeout(patience, bell.rung()).await;
             fs::remove_dir_all(&group).unwrap();
             events.tend(&bell);
-            assert!(events.listening.is_none());
+            assert!(events.listening.inode().is_none());
         }
     }
 }

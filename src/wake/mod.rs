@@ -4,6 +4,7 @@
 //! alone decides when the loop looks, as ever.
 
 mod events;
+mod listener;
 mod memcg;
 mod pressure;
 

@@ -1,16 +1,13 @@
 //! Triggers on pressure stall information: the kernel says so once tasks have stood still for a tenth of a window.
 
-use super::{Bell, WokenBy};
+use super::{Bell, WokenBy, listener::Listener};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::PathBuf,
 };
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    task::JoinHandle,
-};
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// A tenth of one second, in microseconds.
 const QUICK: &str = "some 100000 1000000\n";
@@ -22,8 +19,7 @@ const SLOW: &str = "some 200000 2000000\n";
 pub(super) struct PressureTrigger {
     file: PathBuf,
     by: WokenBy,
-    /// The file listened to: a group that was removed and made anew has another.
-    listening: Option<(u64, JoinHandle<()>)>,
+    listening: Listener,
     /// What was said last of how it listens.
     told: Option<Manner>,
 }
@@ -41,29 +37,20 @@ impl PressureTrigger {
         Self {
             file,
             by,
-            listening: None,
+            listening: Listener::default(),
             told: None,
         }
     }
 
     /// Listens if it does not already. A group that is not there yet is no trouble; a kernel that refuses is, once.
     pub(super) fn tend(&mut self, bell: &Bell) {
-        let Ok(inode) = std::fs::metadata(&self.file).map(|file| file.ino()) else {
-            self.stop();
+        let Some(inode) = self.listening.unheard(&self.file) else {
             return;
         };
-        if self
-            .listening
-            .as_ref()
-            .is_some_and(|(known, _)| *known == inode)
-        {
-            return;
-        }
-        self.stop();
         match self.listen() {
             Ok((file, manner)) => {
-                let task = tokio::spawn(hear(file, bell.clone(), self.by));
-                self.listening = Some((inode, task));
+                self.listening
+                    .begin(inode, hear(file, bell.clone(), self.by));
                 self.tell(manner, None);
             }
             Err(error) => self.tell(Manner::Not, Some(&error)),
@@ -105,18 +92,6 @@ impl PressureTrigger {
             ),
         }
     }
-
-    fn stop(&mut self) {
-        if let Some((_, task)) = self.listening.take() {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for PressureTrigger {
-    fn drop(&mut self) {
-        self.stop();
-    }
 }
 
 async fn hear(file: AsyncFd<File>, bell: Bell, by: WokenBy) {
@@ -147,10 +122,10 @@ mod tests {
         let there = trigger.file.exists();
         assert_eq!(trigger.told.is_some(), there);
         let takes = matches!(trigger.told, Some(Manner::Quick | Manner::Slow));
-        assert_eq!(trigger.listening.is_some(), takes);
-        let inode = trigger.listening.as_ref().map(|(inode, _)| *inode);
+        assert_eq!(trigger.listening.inode().is_some(), takes);
+        let inode = trigger.listening.inode();
         trigger.tend(&bell);
-        assert_eq!(trigger.listening.as_ref().map(|(inode, _)| *inode), inode);
+        assert_eq!(trigger.listening.inode(), inode);
     }
 
     #[tokio::test]
@@ -160,11 +135,14 @@ mod tests {
         let bell = Bell::default();
         let mut trigger = PressureTrigger::new(file.clone(), WokenBy::MemoryPressure);
         trigger.tend(&bell);
-        assert_eq!((trigger.told, trigger.listening.is_some()), (None, false));
+        assert_eq!(
+            (trigger.told, trigger.listening.inode().is_some()),
+            (None, false)
+        );
         std::fs::write(&file, "").unwrap();
         // The runtime cannot wait for a plain file.
         trigger.tend(&bell);
         assert_eq!(trigger.told, Some(Manner::Not));
-        assert!(trigger.listening.is_none());
+        assert!(trigger.listening.inode().is_none());
     }
 }

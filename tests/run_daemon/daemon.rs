@@ -128,6 +128,15 @@ impl Daemon {
         kill(Pid::from_raw(self.child.id().cast_signed()), signal).unwrap();
     }
 
+    /// Gives it another configuration, and waits until it is in force.
+    pub(crate) fn reload(&self, node: &Node, hard: &[(&str, &str)], lines: &str) {
+        let words = "the configuration is read again and in force";
+        let before = self.said(words);
+        write_configuration(node, hard, lines);
+        self.signal(Signal::SIGHUP);
+        self.eventually(words, |daemon| daemon.said(words) > before);
+    }
+
     /// Waits until it has ended.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         let mut status = None;

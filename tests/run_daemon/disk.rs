@@ -162,3 +162,41 @@ fn a_full_disk_under_the_history_delays_no_eviction_and_loses_no_record() {
     });
     assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
 }
+
+fn remount(at: &Path, read_only: MsFlags) {
+    let nothing = None::<&str>;
+    mount(
+        nothing,
+        at,
+        nothing,
+        MsFlags::MS_REMOUNT | read_only,
+        nothing,
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_disk_on_which_no_history_can_be_begun_keeps_no_node_unguarded() {
+    let name = "a_disk_on_which_no_history_can_be_begun";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=1m");
+    remount(&disk, MsFlags::MS_RDONLY);
+    let mut hog = node.pod("hog", "--hold 90Mi", Traits::default());
+    let lines = format!("stateDirectory: {}/state", disk.display());
+    let daemon = Daemon::start(&node, &[("memory.available", "110Mi")], &lines);
+    daemon.eventually("the hog is gone", |daemon| {
+        daemon.said("shop/hog is gone: ") == 1
+    });
+    assert!(!hog.lives());
+    assert_eq!(daemon.said("no decision can be kept yet"), 1);
+    remount(&disk, MsFlags::empty());
+    daemon.eventually("everything is written", |daemon| {
+        let history = &daemon.status()["history"];
+        history["records"] == 2 && history["waiting"] == 0 && history["error"].is_null()
+    });
+    assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
+}

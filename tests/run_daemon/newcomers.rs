@@ -257,6 +257,26 @@ fn a_rejection_is_told_until_it_is_known_and_what_starts_meanwhile_is_ended() {
 }
 
 #[test]
+fn in_a_dry_run_nothing_is_ended_that_starts_against_a_rejection() {
+    let Some(cluster) = Cluster::new("in_a_dry_run_nothing_is_ended_that_starts") else {
+        return;
+    };
+    let (_cause, daemon) = cluster.pressed(REJECT);
+    cluster
+        .api
+        .fault(Fault::answer(500).on("patch", "pods/status"));
+    let uid = cluster.bind("besteffort", Value::Null);
+    turned_away(&daemon, "shop/besteffort", "waiting");
+    let lines = format!("{}\n{LOW}\n{REJECT}", cluster.lines());
+    daemon.reload(&cluster.node, &HARD, &format!("{lines}\ndryRun: true"));
+    let mut started = cluster.run(&uid, "--hold 2Mi");
+    daemon.some_turns_pass();
+    assert!(started.lives());
+    daemon.reload(&cluster.node, &HARD, &lines);
+    daemon.eventually("it is ended", |_| !started.lives());
+}
+
+#[test]
 fn a_rejection_that_nobody_was_told_is_told_by_the_next_start() {
     let Some(cluster) = Cluster::new("a_rejection_that_nobody_was_told") else {
         return;

@@ -117,6 +117,29 @@ fn s2_016_s2_020_victims_leave_one_after_the_other_with_their_own_grace() {
 }
 
 #[test]
+fn a_victim_whose_turn_comes_in_a_dry_run_waits_for_its_end() {
+    let Some(node) = Node::new("a_victim_whose_turn_comes_in_a_dry_run") else {
+        return;
+    };
+    let mut deaf = node.deaf_worker("deaf", "--hold 2Mi");
+    node.admit("deaf", asking("60Mi", 5));
+    let mut polite = node.pod("polite", "--hold 2Mi", asking("50Mi", 20));
+    let daemon = Daemon::start(&node, &HARD, REJECT);
+    node.admit("vital", critical("120Mi"));
+    daemon.eventually("the first one is asked", |daemon| {
+        preempted(daemon).len() == 1
+    });
+    daemon.reload(&node, &HARD, &format!("{REJECT}\ndryRun: true"));
+    daemon.evicted(1);
+    daemon.some_turns_pass();
+    assert!(!deaf.lives() && polite.lives());
+    assert_eq!(names(&preempted(&daemon)), ["shop/deaf"]);
+    daemon.reload(&node, &HARD, REJECT);
+    daemon.evicted(2);
+    assert!(!polite.lives());
+}
+
+#[test]
 fn s2_019_a_victim_that_cannot_be_ended_is_passed_over_and_the_critical_pod_stays() {
     let Some(node) = Node::new("a_victim_that_cannot_be_ended_is_passed_over") else {
         return;

@@ -80,7 +80,9 @@ podPreference: {namespaces: [shop]}",
     ] {
         assert!(warnings.contains(refused), "{refused}: {warnings}");
     }
-    assert!(warnings.contains("memory.available is low and nobody is evicted: "));
+    assert!(
+        warnings.contains("memory.available has crossed its threshold and nobody is evicted: ")
+    );
 
     let mut ordinary = node.pod("ordinary", "--hold 8Mi", Traits::default());
     daemon.evicted(1);

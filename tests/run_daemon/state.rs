@@ -70,4 +70,7 @@ fn a_pod_that_runs_again_in_its_cgroup_can_go_again() {
     assert_eq!(names(&decisions), ["shop/hog", "shop/hog"]);
     assert_ne!(decisions[0]["id"], decisions[1]["id"]);
     assert!(!again.lives());
+    drop(daemon);
+    let last = Daemon::start(&node, &LOW, "").status()["lastDecision"].clone();
+    assert_eq!(last["id"], decisions[1]["id"]);
 }

@@ -74,10 +74,14 @@ impl Cluster {
         actor.get("pods", &format!("shop/{name}")).unwrap()
     }
 
-    fn daemon(&self, hard: &[(&str, &str)], lines: &str) -> Daemon {
+    fn lines(&self, lines: &str) -> String {
         let kubeconfig = self.node.path("kubeconfig");
         let way = format!("kubernetes: {{kubeconfig: {}}}", kubeconfig.display());
-        Daemon::start(&self.node, hard, &format!("{way}\n{lines}"))
+        format!("{way}\n{lines}")
+    }
+
+    fn daemon(&self, hard: &[(&str, &str)], lines: &str) -> Daemon {
+        Daemon::start(&self.node, hard, &self.lines(lines))
     }
 
     /// Keys of the node's taints, and whether its own condition is true.
@@ -310,6 +314,27 @@ fn a_pod_started_again_is_ended_again_under_pressure_and_left_alone_after_it() {
 }
 
 #[test]
+fn a_pod_started_again_is_let_be_in_a_dry_run() {
+    let Some(cluster) = Cluster::new("a_pod_started_again_is_let_be_in_a_dry_run") else {
+        return;
+    };
+    let _hog = cluster.pod("hog", "--hold 140Mi");
+    cluster
+        .api
+        .fault(Fault::answer(500).on("patch", "pods/status"));
+    let pressed = "evictionPressureTransitionPeriod: 1h";
+    let daemon = cluster.daemon(&LOW, pressed);
+    daemon.evicted(1);
+    let lines = cluster.lines(pressed);
+    daemon.reload(&cluster.node, &LOW, &format!("{lines}\ndryRun: true"));
+    let mut again = cluster.node.worker("hog", "--hold 4Mi");
+    daemon.some_turns_pass();
+    assert!(again.lives());
+    daemon.reload(&cluster.node, &LOW, &lines);
+    daemon.eventually("it is ended again", |_| !again.lives());
+}
+
+#[test]
 fn a_cluster_that_wants_no_failed_pods_has_them_deleted() {
     let Some(cluster) = Cluster::new("a_cluster_that_wants_no_failed_pods") else {
         return;
@@ -386,4 +411,61 @@ fn a_pod_whose_budget_blocks_is_passed_over_until_a_hard_threshold_is_crossed() 
         !first.lives()
     });
     assert_eq!(cluster.get("first")["status"]["phase"], "Failed");
+}
+
+#[test]
+fn a_pod_that_was_let_go_without_an_answer_costs_no_other() {
+    let on = |fault: Fault| fault.on("create", "pods/eviction").times(1);
+    let unheard = || on(Fault::cut_after(0));
+    let unseen = Fault::answer(503).on("get", "pods").times(2);
+    for (case, faults) in [
+        ("let go unheard", vec![unheard()]),
+        ("let go unheard and not to be seen", vec![unheard(), unseen]),
+        ("not let go in time", vec![on(Fault::answer(504))]),
+        ("slow", vec![on(Fault::delay(Duration::from_secs(3)))]),
+        ("a conflict", vec![on(Fault::answer(409))]),
+    ] {
+        let Some(cluster) = Cluster::new("a_pod_that_was_let_go_without_an_answer") else {
+            return;
+        };
+        let mut first = cluster.pod("first", "--hold 70Mi");
+        let mut second = cluster.pod("second", "--hold 40Mi");
+        for fault in faults {
+            cluster.api.fault(fault);
+        }
+        let lines = format!("{SOFT}\nevict: {{method: eviction}}");
+        let daemon = cluster.daemon(&[("memory.available", "16Mi")], &lines);
+        let gone = daemon.evicted(1);
+        assert_eq!(names(&gone), ["shop/first"], "{case}");
+        let leaves = |pod: &str| cluster.get(pod)["metadata"]["deletionTimestamp"].is_string();
+        assert!(leaves("first") && !leaves("second"), "{case}");
+        assert!(!first.lives() && second.lives(), "{case}");
+        assert_eq!(daemon.history().len(), 1, "{case}");
+    }
+}
+
+#[test]
+fn a_hard_threshold_crossed_while_a_budget_is_asked_ends_a_pod_that_goes_already_and_no_other() {
+    let Some(cluster) = Cluster::new("a_hard_threshold_crossed_while_a_budget_is_asked") else {
+        return;
+    };
+    let mut first = cluster.pod("first", "--hold 70Mi");
+    let mut second = cluster.pod("second", "--hold 20Mi --grow-to 110Mi --per-second 400Mi");
+    let hang = Fault::delay(Duration::from_mins(10));
+    cluster.api.fault(hang.on("create", "pods/eviction"));
+    let soft = SOFT.replace("Period: 4", "Period: 20");
+    let lines = format!("{soft}\nevict: {{method: eviction}}");
+    let daemon = cluster.daemon(&[("memory.available", "40Mi")], &lines);
+    daemon.eventually("the first is asked", |daemon| {
+        daemon.said("evicting shop/first") == 1
+    });
+    // The request has landed, and its answer is on its way.
+    let grace = json!({ "gracePeriodSeconds": 30 });
+    let actor = cluster.api.actor("test");
+    actor.delete("pods", "shop/first", grace).unwrap();
+    second.grow();
+    daemon.eventually("the first is ended", |_| !first.lives());
+    daemon.some_turns_pass();
+    assert!(second.lives());
+    assert_eq!(cluster.get("second")["status"]["phase"], "Running");
 }

@@ -301,8 +301,16 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
     let mut record = begun();
     record["bootId"] = json!("another");
     cluster.write_record(&record);
-    let told = decided(&cluster.daemon(CALM), "it is told", is_told);
+    let daemon = cluster.daemon(CALM);
+    let told = decided(&daemon, "it is told", is_told);
     assert_eq!(told["outcome"]["method"], "already-gone");
+    // How long it took nobody knows.
+    assert_eq!(told["outcome"]["lastProcessGoneSeconds"], Value::Null);
+    assert_eq!(told["outcome"]["reactionSeconds"], Value::Null);
+    assert_eq!(daemon.count("evictd_reaction_seconds_count"), 0);
+    assert_eq!(daemon.said("shop/hog is gone: "), 0);
+    assert_eq!(daemon.said("shop/hog is gone; nobody saw when"), 1);
+    drop(daemon);
     assert!(again.lives());
     assert_eq!(cluster.phase(), "Failed");
     // It was decided a moment ago, and perhaps not begun.

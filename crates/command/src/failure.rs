@@ -43,6 +43,39 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Work(error) | Self::Input(error) | Self::NotPermitted(error)) = self;
-        write!(f, "{error:#}")
+        let mut told = String::new();
+        for cause in error.chain().map(ToString::to_string) {
+            // Some errors tell their cause themselves.
+            if told.is_empty() {
+                told = cause;
+            } else if !told.ends_with(&cause) {
+                told.push_str(": ");
+                told.push_str(&cause);
+            }
+        }
+        f.write_str(&told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::{Context, anyhow};
+
+    #[test]
+    fn no_cause_is_told_twice() {
+        let cause = || Err::<(), _>(anyhow!("no such file"));
+        let told = |error: anyhow::Error| Failure::from(error).to_string();
+        assert_eq!(
+            told(cause().context("cannot read it").unwrap_err()),
+            "cannot read it: no such file"
+        );
+        let twice = cause()
+            .context("cannot read it: no such file")
+            .context("sorry");
+        assert_eq!(
+            told(twice.unwrap_err()),
+            "sorry: cannot read it: no such file"
+        );
     }
 }

@@ -7,7 +7,7 @@ mod node;
 use divan::{Bencher, black_box};
 use evictd_eviction::{RankedPod, Rules, Signal, rank::Ranking};
 use node::Node;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const PODS: [usize; 3] = [110, 1000, 10_000];
 
@@ -17,13 +17,13 @@ fn main() {
 
 fn rank(bencher: Bencher<'_, '_>, pods: usize, signal: Signal, rules: &Rules) {
     let node = Node::new(pods);
-    let dying = BTreeSet::new();
+    let (dying, unreachable) = (BTreeSet::new(), BTreeMap::new());
     let ranking = Ranking {
         signal,
         capacity: 32_768,
         rules,
         dying: &dying,
-        unreachable: &dying,
+        unreachable: &unreachable,
     };
     bencher.bench_local(|| -> Vec<RankedPod> {
         black_box(ranking).of(black_box(&node.pods), black_box(&node.usage))

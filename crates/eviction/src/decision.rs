@@ -66,8 +66,20 @@ pub enum Spared {
     Never,
     /// It was chosen before and is on its way out.
     Dying,
-    /// The shell knows no way to end it.
-    Unreachable,
+    /// The shell could not end it now.
+    Unreachable(Unreachable),
+}
+
+/// Why the shell could not end a pod now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Unreachable {
+    /// It has no cgroup of its own that may be touched.
+    NoCgroup,
+    /// Its disruption budget does not let it go; for soft thresholds only.
+    Budget,
+    /// To end it has failed a moment ago.
+    Failed,
 }
 
 /// Usage against request, as the ranking compares them.
@@ -296,6 +308,9 @@ impl Serialize for RankedPod {
         )?;
         let protected = matches!(self.spared, Some(Spared::Protected | Spared::Never));
         map.serialize_entry("protected", &protected)?;
+        if let Some(Spared::Unreachable(why)) = self.spared {
+            map.serialize_entry("unreachable", &why)?;
+        }
         map.serialize_entry("qos", &self.qos)?;
         if self.preference != Preference::None {
             map.serialize_entry("preference", &self.preference)?;

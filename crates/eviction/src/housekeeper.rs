@@ -13,9 +13,7 @@
 use crate::{
     Cause, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
     StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{
-        ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Spared, Withheld,
-    },
+    decision::{ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Unreachable},
     dying::Dying,
     futility::Futile,
     local_storage,
@@ -26,10 +24,12 @@ use crate::{
     watched::{Watched, is_met, is_newer, join_memory_and_swap},
     why::why,
 };
-use evictd_pod::{Pod, Quantity};
+use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+mod withheld;
 
 /// What the shell is asked for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub struct Housekeeper {
     condition_active: [bool; NodeCondition::ALL.len()],
     last: Observations,
     dying: Dying,
-    unreachable: BTreeSet<String>,
+    unreachable: BTreeMap<String, Unreachable>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone: what averages tell of the time before is over.
@@ -99,7 +99,7 @@ impl Housekeeper {
             condition_active: [false; 3],
             last: Observations::default(),
             dying: Dying::default(),
-            unreachable: BTreeSet::new(),
+            unreachable: BTreeMap::new(),
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -204,7 +204,8 @@ impl Housekeeper {
             let Some((limit, message)) = exceeded else {
                 continue;
             };
-            let under_way = self.dying.contains(&pod.uid) || self.unreachable.contains(&pod.uid);
+            let under_way =
+                self.dying.contains(&pod.uid) || self.unreachable.contains_key(&pod.uid);
             if self.rules.spares(pod).is_none() && !under_way {
                 self.last_action = Some(now);
                 decisions.push(self.local_storage_decision(now, index, pod, limit, message));
@@ -265,14 +266,20 @@ impl Housekeeper {
         })
     }
 
-    /// Memory goes first (S1-035), then hard before soft, then the order of the configuration. A signal for which
-    /// nobody may go now stands back, so that it does not hide the others.
+    /// S1-035: memory, then hard before soft, then the order of the configuration. With ours hard is before soft whatever
+    /// the resource, and devices are last: a signal for which no pod can go must not hide one for which a pod can. For the
+    /// same reason one for which nobody may go now stands back.
     fn acting(&self) -> Option<&Watched> {
         let rank = |watched: &&Watched| {
             let signal = watched.threshold.signal;
-            let memory = signal.resource() == StarvedResource::Memory;
-            let off = self.switched_off(signal).is_some();
-            (off, !memory, !watched.threshold.is_hard())
+            let not_memory = signal.resource() != StarvedResource::Memory;
+            let soft = !watched.threshold.is_hard();
+            let order = if self.rules.hard_thresholds_first {
+                (signal.resource() == StarvedResource::Io, soft, not_memory)
+            } else {
+                (false, not_memory, soft)
+            };
+            (self.switched_off(signal).is_some(), order)
         };
         self.watched
             .iter()
@@ -387,76 +394,6 @@ impl Housekeeper {
         }
     }
 
-    fn withheld(
-        &self,
-        now: Timestamp,
-        acting: &ActingThreshold,
-        pods: &[Pod],
-        ranked: &[RankedPod],
-    ) -> Option<Withheld> {
-        if pods.is_empty() {
-            return Some(Withheld::NoPods);
-        }
-        let all_spared = || {
-            let all = ranked.iter().all(|pod| pod.spared.is_some());
-            all.then_some(Withheld::AllSpared)
-        };
-        let no_io = || {
-            let busy = |pod: &RankedPod| pod.usage.is_some_and(|usage| usage.is_positive());
-            let io = acting.threshold.signal.resource() == StarvedResource::Io;
-            let first = ranked.iter().find(|pod| pod.spared.is_none());
-            (io && !first.is_some_and(busy)).then_some(Withheld::NoIo)
-        };
-        self.switched_off(acting.threshold.signal)
-            .or_else(|| self.release(now, acting, pods, ranked))
-            .or_else(all_spared)
-            .or_else(no_io)
-    }
-
-    /// Why nobody may go for this signal now, whoever is there.
-    fn switched_off(&self, signal: Signal) -> Option<Withheld> {
-        if let Some(reason) = self.rules.withhold_disk_evictions
-            && self.reclaim_for(signal).is_some()
-        {
-            return Some(Withheld::DiskEvictionsOff { reason });
-        }
-        let evictions = self.futile.stopped(signal)?;
-        Some(Withheld::Futile { evictions })
-    }
-
-    /// Whether what dying pods still hold will lift the signal to where the threshold lets go.
-    fn release(
-        &self,
-        now: Timestamp,
-        acting: &ActingThreshold,
-        pods: &[Pod],
-        ranked: &[RankedPod],
-    ) -> Option<Withheld> {
-        if !self.rules.credit_dying_pods {
-            return None;
-        }
-        let credited = |pod: &&RankedPod| {
-            pod.spared == Some(Spared::Dying) && self.dying.is_credited(&pods[pod.index].uid, now)
-        };
-        let signal = acting.threshold.signal;
-        let mut release = Quantity::ZERO;
-        let mut names = Vec::new();
-        for pod in ranked.iter().filter(credited) {
-            release += pod.gives_back(signal).unwrap_or_default();
-            names.push(pod.pod.to_string());
-        }
-        let soon = Observation {
-            available: acting.observed.available.saturating_add(release.value()),
-            ..acting.observed
-        };
-        // What a pod's end does to a pressure shows when it is gone.
-        let enough = signal.is_pressure() || !is_met(&acting.threshold, Some(&soon), true);
-        (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
-            pods: names,
-            release,
-        })
-    }
-
     /// The shell has begun to end this pod and will have killed it by `kill_at`; to be said again when that changes.
     pub fn dying(&mut self, uid: &str, kill_at: Timestamp) {
         let until = self.dying.begin(uid, kill_at);
@@ -483,9 +420,9 @@ impl Housekeeper {
         self.futile.lives_on(uid);
     }
 
-    /// The pods, by UID, that the shell could not end if they were chosen; they are ranked and passed over.
-    pub fn set_unreachable(&mut self, uids: BTreeSet<String>) {
-        self.unreachable = uids;
+    /// The pods, by UID, that the shell could not end if they were chosen, and why; they are ranked and passed over.
+    pub fn set_unreachable(&mut self, pods: BTreeMap<String, Unreachable>) {
+        self.unreachable = pods;
     }
 
     /// Every pod in the order in which it would go for this signal now, without deciding anything.
@@ -571,6 +508,20 @@ impl Housekeeper {
             .iter()
             .filter(|watched| watched.held)
             .map(|watched| &watched.threshold)
+    }
+
+    /// Since when the last of the hard thresholds may end pods: crossed for as long as it has to be, and none whose evictions
+    /// are off or stopped.
+    pub fn hard_since(&self) -> Option<Timestamp> {
+        let since = |watched: &Watched| {
+            let Threshold { signal, .. } = watched.threshold;
+            let may_act = watched.held && self.switched_off(signal).is_none();
+            let first = watched.first_observed.filter(|_| may_act)?;
+            first.checked_add(watched.threshold.acts_after()).ok()
+        };
+        let hard = self.watched.iter();
+        let hard = hard.filter(|watched| watched.threshold.is_hard());
+        hard.filter_map(since).max()
     }
 
     /// Every crossed threshold and since when.

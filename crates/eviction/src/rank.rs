@@ -2,12 +2,15 @@
 
 use crate::{
     Signal, StarvedResource, Usage,
-    decision::{Excess, RankedPod, Spared},
+    decision::{Excess, RankedPod, Spared, Unreachable},
     rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
     usage::{FsUsage, PodUsage},
 };
 use evictd_pod::{Pod, Quantity};
-use std::{cmp::Reverse, collections::BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// Which parts of a pod's disk usage a signal counts (S1-064 to S1-066). Images have no figure of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +43,23 @@ impl DiskParts {
         }
     }
 
-    fn sum(self, pod: &Pod, usage: &PodUsage, figure: impl Fn(&FsUsage) -> Option<i64>) -> i64 {
-        let mut sum = 0_i64;
-        let mut add = |usage: &FsUsage| sum = sum.saturating_add(figure(usage).unwrap_or(0));
+    const fn nothing(self) -> bool {
+        !(self.rootfs || self.logs || self.volumes)
+    }
+
+    /// What the parts that are known hold together; `None` where none of those that count is.
+    fn sum(
+        self,
+        pod: &Pod,
+        usage: &PodUsage,
+        figure: impl Fn(&FsUsage) -> Option<i64>,
+    ) -> Option<i64> {
+        let mut sum = self.nothing().then_some(0_i64);
+        let mut add = |usage: &FsUsage| {
+            if let Some(figure) = figure(usage) {
+                sum = Some(sum.unwrap_or(0).saturating_add(figure));
+            }
+        };
         for container in &usage.containers {
             if self.rootfs {
                 add(&container.rootfs);
@@ -74,8 +91,8 @@ pub struct Ranking<'a> {
     pub rules: &'a Rules,
     /// UIDs of pods that were chosen before and are not gone yet.
     pub dying: &'a BTreeSet<String>,
-    /// UIDs of pods that could not be ended if they were chosen.
-    pub unreachable: &'a BTreeSet<String>,
+    /// UIDs of pods that could not be ended if they were chosen, and why.
+    pub unreachable: &'a BTreeMap<String, Unreachable>,
 }
 
 /// Sorting key: excess, preference, returning, priority and running as one number; then overage in two halves.
@@ -225,10 +242,10 @@ impl Ranking<'_> {
         match self.signal.resource() {
             StarvedResource::Memory => or_nothing(usage.working_set).map(Quantity::bytes),
             StarvedResource::EphemeralStorage => {
-                Some(Quantity::bytes(parts.sum(pod, usage, |used| used.bytes)))
+                or_nothing(parts.sum(pod, usage, |used| used.bytes)).map(Quantity::bytes)
             }
             StarvedResource::Inodes => {
-                Some(Quantity::count(parts.sum(pod, usage, |used| used.inodes)))
+                or_nothing(parts.sum(pod, usage, |used| used.inodes)).map(Quantity::count)
             }
             StarvedResource::Pids => {
                 let processes = usage
@@ -252,8 +269,8 @@ impl Ranking<'_> {
             if self.dying.contains(&pod.uid) {
                 Some(Spared::Dying)
             } else {
-                let unreachable = self.unreachable.contains(&pod.uid);
-                unreachable.then_some(Spared::Unreachable)
+                let why = self.unreachable.get(&pod.uid);
+                why.copied().map(Spared::Unreachable)
             }
         })
     }

@@ -179,6 +179,9 @@ pub struct Rules {
     pub memory_and_swap: MemoryAndSwap,
     /// Where memory is short, what a pod has in swap counts like what it has in memory; not to the kubelet.
     pub swap_counts: bool,
+    /// Hard thresholds come before soft ones whatever they are on, and those on I/O after all others; the kubelet has memory
+    /// first, then hard before soft (S1-035).
+    pub hard_thresholds_first: bool,
     /// A pod that its controller would start right here again goes after its equals.
     pub returning_pods_last: bool,
     /// A pod that is ending anyway goes before its equals.
@@ -217,6 +220,7 @@ impl Rules {
             pid_rank: PidRank::Kubelet,
             memory_and_swap: MemoryAndSwap::Either,
             swap_counts: false,
+            hard_thresholds_first: false,
             returning_pods_last: false,
             terminating_pods_first: false,
             pod_preference_namespaces: Vec::new(),
@@ -241,6 +245,7 @@ impl Rules {
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
             swap_counts: true,
+            hard_thresholds_first: true,
             returning_pods_last: true,
             terminating_pods_first: true,
             futility: Some(Futility {

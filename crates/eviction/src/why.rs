@@ -2,7 +2,7 @@
 
 use crate::{
     StarvedResource,
-    decision::{ActingThreshold, Excess, Preference, RankedPod, Spared, Withheld},
+    decision::{ActingThreshold, Excess, Preference, RankedPod, Spared, Unreachable, Withheld},
 };
 use evictd_pod::Critical;
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub fn rows(ranked: &[RankedPod], resource: StarvedResource) -> impl Iterator<It
         let uses = || pod.uses(resource);
         let (because, why) = match (pod.spared, ranked.get(index + 1)) {
             (Some(spared), _) => (
-                format!("never goes: {spared}"),
+                spared.because(),
                 format!("passed over: {spared}; {}", uses()),
             ),
             (None, Some(next)) => (
@@ -255,13 +255,37 @@ impl std::fmt::Display for Withheld {
                     human_bytes(release.value())
                 )
             }
-            Self::NoIo => f.write_str("no pod is known to read or write much"),
+            Self::NoIo => f.write_str(
+                "no pod is known to read or write much (its cgroup tells, in io.stat or blkio)",
+            ),
             Self::Futile { evictions } => write!(
                 f,
                 "the last {evictions} evictions gained too little: what fills this node is not its pods"
             ),
             Self::DiskEvictionsOff { reason } => f.write_str(reason),
         }
+    }
+}
+
+impl Spared {
+    /// That it is passed over, in a few words; some is over soon.
+    pub fn because(self) -> String {
+        match self {
+            Self::Unreachable(why @ (Unreachable::Budget | Unreachable::Failed)) => {
+                format!("passed over for now: {why}")
+            }
+            lasting => format!("never goes: {lasting}"),
+        }
+    }
+}
+
+impl std::fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoCgroup => "no cgroup of its own that may be touched",
+            Self::Budget => "its disruption budget does not let it go",
+            Self::Failed => "to end it has just failed",
+        })
     }
 }
 
@@ -274,7 +298,7 @@ impl std::fmt::Display for Spared {
             Self::Protected => "protected by the configuration",
             Self::Never => "its annotation says never",
             Self::Dying => "going already",
-            Self::Unreachable => "no cgroup of its own that may be touched",
+            Self::Unreachable(why) => return why.fmt(f),
         })
     }
 }

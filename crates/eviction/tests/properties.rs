@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Small numbers, which collide and lie close to thresholds, and absurd ones.
 fn number() -> impl Strategy<Value = i64> {
@@ -268,7 +268,7 @@ fn rank(rules: &Rules, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<Ranke
         capacity: 600,
         rules,
         dying: &nobody,
-        unreachable: &nobody,
+        unreachable: &BTreeMap::new(),
     }
     .of(pods, usage)
 }

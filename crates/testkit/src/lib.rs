@@ -28,6 +28,7 @@ mod body;
 mod call;
 mod cluster;
 mod conditions;
+mod connections;
 mod controllers;
 mod defaults;
 mod delete;

@@ -7,7 +7,7 @@ use crate::fault::Effect;
 use crate::log::Entry;
 use crate::status::Status;
 use crate::watch::Watch;
-use crate::{discovery, fault};
+use crate::{connections, discovery, fault};
 
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -22,7 +22,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
 type Body = BoxBody<Bytes, Cut>;
 
@@ -56,24 +55,17 @@ pub(crate) async fn serve(
 
 /// Never ends; dropped, it ends every connection.
 async fn accept(cluster: &Arc<Cluster>, listener: TcpListener) {
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
-        };
-        let Ok((stream, _)) = accepted else { continue };
-        // Else a small answer in two pieces waits for the client's delayed acknowledgement.
-        let _ = stream.set_nodelay(true);
+    connections::serve(listener, |stream| {
         let cluster = Arc::clone(cluster);
-        connections.spawn(async move {
+        async move {
             let service = service_fn(|request| answer(Arc::clone(&cluster), request));
             // How a connection ends is its client's business.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
-        });
-    }
+        }
+    })
+    .await;
 }
 
 fn text(request: &Request<Incoming>, name: &HeaderName) -> String {

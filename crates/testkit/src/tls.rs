@@ -1,12 +1,12 @@
 //! TLS before a server of plain HTTP, and who vouches for whom.
 
+use crate::connections;
 use crate::worker::Worker;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
@@ -150,19 +150,14 @@ fn config(identity: &Identity, clients: Option<&Authority>) -> io::Result<Server
 
 /// Never ends; dropped, it ends every connection.
 async fn serve(listener: TcpListener, acceptor: TlsAcceptor, behind: SocketAddr) {
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
-        };
-        let Ok((stream, _)) = accepted else { continue };
+    connections::serve(listener, |stream| {
         let acceptor = acceptor.clone();
         // How a connection ends is its client's business.
-        connections.spawn(async move {
+        async move {
             let mut outside = acceptor.accept(stream).await?;
             let mut inside = TcpStream::connect(behind).await?;
             tokio::io::copy_bidirectional(&mut outside, &mut inside).await
-        });
-    }
+        }
+    })
+    .await;
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 use evictd_pod::Node;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 /// Whoever names a way to the API server, or has its pods, wants it told of evictions. With the Node, once it was read.
 pub(super) async fn start(
@@ -60,7 +60,7 @@ pub(super) async fn start(
         actions: access.actions()?,
         blocked: None,
         publications,
-        reports: Some((hush, reports)),
+        reports: Arc::new(Mutex::new(Some((hush, reports)))),
     };
     Ok(Some((cluster, node)))
 }

@@ -1,12 +1,12 @@
 //! Which source tells what pods use.
 
-use super::{KUBEPODS, disk_roots, node_name};
+use super::{KUBEPODS, node_name};
 use crate::{
     api::Kubelet,
     cgroup::{Controller, Hierarchies},
     clock::Clock,
     config::{CgroupPath, Effective, PodsSource, UsageSource},
-    usage::{Gauge, SummaryUsage, summary},
+    usage::{DiskRoots, Gauge, SummaryUsage, summary},
 };
 use std::{fs::File, path::Path};
 
@@ -34,7 +34,7 @@ impl Found {
     ) -> Gauge {
         let summary = (self.source == UsageSource::Summary)
             .then(|| SummaryUsage::new(config.kubelet.clone(), node_name(config), clock));
-        Gauge::new(hierarchies, disk_roots(), summary)
+        Gauge::new(hierarchies, DiskRoots::default(), summary)
     }
 }
 

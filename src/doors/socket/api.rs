@@ -44,7 +44,7 @@ impl From<Unanswered> for Failure {
     fn from(unanswered: Unanswered) -> Self {
         let code = match unanswered {
             Unanswered::Refused(_) => StatusCode::BAD_REQUEST,
-            Unanswered::Busy | Unanswered::TimedOut | Unanswered::Ended => {
+            Unanswered::NotYet(_) | Unanswered::Busy | Unanswered::TimedOut | Unanswered::Ended => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
         };

@@ -72,6 +72,8 @@ fn just_below_one_percent_is_too_little_and_just_above_is_enough() {
         }
         let withheld = node.withheld(3, &[(MEMORY, 50 * MI + 3 * gain)]);
         assert_eq!(withheld.is_some(), stopped, "{gain}");
+        let cuts_graces = node.keeper.hard_since().is_some();
+        assert_eq!(cuts_graces, !stopped, "{gain}");
     }
 }
 

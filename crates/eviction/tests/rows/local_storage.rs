@@ -2,8 +2,8 @@
 
 use crate::node::{MI, at, disk, files, pod, pod_with};
 use evictd_eviction::{
-    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, rules::FilesystemLayout,
-    rules::PREFERENCE_ANNOTATION, usage::PodUsage,
+    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, decision::Unreachable,
+    rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION, usage::PodUsage,
 };
 use evictd_pod::Pod;
 use serde_json::{Value, json};
@@ -217,7 +217,7 @@ fn a_pod_under_way_or_out_of_reach_does_not_go_again_for_its_limit() {
     let mut keeper = Housekeeper::new(ours);
     keeper.observe(at(0), &Observations::default());
     keeper.dying("uid-a", at(0));
-    keeper.set_unreachable(["uid-b".to_owned()].into());
+    keeper.set_unreachable([("uid-b".to_owned(), Unreachable::NoCgroup)].into());
     assert!(keeper.check_local_storage(at(0), &pods, &usage).is_empty());
     keeper.not_dying("uid-a");
     assert_eq!(keeper.check_local_storage(at(0), &pods, &usage).len(), 1);

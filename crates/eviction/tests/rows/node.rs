@@ -274,7 +274,7 @@ pub(crate) fn ranking(
         capacity: 100,
         rules,
         dying: &nobody,
-        unreachable: &nobody,
+        unreachable: &BTreeMap::new(),
     }
     .of(&pods, &Usage { pods: usage })
 }

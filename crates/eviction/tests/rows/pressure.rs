@@ -310,6 +310,56 @@ fn for_io_goes_who_reads_and_writes_more_than_an_even_share_and_no_condition_is_
     assert_eq!(alone.eviction.unwrap().pod, "default/alone");
 }
 
+#[test]
+fn a_hard_pressure_cuts_no_grace_before_it_may_act_itself() {
+    let rules = evictd(ours(&[("memory.psi", "full avg10 > 20% for 30s")]));
+    let mut node = Node::new(rules, two_pods());
+    for (second, percent, since) in [(0, 60, None), (29, 60, None), (30, 60, Some(at(30)))] {
+        let _ = stalled(&mut node, second, full_avg10(percent));
+        assert_eq!(node.keeper.hard_since(), since, "{second}");
+    }
+    let _ = stalled(&mut node, 31, full_avg10(0));
+    assert_eq!(node.keeper.hard_since(), None);
+    let soft = crate::node::soft("memory.available", "100Mi", "2s", "0");
+    let mut node = Node::new(evictd(soft), two_pods());
+    node.look(0, &[(MEMORY, 0)]);
+    node.look(2, &[(MEMORY, 0)]);
+    assert_eq!(node.keeper.hard_since(), None);
+}
+
+#[test]
+fn a_busy_disk_for_which_nobody_can_go_hides_no_other_signal_hard_or_soft() {
+    let inodes = Signal::NodefsInodesFree;
+    let hard = [
+        ("io.psi", "some avg10 > 20% for 2s"),
+        ("nodefs.available", "1Mi"),
+        ("pid.available", "1"),
+    ];
+    let soft = [("nodefs.inodesFree", "1")];
+    let graces = [("nodefs.inodesFree", "2s")];
+    let rules = evictd(maps(&hard, &soft, &graces, &[]).parse_with_ours().unwrap());
+    let table: [(&[Signal], Signal); 4] = [
+        (&[Signal::NodefsAvailable], Signal::NodefsAvailable),
+        (&[Signal::PidAvailable, inodes], Signal::PidAvailable),
+        (&[inodes], inodes),
+        (&[], Signal::IoPsi),
+    ];
+    for (low, first) in table {
+        let pods = vec![(crate::node::priority("a", 0), None)];
+        let mut node = Node::new(rules.clone(), pods);
+        let low: Vec<_> = low.iter().map(|signal| (*signal, 0)).collect();
+        for second in [0, 2] {
+            let mut seen = crate::node::seen(second, &low);
+            seen.set_stall(Signal::IoPsi, Some(full_avg10(60)), Some(at(second)));
+            node.keeper.observe(at(second), &seen);
+        }
+        let decision = node.decide(2).unwrap();
+        assert_eq!(decision.acting_signal(), Some(first));
+        let hides = decision.withheld == Some(Withheld::NoIo);
+        assert_eq!(hides, first == Signal::IoPsi);
+    }
+}
+
 fn swapped(working_set: i64, swap: i64) -> PodUsage {
     PodUsage {
         working_set: Some(working_set),

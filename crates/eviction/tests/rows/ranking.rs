@@ -5,13 +5,14 @@ use crate::node::{
     ranked, ranking, requesting, requests, terminating,
 };
 use evictd_eviction::{
-    Rules, Signal, Usage,
-    decision::{Excess, Spared},
+    Rules, Signal, StarvedResource, Usage,
+    decision::{Excess, RankedPod, Spared, Unreachable},
     rank::{DiskParts, Ranking},
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, PidRank, Protect},
-    usage::PodUsage,
+    usage::{FsUsage, PodUsage},
+    why,
 };
-use evictd_pod::Pod;
+use evictd_pod::{Pod, Quantity};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -183,6 +184,48 @@ fn s1_062_inodes_compare_with_nothing_first_and_with_bytes_requested_last() {
             "{name}"
         );
     }
+}
+
+#[test]
+fn s1_062_a_pod_that_was_not_walked_is_empty_to_the_kubelet_and_unknown_to_ours() {
+    let not_walked = || memory(MI);
+    let only_logs = disk(files(0, 0), files(MI, 1), files(0, 0)).map(|mut usage| {
+        usage.containers[0].rootfs = FsUsage::default();
+        usage.volumes.clear();
+        usage
+    });
+    let requests = requests(&json!({ "ephemeral-storage": "1Gi" }));
+    let pods = [
+        (priority("not-walked", -9), not_walked()),
+        (pod("layers-unknown", &requests), only_logs),
+    ];
+    let [(_, kubelets), (_, ours)] = both();
+    for signal in [NODEFS, Signal::NodefsInodesFree] {
+        let row = |rules| {
+            let rows = ranking(rules, signal, &pods);
+            rows.into_iter().find(|row| row.index == 0).unwrap()
+        };
+        assert_eq!(row(&kubelets).usage, Some(Quantity::ZERO), "{signal}");
+        assert_eq!(row(&kubelets).excess, Excess::Within, "{signal}");
+        assert_eq!(row(&ours).usage, None, "{signal}");
+        assert_eq!(row(&ours).excess, Excess::UnknownLast, "{signal}");
+        let order = ranked(&ours, signal, &pods);
+        assert_eq!(order, ["layers-unknown", "not-walked"], "{signal}");
+    }
+    assert_eq!(
+        ranked(&kubelets, NODEFS, &pods),
+        ["not-walked", "layers-unknown"]
+    );
+    let split = Rules {
+        layout: FilesystemLayout {
+            dedicated_image_fs: true,
+            split_container_fs: true,
+        },
+        ..ours
+    };
+    let images = ranking(&split, Signal::ImagefsAvailable, &pods);
+    let nothing = |row: &RankedPod| row.usage == Some(Quantity::ZERO);
+    assert!(images.iter().all(nothing), "images are nobody's");
 }
 
 #[test]
@@ -497,23 +540,41 @@ fn a_label_selector_matches_as_kubernetes_has_it() {
 
 #[test]
 fn pods_under_way_or_out_of_reach_are_ranked_and_passed_over() {
-    let pods = [priority("a", 0), priority("b", 0), priority("c", 0)];
+    let names = ["a", "b", "c", "d", "e"];
+    let pods = names.map(|name| priority(name, 0));
     let usage = Usage {
-        pods: vec![memory(3), memory(2), memory(1)],
+        pods: [5, 4, 3, 2, 1].map(memory).into(),
     };
-    let rules = evictd(Vec::new());
-    let one = |uid: &str| BTreeSet::from([uid.to_owned()]);
-    let rows = Ranking {
+    let reasons = [
+        (
+            Unreachable::NoCgroup,
+            "never goes: no cgroup of its own that may be touched",
+        ),
+        (
+            Unreachable::Budget,
+            "passed over for now: its disruption budget does not let it go",
+        ),
+        (
+            Unreachable::Failed,
+            "passed over for now: to end it has just failed",
+        ),
+    ];
+    let uids = ["uid-b", "uid-c", "uid-d"].map(str::to_owned);
+    let ranked = Ranking {
         signal: MEMORY,
         capacity: 100,
-        rules: &rules,
-        dying: &one("uid-a"),
-        unreachable: &one("uid-b"),
+        rules: &evictd(Vec::new()),
+        dying: &BTreeSet::from(["uid-a".to_owned()]),
+        unreachable: &uids.into_iter().zip(reasons.map(|(why, _)| why)).collect(),
     }
     .of(&pods, &usage);
-    let spared: Vec<_> = rows.iter().map(|row| row.spared).collect();
-    assert_eq!(
-        spared,
-        [Some(Spared::Dying), Some(Spared::Unreachable), None]
-    );
+    assert_eq!(ranked[0].spared, Some(Spared::Dying));
+    let rows: Vec<_> = why::rows(&ranked, StarvedResource::Memory).collect();
+    for (row, (why, words)) in rows[1..4].iter().zip(reasons) {
+        assert_eq!(row.pod.spared, Some(Spared::Unreachable(why)));
+        assert_eq!(row.because, words);
+        let record = serde_json::to_value(row.pod).unwrap();
+        assert_eq!(record["unreachable"], json!(why));
+    }
+    assert_eq!(rows[4].pod.spared, None);
 }

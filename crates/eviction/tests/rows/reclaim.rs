@@ -56,7 +56,7 @@ fn s1_035_memory_first_then_hard_then_soft_and_one_signal_a_cycle() {
     };
     let inodes = Signal::NodefsInodesFree;
     let table: [(&[Signal], Signal); 4] = [
-        (&[NODEFS, PID, inodes, MEMORY], MEMORY),
+        (&[inodes, MEMORY], MEMORY),
         (&[NODEFS, PID, inodes], NODEFS),
         (&[PID, inodes], PID),
         (&[inodes], inodes),
@@ -69,6 +69,22 @@ fn s1_035_memory_first_then_hard_then_soft_and_one_signal_a_cycle() {
             let decision = node.cycle(10, &low(signals)).unwrap();
             assert_eq!(decision.acting_signal(), Some(first));
         }
+    }
+}
+
+#[test]
+fn s1_035_a_soft_threshold_on_memory_goes_before_a_hard_one_by_the_kubelet_and_after_it_by_ours() {
+    let mut thresholds = hard(&[("pid.available", "100")]);
+    thresholds.extend(soft("memory.available", "100Mi", "10s", "0"));
+    let low = [(MEMORY, 0), (PID, 0)];
+    for (rules, first) in [
+        (kubelet(thresholds.clone()), MEMORY),
+        (evictd(thresholds), PID),
+    ] {
+        let mut node = Node::new(rules, vec![(priority("a", 0), memory(MI))]);
+        node.look(0, &low);
+        let decision = node.cycle(10, &low).unwrap();
+        assert_eq!(decision.acting_signal(), Some(first));
     }
 }
 
@@ -108,6 +124,7 @@ fn a_disk_signal_for_which_nobody_may_go_does_not_hide_another() {
     );
     let off = Some(Withheld::DiskEvictionsOff { reason });
     assert_eq!(node.withheld(0, &[(NODEFS, 0)]), off);
+    assert_eq!(node.keeper.hard_since(), None, "nor does it cut a grace");
     let decision = node.cycle(1, &[(NODEFS, 0), (PID, 0)]).unwrap();
     assert_eq!(decision.signal, "pid.available");
     assert!(decision.eviction.is_some());

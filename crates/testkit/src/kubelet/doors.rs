@@ -2,6 +2,7 @@
 
 use crate::actor::Actor;
 use crate::cluster::lock;
+use crate::connections;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -13,7 +14,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 #[derive(Debug)]
 pub(super) struct Doors {
@@ -69,15 +69,9 @@ impl Doors {
 
 /// Never ends; dropped, it ends every connection.
 pub(super) async fn serve(doors: Arc<Doors>, listener: TcpListener) {
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => continue,
-        };
-        let Ok((stream, _)) = accepted else { continue };
+    connections::serve(listener, |stream| {
         let doors = Arc::clone(&doors);
-        connections.spawn(async move {
+        async move {
             let service = service_fn(|request| {
                 let response = response(&doors, &request);
                 async move { Ok::<_, Infallible>(response) }
@@ -86,8 +80,9 @@ pub(super) async fn serve(doors: Arc<Doors>, listener: TcpListener) {
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await;
-        });
-    }
+        }
+    })
+    .await;
 }
 
 fn response(doors: &Doors, request: &Request<Incoming>) -> Response<Full<Bytes>> {
