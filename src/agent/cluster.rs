@@ -153,7 +153,7 @@ impl Agent {
     /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
     pub(super) fn launch(&mut self, leaving: Leaving) {
         let Leaving {
-            flight,
+            mut flight,
             victim,
             grace,
             notice,
@@ -161,6 +161,7 @@ impl Agent {
             stage,
         } = leaving;
         let local = Arc::clone(&self.ports.evictor);
+        flight.set_out(self.clock.now(), grace);
         self.housekeeper.dying(&victim.uid, flight.kill_at);
         if stage == Stage::Told {
             let evictor = Arc::new(ToldBefore(local));

@@ -8,6 +8,8 @@ use tokio::sync::mpsc;
 
 /// How long a killed pod is waited for before another is chosen.
 const KILL_DEADLINE: SignedDuration = SignedDuration::from_secs(2);
+/// And through how many looks at least: on a machine that stood still meanwhile it had no time to go.
+const KILL_LOOKS: u32 = 20;
 /// How long any pod is waited for before another is chosen (S1-059).
 pub(super) const CLEANUP: SignedDuration = SignedDuration::from_secs(30);
 
@@ -70,6 +72,8 @@ pub struct Flight {
     /// Who would make the pod again, and the condition that it goes for.
     pub owner: Option<(Owner, NodeCondition)>,
     cut: GraceCut,
+    /// Looks since SIGKILL was due.
+    looks: u32,
 }
 
 /// How a flight ended.
@@ -108,17 +112,22 @@ impl Flight {
         since: Timestamp,
         grace: Duration,
     ) -> Self {
-        let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
         Self {
             id,
             pod,
             uid,
             errand,
             since,
-            kill_at: since.saturating_add(grace).unwrap_or(Timestamp::MAX),
+            kill_at: end_of(since, grace),
             owner: None,
             cut: GraceCut::default(),
+            looks: 0,
         }
+    }
+
+    /// What is left of its grace begins now: measuring and deciding may have taken long.
+    pub(super) fn set_out(&mut self, now: Timestamp, left: Duration) {
+        self.kill_at = end_of(now, left);
     }
 
     /// Whether its grace ends where a hard threshold acts: that of a soft victim which was on its way already, and that
@@ -132,10 +141,20 @@ impl Flight {
         yields && self.kill_at > now
     }
 
-    fn blocks_others(&self, now: Timestamp) -> bool {
+    /// At each look.
+    fn blocks_others(&mut self, now: Timestamp) -> bool {
         let killed_for = now.duration_since(self.kill_at);
-        killed_for < KILL_DEADLINE && now.duration_since(self.since) < CLEANUP
+        if !killed_for.is_negative() {
+            self.looks += 1;
+        }
+        let waits = killed_for < KILL_DEADLINE || self.looks < KILL_LOOKS;
+        waits && now.duration_since(self.since) < CLEANUP
     }
+}
+
+fn end_of(begin: Timestamp, grace: Duration) -> Timestamp {
+    let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+    begin.saturating_add(grace).unwrap_or(Timestamp::MAX)
 }
 
 impl Flights {
@@ -171,9 +190,10 @@ impl Flights {
         })
     }
 
-    /// Whether the next victim has to wait for one of these.
-    pub fn block_others(&self, now: Timestamp) -> bool {
-        self.aloft.iter().any(|flight| flight.blocks_others(now))
+    /// Whether the next victim has to wait for one of these; to be asked once a look.
+    pub fn block_others(&mut self, now: Timestamp) -> bool {
+        let block = |any, flight: &mut Flight| flight.blocks_others(now) || any;
+        self.aloft.iter_mut().fold(false, block)
     }
 
     /// Whether nobody is on the way out.
@@ -197,5 +217,48 @@ impl Flights {
                 return Landing { flight, result };
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).unwrap()
+    }
+
+    fn decided_at_0(grace: Duration) -> Flight {
+        let name = ("id".to_owned(), "a/b".to_owned(), "uid".to_owned());
+        Flight::new(name, Errand::Rejection, at(0), grace)
+    }
+
+    /// Looks every `pause` milliseconds; the first one after `from` at which another may be chosen.
+    fn frees_others(flight: &mut Flight, from: i64, pause: usize) -> i64 {
+        let mut looks = (from..100_000).step_by(pause);
+        looks.find(|now| !flight.blocks_others(at(*now))).unwrap()
+    }
+
+    #[test]
+    fn the_next_one_waits_two_seconds_from_the_kill_however_long_it_took_to_decide() {
+        let mut flight = decided_at_0(Duration::ZERO);
+        flight.set_out(at(3500), Duration::ZERO);
+        assert_eq!(frees_others(&mut flight, 3500, 50), 5500);
+        let mut flight = decided_at_0(Duration::from_secs(5));
+        flight.set_out(at(3500), Duration::from_secs(5));
+        assert_eq!(frees_others(&mut flight, 3500, 50), 10_500);
+    }
+
+    #[test]
+    fn on_a_machine_that_stood_still_the_next_one_waits_through_some_looks() {
+        let mut flight = decided_at_0(Duration::ZERO);
+        assert!(flight.blocks_others(at(0)));
+        assert_eq!(frees_others(&mut flight, 20_000, 50), 20_900);
+    }
+
+    #[test]
+    fn s1_059_no_pod_is_waited_for_longer_than_30_seconds() {
+        let mut flight = decided_at_0(Duration::from_mins(1));
+        assert_eq!(frees_others(&mut flight, 0, 50), 30_000);
     }
 }

@@ -46,10 +46,10 @@ use crate::{
 use active::Active;
 use cluster::{Leaving, Stage};
 use evictd_eviction::{
-    Decision, Housekeeper, Observation, Rules, Signal, Step, Usage, UsageNeed,
+    Decision, Housekeeper, NodeCondition, Observation, Rules, Signal, Step, Usage, UsageNeed,
     rules::FilesystemLayout,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use news::News;
 use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -60,6 +60,8 @@ const ALOFT: Duration = Duration::from_millis(50);
 /// Where there is a threshold on pressure the loop looks at least this often; the kernel's averages move every two
 /// seconds.
 const PRESSURE: Duration = Duration::from_secs(1);
+/// For this long what a look saw may end a pod.
+const STILL_TRUE: SignedDuration = SignedDuration::from_millis(50);
 /// How long pods that are being killed are waited for when the agent ends.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -246,8 +248,11 @@ impl Agent {
 
     /// Some threshold acts: whoever is first must go, unless somebody is going already.
     async fn press(&mut self, now: Timestamp, need: UsageNeed) {
-        if self.flights.block_others(now)
-            || self.somebody_goes_elsewhere(now)
+        if self.flights.block_others(now) {
+            self.watch_dying(now, need.signal);
+            return;
+        }
+        if self.somebody_goes_elsewhere(now)
             || self.cleanups.block(need)
             || self.news.is_quiet(now, need)
         {
@@ -261,6 +266,9 @@ impl Agent {
         let Some(mut usage) = self.ports.usage.read(now, need.signal, &set).await else {
             return;
         };
+        let Some(now) = self.look_again(now, need) else {
+            return;
+        };
         let ranked = self.housekeeper.rank(need.signal, &set.pods, &usage);
         if let Some(first) = ranked.iter().find(|pod| pod.spared.is_none()) {
             self.ports
@@ -272,6 +280,32 @@ impl Agent {
             let measured_at = measured_at(&decision, &usage);
             self.carry_out(now, decision, measured_at).await;
         }
+    }
+
+    /// Usage of many pods may take so long to read that the one before has gone meanwhile: nobody goes for what was seen
+    /// before that. The time of the look that still asks for a pod; what a disk has left is asked beside the loop, and
+    /// is of the last look.
+    fn look_again(&mut self, seen: Timestamp, need: UsageNeed) -> Option<Timestamp> {
+        let now = self.clock.now();
+        let disk = need.signal.condition() == Some(NodeCondition::DiskPressure);
+        if disk || now.duration_since(seen) < STILL_TRUE {
+            return Some(seen);
+        }
+        let sample = self.ports.sampler.sample(now);
+        self.housekeeper.observe(now, &sample.observations);
+        (self.housekeeper.pressure() == Step::Rank(need)).then_some(now)
+    }
+
+    /// Whether those on their way out give back what they hold. This reads them alone: they need the processor, too.
+    fn watch_dying(&mut self, now: Timestamp, signal: Signal) {
+        let set = Arc::clone(self.active.set());
+        let pods = set.pods.iter().enumerate();
+        let dying = pods.filter(|(_, pod)| self.flights.contains(&pod.uid));
+        let usage = self
+            .ports
+            .usage
+            .read_these(now, &set, dying.map(|(index, _)| index));
+        self.housekeeper.watch_dying(now, signal, &set.pods, &usage);
     }
 
     /// What follows is written down, so that it outlives us; then comes the kill, then the telling.

@@ -178,7 +178,7 @@ impl Eviction<'_> {
             }
             if pids.iter().any(|pid| struck.binary_search(pid).is_err()) {
                 struck = self.strike(pids).await?;
-                self.free_cpu(&struck)?;
+                self.free_cpu(&struck);
                 yield_now().await;
             } else {
                 // Forgets who is gone, so that a recycled id counts as new.
@@ -219,23 +219,22 @@ impl Eviction<'_> {
         Ok(pids)
     }
 
-    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed.
-    fn free_cpu(&mut self, struck: &[u32]) -> Result<(), EvictError> {
-        if self.freed.is_some() {
-            return Ok(());
-        }
+    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed. Where that is not
+    /// to be had they end all the same.
+    fn free_cpu(&mut self, struck: &[u32]) {
         let Group {
             hierarchies,
             relative,
             ..
         } = &self.group;
-        if let Some(dir) = hierarchies.dir(Controller::Cpu, relative) {
-            let within = self.group.checked_pids(&dir)?;
-            if !within.is_empty() && within.iter().all(|pid| struck.contains(pid)) {
-                self.freed = Some(Freed::below(&dir));
-            }
+        let dir = hierarchies.dir(Controller::Cpu, relative);
+        let Some(dir) = dir.filter(|_| self.freed.is_none()) else {
+            return;
+        };
+        let within = self.group.checked_pids(&dir).unwrap_or_default();
+        if !within.is_empty() && within.iter().all(|pid| struck.contains(pid)) {
+            self.freed = Some(Freed::below(&dir));
         }
-        Ok(())
     }
 
     /// The pod's directory in cgroup v1's freezer hierarchy, if there is one.

@@ -87,16 +87,23 @@ impl CgroupUsage {
         set: &PodSet,
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
+        self.read_these(now, set, 0..set.pods.len(), usage)
+    }
+
+    /// The same of the pods with these indices alone.
+    pub fn read_these(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: impl Iterator<Item = usize>,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
         self.follow(set);
         let mut warnings = Vec::new();
         usage.pods.resize_with(set.pods.len(), || None);
-        let places = usage
-            .pods
-            .iter_mut()
-            .zip(set.pods.iter())
-            .zip(&mut self.files);
-        for (index, ((place, pod), files)) in places.enumerate() {
-            let Some(files) = files else {
+        for index in pods {
+            let (place, pod) = (&mut usage.pods[index], &set.pods[index]);
+            let Some(files) = &mut self.files[index] else {
                 *place = None;
                 continue;
             };

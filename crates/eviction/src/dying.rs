@@ -1,7 +1,7 @@
 //! Pods that are being ended: what they still hold is on its way back.
 
 use crate::Signal;
-use crate::decision::{RankedPod, Spared};
+use crate::decision::RankedPod;
 use evictd_pod::{Pod, Quantity};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,18 +61,15 @@ impl Dying {
 
     /// A large pod gives back over seconds on a slow or busy machine: while it holds less at each look, it is waited for.
     /// Answers whom that is true of, and until when.
-    pub(crate) fn observe(
+    pub(crate) fn observe<'a>(
         &mut self,
         now: Timestamp,
         signal: Signal,
         pods: &[Pod],
-        ranked: &[RankedPod],
+        rows: impl IntoIterator<Item = &'a RankedPod>,
     ) -> Vec<(String, Timestamp)> {
         let mut giving_back = Vec::new();
-        for pod in ranked
-            .iter()
-            .filter(|pod| pod.spared == Some(Spared::Dying))
-        {
+        for pod in rows {
             let uid = &pods[pod.index].uid;
             let (Some(ending), Some(holds)) = (self.pods.get_mut(uid), pod.gives_back(signal))
             else {

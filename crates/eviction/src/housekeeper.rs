@@ -327,9 +327,7 @@ impl Housekeeper {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
         let ranked = self.rank(signal, pods, usage);
-        for (uid, until) in self.dying.observe(now, signal, pods, &ranked) {
-            self.futile.due(&uid, until);
-        }
+        self.see_dying(now, signal, pods, &ranked);
         let withheld = self.withheld(now, &acting, pods, &ranked);
         let mut candidates = ranked.iter().filter(|pod| pod.spared.is_none());
         let victim = candidates.next().filter(|_| withheld.is_none());
@@ -400,6 +398,18 @@ impl Housekeeper {
         self.futile.due(uid, until);
     }
 
+    /// What pods on their way out hold, while nobody else may go yet: as long as they give back they are waited for.
+    pub fn watch_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], usage: &Usage) {
+        let rows = self.with_ranking(signal, |ranking| ranking.of_dying(pods, usage));
+        self.see_dying(now, signal, pods, &rows);
+    }
+
+    fn see_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], rows: &[RankedPod]) {
+        for (uid, until) in self.dying.observe(now, signal, pods, rows) {
+            self.futile.due(&uid, until);
+        }
+    }
+
     /// Somebody else, such as the kubelet, has begun to end a pod: what was observed before says nothing any more.
     pub fn acted_elsewhere(&mut self, now: Timestamp) {
         self.last_action = Some(now);
@@ -427,8 +437,12 @@ impl Housekeeper {
 
     /// Every pod in the order in which it would go for this signal now, without deciding anything.
     pub fn rank(&self, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
+        self.with_ranking(signal, |ranking| ranking.of(pods, usage))
+    }
+
+    fn with_ranking<T>(&self, signal: Signal, work: impl FnOnce(&Ranking<'_>) -> T) -> T {
         let dying = self.dying.uids();
-        Ranking {
+        work(&Ranking {
             signal,
             capacity: self
                 .last
@@ -437,8 +451,7 @@ impl Housekeeper {
             rules: &self.rules,
             dying: &dying,
             unreachable: &self.unreachable,
-        }
-        .of(pods, usage)
+        })
     }
 
     /// Signals for which evictions are stopped because they did not help: since when, and until when at most.

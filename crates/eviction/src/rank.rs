@@ -111,14 +111,29 @@ struct Figures {
 impl Ranking<'_> {
     /// All pods, the first to go first. Spared pods are ranked, too, and marked (S1-045).
     pub fn of(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
-        let share = self.share(usage);
-        let row = |(index, pod): (usize, &Pod)| {
-            let figures = self.figures(pod, usage.of(index), share);
-            self.row(index, pod, &figures)
-        };
-        let mut rows: Vec<RankedPod> = pods.iter().enumerate().map(row).collect();
+        let mut rows: Vec<RankedPod> = self.rows(pods, usage, |_| true).collect();
         rows.sort_by_cached_key(|row| self.key(row));
         rows
+    }
+
+    /// Those that were chosen before and are not gone yet, in no order.
+    pub fn of_dying(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
+        let is_dying = |pod: &Pod| self.dying.contains(&pod.uid);
+        self.rows(pods, usage, is_dying).collect()
+    }
+
+    fn rows(
+        &self,
+        pods: &[Pod],
+        usage: &Usage,
+        wanted: impl Fn(&Pod) -> bool,
+    ) -> impl Iterator<Item = RankedPod> {
+        let share = self.share(usage);
+        let wanted = pods.iter().enumerate().filter(move |(_, pod)| wanted(pod));
+        wanted.map(move |(index, pod)| {
+            let figures = self.figures(pod, usage.of(index), share);
+            self.row(index, pod, &figures)
+        })
     }
 
     fn row(&self, index: usize, pod: &Pod, figures: &Figures) -> RankedPod {

@@ -4,6 +4,7 @@ use crate::node::{MI, Node, at, evictd, hard, kubelet, memory, priority, request
 use crate::node::{hard_with_reclaim, terminating};
 use evictd_eviction::{Rules, Signal, Step, Threshold, decision::Withheld};
 use evictd_pod::Quantity;
+use jiff::SignedDuration;
 use serde_json::json;
 
 const MEMORY: Signal = Signal::MemoryAvailable;
@@ -69,6 +70,23 @@ fn looks_that_are_far_apart_still_see_a_dying_pod_give_back() {
     let mut node = large_one_dying(evictd(threshold()), 0);
     node.holds("large", memory(50 * MI));
     let seen = node.withheld(4, &[(MEMORY, 60 * MI)]);
+    assert!(
+        matches!(seen, Some(Withheld::DyingPodsRelease { .. })),
+        "{seen:?}"
+    );
+}
+
+#[test]
+fn a_victim_that_grew_until_it_was_killed_is_seen_to_give_back_from_there() {
+    let mut node = large_one_dying(evictd(threshold()), 0);
+    // 60Mi as it was chosen; nobody else may go before second 2.
+    for (tenths, holds) in [(1, 95), (5, 90), (10, 80), (19, 70)] {
+        node.holds("large", memory(holds * MI));
+        let now = at(0) + SignedDuration::from_millis(tenths * 100);
+        node.keeper
+            .watch_dying(now, MEMORY, &node.pods, &node.usage);
+    }
+    let seen = node.withheld(2, &[(MEMORY, 40 * MI)]);
     assert!(
         matches!(seen, Some(Withheld::DyingPodsRelease { .. })),
         "{seen:?}"
