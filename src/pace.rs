@@ -57,10 +57,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `longest` is the configured `housekeepingInterval`, the sleep of a node that has plenty of everything.
+    /// `longest` is the configured `housekeepingInterval`, the sleep of a node that has plenty of everything; less than
+    /// a millisecond would only burn the processor.
     pub fn new(longest: Duration) -> Self {
         Self {
-            longest,
+            longest: longest.max(Duration::from_millis(1)),
             trends: [None; Signal::ALL.len()],
         }
     }
@@ -299,6 +300,8 @@ mod tests {
         let watched = [(Signal::MemoryAvailable, seen(GI, 0), GI)];
         assert_eq!(pace.next(at(0), &watched), millis(5));
         assert_eq!(Pace::new(millis(5)).next(at(0), &[]), millis(5));
+        let absurd = Duration::from_nanos(1);
+        assert_eq!(Pace::new(absurd).next(at(0), &[]), millis(1));
     }
 
     proptest! {

@@ -150,8 +150,17 @@ impl Cluster {
 }
 
 impl Agent {
+    /// Whether the API server is asked whether this pod may go.
+    pub(super) fn asks(&self, leaving: &Leaving) -> bool {
+        let cluster = self.ports.cluster.as_ref();
+        let asks = cluster.is_some_and(|cluster| cluster.asks(&leaving.flight));
+        let is_told = leaving.notice.is_some() || leaving.stage == Stage::Told;
+        asks && !is_told && !self.active.is_unlisted(&leaving.victim.uid)
+    }
+
     /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
     pub(super) fn launch(&mut self, leaving: Leaving) {
+        let asked = self.asks(&leaving);
         let Leaving {
             mut flight,
             victim,
@@ -187,9 +196,7 @@ impl Agent {
                 self.flights
                     .begin(&Arc::new(evictor), victim, grace, flight);
             }
-            (Some(cluster), None)
-                if cluster.asks(&flight) && !self.active.is_unlisted(&victim.uid) =>
-            {
+            (Some(cluster), None) if asked => {
                 let (namespace, name) = flight.pod.split_once('/').unwrap_or_default();
                 let evictor = ApiEvictor {
                     local,

@@ -340,6 +340,7 @@ impl Agent {
             measured_at,
             acted_at,
             dry_run,
+            asked: departure.as_ref().is_some_and(|one| self.asks(one)),
         };
         for publisher in &mut self.ports.publishers {
             publisher.deciding(&decided);

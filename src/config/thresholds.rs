@@ -142,10 +142,26 @@ fn look_at_amount(reader: &mut Reader<'_>, path: &str, value: &str) {
         );
         ours_refuses(reader, path, message, "write less".to_owned());
     }
+    if !is_reclaim {
+        look_for_a_forgotten_unit(reader, path, value);
+    }
     if path.contains(".containerfs.") {
         let message =
             "has no effect: containerfs takes the thresholds of nodefs or imagefs".to_owned();
         reader.warn_about(path, message, "set those");
+    }
+}
+
+/// `memory.available: 500` is 500 bytes, to the kubelet as well.
+fn look_for_a_forgotten_unit(reader: &mut Reader<'_>, path: &str, value: &str) {
+    const LEAST: i64 = 1 << 20;
+    let bytes = value.parse().map_or(0, |amount: Quantity| amount.value());
+    if path.ends_with(".available")
+        && !path.ends_with("pid.available")
+        && (1..LEAST).contains(&bytes)
+    {
+        let message = format!("{value} is {bytes} bytes, which is as good as nothing left");
+        reader.warn_about(path, message, "write a unit, such as 500Mi");
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Events {
     node: String,
     send: mpsc::Sender<Event>,
     raised: Option<[bool; NodeCondition::ALL.len()]>,
+    /// Evictions that a budget may still forbid, by the ids of their decisions.
+    asked: BTreeMap<String, Event>,
 }
 
 impl Events {
@@ -23,6 +25,7 @@ impl Events {
             node,
             send,
             raised: None,
+            asked: BTreeMap::new(),
         }
     }
 
@@ -82,7 +85,7 @@ impl Publish for Events {
         }
         if let Some((eviction, uid)) = decision.eviction.as_ref().zip(decision.uid.as_ref()) {
             // S1-052, S1-057
-            self.send(Event {
+            let event = Event {
                 time: decision.time,
                 subject: Subject::Pod {
                     name: eviction.pod.clone(),
@@ -93,7 +96,12 @@ impl Publish for Events {
                 action: "Evict",
                 note: eviction.message.clone(),
                 annotations: eviction.annotations.clone(),
-            });
+            };
+            if decided.asked {
+                self.asked.insert(decided.id().to_owned(), event);
+            } else {
+                self.send(event);
+            }
         }
     }
 
@@ -128,12 +136,12 @@ impl Publish for Events {
     /// S1-050
     fn landed(&mut self, landed: &Landed<'_>) {
         let flight = &landed.landing.flight;
-        let lives = landed
-            .landing
-            .result
-            .as_ref()
-            .is_ok_and(|departure| departure.gone_at.is_none());
-        if lives {
+        let left = landed.landing.result.as_ref().ok();
+        let asked = self.asked.remove(&flight.id);
+        if let Some(event) = asked.filter(|_| left.is_some()) {
+            self.send(event);
+        }
+        if left.is_some_and(|departure| departure.gone_at.is_none()) {
             self.send(Event {
                 time: landed.now,
                 subject: Subject::Pod {

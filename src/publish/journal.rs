@@ -103,7 +103,7 @@ impl Publish for Journal {
     fn looked(&mut self, _: &Look<'_>) {}
 
     fn decided(&mut self, decided: &Decided<'_>) {
-        let id = decided.record["id"].as_str().unwrap_or_default();
+        let id = decided.id();
         let woken_by = decided.record["wokenBy"].as_str();
         announce(id, decided.decision, decided.dry_run, woken_by);
     }

@@ -179,7 +179,7 @@ impl Publish for Ledger {
     fn deciding(&mut self, decided: &Decided<'_>) {
         self.keep(decided.record);
         if decided.decision.eviction.is_some() && !decided.dry_run {
-            let id = decided.record["id"].as_str().unwrap_or_default();
+            let id = decided.id();
             self.open.insert(id.to_owned(), decided.record.clone());
         }
     }

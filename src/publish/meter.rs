@@ -13,7 +13,7 @@ use crate::{
 };
 use evictd_eviction::{NodeCondition, Signal};
 use jiff::Timestamp;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Turns looks, decisions and departures into figures.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub struct Meter {
     health: [SignalHealth; Signal::ALL.len()],
     /// Of the first look; pods that were never told are as old as this.
     begun: Option<Timestamp>,
+    /// Evictions that a budget may still forbid, signal and kind by the ids of their decisions.
+    asked: BTreeMap<String, (&'static str, &'static str)>,
 }
 
 impl Meter {
@@ -31,6 +33,7 @@ impl Meter {
             metrics,
             health: [SignalHealth::default(); Signal::ALL.len()],
             begun: None,
+            asked: BTreeMap::new(),
         }
     }
 
@@ -118,9 +121,11 @@ impl Publish for Meter {
             });
             self.metrics.stats_age(acting.threshold.signal, age);
         }
-        if !decided.dry_run {
-            self.metrics
-                .evicted(decision.signal, decision.kind.as_str());
+        let (signal, kind) = (decision.signal, decision.kind.as_str());
+        if decided.asked {
+            self.asked.insert(decided.id().to_owned(), (signal, kind));
+        } else if !decided.dry_run {
+            self.metrics.evicted(signal, kind);
         }
     }
 
@@ -132,6 +137,10 @@ impl Publish for Meter {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
+        let asked = self.asked.remove(&landed.landing.flight.id);
+        if let Some((signal, kind)) = asked.filter(|_| landed.landing.result.is_ok()) {
+            self.metrics.evicted(signal, kind);
+        }
         match &landed.landing.result {
             Err(EvictError::Blocked { .. }) => self.metrics.eviction_failed("budget"),
             Err(_) => self.metrics.eviction_failed("kill"),

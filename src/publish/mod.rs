@@ -87,6 +87,15 @@ pub struct Decided<'a> {
     pub acted_at: Timestamp,
     /// Whether nothing follows from it.
     pub dry_run: bool,
+    /// Whether the API server is asked for it: a disruption budget may keep the pod.
+    pub asked: bool,
+}
+
+impl Decided<'_> {
+    /// The decision's name.
+    pub fn id(&self) -> &str {
+        self.record["id"].as_str().unwrap_or_default()
+    }
 }
 
 /// How a departure ended.

@@ -96,6 +96,14 @@ impl Cluster {
         (keys, conditions.iter().any(raised))
     }
 
+    /// Of which pods an event says that they were evicted.
+    fn evented(&self) -> Vec<String> {
+        let all = self.api.actor("test").list("events").into_iter();
+        let of_pods = all.filter(|event| event["reason"] == "Evicted");
+        let name = |event: Value| Some(event["involvedObject"]["name"].as_str()?.to_owned());
+        of_pods.filter_map(name).collect()
+    }
+
     /// How often a pod's status was written.
     fn patches(&self) -> usize {
         let log = self.api.log();
@@ -406,6 +414,10 @@ fn a_pod_whose_budget_blocks_is_passed_over_until_a_hard_threshold_is_crossed() 
         2
     );
     assert!(first.lives() && second.lives());
+    // Who stayed was not evicted, in nobody's words.
+    let soft = "evictd_evictions_total{signal=\"memory.available\",kind=\"soft\"}";
+    assert_eq!(daemon.count(soft), 1);
+    daemon.eventually("its event is written", |_| cluster.evented() == ["third"]);
     first.grow();
     daemon.eventually("no budget holds against a hard threshold", |_| {
         !first.lives()

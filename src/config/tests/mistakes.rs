@@ -358,6 +358,10 @@ fn what_is_worth_a_second_look() {
             "100% turns the threshold off, as 0% does",
         ),
         (
+            "evictionHard: {memory.available: 500}",
+            "500 is 500 bytes, which is as good as nothing left; write a unit, such as 500Mi",
+        ),
+        (
             "evictionSoft: {allocatableMemory.available: 1Gi}\nevictionSoftGracePeriod: {allocatableMemory.available: 0s}",
             "with a grace period of 0s this is a hard threshold",
         ),
