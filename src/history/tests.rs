@@ -10,6 +10,18 @@ fn decision(id: u64) -> Value {
     json!({ "id": format!("d-{id}"), "pod": "shop/cart", "message": "says \"hi\"\n00000000 2 {}" })
 }
 
+/// A process that another test is just starting has our lock for a moment, too, as copies of all descriptors.
+fn opened(directory: &Path, limit: u64) -> History {
+    let mut history = History::open(directory, limit);
+    wait_until("the last one to hold it is gone", || {
+        if let Err(HistoryError::InUse { .. }) = history {
+            history = History::open(directory, limit);
+        }
+        !matches!(history, Err(HistoryError::InUse { .. }))
+    });
+    history.unwrap()
+}
+
 fn ids(directory: &Path) -> Vec<String> {
     read(directory)
         .unwrap()
@@ -57,7 +69,7 @@ fn what_was_appended_is_read_after_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("evictd");
     for id in 0..5 {
-        let mut history = History::open(&path, 1 << 20).unwrap();
+        let mut history = opened(&path, 1 << 20);
         assert_eq!(history.records(), id);
         history.append(&decision(id)).unwrap();
     }
@@ -67,7 +79,7 @@ fn what_was_appended_is_read_after_reopening() {
 #[test]
 fn a_directory_in_use_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let _first = History::open(directory.path(), 1 << 20).unwrap();
+    let _first = opened(directory.path(), 1 << 20);
     let second = History::open(directory.path(), 1 << 20);
     assert!(matches!(second, Err(HistoryError::InUse { .. })));
 }
@@ -99,7 +111,7 @@ fn killed_at_any_byte_loses_at_most_the_record_being_written() {
     let directory = tempfile::tempdir().unwrap();
     for cut in 0..=bytes.len() {
         std::fs::write(directory.path().join(CURRENT), &bytes[..cut]).unwrap();
-        let mut history = History::open(directory.path(), 1 << 20).unwrap();
+        let mut history = opened(directory.path(), 1 << 20);
         // A record is whole without its newline.
         let whole = spans.iter().filter(|span| span.end - 1 <= cut).count() as u64;
         assert_eq!(history.records(), whole, "cut at {cut}");
@@ -158,7 +170,7 @@ fn damage_in_the_middle_stays_and_appending_goes_on() {
     let mut bytes = written(3);
     bytes[spans(3)[1].start + 30] ^= 0x40;
     std::fs::write(directory.path().join(CURRENT), &bytes).unwrap();
-    let mut history = History::open(directory.path(), 1 << 20).unwrap();
+    let mut history = opened(directory.path(), 1 << 20);
     history.append(&decision(3)).unwrap();
     drop(history);
     assert_eq!(ids(directory.path()), ["d-0", "d-2", "d-3"]);
@@ -195,7 +207,7 @@ proptest! {
 fn the_size_is_bounded_and_the_newest_are_kept() {
     let directory = tempfile::tempdir().unwrap();
     let limit = 2000;
-    let mut history = History::open(directory.path(), limit).unwrap();
+    let mut history = opened(directory.path(), limit);
     for id in 0..200 {
         history.append(&decision(id)).unwrap();
         let size: u64 = std::fs::read_dir(directory.path())
@@ -209,16 +221,13 @@ fn the_size_is_bounded_and_the_newest_are_kept() {
     assert!(kept.len() > 10, "{} kept", kept.len());
     assert_eq!(kept, expected(200 - kept.len() as u64..200));
     drop(history);
-    assert_eq!(
-        History::open(directory.path(), limit).unwrap().records(),
-        kept.len() as u64
-    );
+    assert_eq!(opened(directory.path(), limit).records(), kept.len() as u64);
 }
 
 #[test]
 fn a_record_that_is_too_large_is_refused_and_the_next_one_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let mut history = History::open(directory.path(), 1 << 20).unwrap();
+    let mut history = opened(directory.path(), 1 << 20);
     let large = json!({ "text": "x".repeat(LARGEST_RECORD) });
     assert!(matches!(
         history.append(&large),
@@ -232,7 +241,7 @@ fn a_record_that_is_too_large_is_refused_and_the_next_one_kept() {
 fn a_removed_directory_begins_anew() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("evictd");
-    let mut history = History::open(&path, 1 << 20).unwrap();
+    let mut history = opened(&path, 1 << 20);
     history.append(&decision(0)).unwrap();
     std::fs::remove_dir_all(&path).unwrap();
     history.append(&decision(1)).unwrap();
@@ -261,7 +270,7 @@ fn fill(disk: &Path) -> std::path::PathBuf {
 fn a_full_disk_loses_nothing_that_was_kept() {
     with_small_disk("a_full_disk_loses_nothing_that_was_kept", |disk| {
         let path = disk.join("evictd");
-        let mut history = History::open(&path, 1 << 20).unwrap();
+        let mut history = opened(&path, 1 << 20);
         history.append(&decision(0)).unwrap();
         let filler = fill(disk);
         // The last page of the segment still takes some.
@@ -289,12 +298,12 @@ fn a_full_disk_loses_nothing_that_was_kept() {
 fn killed_on_a_full_disk_only_what_waited_is_lost() {
     with_small_disk("killed_on_a_full_disk_only_what_waited_is_lost", |disk| {
         let path = disk.join("evictd");
-        let mut history = History::open(&path, 1 << 20).unwrap();
+        let mut history = opened(&path, 1 << 20);
         let _filler = fill(disk);
         let refused = history.append(&json!({ "text": "x".repeat(9000) }));
         assert!(matches!(refused, Err(HistoryError::Write { .. })));
         drop(history);
-        let history = History::open(&path, 1 << 20).unwrap();
+        let history = opened(&path, 1 << 20);
         assert_eq!(history.records(), 0);
     });
 }
@@ -302,7 +311,7 @@ fn killed_on_a_full_disk_only_what_waited_is_lost() {
 #[test]
 fn what_waits_for_a_full_disk_is_bounded() {
     with_small_disk("what_waits_for_a_full_disk_is_bounded", |disk| {
-        let mut history = History::open(&disk.join("evictd"), 1 << 20).unwrap();
+        let mut history = opened(&disk.join("evictd"), 1 << 20);
         let _filler = fill(disk);
         let large = json!({ "text": "x".repeat(LARGEST_RECORD / 3) });
         let mut outcomes = (0..5).map(|_| history.append(&large).unwrap_err());
@@ -325,7 +334,7 @@ fn what_waits_for_a_full_disk_is_bounded() {
 fn the_recorder_tries_again_until_the_disk_takes_it() {
     with_small_disk("the_recorder_tries_again_until_the_disk_takes_it", |disk| {
         let path = disk.join("evictd");
-        let history = History::open(&path, 1 << 20).unwrap();
+        let history = opened(&path, 1 << 20);
         let filler = fill(disk);
         let recorder = Recorder::start(history, Duration::from_millis(5)).unwrap();
         let large = json!({ "id": "d-0", "text": "x".repeat(9000) });
@@ -353,7 +362,7 @@ fn a_directory_that_cannot_be_made_yet_is_warned_of_once_and_made_for_the_first_
         remount(disk, MsFlags::MS_RDONLY);
         let path = disk.join("evictd");
         let mut history = None;
-        let log = logged(|| history = Some(History::open(&path, 1 << 20).unwrap()));
+        let log = logged(|| history = Some(opened(&path, 1 << 20)));
         assert_eq!(log.lines().count(), 1, "{log}");
         for words in [path.to_str().unwrap(), "Read-only", "stateDirectory"] {
             assert!(log.contains(words), "{log}");
@@ -382,9 +391,9 @@ fn what_a_directory_held_before_it_could_be_had_stays() {
     with_small_disk(name, |disk| {
         let path = disk.join("evictd");
         remount(disk, MsFlags::MS_RDONLY);
-        let mut late = History::open(&path, 1 << 20).unwrap();
+        let mut late = opened(&path, 1 << 20);
         remount(disk, MsFlags::empty());
-        let mut other = History::open(&path, 1 << 20).unwrap();
+        let mut other = opened(&path, 1 << 20);
         other.append(&decision(0)).unwrap();
         let refused = late.append(&decision(1)).unwrap_err();
         assert!(refused.to_string().contains("in use"), "{refused}");

@@ -137,9 +137,12 @@ impl Publish for Journal {
                 EVICTD_DECISION_ID = flight.id,
                 EVICTD_POD = flight.pod,
                 EVICTD_POD_UID = flight.uid,
-                "{} is gone: {} processes, {} ({})",
+                "{} is gone: {}, {} ({})",
                 flight.pod,
-                departure.processes,
+                match departure.processes {
+                    1 => "1 process".to_owned(),
+                    many => format!("{many} processes"),
+                },
                 since(landed),
                 departure.method.as_str()
             ),

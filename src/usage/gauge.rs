@@ -9,7 +9,10 @@ use crate::{cgroup::Hierarchies, pods::PodSet};
 use evictd_eviction::{Signal, StarvedResource, Usage, local_storage, usage::ContainerUsage};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 use tokio::task::JoinHandle;
 
 /// Figures of directories may be this old when they decide.
@@ -36,15 +39,22 @@ struct Walk {
 }
 
 impl Walk {
-    /// Whether it may decide.
-    fn is_fresh(&self, now: Timestamp, set: &PodSet) -> bool {
-        self.generation == set.generation && now.duration_since(self.begun) <= MAX_AGE
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.begun) <= MAX_AGE
+    }
+
+    /// Whether it has seen every pod of this set.
+    fn knows(&self, set: &PodSet) -> bool {
+        let known: HashSet<&str> = self.uids.iter().map(String::as_str).collect();
+        self.generation == set.generation
+            || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
     }
 
     /// The usage of the pods of this set, `None` of those that were not there yet.
     fn usage_of(&self, set: &PodSet) -> Usage {
-        let at = |uid: &String| self.uids.iter().position(|known| known == uid);
-        let of = |pod: &Pod| self.usage.of(at(&pod.uid)?).cloned();
+        let places = self.uids.iter().map(String::as_str).zip(0..);
+        let places: HashMap<&str, usize> = places.collect();
+        let of = |pod: &Pod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
         Usage {
             pods: set.pods.iter().map(of).collect(),
         }
@@ -200,14 +210,19 @@ impl Gauge {
         told.or_else(|| self.walk(now, set, whose))
     }
 
-    /// What these pods hold in directories, when a walk has ended that is fresh enough; else one is begun.
+    /// What these pods hold in directories, when a walk has ended that is fresh enough; else one is begun. Pods are listed
+    /// anew all the time: a limit of a pod's own is a matter between it and its directories, whoever came meanwhile, and
+    /// a ranking needs all of them.
     fn walk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
-        let fresh = |walk: &Arc<Walk>| {
-            let holds = walk.whose == whose || walk.whose == Whose::EveryPod;
-            holds && walk.is_fresh(now, set)
+        let decides = |walk: &Arc<Walk>| {
+            let holds = match whose {
+                Whose::LimitedPods => true,
+                Whose::EveryPod => walk.whose == Whose::EveryPod && walk.knows(set),
+            };
+            holds && walk.is_recent(now)
         };
-        if let Some(walk) = self.walked.take_if(|walk| fresh(walk)) {
-            return Some(walk.usage.clone());
+        if let Some(walk) = self.walked.take_if(|walk| decides(walk)) {
+            return Some(walk.usage_of(set));
         }
         self.set_out(now, set, whose);
         None
@@ -216,7 +231,8 @@ impl Gauge {
     /// What the last walk found with every pod; where it was a while ago, another is begun.
     fn walked_last(&mut self, now: Timestamp, set: &Arc<PodSet>) -> Option<Usage> {
         let last = self.shown.clone();
-        if !last.as_ref().is_some_and(|walk| walk.is_fresh(now, set)) {
+        let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.knows(set);
+        if !last.as_ref().is_some_and(is_of_now) {
             self.set_out(now, set, Whose::EveryPod);
         }
         Some(last?.usage_of(set))

@@ -117,7 +117,7 @@ fn the_log_tells_it(daemon: &Daemon, decision: &Value) {
     ] {
         assert_eq!(about[1][field], *expected);
     }
-    assert!(message(about[2]).starts_with("shop/hog is gone: 1 processes, "));
+    assert!(message(about[2]).starts_with("shop/hog is gone: 1 process, "));
     assert_eq!(about[1]["level"], "WARN");
 }
 

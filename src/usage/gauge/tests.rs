@@ -80,3 +80,28 @@ async fn a_walk_that_was_shown_decides_once() {
     assert_eq!(mebibytes(decides), Some(vec![Some(1)]));
     assert_eq!(mebibytes(gauge.read(at(1), SIGNAL, &pods).await), None);
 }
+
+#[tokio::test]
+async fn pods_that_are_listed_anew_throw_no_walk_away() {
+    let top = tempfile::tempdir().unwrap();
+    write(top.path(), "a", 1);
+    let mut gauge = gauge(top.path());
+    let (before, moved, more) = (set(1, &["a"]), set(2, &["a"]), set(3, &["b", "a"]));
+    let every = Whose::EveryPod;
+    for (whose, now, expected) in [
+        (every, &moved, Some(vec![Some(1)])),
+        // A ranking needs all of them.
+        (every, &more, None),
+        (Whose::LimitedPods, &more, Some(vec![None, Some(1)])),
+    ] {
+        assert_eq!(mebibytes(gauge.read_disk(at(0), &before, every)), None);
+        gauge.measured().await;
+        let found = mebibytes(gauge.read_disk(at(1), now, whose));
+        assert_eq!(found, expected, "{whose:?} {:?}", now.generation);
+        if expected.is_none() {
+            // What was begun instead.
+            gauge.measured().await;
+            assert!(gauge.read_disk(at(1), now, whose).is_some());
+        }
+    }
+}
