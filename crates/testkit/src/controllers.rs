@@ -2,13 +2,13 @@
 
 use crate::ApiServer;
 use crate::actor::Actor;
+use crate::cluster::lock;
 use crate::conditions;
 use crate::select::selects;
 use crate::worker::Worker;
 use serde_json::{Value, json};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Node conditions and the taint that follows from each.
 const TAINTS: [(&str, &str); 3] = [
@@ -21,7 +21,7 @@ const TAINTS: [(&str, &str); 3] = [
 /// not tolerate. They look after every change; dropped, they stop.
 #[derive(Debug)]
 pub struct Controllers {
-    paused: Arc<AtomicBool>,
+    paused: Arc<Mutex<bool>>,
     _worker: Worker,
 }
 
@@ -29,13 +29,16 @@ impl Controllers {
     /// Starts them all.
     pub fn start(api: &ApiServer) -> io::Result<Self> {
         let actor = api.actor("kube-controller-manager");
-        let paused = Arc::new(AtomicBool::new(false));
+        let paused = Arc::new(Mutex::new(false));
         let stopped = Arc::clone(&paused);
         let worker = Worker::start("controllers", move || async move {
             let mut stirred = actor.cluster().stirred();
             loop {
-                if !stopped.load(Ordering::SeqCst) {
-                    look(&actor);
+                {
+                    let paused = lock(&stopped);
+                    if !*paused {
+                        look(&actor);
+                    }
                 }
                 if stirred.changed().await.is_err() {
                     return;
@@ -48,9 +51,10 @@ impl Controllers {
         })
     }
 
-    /// They do nothing, as a stopped process, until `false`; then they look at the next change.
+    /// They do nothing, as a stopped process, until `false`; then they look at the next change. A look that is under way ends
+    /// first.
     pub fn pause(&self, paused: bool) {
-        self.paused.store(paused, Ordering::SeqCst);
+        *lock(&self.paused) = paused;
     }
 }
 
