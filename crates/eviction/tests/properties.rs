@@ -365,8 +365,9 @@ proptest! {
             let is_met = |threshold: &Threshold| crossed.iter().any(|(met, _)| met == threshold);
             for threshold in &held {
                 if let Some(seen) = seen.get(threshold.signal).filter(|_| !is_met(threshold)) {
-                    let reclaim = threshold.min_reclaim.map_or(Quantity::ZERO, |value| value.at(seen.capacity));
-                    let release = threshold.value.at(seen.capacity) + reclaim;
+                    // A sum is capped, even one with nothing.
+                    let quantity = threshold.value.at(seen.capacity);
+                    let release = threshold.min_reclaim.map_or(quantity, |value| quantity + value.at(seen.capacity));
                     prop_assert!(Quantity::count(seen.available) >= release, "released too early");
                 }
             }
