@@ -39,6 +39,15 @@ impl Cluster {
         phase.as_str().unwrap_or_default().to_owned()
     }
 
+    /// A pod is not let in, and the API server cannot be told; its UID.
+    fn turns_away_untold(&self, daemon: &Daemon) -> String {
+        let fault = Fault::answer(500).on("patch", "pods/status");
+        self.api.fault(fault);
+        let uid = self.bind("besteffort", Value::Null);
+        turned_away(daemon, "shop/besteffort", "waiting");
+        uid
+    }
+
     /// Notes of the events of this reason, by pod.
     fn events(&self, reason: &str) -> Vec<(String, String)> {
         let all = self.admin.list("events").into_iter();
@@ -233,11 +242,7 @@ fn a_rejection_is_told_until_it_is_known_and_what_starts_meanwhile_is_ended() {
         return;
     };
     let (_cause, daemon) = cluster.pressed(REJECT);
-    cluster
-        .api
-        .fault(Fault::answer(500).on("patch", "pods/status"));
-    let uid = cluster.bind("besteffort", Value::Null);
-    turned_away(&daemon, "shop/besteffort", "waiting");
+    let uid = cluster.turns_away_untold(&daemon);
     daemon.eventually("it warns", |daemon| {
         daemon.warns("shop/besteffort is not let in")
     });
@@ -263,11 +268,7 @@ fn in_a_dry_run_nothing_is_ended_that_starts_against_a_rejection() {
         return;
     };
     let (_cause, daemon) = cluster.pressed(REJECT);
-    cluster
-        .api
-        .fault(Fault::answer(500).on("patch", "pods/status"));
-    let uid = cluster.bind("besteffort", Value::Null);
-    turned_away(&daemon, "shop/besteffort", "waiting");
+    let uid = cluster.turns_away_untold(&daemon);
     let lines = format!("{}\n{LOW}\n{REJECT}", cluster.lines());
     daemon.reload(&cluster.node, &HARD, &format!("{lines}\ndryRun: true"));
     let mut started = cluster.run(&uid, "--hold 2Mi");
@@ -283,11 +284,7 @@ fn a_rejection_that_nobody_was_told_is_told_by_the_next_start() {
         return;
     };
     let (_cause, daemon) = cluster.pressed(REJECT);
-    cluster
-        .api
-        .fault(Fault::answer(500).on("patch", "pods/status"));
-    cluster.bind("besteffort", Value::Null);
-    turned_away(&daemon, "shop/besteffort", "waiting");
+    cluster.turns_away_untold(&daemon);
     drop(daemon);
     cluster.api.clear_faults();
     let daemon = cluster.watching(REJECT);
@@ -329,11 +326,7 @@ fn a_pod_that_runs_on_after_the_pressure_is_let_in_where_nobody_could_be_told() 
     };
     let (mut cause, daemon) =
         cluster.pressed("admission: reject\nevictionPressureTransitionPeriod: 2s");
-    cluster
-        .api
-        .fault(Fault::answer(500).on("patch", "pods/status"));
-    let uid = cluster.bind("besteffort", Value::Null);
-    turned_away(&daemon, "shop/besteffort", "waiting");
+    let uid = cluster.turns_away_untold(&daemon);
     cause.end();
     daemon.eventually("the pressure is over", |daemon| {
         daemon.condition("MemoryPressure")["raised"] == false

@@ -61,12 +61,12 @@ impl Dying {
 
     /// A large pod gives back over seconds on a slow or busy machine: while it holds less at each look, it is waited for.
     /// Answers whom that is true of, and until when.
-    pub(crate) fn observe<'a>(
+    pub(crate) fn observe(
         &mut self,
         now: Timestamp,
         signal: Signal,
         pods: &[Pod],
-        rows: impl IntoIterator<Item = &'a RankedPod>,
+        rows: &[RankedPod],
     ) -> Vec<(String, Timestamp)> {
         let mut giving_back = Vec::new();
         for pod in rows {
