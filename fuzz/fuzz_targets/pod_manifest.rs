@@ -1,10 +1,10 @@
 //! Whatever is taken for a v1 Pod is a pod that can be ranked.
 #![no_main]
 
-use evictd_eviction::{Rules, Signal, Usage, rank::Ranking, usage::PodUsage};
+use evictd_eviction::{Rules, Signal, Usage, departures::Departures, rank::Ranking, usage::PodUsage};
 use evictd_pod::{Pod, wire};
 use libfuzzer_sys::fuzz_target;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 fuzz_target!(|json: &[u8]| {
     let Ok(pod) = serde_json::from_slice::<wire::Pod>(json) else {
@@ -21,11 +21,12 @@ fuzz_target!(|json: &[u8]| {
     };
     for signal in Signal::ALL {
         let rows = Ranking {
+            now: jiff::Timestamp::UNIX_EPOCH,
             signal,
             capacity: i64::MAX,
             rules: &rules,
-            dying: &BTreeSet::new(),
-            unreachable: &BTreeMap::new(),
+            departures: &Departures::default(),
+            without_cgroup: &BTreeSet::new(),
         }
         .of(std::slice::from_ref(&pod), &usage);
         serde_json::to_string(&rows).expect("JSON");

@@ -5,9 +5,9 @@
 mod node;
 
 use divan::{Bencher, black_box};
-use evictd_eviction::{RankedPod, Rules, Signal, rank::Ranking};
+use evictd_eviction::{RankedPod, Rules, Signal, departures::Departures, rank::Ranking};
 use node::Node;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const PODS: [usize; 3] = [110, 1000, 10_000];
 
@@ -17,13 +17,14 @@ fn main() {
 
 fn rank(bencher: Bencher<'_, '_>, pods: usize, signal: Signal, rules: &Rules) {
     let node = Node::new(pods);
-    let (dying, unreachable) = (BTreeSet::new(), BTreeMap::new());
+    let (departures, without_cgroup) = (Departures::default(), BTreeSet::new());
     let ranking = Ranking {
+        now: jiff::Timestamp::UNIX_EPOCH,
         signal,
         capacity: 32_768,
         rules,
-        dying: &dying,
-        unreachable: &unreachable,
+        departures: &departures,
+        without_cgroup: &without_cgroup,
     };
     bencher.bench_local(|| -> Vec<RankedPod> {
         black_box(ranking).of(black_box(&node.pods), black_box(&node.usage))

@@ -1,6 +1,6 @@
 //! A decision with its whole evidence; logs, events, history, metrics and `explain` are views of this value.
 
-use crate::{Observation, Owner, Signal, StarvedResource, Threshold};
+use crate::{Observation, Owner, Signal, StarvedResource, Threshold, relief::Shares};
 use evictd_pod::{Critical, QosClass, Quantity};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -127,6 +127,8 @@ pub struct RankedPod {
     pub index: usize,
     /// `namespace/name`.
     pub pod: Arc<str>,
+    /// Before all keys: it was deleted, its kubelet has not ended it in its time, and it runs on.
+    pub overdue: bool,
     /// First key.
     pub excess: Excess,
     /// Second key.
@@ -221,6 +223,12 @@ pub enum Withheld {
         /// How many in a row.
         evictions: u32,
     },
+    /// All that may go together cannot lift the signal to its threshold.
+    NoRelief {
+        /// Who holds what is short.
+        #[serde(flatten)]
+        shares: Shares,
+    },
     /// Disk evictions are off; says why.
     DiskEvictionsOff {
         /// The reason.
@@ -264,6 +272,9 @@ pub struct Decision {
     /// What the eviction should give back, where it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_gain: Option<Quantity>,
+    /// Who holds what is short; absent for pressures, which are no sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
     /// One sentence: why this pod and not the next.
     pub why: String,
 }
@@ -317,6 +328,9 @@ impl Serialize for RankedPod {
         }
         if self.returns {
             map.serialize_entry("returnsToThisNode", &true)?;
+        }
+        if self.overdue {
+            map.serialize_entry("overdue", &true)?;
         }
         if self.terminating {
             map.serialize_entry("terminating", &true)?;

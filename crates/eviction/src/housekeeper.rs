@@ -1,24 +1,30 @@
 //! The housekeeper: one cycle after another, from what the node has left to who must go.
 //!
+//! It asks for what it needs ([`Step`]), and whoever turns it answers ([`Answer`]), until it rests:
+//!
 //! ```text
-//! observe ── Rest
-//!    │────── LocalStorage ── check_local_storage ── evicted: the cycle is over (S1-034)
-//!    │                              │ nobody
-//!    │                           pressure
-//!    │────── Reclaim ── reclaimed ── Rest
-//!    │                     │
-//!    └────── Rank ─────────┴── decide ── Decision
+//! begin ── Rest
+//!    │──── LocalStorage ── somebody goes for a limit of its own: the cycle is over (S1-034)
+//!    │            │ nobody
+//!    │──── Reclaim ── enough is free: Rest
+//!    │            │
+//!    │──── Watch: whoever was chosen before may still give back; nobody is chosen
+//!    │            │
+//!    └──── Rank ──┴── Decision
 //! ```
+//!
+//! The daemon, `simulate`, `explain` and the demo turn the same one.
 
 use crate::{
     Cause, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
     StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Unreachable},
-    dying::Dying,
+    decision::{ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Spared},
+    departures::{Command, Context, Departure, Departures, Ending, Event, Stage},
     futility::Futile,
     local_storage,
     message::eviction_message,
     rank::Ranking,
+    relief::Shares,
     returning::Returning,
     rules::{MemoryAndSwap, Rules},
     watched::{Watched, is_met, is_newer, join_memory_and_swap},
@@ -27,20 +33,25 @@ use crate::{
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+mod crank;
 mod withheld;
+
+pub use crank::Answer;
 
 /// What the shell is asked for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Nothing to do before the next look.
     Rest,
-    /// Usage of the pods that have limits on local storage, for [`Housekeeper::check_local_storage`].
+    /// Usage of the pods that have limits on local storage.
     LocalStorage,
-    /// Free what can be freed without ending a pod, then look again and call [`Housekeeper::reclaimed`].
+    /// Free what can be freed without ending a pod, then look again.
     Reclaim(Reclaim),
-    /// Usage of every pod, for [`Housekeeper::decide`].
+    /// Usage of those who are being ended, for as long as nobody else may go.
+    Watch(UsageNeed),
+    /// Usage of every pod.
     Rank(UsageNeed),
 }
 
@@ -74,8 +85,15 @@ pub struct Housekeeper {
     condition_seen: [Option<Timestamp>; NodeCondition::ALL.len()],
     condition_active: [bool; NodeCondition::ALL.len()],
     last: Observations,
-    dying: Dying,
-    unreachable: BTreeMap<String, Unreachable>,
+    departures: Departures,
+    /// UIDs of pods that have no cgroup of their own that may be touched.
+    without_cgroup: BTreeSet<String>,
+    /// Dry run, or paused.
+    ends_nobody: bool,
+    /// For what nobody can go, and until when it need not be thought about again.
+    quiet: Option<(UsageNeed, Timestamp)>,
+    /// For each signal until when another is looked after first, since nobody may go for it.
+    stands_back: [Option<Timestamp>; Signal::ALL.len()],
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone: what averages tell of the time before is over.
@@ -98,8 +116,11 @@ impl Housekeeper {
             condition_seen: [None; 3],
             condition_active: [false; 3],
             last: Observations::default(),
-            dying: Dying::default(),
-            unreachable: BTreeMap::new(),
+            departures: Departures::default(),
+            without_cgroup: BTreeSet::new(),
+            ends_nobody: false,
+            quiet: None,
+            stands_back: [None; Signal::ALL.len()],
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -121,6 +142,8 @@ impl Housekeeper {
         }
         self.rules = next.rules;
         self.watched = next.watched;
+        self.quiet = None;
+        self.stands_back = [None; Signal::ALL.len()];
     }
 
     /// The rules in force.
@@ -204,9 +227,7 @@ impl Housekeeper {
             let Some((limit, message)) = exceeded else {
                 continue;
             };
-            let under_way =
-                self.dying.contains(&pod.uid) || self.unreachable.contains_key(&pod.uid);
-            if self.rules.spares(pod).is_none() && !under_way {
+            if self.spared(now, pod).is_none() {
                 self.last_action = Some(now);
                 decisions.push(self.local_storage_decision(now, index, pod, limit, message));
             }
@@ -244,6 +265,7 @@ impl Housekeeper {
             ranked: Vec::new(),
             runner_up: None,
             expected_gain: None,
+            shares: None,
         }
     }
 
@@ -279,7 +301,8 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            (self.switched_off(signal).is_some(), order)
+            let stands_back = self.stands_back[signal as usize].is_some();
+            (stands_back || self.switched_off(signal).is_some(), order)
         };
         self.watched
             .iter()
@@ -326,27 +349,41 @@ impl Housekeeper {
     pub fn decide(&mut self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Decision> {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
-        let ranked = self.rank(signal, pods, usage);
+        let ranked = self.rank(now, signal, pods, usage);
         self.see_dying(now, signal, pods, &ranked);
-        let withheld = self.withheld(now, &acting, pods, &ranked);
-        let mut candidates = ranked.iter().filter(|pod| pod.spared.is_none());
-        let victim = candidates.next().filter(|_| withheld.is_none());
-        let runner_up = victim.and_then(|_| candidates.next());
+        let shares = self.shares(now, &acting, pods, &ranked);
+        let withheld = self.withheld(now, &acting, pods, &ranked, &shares);
+        let first = self.first(&acting, &ranked, &shares);
+        let victim = first.filter(|_| withheld.is_none());
+        let others = |pod: &&RankedPod| {
+            pod.spared.is_none() && Some(pod.index) != victim.map(|victim| victim.index)
+        };
+        let runner_up = victim.and_then(|_| ranked.iter().find(others));
+        let in_vain = self.stopped_by_futility(signal);
         let hard = acting.threshold.is_hard();
         let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
         if let Some(victim) = victim {
             let uid = &pods[victim.index].uid;
-            self.dying.choose(uid, signal, victim.gives_back(signal));
+            self.departures
+                .choose(uid, signal, victim.gives_back(signal));
             self.futile.chosen(now, &acting, uid, self.rules.futility);
             self.last_action = Some(now);
             self.relieved = Some(now);
         }
+        let gone_by = self
+            .stopped_by_futility(signal)
+            .filter(|_| victim.is_some());
         Some(Decision {
             time: now,
             kind: if hard { Cause::Hard } else { Cause::Soft },
             signal: signal.as_str(),
             resource: signal.resource(),
-            why: why(&acting, victim, runner_up, withheld.as_ref()),
+            why: why(
+                &acting,
+                (victim, runner_up),
+                withheld.as_ref(),
+                (&shares, in_vain),
+            ),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.gives_back(signal)),
             uid: victim.map(|victim| pods[victim.index].uid.clone()),
@@ -355,7 +392,27 @@ impl Housekeeper {
             eviction,
             withheld,
             ranked,
+            shares: Some(shares).filter(|_| !signal.is_pressure()),
         })
+    }
+
+    /// The first in rank that may go. Where the last evictions gained too little it is the first that alone lifts the signal,
+    /// if there is one: small pods before it would go in vain.
+    fn first<'a>(
+        &self,
+        acting: &ActingThreshold,
+        ranked: &'a [RankedPod],
+        shares: &Shares,
+    ) -> Option<&'a RankedPod> {
+        let signal = acting.threshold.signal;
+        let may_go = || ranked.iter().filter(|pod| pod.spared.is_none());
+        let lifts = |pod: &&RankedPod| {
+            let gives_back = pod.gives_back(signal).unwrap_or_default();
+            gives_back >= shares.short
+        };
+        let in_vain = self.stopped_by_futility(signal).is_some();
+        let alone = may_go().find(lifts).filter(|_| in_vain);
+        alone.or_else(|| may_go().next())
     }
 
     fn acting_threshold(&self) -> Option<ActingThreshold> {
@@ -392,66 +449,142 @@ impl Housekeeper {
         }
     }
 
-    /// The shell has begun to end this pod and will have killed it by `kill_at`; to be said again when that changes.
-    pub fn dying(&mut self, uid: &str, kill_at: Timestamp) {
-        let until = self.dying.begin(uid, kill_at);
-        self.futile.due(uid, until);
+    /// What happens to pods that must leave; what follows from it.
+    pub fn on_event(&mut self, now: Timestamp, event: Event) -> Vec<Command> {
+        let uid = match &event {
+            Event::Begin(departure) => Some(departure.uid.clone()),
+            Event::Killed { uid } | Event::Ended { uid, .. } => Some(uid.clone()),
+            _ => None,
+        };
+        match &event {
+            Event::Begin(departure) if departure.purpose.is_elsewhere() => {
+                // Somebody else has begun to end a pod: what was observed before says nothing any more.
+                if !self.departures.is_terminating(&departure.uid) {
+                    self.last_action = Some(now);
+                    self.relieved = Some(now);
+                }
+            }
+            Event::Ended { ending, .. } => {
+                self.has_gone |= matches!(ending, Ending::Gone { .. });
+                self.quiet = None;
+            }
+            _ => {}
+        }
+        let context = self.context();
+        let commands = self.departures.on_event(now, event, &context);
+        if let Some(uid) = uid {
+            self.weigh_later(&uid);
+        }
+        commands
+    }
+
+    /// What a victim's end gains shows once it can give back no more; a pod that lives on says nothing on whether its end would
+    /// have helped.
+    fn weigh_later(&mut self, uid: &str) {
+        let departure = self.departures.get(uid);
+        match departure.map(Departure::stage) {
+            Some(Stage::Terminating { .. }) => {
+                let until = departure.map_or(Timestamp::MIN, Departure::credited_until);
+                self.futile.due(uid, until);
+            }
+            Some(Stage::Ended { .. } | Stage::Gone { .. }) => self.futile.due(uid, Timestamp::MIN),
+            Some(Stage::Failed { .. } | Stage::Blocked { .. }) | None => self.futile.lives_on(uid),
+        }
+    }
+
+    /// Every pod that must leave.
+    pub fn departures(&self) -> &Departures {
+        &self.departures
+    }
+
+    /// The same, to take note of what is no event.
+    pub fn departures_mut(&mut self) -> &mut Departures {
+        &mut self.departures
+    }
+
+    fn context(&self) -> Context {
+        let mut keeping_away = [false; NodeCondition::ALL.len()];
+        for condition in self.taints() {
+            keeping_away[condition as usize] = true;
+        }
+        Context {
+            pressing: self.condition_active,
+            keeping_away,
+            transition_period: self.rules.pressure_transition_period,
+            kubelet: self.rules.kubelet_is_here,
+            ends_nobody: self.ends_nobody,
+        }
     }
 
     /// What pods on their way out hold, while nobody else may go yet: as long as they give back they are waited for.
     pub fn watch_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], usage: &Usage) {
-        let rows = self.with_ranking(signal, |ranking| ranking.of_dying(pods, usage));
+        let rows = self.with_ranking(now, signal, |ranking| ranking.of_dying(pods, usage));
         self.see_dying(now, signal, pods, &rows);
     }
 
     fn see_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], rows: &[RankedPod]) {
-        for (uid, until) in self.dying.observe(now, signal, pods, rows) {
-            self.futile.due(&uid, until);
+        for pod in rows {
+            if let Some(holds) = pod.gives_back(signal) {
+                let uid = &pods[pod.index].uid;
+                if self.departures.holds(now, uid, signal, holds) {
+                    self.weigh_later(uid);
+                }
+            }
         }
     }
 
-    /// Somebody else, such as the kubelet, has begun to end a pod: what was observed before says nothing any more.
-    pub fn acted_elsewhere(&mut self, now: Timestamp) {
-        self.last_action = Some(now);
-        self.relieved = Some(now);
-    }
-
-    /// The pod's last process is gone; the next observation shows what that gained.
-    pub fn gone(&mut self, uid: &str) {
-        if self.dying.end(uid) {
-            self.has_gone = true;
-            self.futile.due(uid, Timestamp::MIN);
+    /// Dry run, or paused: decisions are made and nobody is set on the way out.
+    pub fn set_ends_nobody(&mut self, ends_nobody: bool) {
+        if self.ends_nobody != ends_nobody {
+            self.quiet = None;
         }
+        self.ends_nobody = ends_nobody;
     }
 
-    /// The pod could not be ended and lives on; that says nothing on whether ending it would have helped.
-    pub fn not_dying(&mut self, uid: &str) {
-        self.dying.end(uid);
-        self.futile.lives_on(uid);
-    }
-
-    /// The pods, by UID, that the shell could not end if they were chosen, and why; they are ranked and passed over.
-    pub fn set_unreachable(&mut self, pods: BTreeMap<String, Unreachable>) {
-        self.unreachable = pods;
+    /// The pods, by UID, that the shell could not end if they were chosen, since it knows no cgroup of theirs; they are ranked
+    /// and passed over. The pods or what is known of them may be others now: whatever is decided next is worth a thought.
+    pub fn set_without_cgroup(&mut self, pods: BTreeSet<String>) {
+        self.without_cgroup = pods;
+        self.quiet = None;
     }
 
     /// Every pod in the order in which it would go for this signal now, without deciding anything.
-    pub fn rank(&self, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
-        self.with_ranking(signal, |ranking| ranking.of(pods, usage))
+    pub fn rank(
+        &self,
+        now: Timestamp,
+        signal: Signal,
+        pods: &[Pod],
+        usage: &Usage,
+    ) -> Vec<RankedPod> {
+        self.with_ranking(now, signal, |ranking| ranking.of(pods, usage))
     }
 
-    fn with_ranking<T>(&self, signal: Signal, work: impl FnOnce(&Ranking<'_>) -> T) -> T {
-        let dying = self.dying.uids();
+    fn spared(&self, now: Timestamp, pod: &Pod) -> Option<Spared> {
+        self.with_ranking(now, Signal::NodefsAvailable, |ranking| ranking.spared(pod))
+    }
+
+    fn with_ranking<T>(
+        &self,
+        now: Timestamp,
+        signal: Signal,
+        work: impl FnOnce(&Ranking<'_>) -> T,
+    ) -> T {
         work(&Ranking {
+            now,
             signal,
             capacity: self
                 .last
                 .get(signal)
                 .map_or(0, |observed| observed.capacity),
             rules: &self.rules,
-            dying: &dying,
-            unreachable: &self.unreachable,
+            departures: &self.departures,
+            without_cgroup: &self.without_cgroup,
         })
+    }
+
+    /// How many evictions in a row gained too little, where that would stop this signal.
+    fn stopped_by_futility(&self, signal: Signal) -> Option<u32> {
+        self.futile.stopped(signal)
     }
 
     /// Signals for which evictions are stopped because they did not help: since when, and until when at most.
@@ -460,7 +593,9 @@ impl Housekeeper {
             .rules
             .futility
             .map_or(SignedDuration::ZERO, |futility| futility.pause);
-        self.futile.stops().map(move |(signal, since)| {
+        let stopped = self.futile.stops();
+        let stopped = stopped.filter(|(signal, _)| self.futility_stops(*signal));
+        stopped.map(move |(signal, since)| {
             (signal, since, since.saturating_add(pause).unwrap_or(since))
         })
     }

@@ -3,14 +3,13 @@
 use crate::{
     Signal, StarvedResource, Usage,
     decision::{Excess, RankedPod, Spared, Unreachable},
+    departures::{Departure, Departures, Stage},
     rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
     usage::{FsUsage, PodUsage},
 };
 use evictd_pod::{Pod, Quantity};
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
-};
+use jiff::Timestamp;
+use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Which parts of a pod's disk usage a signal counts (S1-064 to S1-066). Images have no figure of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,10 +88,12 @@ pub struct Ranking<'a> {
     pub capacity: i64,
     /// The rules.
     pub rules: &'a Rules,
-    /// UIDs of pods that were chosen before and are not gone yet.
-    pub dying: &'a BTreeSet<String>,
-    /// UIDs of pods that could not be ended if they were chosen, and why.
-    pub unreachable: &'a BTreeMap<String, Unreachable>,
+    /// When.
+    pub now: Timestamp,
+    /// Who was chosen before and is not gone yet, or could not be ended.
+    pub departures: &'a Departures,
+    /// UIDs of pods that could not be ended if they were chosen: no cgroup of theirs is known.
+    pub without_cgroup: &'a BTreeSet<String>,
 }
 
 /// Sorting key: excess, preference, returning, priority and running as one number; then overage in two halves.
@@ -118,7 +119,7 @@ impl Ranking<'_> {
 
     /// Those that were chosen before and are not gone yet, in no order.
     pub fn of_dying(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
-        let is_dying = |pod: &Pod| self.dying.contains(&pod.uid);
+        let is_dying = |pod: &Pod| self.departures.is_terminating(&pod.uid);
         self.rows(pods, usage, is_dying).collect()
     }
 
@@ -140,6 +141,7 @@ impl Ranking<'_> {
         RankedPod {
             index,
             pod: pod.shared_name(),
+            overdue: self.departures.is_overdue(&pod.uid, self.now),
             excess: figures.excess,
             preference: self.rules.preference(pod).unwrap_or_default(),
             returns: self.rules.returning_pods_last && pod.returns_to_this_node(),
@@ -155,7 +157,7 @@ impl Ranking<'_> {
     }
 
     fn key(&self, row: &RankedPod) -> Key {
-        let mut class = self.class(row.excess) as i64;
+        let mut class = i64::from(!row.overdue) * 4 + self.class(row.excess) as i64;
         class = class * 3 + row.preference as i64;
         class = class * 2 + i64::from(row.returns);
         let within_class = i64::from(row.priority) * 2 + i64::from(!row.terminating);
@@ -279,14 +281,17 @@ impl Ranking<'_> {
         Quantity::bytes(swap.unwrap_or_default())
     }
 
-    fn spared(&self, pod: &Pod) -> Option<Spared> {
-        self.rules.spares(pod).or_else(|| {
-            if self.dying.contains(&pod.uid) {
-                Some(Spared::Dying)
-            } else {
-                let why = self.unreachable.get(&pod.uid);
-                why.copied().map(Spared::Unreachable)
-            }
+    /// Why this pod is passed over, if it is.
+    pub(crate) fn spared(&self, pod: &Pod) -> Option<Spared> {
+        let fate = self.departures.get(&pod.uid).map(Departure::stage);
+        let is_overdue = || self.departures.is_overdue(&pod.uid, self.now);
+        let unreachable = |why| Some(Spared::Unreachable(why));
+        self.rules.spares(pod).or_else(|| match fate {
+            Some(Stage::Terminating { .. }) if !is_overdue() => Some(Spared::Dying),
+            _ if self.without_cgroup.contains(&pod.uid) => unreachable(Unreachable::NoCgroup),
+            Some(Stage::Failed { .. }) => unreachable(Unreachable::Failed),
+            Some(Stage::Blocked { .. }) => unreachable(Unreachable::Budget),
+            _ => None,
         })
     }
 }

@@ -195,8 +195,12 @@ pub struct Rules {
     /// The longest that a condition is held where pods of one owner come back and are evicted again; `None`: never longer
     /// than else, as the kubelet.
     pub longest_owner_backoff: Option<SignedDuration>,
-    /// Memory that a dying pod still holds counts as nearly free.
+    /// What a dying pod still holds counts as nearly free.
     pub credit_dying_pods: bool,
+    /// Nobody goes unless those who may go can lift the signal to its threshold.
+    pub requires_relief: bool,
+    /// A kubelet looks after the pods, and starts again what ends without its knowing.
+    pub kubelet_is_here: bool,
     /// A sample counts as new only when it was taken after the last pod was chosen; the kubelet asks only that it
     /// is newer than the one before (S1-033).
     pub samples_follow_actions: bool,
@@ -228,6 +232,8 @@ impl Rules {
             futility: None,
             longest_owner_backoff: None,
             credit_dying_pods: false,
+            requires_relief: false,
+            kubelet_is_here: false,
             samples_follow_actions: false,
             withhold_disk_evictions: None,
         }
@@ -254,6 +260,7 @@ impl Rules {
             }),
             longest_owner_backoff: Some(SignedDuration::from_hours(1)),
             credit_dying_pods: true,
+            requires_relief: true,
             samples_follow_actions: true,
             ..Self::kubelet()
         }

@@ -1,9 +1,10 @@
 //! Many cycles over a timeline of captured summaries: the same crank the daemon turns, with recorded hands on it.
 
 use crate::{
-    Decision, Housekeeper, NodeCondition, Observations, Reclaim, Rules, StarvedResource, Step,
-    Summary, Threshold, ThresholdMaps, Usage,
+    Answer, Cause, Decision, Housekeeper, NodeCondition, Observations, Reclaim, Rules,
+    StarvedResource, Step, Summary, Threshold, ThresholdMaps,
     decision::{Eviction, Withheld},
+    departures::{Departure, Ending, Event, Purpose},
     duration,
     rules::FilesystemLayout,
     threshold::{self, ThresholdError},
@@ -11,7 +12,10 @@ use crate::{
 use evictd_pod::{Pod, wire, wire::null_is_default};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 /// A simulation file, but for its `config`, whose kind decides who reads it.
 #[derive(Debug, Clone, Deserialize)]
@@ -217,8 +221,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
         }
         for eviction in &outcome.evicted {
             let uid = &pods[eviction.index].uid;
-            housekeeper.dying(uid, now);
-            housekeeper.gone(uid);
+            leave(&mut housekeeper, now, eviction, uid);
             evicted.insert((eviction.pod.clone(), uid.clone()));
         }
         steps.push(outcome);
@@ -226,7 +229,24 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
     Outcome { thresholds, steps }
 }
 
-/// One cycle over captured state; [`StepOutcome::describe`] adds what is remembered of it.
+/// A pod that is evicted in a step is gone from the next.
+fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid: &str) {
+    let name = (String::new(), eviction.pod.clone(), uid.to_owned());
+    let purpose = Purpose::Eviction {
+        cause: Cause::Hard,
+        signal: String::new(),
+        crossed_at: now,
+        clear_at: now,
+    };
+    let mut departure = Departure::new(name, purpose, now, SignedDuration::ZERO);
+    departure.cgroup = Some(PathBuf::new());
+    housekeeper.on_event(now, Event::Begin(Box::new(departure)));
+    let uid = uid.to_owned();
+    let ending = Ending::Gone { at: now };
+    housekeeper.on_event(now, Event::Ended { uid, ending });
+}
+
+/// One turn over captured state; [`StepOutcome::describe`] adds what is remembered of it.
 pub fn cycle(
     housekeeper: &mut Housekeeper,
     now: Timestamp,
@@ -236,29 +256,35 @@ pub fn cycle(
 ) -> StepOutcome {
     let mut outcome = StepOutcome::default();
     let usage = summary.usage(pods);
-    let mut step = housekeeper.observe(now, &summary.observations());
-    if step == Step::LocalStorage {
-        let decisions = housekeeper.check_local_storage(now, pods, &usage);
-        if !decisions.is_empty() {
-            outcome.local_storage_eviction = true;
-            outcome.evicted = decisions
-                .into_iter()
-                .filter_map(|decision| decision.eviction)
-                .collect();
-            return outcome;
+    let mut step = housekeeper.begin(now, &summary.observations());
+    loop {
+        let fresh: Observations;
+        let answer = match step {
+            Step::Rest => return outcome,
+            Step::LocalStorage => Answer::LocalStorage(Some((pods, &usage))),
+            Step::Reclaim(reclaim) => {
+                outcome.reclaim(reclaim);
+                fresh = after_reclaim.unwrap_or(summary).observations();
+                Answer::Reclaimed(Some(&fresh))
+            }
+            Step::Watch(need) => Answer::Watched(need, pods, &usage),
+            Step::Rank(need) => {
+                outcome.reclaiming = Some(need.signal.resource());
+                let (usage, fresh) = (&usage, None);
+                Answer::Ranked {
+                    need,
+                    pods,
+                    usage,
+                    fresh,
+                }
+            }
+        };
+        let (next, decisions) = housekeeper.answer(now, answer);
+        for decision in decisions {
+            outcome.decided(decision);
         }
-        step = housekeeper.pressure();
+        step = next;
     }
-    if let Step::Reclaim(reclaim) = step {
-        outcome.reclaim(reclaim);
-        let fresh: Observations = after_reclaim.unwrap_or(summary).observations();
-        step = housekeeper.reclaimed(Some(&fresh));
-    }
-    if let Step::Rank(need) = step {
-        outcome.reclaiming = Some(need.signal.resource());
-        outcome.rank(housekeeper, now, pods, &usage);
-    }
-    outcome
 }
 
 impl StepOutcome {
@@ -268,21 +294,17 @@ impl StepOutcome {
         self.image_gc = reclaim.unused_images;
     }
 
-    fn rank(&mut self, housekeeper: &mut Housekeeper, now: Timestamp, pods: &[Pod], usage: &Usage) {
-        self.decision = housekeeper.decide(now, pods, usage);
-        let Some(decision) = &self.decision else {
-            return;
-        };
-        if decision.withheld != Some(Withheld::NoPods) {
-            self.ranking = Some(
-                decision
-                    .ranked
-                    .iter()
-                    .map(|pod| pod.pod.to_string())
-                    .collect(),
-            );
-        }
+    fn decided(&mut self, decision: Decision) {
         self.evicted.extend(decision.eviction.clone());
+        if decision.kind == Cause::LocalStorage {
+            self.local_storage_eviction = true;
+            return;
+        }
+        if decision.withheld != Some(Withheld::NoPods) {
+            let ranked = decision.ranked.iter();
+            self.ranking = Some(ranked.map(|pod| pod.pod.to_string()).collect());
+        }
+        self.decision = Some(decision);
     }
 
     /// Fills in what the housekeeper remembers of the cycle, in seconds after `start`.

@@ -3,18 +3,53 @@
 use crate::{
     StarvedResource,
     decision::{ActingThreshold, Excess, Preference, RankedPod, Spared, Unreachable, Withheld},
+    relief::Shares,
 };
-use evictd_pod::Critical;
+use evictd_pod::{Critical, Quantity};
 use serde::Serialize;
 
 /// Why the victim goes rather than the runner-up, or why nobody goes.
 pub(crate) fn why(
     acting: &ActingThreshold,
-    victim: Option<&RankedPod>,
-    runner_up: Option<&RankedPod>,
+    (victim, runner_up): (Option<&RankedPod>, Option<&RankedPod>),
     withheld: Option<&Withheld>,
+    (shares, in_vain): (&Shares, Option<u32>),
 ) -> String {
     let resource = acting.threshold.signal.resource();
+    let gives_back = victim.and_then(|victim| victim.gives_back(acting.threshold.signal));
+    let alone = gives_back.is_some_and(|gives_back| gives_back >= shares.short);
+    let mut sentence = match (victim, in_vain) {
+        (Some(victim), Some(evictions)) if alone && withheld.is_none() => format!(
+            "the last {evictions} evictions gained too little, and {} alone holds the {} that are missing: it {}",
+            victim.pod,
+            human_bytes(shares.short.value()),
+            victim.uses(resource)
+        ),
+        _ => sentence(resource, (victim, runner_up), withheld),
+    };
+    let signal = acting.threshold.signal;
+    let most = shares.in_no_pod > shares.pods;
+    if most && !signal.is_pressure() && !matches!(withheld, Some(Withheld::NoRelief { .. })) {
+        sentence += "; ";
+        sentence += &in_no_pod(shares);
+    }
+    sentence
+}
+
+fn in_no_pod(shares: &Shares) -> String {
+    let amount = |quantity: Quantity| human_bytes(quantity.value());
+    format!(
+        "{} of {} are in no pod",
+        amount(shares.in_no_pod),
+        amount(shares.capacity)
+    )
+}
+
+fn sentence(
+    resource: StarvedResource,
+    (victim, runner_up): (Option<&RankedPod>, Option<&RankedPod>),
+    withheld: Option<&Withheld>,
+) -> String {
     match (withheld, victim, runner_up) {
         (Some(withheld), ..) => withheld.to_string(),
         (None, None, _) => "nobody may go".to_owned(),
@@ -32,6 +67,8 @@ pub(crate) fn why(
 /// The first key in which two pods of a ranking differ, which is the one that put them in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecidingKey {
+    /// It was deleted and should be gone.
+    Overdue,
     /// One exceeds its request and the other does not, or one is unknown.
     Excess,
     /// What one of them asked for by annotation.
@@ -91,7 +128,9 @@ impl RankedPod {
     pub fn deciding_key(&self, next: &Self, resource: StarvedResource) -> DecidingKey {
         // The kubelet ranks process counts without an excess step (S1-061), which shows in the absent share.
         let excess_counts = resource != StarvedResource::Pids || !self.request.is_zero();
-        if excess_counts && self.excess != next.excess {
+        if self.overdue != next.overdue {
+            DecidingKey::Overdue
+        } else if excess_counts && self.excess != next.excess {
             DecidingKey::Excess
         } else if self.preference != next.preference {
             DecidingKey::Preference
@@ -111,6 +150,7 @@ impl RankedPod {
     /// The key that put this pod before that one, in a few words.
     pub fn because(&self, next: &Self, resource: StarvedResource) -> &'static str {
         match self.deciding_key(next, resource) {
+            DecidingKey::Overdue => "deleted, and should be gone",
             DecidingKey::Excess => match self.excess {
                 Excess::UnknownFirst => "no figures: the kubelet puts it first",
                 Excess::Exceeds
@@ -142,6 +182,9 @@ impl RankedPod {
         let (own, other) = (&self.pod, &next.pod);
         let (uses, next_uses) = (self.uses(resource), next.uses(resource));
         match self.deciding_key(next, resource) {
+            DecidingKey::Overdue => {
+                format!("{own} {uses}, was deleted and should be gone, unlike {other}, next")
+            }
             DecidingKey::Excess => format!("{own} {uses}, while {other}, next, {next_uses}"),
             DecidingKey::Preference if self.preference == Preference::Prefer => {
                 format!("{own} {uses} and asked to go early, unlike {other}, next")
@@ -258,10 +301,22 @@ impl std::fmt::Display for Withheld {
             Self::NoIo => f.write_str(
                 "no pod is known to read or write much (its cgroup tells, in io.stat or blkio)",
             ),
-            Self::Futile { evictions } => write!(
-                f,
-                "the last {evictions} evictions gained too little: what fills this node is not its pods"
-            ),
+            Self::Futile { evictions } => {
+                write!(f, "the last {evictions} evictions gained too little")
+            }
+            Self::NoRelief { shares } => {
+                let amount = |quantity: Quantity| human_bytes(quantity.value());
+                write!(
+                    f,
+                    "the pods that may go hold {} together, and {} are missing",
+                    amount(shares.may_go),
+                    amount(shares.short)
+                )?;
+                if shares.on_the_way.is_positive() {
+                    write!(f, " ({} of it on its way)", amount(shares.on_the_way))?;
+                }
+                write!(f, "; {}", in_no_pod(shares))
+            }
             Self::DiskEvictionsOff { reason } => f.write_str(reason),
         }
     }
@@ -313,6 +368,7 @@ mod tests {
         RankedPod {
             index: 0,
             pod: name.into(),
+            overdue: false,
             excess: match usage {
                 None => Excess::UnknownFirst,
                 Some(usage) if usage > request => Excess::Exceeds,

@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use evictd_eviction::{
-    Decision, Housekeeper, Observation, Observations, RankedPod, Rules, Signal, Step, Threshold,
-    ThresholdValue, Usage,
+    Answer, Decision, Housekeeper, Observation, Observations, RankedPod, Rules, Signal, Step,
+    Threshold, ThresholdValue, Usage,
     decision::{Excess, Spared},
+    departures::{Departure, Departures, Ending, Event, Purpose},
     rank::Ranking,
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, UnknownStats},
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
@@ -14,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// Small numbers, which collide and lie close to thresholds, and absurd ones.
 fn number() -> impl Strategy<Value = i64> {
@@ -225,34 +226,45 @@ impl Node {
             (*signal, observation)
         };
         let seen: Observations = cycle.seen.iter().map(observation).collect();
-        let mut step = self.keeper.observe(self.now, &seen);
-        if step == Step::LocalStorage {
-            let decisions = self
-                .keeper
-                .check_local_storage(self.now, &self.pods, &self.usage);
+        let mut step = self.keeper.begin(self.now, &seen);
+        loop {
+            let (pods, usage) = (&self.pods[..], &self.usage);
+            let answer = match step {
+                Step::Rest => return (Vec::new(), true, seen),
+                Step::LocalStorage => Answer::LocalStorage(Some((pods, usage))),
+                Step::Reclaim(_) => Answer::Reclaimed(Some(&seen)),
+                Step::Watch(need) => Answer::Watched(need, pods, usage),
+                Step::Rank(need) => Answer::Ranked {
+                    need,
+                    pods,
+                    usage,
+                    fresh: None,
+                },
+            };
+            let (next, decisions) = self.keeper.answer(self.now, answer);
             if !decisions.is_empty() {
-                return (decisions, false, seen);
+                let for_pressure = !matches!(step, Step::LocalStorage);
+                return (decisions, for_pressure, seen);
             }
-            step = self.keeper.pressure();
+            step = next;
         }
-        if matches!(step, Step::Reclaim(_)) {
-            step = self.keeper.reclaimed(Some(&seen));
-        }
-        let decision = match step {
-            Step::Rank(_) => self.keeper.decide(self.now, &self.pods, &self.usage),
-            _ => None,
-        };
-        (decision.into_iter().collect(), true, seen)
     }
 
-    /// Ends the victims: every other one at once, the others later or never.
     fn end(&mut self, decisions: &[Decision]) {
         for uid in decisions.iter().filter_map(|decision| decision.uid.clone()) {
-            self.keeper.dying(&uid, self.now);
+            let purpose = Purpose::Preemption {
+                resource: "memory".to_owned(),
+            };
+            let name = (uid.clone(), uid.clone(), uid.clone());
+            let mut departure = Departure::new(name, purpose, self.now, SignedDuration::ZERO);
+            departure.cgroup = Some(PathBuf::from(&uid));
+            let begin = Event::Begin(Box::new(departure));
+            self.keeper.on_event(self.now, begin);
             self.dying.push(uid);
             if self.dying.len().is_multiple_of(2) {
                 let gone = self.dying.remove(0);
-                self.keeper.gone(&gone);
+                let (uid, ending) = (gone.clone(), Ending::Gone { at: self.now });
+                self.keeper.on_event(self.now, Event::Ended { uid, ending });
                 let index = self.pods.iter().position(|pod| pod.uid == gone).unwrap();
                 self.pods.remove(index);
                 self.usage.pods.remove(index);
@@ -262,13 +274,13 @@ impl Node {
 }
 
 fn rank(rules: &Rules, signal: Signal, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
-    let nobody = BTreeSet::new();
     Ranking {
+        now: Timestamp::UNIX_EPOCH,
         signal,
         capacity: 600,
         rules,
-        dying: &nobody,
-        unreachable: &BTreeMap::new(),
+        departures: &Departures::default(),
+        without_cgroup: &BTreeSet::new(),
     }
     .of(pods, usage)
 }
@@ -337,8 +349,12 @@ proptest! {
                 prop_assert!(!ours || !never);
                 prop_assert!(!node.dying.contains(&pod.uid));
                 prop_assert!(!ours || eviction.grace_period_seconds >= 0);
+                if let Some(shares) = decision.shares.filter(|_| ours) {
+                    prop_assert!(shares.may_go + shares.on_the_way >= shares.short, "in vain: {}", decision.why);
+                }
                 let before = decision.ranked.iter().take_while(|row| row.index != eviction.index);
-                for row in before {
+                let alone = decision.why.contains("alone holds");
+                for row in before.filter(|_| !alone) {
                     let spared = matches!(row.spared, Some(Spared::Critical(_) | Spared::Protected | Spared::Never | Spared::Dying));
                     prop_assert!(spared, "{} stood before {pod}", row.pod);
                 }

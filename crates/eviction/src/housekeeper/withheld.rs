@@ -3,7 +3,8 @@
 use super::Housekeeper;
 use crate::{
     Observation, Signal, StarvedResource,
-    decision::{ActingThreshold, RankedPod, Spared, Withheld},
+    decision::{ActingThreshold, RankedPod, Withheld},
+    relief::{self, Shares},
     watched::is_met,
 };
 use evictd_pod::{Pod, Quantity};
@@ -16,7 +17,9 @@ impl Housekeeper {
         acting: &ActingThreshold,
         pods: &[Pod],
         ranked: &[RankedPod],
+        shares: &Shares,
     ) -> Option<Withheld> {
+        let signal = acting.threshold.signal;
         if pods.is_empty() {
             return Some(Withheld::NoPods);
         }
@@ -26,14 +29,31 @@ impl Housekeeper {
         };
         let no_io = || {
             let busy = |pod: &RankedPod| pod.usage.is_some_and(|usage| usage.is_positive());
-            let io = acting.threshold.signal.resource() == StarvedResource::Io;
+            let io = signal.resource() == StarvedResource::Io;
             let first = ranked.iter().find(|pod| pod.spared.is_none());
             (io && !first.is_some_and(busy)).then_some(Withheld::NoIo)
         };
-        self.switched_off(acting.threshold.signal)
+        let no_relief = || {
+            let rule = self.rules.requires_relief && !signal.is_pressure();
+            (rule && !shares.suffice()).then_some(Withheld::NoRelief { shares: *shares })
+        };
+        self.switched_off(signal)
             .or_else(|| self.release(now, acting, pods, ranked))
             .or_else(all_spared)
             .or_else(no_io)
+            .or_else(no_relief)
+    }
+
+    /// Who holds what is short.
+    pub(super) fn shares(
+        &self,
+        now: Timestamp,
+        acting: &ActingThreshold,
+        pods: &[Pod],
+        ranked: &[RankedPod],
+    ) -> Shares {
+        let (_, on_the_way) = self.on_the_way(now, acting.threshold.signal, pods, ranked);
+        Shares::of(acting, ranked, on_the_way)
     }
 
     /// Why nobody may go for this signal now, whoever is there.
@@ -44,10 +64,37 @@ impl Housekeeper {
             return Some(Withheld::DiskEvictionsOff { reason });
         }
         let evictions = self.futile.stopped(signal)?;
-        Some(Withheld::Futile { evictions })
+        self.futility_stops(signal)
+            .then_some(Withheld::Futile { evictions })
     }
 
-    /// Whether what dying pods still hold will lift the signal to where the threshold lets go.
+    /// Where nobody goes who cannot help, evictions that gained too little stop nothing: what is short is known to be held by
+    /// pods that may go.
+    pub(super) fn futility_stops(&self, signal: Signal) -> bool {
+        signal.is_pressure() || !self.rules.requires_relief
+    }
+
+    /// Who will still give back some of this signal, and how much all of them will.
+    fn on_the_way(
+        &self,
+        now: Timestamp,
+        signal: Signal,
+        pods: &[Pod],
+        ranked: &[RankedPod],
+    ) -> (Vec<String>, Quantity) {
+        if !self.rules.credit_dying_pods {
+            return (Vec::new(), Quantity::ZERO);
+        }
+        let (mut names, mut release) = self.departures.remains(now, signal);
+        let credited = |pod: &RankedPod| self.departures.is_credited(&pods[pod.index].uid, now);
+        for (pod, gives_back) in relief::on_the_way(signal, ranked, credited) {
+            release += gives_back;
+            names.push(pod.pod.to_string());
+        }
+        (names, release)
+    }
+
+    /// Whether what those on their way out still hold will lift the signal to where the threshold lets go.
     fn release(
         &self,
         now: Timestamp,
@@ -55,19 +102,8 @@ impl Housekeeper {
         pods: &[Pod],
         ranked: &[RankedPod],
     ) -> Option<Withheld> {
-        if !self.rules.credit_dying_pods {
-            return None;
-        }
-        let credited = |pod: &&RankedPod| {
-            pod.spared == Some(Spared::Dying) && self.dying.is_credited(&pods[pod.index].uid, now)
-        };
         let signal = acting.threshold.signal;
-        let mut release = Quantity::ZERO;
-        let mut names = Vec::new();
-        for pod in ranked.iter().filter(credited) {
-            release += pod.gives_back(signal).unwrap_or_default();
-            names.push(pod.pod.to_string());
-        }
+        let (names, release) = self.on_the_way(now, signal, pods, ranked);
         let soon = Observation {
             available: acting.observed.available.saturating_add(release.value()),
             ..acting.observed

@@ -1,8 +1,13 @@
 //! Pods on their way out: what they still hold, and who may not be chosen for it.
 
 use crate::node::{MI, Node, at, evictd, hard, kubelet, memory, priority, requesting, seen, soft};
+use crate::node::{dies, fails};
 use crate::node::{hard_with_reclaim, terminating};
-use evictd_eviction::{Rules, Signal, Step, Threshold, decision::Withheld};
+use evictd_eviction::{
+    Rules, Signal, Step, Threshold,
+    decision::Withheld,
+    departures::{Event, Sighting},
+};
 use evictd_pod::Quantity;
 use jiff::SignedDuration;
 use serde_json::json;
@@ -20,7 +25,7 @@ fn large_one_dying(rules: Rules, kill_at: i64) -> Node {
     let mut node = Node::new(rules, vec![large, small]);
     let victim = node.evicted(0, &[(MEMORY, 50 * MI)]);
     assert_eq!(victim.as_deref(), Some("default/large"));
-    node.keeper.dying("uid-large", at(kill_at));
+    dies(&mut node.keeper, "uid-large", 0, kill_at);
     node
 }
 
@@ -104,7 +109,7 @@ fn the_credit_of_a_soft_victim_lasts_through_its_grace_and_never_five_seconds_mo
 #[test]
 fn a_grace_cut_short_shortens_the_credit() {
     let mut node = large_one_dying(evictd(threshold()), 30);
-    node.keeper.dying("uid-large", at(3));
+    dies(&mut node.keeper, "uid-large", 3, 3);
     assert_eq!(node.withheld(4, &[(MEMORY, 50 * MI)]), Some(enough()));
     let next = node.evicted(5, &[(MEMORY, 50 * MI)]);
     assert_eq!(next.as_deref(), Some("default/small"));
@@ -132,10 +137,19 @@ fn a_credit_has_to_reach_the_minimum_reclaim_too() {
 fn a_pod_that_was_chosen_is_not_chosen_again() {
     let mut node = Node::new(evictd(threshold()), vec![(priority("a", 0), memory(MI))]);
     assert!(node.evicted(0, &[(MEMORY, 0)]).is_some());
-    node.keeper.dying("uid-a", at(0));
+    dies(&mut node.keeper, "uid-a", 0, 0);
     assert_eq!(node.withheld(10, &[(MEMORY, 0)]), Some(Withheld::AllSpared));
-    node.keeper.not_dying("uid-a");
-    assert!(node.evicted(11, &[(MEMORY, 0)]).is_some());
+    fails(&mut node.keeper, "uid-a", 10);
+    assert_eq!(node.withheld(69, &[(MEMORY, 0)]), Some(Withheld::AllSpared));
+    node.keeper.on_event(
+        at(70),
+        Event::Seen(vec![Sighting {
+            uid: "uid-a".to_owned(),
+            listed: true,
+            ..Sighting::default()
+        }]),
+    );
+    assert!(node.evicted(70, &[(MEMORY, 0)]).is_some());
 }
 
 #[test]
@@ -202,7 +216,7 @@ fn nothing_of_a_dying_pod_is_credited_to_a_soft_threshold_after_its_time() {
     let first = node.cycle(10, &[(MEMORY, 50 * MI)]).unwrap();
     let grace = first.eviction.unwrap().grace_period_seconds;
     assert_eq!(grace, 30, "what a pod gets that does not say");
-    node.keeper.dying("uid-a", at(10 + grace));
+    dies(&mut node.keeper, "uid-a", 10, 10 + grace);
     assert!(node.withheld(39, &[(MEMORY, 50 * MI)]).is_some());
     let next = node.evicted(42, &[(MEMORY, 50 * MI)]);
     assert_eq!(next.as_deref(), Some("default/b"));

@@ -1,6 +1,8 @@
 //! Evictions that do not help stop (users #28). Capacity is 1 GiB, so that a gain of 1 % is 10.24 MiB.
 
-use crate::node::{MI, Node, evictd, hard, hard_with_reclaim, kubelet, requesting};
+use crate::node::{MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, requesting};
+use crate::node::{dies, fails, gone};
+use evictd_eviction::departures::{Event, Sighting};
 use evictd_eviction::usage::PodUsage;
 use evictd_eviction::{Rules, Signal, Threshold, decision::Withheld};
 use evictd_pod::Pod;
@@ -41,10 +43,7 @@ fn three_evictions_in_vain_stop_ours_and_never_the_kubelet() {
     let mut ours = after_three_in_vain(evictd(threshold()));
     assert_eq!(ours.withheld(30, &[(MEMORY, 50 * MI)]), STOPPED);
     let stop = ours.keeper.futile_stops().next();
-    assert_eq!(
-        stop,
-        Some((MEMORY, crate::node::at(30), crate::node::at(330)))
-    );
+    assert_eq!(stop, Some((MEMORY, at(30), at(330))));
     let mut kubelets = after_three_in_vain(kubelet(threshold()));
     for number in 3..8 {
         evict(&mut kubelets, 10 * number, 50 * MI, number);
@@ -158,8 +157,17 @@ fn a_pod_that_could_not_be_ended_does_not_count() {
     for second in 0..20 {
         let victim = node.evicted(second, &[(MEMORY, 50 * MI)]);
         assert_eq!(victim.as_deref(), Some("default/p0"));
-        node.keeper.dying("uid-p0", crate::node::at(second));
-        node.keeper.not_dying("uid-p0");
+        dies(&mut node.keeper, "uid-p0", second, second);
+        fails(&mut node.keeper, "uid-p0", second);
+        // It is passed over for a minute.
+        node.keeper.on_event(
+            at(second + 60),
+            Event::Seen(vec![Sighting {
+                uid: "uid-p0".to_owned(),
+                listed: true,
+                ..Sighting::default()
+            }]),
+        );
     }
 }
 
@@ -169,8 +177,12 @@ fn a_pod_that_will_not_die_counts_as_no_gain_once_its_time_is_up() {
     for number in 0..3 {
         let victim = node.evicted(3 * number, &[(MEMORY, 50 * MI)]);
         assert_eq!(victim, Some(format!("default/p{number}")));
-        node.keeper
-            .dying(&format!("uid-p{number}"), crate::node::at(3 * number));
+        dies(
+            &mut node.keeper,
+            &format!("uid-p{number}"),
+            3 * number,
+            3 * number,
+        );
     }
     assert_eq!(node.withheld(9, &[(MEMORY, 50 * MI)]), STOPPED);
 }
@@ -182,11 +194,15 @@ fn only_the_victims_own_end_is_weighed() {
         let second = 10 * number;
         let victim = node.evicted(second, &[(MEMORY, 50 * MI)]);
         assert_eq!(victim, Some(format!("default/p{number}")));
-        node.keeper
-            .dying(&format!("uid-p{number}"), crate::node::at(second + 5));
+        dies(
+            &mut node.keeper,
+            &format!("uid-p{number}"),
+            second,
+            second + 5,
+        );
         // Another pod's end says nothing about this one's, which still holds its memory.
-        node.keeper.dying("uid-p8", crate::node::at(second));
-        node.keeper.gone("uid-p8");
+        dies(&mut node.keeper, "uid-p8", second, second);
+        gone(&mut node.keeper, "uid-p8", second);
         node.look(second + 1, &[(MEMORY, 50 * MI)]);
         node.end(second + 1, &format!("p{number}"));
         node.look(second + 2, &[(MEMORY, 95 * MI)]);

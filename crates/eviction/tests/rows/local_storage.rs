@@ -1,9 +1,9 @@
 //! A pod's own limits on node-local disk (S1-069 to S1-073).
 
-use crate::node::{MI, at, disk, files, pod, pod_with};
+use crate::node::{MI, at, dies, disk, fails, files, pod, pod_with};
 use evictd_eviction::{
-    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, decision::Unreachable,
-    rules::FilesystemLayout, rules::PREFERENCE_ANNOTATION, usage::PodUsage,
+    Cause, Decision, Housekeeper, Observations, Rules, Step, Usage, rules::FilesystemLayout,
+    rules::PREFERENCE_ANNOTATION, usage::PodUsage,
 };
 use evictd_pod::Pod;
 use serde_json::{Value, json};
@@ -216,10 +216,12 @@ fn a_pod_under_way_or_out_of_reach_does_not_go_again_for_its_limit() {
     };
     let mut keeper = Housekeeper::new(ours);
     keeper.observe(at(0), &Observations::default());
-    keeper.dying("uid-a", at(0));
-    keeper.set_unreachable([("uid-b".to_owned(), Unreachable::NoCgroup)].into());
+    dies(&mut keeper, "uid-a", 0, 0);
+    keeper.set_without_cgroup(["uid-b".to_owned()].into());
     assert!(keeper.check_local_storage(at(0), &pods, &usage).is_empty());
-    keeper.not_dying("uid-a");
+    fails(&mut keeper, "uid-a", 0);
+    assert!(keeper.check_local_storage(at(0), &pods, &usage).is_empty());
+    keeper.set_without_cgroup([].into());
     assert_eq!(keeper.check_local_storage(at(0), &pods, &usage).len(), 1);
 }
 

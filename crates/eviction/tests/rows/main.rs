@@ -11,6 +11,7 @@ mod node;
 mod pressure;
 mod ranking;
 mod reclaim;
+mod relief;
 mod retention;
 mod returning;
 mod signals;

@@ -5,16 +5,20 @@
 )]
 
 use evictd_eviction::{
-    Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
+    Cause, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
     Threshold, ThresholdMaps, Usage,
     decision::{RankedPod, Withheld},
+    departures::{Departure, Departures, Ending, Event, Purpose},
     rank::Ranking,
     usage::{ContainerUsage, FsUsage, PodUsage, VolumeUsage},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 pub(crate) const MI: i64 = 1 << 20;
 pub(crate) const GI: i64 = 1 << 30;
@@ -154,11 +158,12 @@ pub(crate) fn kubelet(thresholds: Vec<Threshold>) -> Rules {
     }
 }
 
-/// Our rules, without local-storage isolation.
+/// Our rules, without local-storage isolation, and for pods that are too small to lift a signal.
 pub(crate) fn evictd(thresholds: Vec<Threshold>) -> Rules {
     Rules {
         thresholds,
         local_storage_capacity_isolation: false,
+        requires_relief: false,
         ..Rules::evictd()
     }
 }
@@ -197,7 +202,7 @@ impl Node {
     pub(crate) fn cycle(&mut self, second: i64, available: &[(Signal, i64)]) -> Option<Decision> {
         match self.look(second, available) {
             Step::Rest => None,
-            Step::LocalStorage => panic!("these rules know no local storage"),
+            Step::LocalStorage | Step::Watch(_) => panic!("no turn of the crank asks for that"),
             Step::Reclaim(_) | Step::Rank(_) => self.decide(second),
         }
     }
@@ -237,8 +242,8 @@ impl Node {
     /// Ends a pod: it is on its way out, and gone at once.
     pub(crate) fn end(&mut self, second: i64, name: &str) {
         let uid = format!("uid-{name}");
-        self.keeper.dying(&uid, at(second));
-        self.keeper.gone(&uid);
+        dies(&mut self.keeper, &uid, second, second);
+        gone(&mut self.keeper, &uid, second);
         let index = self.pods.iter().position(|pod| pod.uid == uid).unwrap();
         self.pods.remove(index);
         self.usage.pods.remove(index);
@@ -247,6 +252,42 @@ impl Node {
     pub(crate) fn conditions(&self) -> Vec<NodeCondition> {
         self.keeper.conditions().collect()
     }
+}
+
+/// A pod that is set on its way out at that second, and killed at the other.
+pub(crate) fn dies(keeper: &mut Housekeeper, uid: &str, second: i64, kill_at: i64) {
+    let grace = SignedDuration::from_secs(kill_at - second);
+    let departure = departure(uid, Cause::Hard, second, grace);
+    keeper.on_event(at(second), Event::Begin(Box::new(departure)));
+    let uid = uid.to_owned();
+    keeper.on_event(at(kill_at), Event::Killed { uid });
+}
+
+/// A pod that leaves for memory.
+pub(crate) fn departure(uid: &str, cause: Cause, second: i64, grace: SignedDuration) -> Departure {
+    let purpose = Purpose::Eviction {
+        cause,
+        signal: "memory.available".to_owned(),
+        crossed_at: at(second),
+        clear_at: at(second),
+    };
+    let name = (format!("id-{uid}"), uid.to_owned(), uid.to_owned());
+    let mut departure = Departure::new(name, purpose, at(second), grace);
+    departure.cgroup = Some(PathBuf::from(uid));
+    departure
+}
+
+/// Its last process is gone.
+pub(crate) fn gone(keeper: &mut Housekeeper, uid: &str, second: i64) {
+    let (uid, at) = (uid.to_owned(), at(second));
+    let ending = Ending::Gone { at };
+    keeper.on_event(at, Event::Ended { uid, ending });
+}
+
+/// It could not be ended.
+pub(crate) fn fails(keeper: &mut Housekeeper, uid: &str, second: i64) {
+    let (uid, ending) = (uid.to_owned(), Ending::Failed);
+    keeper.on_event(at(second), Event::Ended { uid, ending });
 }
 
 /// The names in ranked order, for a capacity of 100 things.
@@ -268,13 +309,13 @@ pub(crate) fn ranking(
     pods: &[(Pod, Option<PodUsage>)],
 ) -> Vec<RankedPod> {
     let (pods, usage) = pods.iter().cloned().unzip::<_, _, Vec<_>, Vec<_>>();
-    let nobody = BTreeSet::new();
     Ranking {
+        now: at(0),
         signal,
         capacity: 100,
         rules,
-        dying: &nobody,
-        unreachable: &BTreeMap::new(),
+        departures: &Departures::default(),
+        without_cgroup: &BTreeSet::new(),
     }
     .of(&pods, &Usage { pods: usage })
 }

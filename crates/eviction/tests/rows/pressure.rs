@@ -1,6 +1,7 @@
 //! Signals that no kubelet has: pressure and swap (users #5, #7).
 
 use crate::node::{GI, MI, Node, at, evictd, kubelet, maps, memory, ranking, requesting};
+use crate::node::{dies, gone};
 use evictd_eviction::{
     Decision, NodeCondition, Observation, Observations, Rules, Signal, Step, Summary, Threshold,
     decision::Withheld, pressure::Stall, rules::MemoryAndSwap, usage::PodUsage,
@@ -86,6 +87,17 @@ fn each_threshold_looks_at_the_average_that_it_names() {
 }
 
 #[test]
+fn a_pressure_is_no_sum_and_asks_nobody_whether_the_pods_can_lift_it() {
+    let rules = Rules {
+        requires_relief: true,
+        ..evictd(ours(&[("memory.psi", "full avg10 > 20%")]))
+    };
+    let tiny = vec![(requesting("tiny", "1Mi"), memory(1))];
+    let gone = victim(stalled(&mut Node::new(rules, tiny), 0, full_avg10(30)));
+    assert_eq!(gone.as_deref(), Some("default/tiny"));
+}
+
+#[test]
 fn an_average_of_before_the_last_eviction_ends_nobody() {
     let mut node = Node::new(
         evictd(ours(&[("memory.psi", "full avg10 > 20%")])),
@@ -93,8 +105,8 @@ fn an_average_of_before_the_last_eviction_ends_nobody() {
     );
     let first = victim(stalled(&mut node, 0, full_avg10(60)));
     assert_eq!(first.as_deref(), Some("default/large"));
-    node.keeper.dying("uid-large", at(0));
-    node.keeper.gone("uid-large");
+    dies(&mut node.keeper, "uid-large", 0, 0);
+    gone(&mut node.keeper, "uid-large", 0);
     let gone = (node.pods.remove(0), node.usage.pods.remove(0));
     assert_eq!(gone.0.name, "large");
     for second in 3..13 {
@@ -116,7 +128,7 @@ fn while_somebody_goes_nobody_else_does_for_pressure() {
         two_pods(),
     );
     assert!(stalled(&mut node, 0, full_avg10(60)).is_some());
-    node.keeper.dying("uid-large", at(30));
+    dies(&mut node.keeper, "uid-large", 0, 30);
     let decision = stalled(&mut node, 15, full_avg10(60)).unwrap();
     let dying = Withheld::DyingPodsRelease {
         pods: vec!["default/large".to_owned()],

@@ -1,20 +1,21 @@
 //! Who goes first (S1-060 to S1-068), and where ours differ on purpose.
 
 use crate::node::{
-    MI, disk, evictd, files, kubelet, memory, of_daemon_set, pod, pod_with, priority, processes,
-    ranked, ranking, requesting, requests, terminating,
+    MI, at, dies, disk, evictd, fails, files, kubelet, memory, of_daemon_set, pod, pod_with,
+    priority, processes, ranked, ranking, requesting, requests, terminating,
 };
 use evictd_eviction::{
-    Rules, Signal, StarvedResource, Usage,
+    Housekeeper, Rules, Signal, StarvedResource, Usage,
     decision::{Excess, RankedPod, Spared, Unreachable},
-    rank::{DiskParts, Ranking},
+    departures::{Ending, Event},
+    rank::DiskParts,
     rules::{FilesystemLayout, PREFERENCE_ANNOTATION, PidRank, Protect},
     usage::{FsUsage, PodUsage},
     why,
 };
 use evictd_pod::{Pod, Quantity};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 const MEMORY: Signal = Signal::MemoryAvailable;
 const PID: Signal = Signal::PidAvailable;
@@ -559,15 +560,16 @@ fn pods_under_way_or_out_of_reach_are_ranked_and_passed_over() {
             "passed over for now: to end it has just failed",
         ),
     ];
-    let uids = ["uid-b", "uid-c", "uid-d"].map(str::to_owned);
-    let ranked = Ranking {
-        signal: MEMORY,
-        capacity: 100,
-        rules: &evictd(Vec::new()),
-        dying: &BTreeSet::from(["uid-a".to_owned()]),
-        unreachable: &uids.into_iter().zip(reasons.map(|(why, _)| why)).collect(),
-    }
-    .of(&pods, &usage);
+    let mut keeper = Housekeeper::new(evictd(Vec::new()));
+    dies(&mut keeper, "uid-a", 0, 0);
+    keeper.set_without_cgroup(["uid-b".to_owned()].into());
+    dies(&mut keeper, "uid-c", 0, 0);
+    let (uid, again) = ("uid-c".to_owned(), SignedDuration::from_secs(9));
+    let ending = Ending::Blocked { again };
+    keeper.on_event(at(0), Event::Ended { uid, ending });
+    dies(&mut keeper, "uid-d", 0, 0);
+    fails(&mut keeper, "uid-d", 0);
+    let ranked = keeper.rank(at(0), MEMORY, &pods, &usage);
     assert_eq!(ranked[0].spared, Some(Spared::Dying));
     let rows: Vec<_> = why::rows(&ranked, StarvedResource::Memory).collect();
     for (row, (why, words)) in rows[1..4].iter().zip(reasons) {

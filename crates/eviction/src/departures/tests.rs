@@ -1,0 +1,656 @@
+use super::*;
+use crate::{Cause, NodeCondition};
+use proptest::prelude::*;
+use std::path::PathBuf;
+
+const MEMORY: UsageNeed = UsageNeed {
+    signal: Signal::MemoryAvailable,
+    hard: true,
+};
+const DISK: UsageNeed = UsageNeed {
+    signal: Signal::NodefsAvailable,
+    hard: true,
+};
+
+fn at(milliseconds: i64) -> Timestamp {
+    Timestamp::from_millisecond(milliseconds).unwrap()
+}
+
+fn seconds(seconds: i64) -> SignedDuration {
+    SignedDuration::from_secs(seconds)
+}
+
+fn eviction(cause: Cause, signal: Signal) -> Purpose {
+    Purpose::Eviction {
+        cause,
+        signal: signal.to_string(),
+        crossed_at: at(0),
+        clear_at: at(0),
+    }
+}
+
+fn hard() -> Purpose {
+    eviction(Cause::Hard, Signal::MemoryAvailable)
+}
+
+fn soft() -> Purpose {
+    eviction(Cause::Soft, Signal::MemoryAvailable)
+}
+
+/// `a/NAME`, decided at 0, with a cgroup.
+fn leaving(name: &str, purpose: Purpose, grace: SignedDuration) -> Departure {
+    let names = (format!("id-{name}"), format!("a/{name}"), name.to_owned());
+    let mut departure = Departure::new(names, purpose, at(0), grace);
+    departure.cgroup = Some(PathBuf::from(name));
+    departure
+}
+
+/// Departures, and what holds on the node.
+#[derive(Default)]
+struct Bench {
+    departures: Departures,
+    context: Context,
+}
+
+impl Bench {
+    fn of(departure: Departure) -> Self {
+        let mut bench = Self::default();
+        bench.begin(0, departure);
+        bench
+    }
+
+    fn under(mut self, condition: NodeCondition) -> Self {
+        self.context.pressing[condition as usize] = true;
+        self.context.keeping_away[condition as usize] = true;
+        self
+    }
+
+    fn event(&mut self, now: i64, event: Event) -> Vec<String> {
+        let commands = self.departures.on_event(at(now), event, &self.context);
+        commands.iter().map(words).collect()
+    }
+
+    fn begin(&mut self, now: i64, departure: Departure) -> Vec<String> {
+        self.event(now, Event::Begin(Box::new(departure)))
+    }
+
+    fn ends(&mut self, now: i64, uid: &str, ending: Ending) {
+        let uid = uid.to_owned();
+        self.event(now, Event::Ended { uid, ending });
+    }
+
+    fn gone(&mut self, now: i64, uid: &str) {
+        self.ends(now, uid, Ending::Gone { at: at(now) });
+    }
+
+    fn sees(&mut self, now: i64, sighting: Sighting) -> Vec<String> {
+        self.event(now, Event::Seen(vec![sighting]))
+    }
+
+    fn told(&mut self, uid: &str, told: bool) -> Vec<String> {
+        let id = format!("id-{uid}");
+        self.event(0, Event::Told { id, told })
+    }
+
+    fn blocks(&mut self, now: i64, need: UsageNeed) -> bool {
+        self.departures.block(at(now), need)
+    }
+
+    /// Looks every 50 ms; the first one after `from` at which another may be chosen.
+    fn frees_others(&mut self, from: i64, need: UsageNeed) -> i64 {
+        let mut looks = (from..10_000_000).step_by(50);
+        looks.find(|now| !self.blocks(*now, need)).unwrap()
+    }
+}
+
+fn words(command: &Command) -> String {
+    match command {
+        Command::Terminate { uid, left, again } => {
+            let again = if *again { " again" } else { "" };
+            format!("end {uid}{again} in {} s", left.as_secs())
+        }
+        Command::CutGrace { uid } => format!("cut {uid}"),
+        Command::Tell { uid } => format!("tell {uid}"),
+        Command::Withdraw { uid, .. } => format!("withdraw {uid}"),
+        Command::Preempt(planned) => format!("preempt {}", planned.uid),
+        Command::Conclude {
+            departure,
+            conclusion,
+        } => format!("conclude {} {conclusion:?}", departure.uid),
+        Command::LetIn { uid } => format!("let in {uid}"),
+    }
+}
+
+fn listed(uid: &str, runs: bool) -> Sighting {
+    Sighting {
+        uid: uid.to_owned(),
+        cgroup: Some(PathBuf::from(uid)),
+        runs: Some(runs),
+        listed: true,
+        let_in: true,
+        ..Sighting::default()
+    }
+}
+
+#[test]
+fn the_next_one_waits_two_seconds_from_the_kill_and_20_looks() {
+    let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
+    bench.event(3500, Event::Killed { uid: "a".into() });
+    assert_eq!(bench.frees_others(3500, MEMORY), 5500);
+    let mut slow = Bench::of(leaving("a", hard(), seconds(0)));
+    slow.event(0, Event::Killed { uid: "a".into() });
+    assert_eq!(slow.frees_others(20_000, MEMORY), 20_950, "it stood still");
+}
+
+#[test]
+fn s1_059_an_error_that_may_pass_frees_nobody_else_before_30_seconds() {
+    let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
+    assert_eq!(bench.frees_others(0, MEMORY), 30_000);
+}
+
+#[test]
+fn a_soft_victim_has_all_its_grace_before_another_goes_for_the_same_signal() {
+    let hour = 3_600_000;
+    let mut bench = Bench::of(leaving("a", soft(), seconds(3600)));
+    assert!(bench.blocks(hour - 1, MEMORY));
+    assert!(bench.blocks(29_999, DISK));
+    assert!(!bench.blocks(30_000, DISK), "another signal waits 30 s");
+    bench.event(hour, Event::Killed { uid: "a".into() });
+    assert_eq!(bench.frees_others(hour, MEMORY), hour + 2000);
+}
+
+#[test]
+fn a_hard_crossing_cuts_the_grace_of_soft_victims_before_it_and_of_those_who_go_for_a_critical_pod()
+{
+    let preemption = || Purpose::Preemption {
+        resource: "memory".to_owned(),
+    };
+    let rejection = || Purpose::Rejection { conditions: vec![] };
+    let table = [
+        (soft(), 5000, "cut a"),
+        (soft(), -1, ""),
+        (hard(), 5000, ""),
+        (preemption(), -1, "cut a"),
+        (rejection(), 5000, ""),
+    ];
+    for (purpose, hard_since, expected) in table {
+        let case = format!("{purpose:?} {hard_since}");
+        let mut bench = Bench::of(leaving("a", purpose, seconds(60)));
+        let hard_since = at(hard_since);
+        let cut = bench.event(5000, Event::CutGraces { hard_since });
+        assert_eq!(cut.join(","), expected, "{case}");
+        let again = bench.event(5001, Event::CutGraces { hard_since });
+        assert!(again.is_empty(), "{case}");
+    }
+}
+
+#[test]
+fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_seconds() {
+    let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
+    bench.gone(1000, "a");
+    let mut sighting = listed("a", false);
+    sighting.remains = Some(Remains {
+        memory: Some(100 << 20),
+        swap: None,
+        processes: Some(7),
+    });
+    let held = |bench: &Bench, now, signal| bench.departures.remains(at(now), signal).1;
+    for now in [1050, 30_999] {
+        bench.sees(now, sighting.clone());
+        let memory = held(&bench, now, Signal::MemoryAvailable);
+        assert_eq!(memory, Quantity::bytes(100 << 20), "{now}");
+        let processes = held(&bench, now, Signal::PidAvailable);
+        assert_eq!(processes, Quantity::count(7), "{now}");
+        assert!(held(&bench, now, Signal::NodefsAvailable).is_zero());
+        assert!(!bench.blocks(now, MEMORY), "a credit blocks nobody");
+    }
+    bench.sees(31_000, sighting.clone());
+    assert!(held(&bench, 31_000, Signal::MemoryAvailable).is_zero());
+    let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
+    bench.gone(1000, "a");
+    bench.sees(1050, sighting.clone());
+    sighting.remains = Some(Remains {
+        memory: Some(4096),
+        swap: Some(0),
+        processes: Some(0),
+    });
+    bench.sees(1100, sighting);
+    assert!(held(&bench, 1100, Signal::MemoryAvailable).is_zero());
+    assert!(matches!(
+        bench.departures.get("a").unwrap().stage(),
+        Stage::Gone { .. }
+    ));
+}
+
+#[test]
+fn s1_059_only_disks_wait_for_files_until_nobody_lists_the_pod_or_it_takes_too_long() {
+    let purpose = || eviction(Cause::Hard, Signal::NodefsInodesFree);
+    let mut bench = Bench::of(leaving("a", purpose(), seconds(0)));
+    bench.gone(1000, "a");
+    bench.sees(1000, listed("a", false));
+    assert!(bench.blocks(1000, DISK) && !bench.blocks(1000, MEMORY));
+    bench.sees(
+        1100,
+        Sighting {
+            listed: false,
+            ..listed("a", false)
+        },
+    );
+    assert!(!bench.blocks(1100, DISK));
+    let mut bench = Bench::of(leaving("a", purpose(), seconds(0)));
+    bench.gone(1000, "a");
+    bench.sees(30_999, listed("a", false));
+    assert!(bench.blocks(30_999, DISK));
+    bench.sees(31_000, listed("a", false));
+    assert!(!bench.blocks(31_000, DISK));
+}
+
+#[test]
+fn a_pod_that_could_not_be_ended_or_that_its_budget_keeps_is_passed_over_for_its_time() {
+    let blocked = Ending::Blocked { again: seconds(10) };
+    for (ending, until) in [(Ending::Failed, 61_000), (blocked, 11_000)] {
+        let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
+        bench.ends(1000, "a", ending);
+        assert!(!bench.blocks(1000, MEMORY));
+        bench.sees(until - 1, listed("a", true));
+        assert!(bench.departures.get("a").is_some());
+        bench.sees(until, listed("a", true));
+        assert!(bench.departures.get("a").is_none(), "{ending:?}");
+    }
+}
+
+#[test]
+fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts() {
+    let owed = || {
+        let mut departure = leaving("a", hard(), seconds(2));
+        departure.telling = Telling::Owed;
+        departure
+    };
+    let mut bench = Bench::of(owed()).under(NodeCondition::MemoryPressure);
+    bench.context.transition_period = seconds(300);
+    bench.gone(1000, "a");
+    bench.sees(1050, listed("a", false));
+    assert!(bench.departures.has_left("a"));
+    assert_eq!(bench.sees(2100, listed("a", true)), ["end a again in 2 s"]);
+    assert!(!bench.blocks(2100, MEMORY), "its end was decided before");
+    bench.gone(2200, "a");
+    bench.sees(2250, listed("a", false));
+    bench.context.pressing = Default::default();
+    assert!(bench.sees(300_900, listed("a", true)).is_empty());
+    assert!(!bench.departures.has_left("a"), "it runs");
+    assert_eq!(bench.sees(302_300, listed("a", true)), ["withdraw a"]);
+    bench.told("a", false);
+    bench.sees(303_300, listed("a", true));
+    assert!(bench.departures.get("a").is_none());
+    let mut rehearsed = Bench::of(owed()).under(NodeCondition::MemoryPressure);
+    rehearsed.gone(1000, "a");
+    rehearsed.sees(1050, listed("a", false));
+    rehearsed.context.ends_nobody = true;
+    assert!(rehearsed.sees(2100, listed("a", true)).is_empty());
+}
+
+#[test]
+fn one_that_is_told_is_forgotten_once_it_runs_anew_or_is_listed_no_more() {
+    for gone_from_list in [false, true] {
+        let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
+        bench.gone(1000, "a");
+        bench.sees(1050, listed("a", false));
+        bench.sees(2050, listed("a", false));
+        assert!(bench.departures.has_left("a"));
+        bench.sees(
+            3050,
+            Sighting {
+                listed: !gone_from_list,
+                ..listed("a", !gone_from_list)
+            },
+        );
+        assert!(bench.departures.get("a").is_none(), "{gone_from_list}");
+    }
+}
+
+#[test]
+fn what_was_turned_away_is_ended_whenever_it_runs_as_long_as_its_reason_holds() {
+    let rejected = || {
+        let conditions = vec![NodeCondition::MemoryPressure];
+        let mut departure = leaving("a", Purpose::Rejection { conditions }, seconds(0));
+        departure.telling = Telling::Owed;
+        departure.runs = false;
+        departure
+    };
+    let outside = |runs| Sighting {
+        let_in: false,
+        ..listed("a", runs)
+    };
+    let mut bench = Bench::default().under(NodeCondition::MemoryPressure);
+    bench.context.kubelet = true;
+    bench.context.transition_period = seconds(300);
+    assert_eq!(bench.begin(0, rejected()), ["tell a"]);
+    assert!(bench.sees(900, outside(true)).is_empty(), "only just");
+    assert_eq!(bench.sees(1100, outside(true)), ["end a again in 0 s"]);
+    bench.gone(1200, "a");
+    bench.sees(1250, outside(false));
+    bench.context.keeping_away = Default::default();
+    assert!(bench.sees(2300, outside(true)).is_empty(), "over");
+    assert_eq!(bench.sees(300_000, outside(true)), ["withdraw a"]);
+    assert_eq!(bench.told("a", false), ["let in a"]);
+    assert!(bench.departures.get("a").is_none());
+
+    let mut told = Bench::default();
+    told.context.kubelet = true;
+    told.begin(0, rejected());
+    told.told("a", true);
+    assert_eq!(told.sees(1100, outside(true)), ["end a again in 0 s"]);
+    told.gone(1200, "a");
+    told.sees(
+        1300,
+        Sighting {
+            terminal: true,
+            ..outside(false)
+        },
+    );
+    assert!(told.departures.get("a").is_none());
+}
+
+#[test]
+fn without_a_kubelet_a_pod_that_was_turned_away_may_be_let_in_later() {
+    let purpose = Purpose::Rejection { conditions: vec![] };
+    let mut departure = leaving("a", purpose, seconds(0));
+    departure.runs = false;
+    let mut bench = Bench::default();
+    assert!(bench.begin(0, departure).is_empty());
+    assert_eq!(bench.sees(100, listed("a", false)), ["withdraw a"]);
+    assert!(bench.departures.get("a").is_none());
+}
+
+#[test]
+fn s2_016_those_who_leave_for_a_critical_pod_go_one_after_the_other() {
+    let planned = |uid: &str| Planned {
+        uid: uid.to_owned(),
+        preemptor: "critical".to_owned(),
+        lacks: "memory".to_owned(),
+    };
+    let mut bench = Bench::default();
+    bench.event(0, Event::Plan(vec![planned("a"), planned("b")]));
+    assert!(bench.departures.is_planned("b"));
+    assert_eq!(bench.event(0, Event::Next), ["preempt a"]);
+    let purpose = || Purpose::Preemption {
+        resource: "memory".to_owned(),
+    };
+    assert_eq!(
+        bench.begin(0, leaving("a", purpose(), seconds(30))),
+        ["end a in 30 s"]
+    );
+    assert!(bench.event(100, Event::Next).is_empty());
+    bench.ends(30_000, "a", Ending::Failed);
+    assert_eq!(bench.event(30_001, Event::Next), ["preempt b"]);
+    bench.departures.pass_over_planned();
+    assert!(bench.event(30_002, Event::Next).is_empty());
+}
+
+#[test]
+fn the_one_that_its_kubelet_evicts_is_waited_for_four_seconds() {
+    let elsewhere = || {
+        let names = ("a/a".to_owned(), "a".to_owned());
+        Departures::elsewhere(at(0), names, PathBuf::from("a"))
+    };
+    let mut bench = Bench::default();
+    assert!(bench.begin(0, elsewhere()).is_empty());
+    assert!(bench.blocks(3999, MEMORY) && !bench.blocks(4000, MEMORY));
+    bench.sees(500, listed("a", false));
+    assert!(!bench.blocks(501, MEMORY), "nothing of it runs any more");
+    // One that goes by our own decision is not taken from us.
+    let mut ours = Bench::of(leaving("a", hard(), seconds(0)));
+    ours.begin(100, elsewhere());
+    assert_eq!(ours.departures.get("a").unwrap().purpose, hard());
+}
+
+#[test]
+fn a_deleted_pod_that_runs_on_is_credited_for_its_grace_and_two_seconds_and_then_overdue() {
+    let names = ("a/a".to_owned(), "a".to_owned());
+    let deleted = Departures::deleted(at(0), names, PathBuf::from("a"), seconds(30));
+    let mut bench = Bench::of(deleted);
+    assert!(!bench.blocks(0, MEMORY));
+    assert!(bench.departures.is_credited("a", at(31_999)));
+    assert!(!bench.departures.is_overdue("a", at(31_999)));
+    assert!(!bench.departures.is_credited("a", at(32_000)));
+    assert!(bench.departures.is_overdue("a", at(32_000)));
+    assert_eq!(
+        bench.begin(32_000, leaving("a", hard(), seconds(0))),
+        ["end a in 0 s"]
+    );
+    assert!(!bench.departures.is_overdue("a", at(32_000)));
+}
+
+/// What an earlier run left open, decided at 0 with two seconds of grace.
+fn found(telling: Telling, ended: bool, rebooted: bool) -> Event {
+    let mut departure = leaving("a", hard(), seconds(2));
+    departure.telling = telling;
+    departure.cgroup = None;
+    Event::Find(Box::new(Found {
+        departure,
+        ended,
+        rebooted,
+    }))
+}
+
+#[test]
+fn an_open_decision_is_finished_while_its_process_or_its_pressure_is_there_and_else_concluded() {
+    use Telling::{None as Nobody, Owed, Told};
+    let gone = "conclude a Gone";
+    let runs_on =
+        |unended, untold| format!("conclude a {:?}", Conclusion::RunsOn { unended, untold });
+    // telling, ended, rebooted; runs, older, pressing; at second; what follows
+    let table = [
+        (
+            Nobody,
+            (false, false),
+            (true, true, false),
+            1,
+            "end a in 1 s".to_owned(),
+        ),
+        (
+            Nobody,
+            (false, false),
+            (true, false, true),
+            1,
+            "end a in 1 s".to_owned(),
+        ),
+        (
+            Nobody,
+            (false, false),
+            (true, false, false),
+            1,
+            gone.to_owned(),
+        ),
+        (
+            Nobody,
+            (false, false),
+            (true, true, false),
+            10,
+            "end a in 0 s".to_owned(),
+        ),
+        (
+            Nobody,
+            (false, false),
+            (false, false, true),
+            1,
+            gone.to_owned(),
+        ),
+        (
+            Nobody,
+            (false, true),
+            (true, true, true),
+            1,
+            gone.to_owned(),
+        ),
+        (
+            Owed,
+            (false, false),
+            (true, true, false),
+            1,
+            "end a in 1 s".to_owned(),
+        ),
+        (
+            Owed,
+            (true, false),
+            (true, false, false),
+            1,
+            "tell a".to_owned(),
+        ),
+        (
+            Owed,
+            (false, false),
+            (false, false, false),
+            1,
+            format!("tell a,{gone}"),
+        ),
+        (
+            Owed,
+            (true, false),
+            (true, true, true),
+            302,
+            runs_on(false, true),
+        ),
+        (
+            Nobody,
+            (false, false),
+            (true, true, true),
+            302,
+            runs_on(true, false),
+        ),
+        (
+            Told,
+            (false, false),
+            (true, true, false),
+            302,
+            "end a in 0 s".to_owned(),
+        ),
+    ];
+    for (telling, (ended, rebooted), (runs, older, pressing), second, expected) in table {
+        let mut bench = Bench::default();
+        bench.context.transition_period = seconds(300);
+        bench.context.pressing[NodeCondition::MemoryPressure as usize] = pressing;
+        bench.event(0, found(telling, ended, rebooted));
+        let unsure = Sighting {
+            unsure: true,
+            ..listed("a", runs)
+        };
+        assert!(bench.sees(second * 1000, unsure).is_empty());
+        let sighting = Sighting {
+            older,
+            ..listed("a", runs)
+        };
+        let case = format!("{telling:?} {ended} {rebooted} {runs} {older} {pressing} {second}");
+        assert_eq!(
+            bench.sees(second * 1000, sighting).join(","),
+            expected,
+            "{case}"
+        );
+        assert!(!bench.departures.has_found(), "{case}");
+    }
+}
+
+/// One thing that happens to one of three pods.
+#[derive(Debug, Clone)]
+enum Happening {
+    Begin(Cause, i64),
+    Killed,
+    Ended(Ending),
+    Seen {
+        runs: Option<bool>,
+        listed: bool,
+        holds: i64,
+    },
+    Told(bool),
+    Hard,
+}
+
+fn happening() -> impl Strategy<Value = (usize, i64, Happening)> {
+    let what = prop_oneof![
+        4 => (prop_oneof![Just(Cause::Hard), Just(Cause::Soft)], 0..100_i64)
+            .prop_map(|(cause, grace)| Happening::Begin(cause, grace)),
+        4 => Just(Happening::Killed),
+        2 => Just(Happening::Ended(Ending::Gone { at: at(0) })),
+        1 => Just(Happening::Ended(Ending::Failed)),
+        1 => Just(Happening::Ended(Ending::Blocked { again: seconds(7) })),
+        8 => (prop::option::of(any::<bool>()), any::<bool>(), 0..(8_i64 << 20))
+            .prop_map(|(runs, listed, holds)| Happening::Seen { runs, listed, holds }),
+        1 => any::<bool>().prop_map(Happening::Told),
+        1 => Just(Happening::Hard),
+    ];
+    (0..3_usize, 0..4000_i64, what)
+}
+
+proptest! {
+    /// Whatever happens in whatever order: only who is in it is ended, the one whose end may still come blocks or is credited,
+    /// and every departure comes to an end once nothing more happens.
+    #[test]
+    fn every_departure_ends_and_nobody_is_ended_that_is_not_in_it(
+        happenings in prop::collection::vec(happening(), 1..60)
+    ) {
+        let mut bench = Bench::default();
+        let mut now = 0;
+        for (which, later, what) in happenings {
+            now += later;
+            let uid = ["a", "b", "c"][which];
+            let commands = match what {
+                Happening::Begin(cause, grace) if !bench.departures.is_terminating(uid) => {
+                    let purpose = eviction(cause, Signal::MemoryAvailable);
+                    let mut departure = leaving(uid, purpose, seconds(grace));
+                    departure.since = at(now);
+                    bench.begin(now, departure)
+                }
+                Happening::Begin(..) => Vec::new(),
+                Happening::Killed => bench.event(now, Event::Killed { uid: uid.to_owned() }),
+                Happening::Ended(Ending::Gone { .. }) => {
+                    bench.gone(now, uid);
+                    Vec::new()
+                }
+                Happening::Ended(ending) => {
+                    bench.ends(now, uid, ending);
+                    Vec::new()
+                }
+                Happening::Seen { runs, listed: is_listed, holds } => bench.sees(now, Sighting {
+                    runs,
+                    listed: is_listed,
+                    remains: Some(Remains { memory: Some(holds), swap: None, processes: Some(0) }),
+                    ..listed(uid, false)
+                }),
+                Happening::Told(told) => bench.told(uid, told),
+                Happening::Hard => bench.event(now, Event::CutGraces { hard_since: at(now) }),
+            };
+            for command in commands {
+                let target = command.split(' ').nth(1).unwrap();
+                prop_assert!(bench.departures.get(target).is_some() || command.starts_with("let in"), "{command}");
+            }
+            for departure in bench.departures.iter() {
+                let can_still_give_back = match departure.stage() {
+                    Stage::Terminating { kill_at, killed } => {
+                        at(now) < kill_at
+                            || killed.is_none() && at(now).duration_since(kill_at) < CLEANUP
+                            || killed.is_some_and(|killed| at(now).duration_since(killed) < seconds(2))
+                    }
+                    _ => false,
+                };
+                let waits = departure.blocks(at(now), MEMORY)
+                    || bench.departures.is_credited(&departure.uid, at(now));
+                prop_assert!(waits || !can_still_give_back, "{departure:?} at {now}");
+            }
+        }
+        // The hands report how each termination ended; then nothing is listed any more.
+        now += 200_000;
+        for uid in ["a", "b", "c"] {
+            if bench.departures.is_terminating(uid) {
+                bench.gone(now, uid);
+            }
+        }
+        now += 31_000;
+        for _ in 0..3 {
+            now += 61_000;
+            for uid in ["a", "b", "c"] {
+                bench.sees(now, Sighting { listed: false, ..listed(uid, false) });
+            }
+        }
+        prop_assert_eq!(bench.departures.iter().count(), 0);
+    }
+}

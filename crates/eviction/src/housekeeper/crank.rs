@@ -1,0 +1,132 @@
+//! The crank: one turn of the housekeeper, step by step, waits included.
+
+use super::{Housekeeper, Step, UsageNeed};
+use crate::{Decision, Observations, StarvedResource, Usage, decision::Withheld};
+use evictd_pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+
+/// A decision that ends nobody is not made again before this.
+const QUIET: SignedDuration = SignedDuration::from_secs(1);
+/// The same where directories must be walked for it: as seldom as a kubelet looks (S1-017).
+const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
+
+/// What was asked for by a [`Step`].
+#[derive(Debug, Clone, Copy)]
+pub enum Answer<'a> {
+    /// Usage of the pods with limits on local storage; `None` where it is not time for them.
+    LocalStorage(Option<(&'a [Pod], &'a Usage)>),
+    /// What the node has left after a reclaim; `None` where no fresh look was possible.
+    Reclaimed(Option<&'a Observations>),
+    /// Usage of those who are being ended.
+    Watched(UsageNeed, &'a [Pod], &'a Usage),
+    /// Usage of every pod.
+    Ranked {
+        /// What it was asked for.
+        need: UsageNeed,
+        /// The pods.
+        pods: &'a [Pod],
+        /// What each uses.
+        usage: &'a Usage,
+        /// What the node has left now, where measuring took so long that those chosen before may have gone meanwhile.
+        fresh: Option<&'a Observations>,
+    },
+    /// It is not known yet; the next turn asks again.
+    NotYet,
+}
+
+impl Housekeeper {
+    /// Begins a turn with what was observed; what is needed next.
+    pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
+        let step = self.observe(now, observations);
+        self.wait(now, step)
+    }
+
+    /// Takes in what was asked for; what is needed next, and whoever has to go. [`Step::Rest`] ends the turn.
+    pub fn answer(&mut self, now: Timestamp, answer: Answer<'_>) -> (Step, Vec<Decision>) {
+        let next = match answer {
+            Answer::LocalStorage(Some((pods, usage))) => {
+                let decisions = self.check_local_storage(now, pods, usage);
+                if !decisions.is_empty() {
+                    return (Step::Rest, decisions);
+                }
+                self.pressure()
+            }
+            Answer::LocalStorage(None) => self.pressure(),
+            Answer::Reclaimed(fresh) => self.reclaimed(fresh),
+            Answer::Watched(need, pods, usage) => {
+                self.watch_dying(now, need.signal, pods, usage);
+                Step::Rest
+            }
+            Answer::Ranked {
+                need,
+                pods,
+                usage,
+                fresh,
+            } => {
+                let decision = self.decide_again(now, (need, fresh), pods, usage);
+                return (Step::Rest, decision.into_iter().collect());
+            }
+            Answer::NotYet => Step::Rest,
+        };
+        (self.wait(now, next), Vec::new())
+    }
+
+    /// Nobody goes for what was seen before the last one who went had given back what it held.
+    fn decide_again(
+        &mut self,
+        now: Timestamp,
+        (need, fresh): (UsageNeed, Option<&Observations>),
+        pods: &[Pod],
+        usage: &Usage,
+    ) -> Option<Decision> {
+        if let Some(fresh) = fresh {
+            self.observe(now, fresh);
+            if self.need() != Some(need) {
+                return None;
+            }
+        }
+        let decision = self.decide(now, pods, usage)?;
+        self.note_quiet(now, need, &decision);
+        Some(decision)
+    }
+
+    /// Whoever was chosen before is waited for, and what would only be said again is not thought about again so soon.
+    fn wait(&mut self, now: Timestamp, step: Step) -> Step {
+        let Step::Rank(need) = step else {
+            return step;
+        };
+        if need.hard && self.departures.unblock() {
+            self.quiet = None;
+        }
+        if self.departures.block(now, need) {
+            return Step::Watch(need);
+        }
+        let quiet = self
+            .quiet
+            .is_some_and(|(about, until)| about == need && now < until);
+        if quiet { Step::Rest } else { step }
+    }
+
+    /// The kubelet thinks at each of its looks.
+    fn note_quiet(&mut self, now: Timestamp, need: UsageNeed, decision: &Decision) {
+        let ours = self.rules.credit_dying_pods;
+        if !ours || (decision.eviction.is_some() && !self.ends_nobody) {
+            return;
+        }
+        let pause = match need.signal.resource() {
+            StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => QUIET,
+            StarvedResource::EphemeralStorage | StarvedResource::Inodes => QUIET_DISK,
+        };
+        let until = now.saturating_add(pause).unwrap_or(now);
+        self.quiet = Some((need, until));
+        let nobody_can = matches!(
+            decision.withheld,
+            Some(
+                Withheld::NoPods | Withheld::AllSpared | Withheld::NoIo | Withheld::NoRelief { .. }
+            )
+        );
+        if nobody_can {
+            self.stands_back[need.signal as usize] = Some(until);
+        }
+    }
+}
