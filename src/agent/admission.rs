@@ -2,21 +2,27 @@
 //! the node has to give, by whether it fits beside the others (S2-001 to S2-005).
 //!
 //! ```text
-//!   roster -> Gate::admit, once a new pod -> Ruling -> reported | rejections.rs | preemptions.rs
+//!   roster -> Gate::admit, once a new pod -> Ruling -> reported | turned away | others leave for it
 //! ```
 
-use super::{Act, Agent, Ruling, rejections::Rejections, room::Room};
+use super::{Act, Agent, Ruling, room::Room};
 use crate::{config, pods::Rejection};
 use evictd_eviction::{
     Housekeeper, NodeCondition, Observations,
     admission::{self, Answer},
     critical,
     decision::Spared,
+    departures::{Event, Planned, Purpose},
     fit,
+    rules::own_grace_period_seconds,
 };
 use evictd_pod::{Node, Pod};
 use jiff::Timestamp;
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 /// What admission remembers.
 #[derive(Debug, Default)]
@@ -29,6 +35,8 @@ pub(super) struct Admission {
     seen: Observations,
     /// Pods that are let in unasked, by UID.
     pardoned: BTreeSet<String>,
+    /// What those are told that are not let in, by UID.
+    rejections: BTreeMap<String, Rejection>,
     rulings: Vec<Ruling>,
     made: u64,
 }
@@ -130,7 +138,7 @@ struct Gate<'a> {
     memory: &'a mut Admission,
     housekeeper: &'a Housekeeper,
     room: &'a Room,
-    rejections: &'a Rejections,
+    is_kept_out: &'a dyn Fn(&str) -> bool,
     /// Whether those who were kept out, and may yet be let in, are asked about again.
     again: bool,
     leaves: &'a dyn Fn(&str) -> bool,
@@ -143,7 +151,7 @@ impl Gate<'_> {
             return Ok(());
         }
         let may_change = self.again && self.room.is_machine();
-        if let Some(rejection) = self.rejections.of(&pod.uid).filter(|_| !may_change) {
+        if let Some(rejection) = self.rejection_of(pod).filter(|_| !may_change) {
             return Err(rejection);
         }
         let Some(begun) = self.memory.begun else {
@@ -170,6 +178,12 @@ impl Gate<'_> {
         self.rule(pod, conditions, finding)
     }
 
+    /// Why this pod was turned away, if it was.
+    fn rejection_of(&self, pod: &Pod) -> Option<Rejection> {
+        let rejection = self.memory.rejections.get(&pod.uid);
+        rejection.filter(|_| (self.is_kept_out)(&pod.uid)).cloned()
+    }
+
     fn rule(
         &mut self,
         pod: &Pod,
@@ -193,7 +207,7 @@ impl Gate<'_> {
             reason: answer.reason.clone(),
             message: answer.message.clone(),
         };
-        if acts && !answer.allowed && self.rejections.of(&pod.uid).is_some() {
+        if acts && !answer.allowed && self.rejection_of(pod).is_some() {
             return Err(rejection);
         }
         let of_victims = |text: fn(&Pod) -> String| {
@@ -232,6 +246,10 @@ impl Gate<'_> {
             boot_id: String::new(),
         };
         let rejected = ruling.act == Act::Reject;
+        if rejected {
+            let uid = pod.uid.clone();
+            self.memory.rejections.insert(uid, rejection.clone());
+        }
         self.memory.rulings.push(ruling);
         if rejected { Err(rejection) } else { Ok(()) }
     }
@@ -240,19 +258,23 @@ impl Gate<'_> {
 impl Agent {
     /// Looks which pods are here; `afresh`: and which cgroups came and went. Follows what is ruled about new ones.
     pub(super) fn look(&mut self, afresh: bool) {
-        let (flights, active, preemptions) = (&self.flights, &self.active, &self.preemptions);
+        let departures = self.housekeeper.departures();
         let leaves = |uid: &str| {
-            flights.contains(uid) || preemptions.is_planned(uid) || active.has_evicted(uid)
+            departures.is_terminating(uid) || departures.is_planned(uid) || departures.has_left(uid)
+        };
+        let is_kept_out = |uid: &str| {
+            let departure = departures.get(uid);
+            departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
         };
         let can_turn_away = self.ports.cluster.is_some() || self.ports.room.is_machine();
         let mut gate = Gate {
             now: self.clock.now(),
             mode: self.behaviour.admission,
-            acts: !self.behaviour.dry_run && can_turn_away,
+            acts: !self.ends_nobody() && can_turn_away,
             memory: &mut self.admission,
             housekeeper: &self.housekeeper,
             room: &self.ports.room,
-            rejections: &self.rejections,
+            is_kept_out: &is_kept_out,
             again: afresh,
             leaves: &leaves,
         };
@@ -265,7 +287,13 @@ impl Agent {
         };
         self.take_set(set);
         let active = &self.active;
-        self.admission.pardoned.retain(|uid| active.is_listed(uid));
+        let Admission {
+            pardoned,
+            rejections,
+            ..
+        } = &mut self.admission;
+        pardoned.retain(|uid| active.is_listed(uid));
+        rejections.retain(|uid, _| active.is_listed(uid));
         for ruling in std::mem::take(&mut self.admission.rulings) {
             match ruling.act {
                 Act::Reject => self.turn_away(ruling),
@@ -300,5 +328,96 @@ impl Agent {
         let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
         outcome.qos.extend(here.iter().map(qos));
         outcome
+    }
+
+    /// Tells the pod's status, ends what runs of it, and tells the world.
+    fn turn_away(&mut self, mut ruling: Ruling) {
+        ruling.grace = self.hard_grace();
+        ruling.boot_id.clone_from(&self.ports.boot_id);
+        ruling.notice = self.notice_of(&ruling, None);
+        let cgroup = self.active.cgroup_of(&ruling.pod.uid).map(Path::to_owned);
+        let hierarchies = &self.ports.evictor.hierarchies;
+        ruling.ends = cgroup
+            .as_ref()
+            .is_some_and(|cgroup| hierarchies.runs(cgroup));
+        self.write_down(&ruling);
+        let conditions = ruling.conditions.clone();
+        let purpose = Purpose::Rejection { conditions };
+        let mut departure = ruling.departure(purpose, cgroup);
+        departure.runs = ruling.ends;
+        let notice = ruling.notice.take();
+        self.begin_departure(departure, notice);
+        self.publish_ruling(&ruling);
+    }
+
+    fn hard_grace(&self) -> Duration {
+        let seconds = self.housekeeper.rules().hard_grace_period_seconds;
+        let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+        grace.max(self.behaviour.least_grace)
+    }
+
+    /// A critical pod is let in: its victims leave from now on, one after the other.
+    fn plan_preemption(&mut self, ruling: Ruling) {
+        self.publish_ruling(&ruling);
+        let planned = ruling.victims.into_iter().map(|uid| Planned {
+            uid,
+            preemptor: ruling.pod.uid.clone(),
+            lacks: ruling.lacks.clone(),
+        });
+        self.report(Event::Plan(planned.collect()));
+    }
+
+    /// It is this pod's turn to leave for a critical one (S2-016). One that cannot be ended is passed over, and the critical
+    /// pod stays in (S2-019).
+    pub(super) fn preempt(&mut self, planned: Planned) {
+        let set = std::sync::Arc::clone(self.active.set());
+        let find = |uid: &str| set.pods.iter().find(|pod| pod.uid == uid);
+        let both = find(&planned.uid).zip(find(&planned.preemptor));
+        let cgroup = self.active.cgroup_of(&planned.uid).map(Path::to_owned);
+        match (both, cgroup) {
+            (Some((pod, preemptor)), Some(cgroup)) => {
+                self.begin_preemption((pod, preemptor, planned.lacks), &cgroup);
+                return;
+            }
+            (Some((pod, preemptor)), None) => tracing::error!(
+                EVICTD_POD = pod.full_name(),
+                EVICTD_POD_UID = pod.uid,
+                "{pod} cannot be preempted for {preemptor}: no cgroup of it is known"
+            ),
+            // One of them has gone by itself.
+            (None, _) => {}
+        }
+        self.housekeeper.departures_mut().pass_over_planned();
+        self.report(Event::Next);
+    }
+
+    fn begin_preemption(&mut self, (pod, preemptor, lacks): (&Pod, &Pod, String), cgroup: &Path) {
+        let now = self.clock.now();
+        let seconds = u64::try_from(own_grace_period_seconds(pod)).unwrap_or(0);
+        let mut ruling = Ruling {
+            id: self.admission.id(now),
+            time: now,
+            pod: pod.clone(),
+            act: Act::Leave {
+                preemptor: preemptor.full_name(),
+            },
+            reason: critical::REASON.to_owned(),
+            message: critical::MESSAGE.to_owned(),
+            preempt: Vec::new(),
+            conditions: Vec::new(),
+            victims: Vec::new(),
+            lacks,
+            grace: Duration::from_secs(seconds).max(self.behaviour.least_grace),
+            notice: None,
+            ends: true,
+            boot_id: self.ports.boot_id.clone(),
+        };
+        ruling.notice = self.notice_of(&ruling, Some(critical::CONDITION_MESSAGE));
+        self.write_down(&ruling);
+        let resource = ruling.lacks.clone();
+        let departure = ruling.departure(Purpose::Preemption { resource }, Some(cgroup.to_owned()));
+        let notice = ruling.notice.take();
+        self.begin_departure(departure, notice);
+        self.publish_ruling(&ruling);
     }
 }

@@ -30,9 +30,9 @@ impl Agent {
         let signal = signal
             .or_else(|| self.nearest())
             .unwrap_or(Signal::MemoryAvailable);
-        self.look_at_cgroups();
-        let set = std::sync::Arc::clone(self.active.set());
         let now = self.clock.now();
+        self.look_at_cgroups(now);
+        let set = std::sync::Arc::clone(self.active.set());
         let Some(usage) = self.ports.usage.show(now, signal, &set).await else {
             return Err(Unanswered::NotYet(
                 "the pods' usage is being measured for the first time; ask again in a moment",
@@ -40,7 +40,7 @@ impl Agent {
         };
         let measured = usage.pods.iter().flatten().filter_map(|pod| pod.time);
         let age = measured.min().map(|oldest| now.duration_since(oldest));
-        let ranked = self.housekeeper.rank(signal, &set.pods, &usage);
+        let ranked = self.housekeeper.rank(now, signal, &set.pods, &usage);
         let next = ranked
             .iter()
             .find(|pod| pod.spared.is_none())

@@ -1,19 +1,22 @@
 //! What a decision means to the cluster: the victim's status is told, and the loop hears what became of that.
 
-use super::{Agent, Errand, Flight, Ruling};
+use super::{Agent, Ruling, left_open::shorten};
 use crate::{
     api::Actions,
-    clock,
     config::{EvictMethod, SoftTierFallback},
     doors::state::Answer,
     evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore, Victim},
-    outbox::{Notice, Outbox, Publication, Way},
+    outbox::{Fate, Notice, Outbox, Publication, Way},
 };
-use evictd_eviction::{Cause, Decision, record};
+use evictd_eviction::{
+    Cause, Decision,
+    departures::{Departure, Event, Telling},
+    record,
+};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{Mutex, mpsc, oneshot, watch},
     task::JoinHandle,
@@ -29,15 +32,6 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const DEADLINE: SignedDuration = SignedDuration::from_mins(1);
 /// Budgets that blocked this long ago are of another time of pressure.
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
-
-/// Whom to end.
-pub(super) fn victim(pod: &Pod, cgroup: &Path) -> Victim {
-    Victim {
-        uid: pod.uid.clone(),
-        cgroup: cgroup.to_owned(),
-        sandbox: None,
-    }
-}
 
 /// The way to tell the cluster of evictions.
 pub struct Cluster {
@@ -62,33 +56,6 @@ pub struct Cluster {
 /// The task that reports to the Node, until it is asked to end.
 type Reports = Arc<Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>>;
 
-/// A pod that has to leave.
-pub(super) struct Leaving {
-    /// As the loop follows it.
-    pub(super) flight: Flight,
-    /// Who.
-    pub(super) victim: Victim,
-    /// What is left of its grace.
-    pub(super) grace: Duration,
-    /// What the API server is told; `None` where nobody tells it, or where it is asked.
-    pub(super) notice: Option<Notice>,
-    /// How long a hard kill waits for the API server's answer.
-    pub(super) patience: Duration,
-    /// How far it is.
-    pub(super) stage: Stage,
-}
-
-/// How far a pod is on its way when it is set on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Nothing has been done.
-    New,
-    /// An earlier run of the daemon may have begun.
-    Again,
-    /// The kubelet has been told, and ends it.
-    Told,
-}
-
 /// The next notice whose fate is known; never, where there is no cluster. Cancel safe.
 pub(super) async fn publication(cluster: Option<&mut Cluster>) -> Publication {
     let next = match cluster {
@@ -109,11 +76,6 @@ impl Cluster {
                 .blocked
                 .is_some_and(|(since, _)| now.duration_since(since) >= DEADLINE);
         self.method == EvictMethod::Eviction && kind == Cause::Soft && !too_long
-    }
-
-    fn asks(&self, flight: &Flight) -> bool {
-        let cause = flight.errand.cause();
-        cause.is_some_and(|cause| self.asks_budgets(cause, flight.since))
     }
 
     /// How the API server is told of a pod that has this grace.
@@ -150,64 +112,57 @@ impl Cluster {
 }
 
 impl Agent {
-    /// Whether the API server is asked whether this pod may go.
-    pub(super) fn asks(&self, leaving: &Leaving) -> bool {
+    /// Whether the API server is asked whether this pod may go, by this decision.
+    pub(super) fn asks(&self, decision: &Decision, uid: &str) -> bool {
         let cluster = self.ports.cluster.as_ref();
-        let asks = cluster.is_some_and(|cluster| cluster.asks(&leaving.flight));
-        let is_told = leaving.notice.is_some() || leaving.stage == Stage::Told;
-        asks && !is_told && !self.active.is_unlisted(&leaving.victim.uid)
+        let asks =
+            cluster.is_some_and(|cluster| cluster.asks_budgets(decision.kind, decision.time));
+        asks && !self.active.is_unlisted(uid)
     }
 
     /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
-    pub(super) fn launch(&mut self, leaving: Leaving) {
-        let asked = self.asks(&leaving);
-        let Leaving {
-            mut flight,
-            victim,
-            grace,
-            notice,
-            patience,
-            stage,
-        } = leaving;
+    pub(super) fn launch(&mut self, departure: &Departure, victim: Victim, grace: Duration) {
         let local = Arc::clone(&self.ports.evictor);
-        flight.set_out(self.clock.now(), grace);
-        self.housekeeper.dying(&victim.uid, flight.kill_at);
-        if stage == Stage::Told {
+        let notice = self.notices.remove(&departure.id);
+        let resumed = self.left_open.remove(&departure.id);
+        if resumed && departure.telling == Telling::Told {
             let evictor = Arc::new(ToldBefore(local));
-            return self.flights.begin(&evictor, victim, grace, flight);
+            return self.terminations.begin(evictor, victim, grace, false);
         }
         match (&self.ports.cluster, notice) {
-            (Some(cluster), Some(notice)) => {
+            (Some(cluster), Some(mut notice)) => {
+                if resumed {
+                    shorten(&mut notice, grace);
+                }
                 let evictor = ClusterEvictor {
                     local,
                     outbox: cluster.outbox.clone(),
                     notice,
-                    again: stage == Stage::Again,
+                    again: resumed,
                     settled: cluster.settled.clone(),
-                    haste: match flight.errand.cause() {
+                    haste: match departure.purpose.cause() {
                         Some(Cause::Soft) => Haste::Soft,
-                        Some(Cause::Hard | Cause::LocalStorage) | None => Haste::Hard(patience),
+                        Some(Cause::Hard | Cause::LocalStorage) | None => {
+                            Haste::Hard(self.patience(departure))
+                        }
                     },
                     kubelet: !self.ports.room.is_machine(),
                 };
-                if let Errand::Eviction { .. } = flight.errand {
-                    self.restarts.begin(&flight, &victim, grace, None);
-                }
-                self.flights
-                    .begin(&Arc::new(evictor), victim, grace, flight);
+                self.terminations
+                    .begin(Arc::new(evictor), victim, grace, false);
             }
-            (Some(cluster), None) if asked => {
-                let (namespace, name) = flight.pod.split_once('/').unwrap_or_default();
+            (Some(cluster), None) if departure.asked => {
+                let (namespace, name) = departure.pod.split_once('/').unwrap_or_default();
                 let evictor = ApiEvictor {
                     local,
                     actions: cluster.actions.clone(),
                     namespace: namespace.to_owned(),
                     name: name.to_owned(),
                 };
-                self.flights
-                    .begin(&Arc::new(evictor), victim, grace, flight);
+                self.terminations
+                    .begin(Arc::new(evictor), victim, grace, false);
             }
-            _ => self.flights.begin(&local, victim, grace, flight),
+            _ => self.terminations.begin(local, victim, grace, false),
         }
     }
 
@@ -246,44 +201,27 @@ impl Agent {
         })
     }
 
-    /// Begins to tell it, where nothing has to be ended.
-    pub(super) fn post(&self, notice: Notice) {
-        if let Some(cluster) = &self.ports.cluster {
-            // The outbox tells what becomes of it.
-            drop(cluster.outbox.post(notice));
-        }
-    }
-
-    /// Gives up what the API server was to be told of this pod.
-    pub(super) fn withdraw(&self, uid: &str, why: &str) {
-        if let Some(cluster) = &self.ports.cluster {
-            cluster.outbox.withdraw(uid, why);
-        }
-    }
-
-    /// Budgets do not let this pod go now: the next in rank is tried.
-    pub(super) fn blocked(&mut self, now: Timestamp, uid: &str, again: Duration) {
-        let again = SignedDuration::try_from(again).unwrap_or(SignedDuration::MAX);
-        self.active.block(uid, clock::after(now, again));
+    /// Budgets do not let a pod go now: the next in rank is tried.
+    pub(super) fn note_blocked(&mut self, now: Timestamp) {
         if let Some(cluster) = &mut self.ports.cluster {
             cluster.note_blocked(now);
         }
     }
 
     /// A budget has let a pod go.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn note_let_go(&mut self) {
         if let Some(cluster) = &mut self.ports.cluster {
             cluster.blocked = None;
         }
     }
 
     /// A quarter of what is left until there is nothing left, at the present rate.
-    pub(super) fn patience(&self, decision: &Decision) -> Duration {
-        let acting = decision.threshold.as_ref();
-        let left = acting.and_then(|acting| {
-            let signal = acting.threshold.signal;
-            self.pace
-                .exhausted_in(decision.time, signal, &acting.observed)
+    fn patience(&self, departure: &Departure) -> Duration {
+        let signal = departure.purpose.signal();
+        let left = signal.and_then(|signal| {
+            let mut watched = self.watched.iter();
+            let (_, seen, _) = watched.find(|(watched, ..)| *watched == signal)?;
+            self.pace.exhausted_in(departure.since, signal, seen)
         });
         left.map_or(HARD_PATIENCE, |left| HARD_PATIENCE.min(left / 4))
     }
@@ -312,8 +250,9 @@ impl Agent {
     }
 
     pub(super) fn published(&mut self, publication: &Publication) {
-        self.restarts.told(&publication.id);
-        self.rejection_told(publication);
+        let told = !matches!(publication.fate, Fate::NotPublished(_));
+        let id = publication.id.clone();
+        self.report(Event::Told { id, told });
         for publisher in &mut self.ports.publishers {
             publisher.published(publication);
         }

@@ -1,6 +1,6 @@
 //! Limits of the pods' own on node-local disk: looked after at a slow beat, since it takes walks of their directories.
 
-use super::{Agent, active::Active};
+use super::active::Active;
 use crate::{pods::PodSet, usage::Whose};
 use evictd_eviction::{Usage, local_storage};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ pub(super) struct Patrol {
 
 impl Patrol {
     /// Usage of the pods with limits, when it is time and the walk has ended; other pods count as unknown.
-    fn usage(
+    pub(super) fn usage(
         &mut self,
         now: Timestamp,
         active: &Active,
@@ -43,33 +43,6 @@ impl Patrol {
             |(_, any)| any,
         );
         self.limited = Some((set.generation, any));
-        any
-    }
-}
-
-impl Agent {
-    /// Ends every pod that exceeds a limit of its own; true if there was one (S1-034).
-    pub(super) async fn enforce_local_storage(&mut self, now: Timestamp) -> bool {
-        let Some(usage) = self
-            .local_storage
-            .usage(now, &self.active, &mut self.ports.usage)
-        else {
-            return false;
-        };
-        let pods = std::sync::Arc::clone(&self.active.set().pods);
-        let unreachable = self.active.unreachable();
-        let mut decisions = self.housekeeper.check_local_storage(now, &pods, &usage);
-        decisions.retain(|decision| {
-            decision
-                .uid
-                .as_ref()
-                .is_none_or(|uid| !unreachable.contains_key(uid))
-        });
-        let any = !decisions.is_empty();
-        for decision in decisions {
-            let measured_at = super::measured_at(&decision, &usage);
-            self.carry_out(now, decision, measured_at).await;
-        }
         any
     }
 }

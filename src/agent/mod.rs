@@ -9,50 +9,52 @@ mod active;
 mod admission;
 mod alarm;
 mod answer;
-mod cleanup;
 mod cluster;
-mod elsewhere;
-mod flight;
+mod departures;
+mod left_open;
 mod local_storage;
 mod news;
-mod preemptions;
-mod rejections;
-mod restarts;
 mod returning;
 mod room;
 mod ruling;
 pub mod start;
-mod unfinished;
+mod terminations;
 
 pub use alarm::Alarm;
 pub use cluster::Cluster;
-pub use flight::{Errand, Flight, Flights, Landing};
+pub use left_open::LeftOpen;
 pub use room::Room;
 pub use ruling::{Act, Ruling};
-pub use unfinished::Unfinished;
 
 use crate::{
     clock::Clock,
     config::Admission,
     doors::state::Question,
-    evict::{CgroupEvictor, EvictError},
+    evict::{CgroupEvictor, Departure as Outcome, EvictError},
+    outbox::Notice,
     pace::Pace,
     pods::{PodSet, Roster},
-    publish::{Decided, Landed, Look, Publish, ledger::WAITING},
+    publish::{Decided, Look, Publish, ledger::WAITING},
     signals::{Layout, Sample, Sampler},
     usage,
     wake::{Wakers, WokenBy},
 };
 use active::Active;
-use cluster::{Leaving, Stage};
 use evictd_eviction::{
-    Decision, Housekeeper, NodeCondition, Observation, Rules, Signal, Step, Usage, UsageNeed,
+    Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
+    Usage, UsageNeed,
+    departures::{Departure, Purpose, Telling},
     rules::FilesystemLayout,
 };
 use jiff::{SignedDuration, Timestamp};
 use news::News;
 use serde_json::json;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+use terminations::Terminations;
 use tokio::sync::mpsc;
 
 /// While somebody is on the way out the loop looks at least this often.
@@ -112,7 +114,7 @@ pub struct Ports {
     /// What the world is told.
     pub publishers: Vec<Box<dyn Publish>>,
     /// What an earlier run has left to be finished.
-    pub unfinished: Vec<Unfinished>,
+    pub left_open: Vec<LeftOpen>,
     /// The kernel's name for the time since the machine was started; empty where it has none.
     pub boot_id: String,
 }
@@ -124,8 +126,11 @@ pub struct Agent {
     housekeeper: Housekeeper,
     pace: Pace,
     ports: Ports,
-    flights: Flights,
-    elsewhere: elsewhere::Evictions,
+    terminations: Terminations,
+    /// What the API server is to be told of pods that are about to be set on their way out, by the ids of their decisions.
+    notices: BTreeMap<String, Notice>,
+    /// Decisions of an earlier run that are taken up, by id.
+    left_open: BTreeSet<String>,
     active: Active,
     watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last look that did not see it crossed.
@@ -135,11 +140,16 @@ pub struct Agent {
     decisions: u64,
     woken_by: WokenBy,
     local_storage: local_storage::Patrol,
-    restarts: restarts::Restarts,
     admission: admission::Admission,
-    rejections: rejections::Rejections,
-    preemptions: preemptions::Preemptions,
-    cleanups: cleanup::Cleanups,
+}
+
+/// How a pod's departure ended.
+#[derive(Debug)]
+pub struct Landing {
+    /// As it was decided.
+    pub departure: Departure,
+    /// What became of the pod.
+    pub result: Result<Outcome, EvictError>,
 }
 
 impl Agent {
@@ -147,14 +157,19 @@ impl Agent {
     pub fn new(clock: Clock, behaviour: Behaviour, mut ports: Ports) -> Self {
         let now = clock.now();
         ports.sampler.follow(&behaviour.rules.thresholds);
-        Self {
-            housekeeper: Housekeeper::new(behaviour.rules.clone()),
+        let left_open = std::mem::take(&mut ports.left_open);
+        let mut agent = Self {
+            housekeeper: Housekeeper::new(Rules {
+                kubelet_is_here: !ports.room.is_machine(),
+                ..behaviour.rules.clone()
+            }),
             pace: Pace::new(behaviour.housekeeping_interval),
             clock,
             behaviour,
             ports,
-            flights: Flights::default(),
-            elsewhere: elsewhere::Evictions::default(),
+            terminations: Terminations::default(),
+            notices: BTreeMap::new(),
+            left_open: BTreeSet::new(),
             active: Active::default(),
             watched: Vec::new(),
             clear: [now; Signal::ALL.len()],
@@ -163,12 +178,11 @@ impl Agent {
             decisions: 0,
             woken_by: WokenBy::default(),
             local_storage: local_storage::Patrol::default(),
-            restarts: restarts::Restarts::default(),
             admission: admission::Admission::default(),
-            rejections: rejections::Rejections::default(),
-            preemptions: preemptions::Preemptions::default(),
-            cleanups: cleanup::Cleanups::default(),
-        }
+        };
+        agent.housekeeper.set_ends_nobody(agent.ends_nobody());
+        agent.take_up(left_open);
+        agent
     }
 
     /// Turns until it is told to stop, or finds that it may not do its work here.
@@ -183,10 +197,9 @@ impl Agent {
             tokio::select! {
                 () = self.ports.alarm.after(sleep) => self.woken_by = WokenBy::Sleep,
                 by = self.ports.wakers.rung() => self.woken_by = by,
-                landing = self.flights.landing() => {
+                ended = self.terminations.ended() => {
                     self.woken_by = WokenBy::Departure;
-                    self.land(&landing);
-                    if let Some(error) = landing.result.err().filter(EvictError::is_not_permitted) {
+                    if let Some(error) = self.land(ended) {
                         return Err(error);
                     }
                 }
@@ -206,131 +219,134 @@ impl Agent {
         Ok(())
     }
 
-    /// One cycle; returns how long to sleep.
+    /// One turn of the crank; returns how long to sleep.
     async fn turn(&mut self) -> Duration {
         let now = self.clock.now();
         let sample = self.ports.sampler.sample(now);
         self.learn_layout();
         self.look(false);
-        self.take_up(now);
-        self.preempt(now);
-        self.look_at_cleanups(now);
-        let mut step = self.housekeeper.observe(now, &sample.observations);
-        self.admission
-            .observe(now, &self.housekeeper, &sample.observations);
+        self.look_at_departures(now, false);
+        let seen = &sample.observations;
+        let mut step = self.housekeeper.begin(now, seen);
+        self.admission.observe(now, &self.housekeeper, seen);
+        let commands = self.housekeeper.take_commands();
+        self.obey(commands);
         self.note_crossings(now);
         let rung = self.woken_by.is_rung();
         self.ports.wakers.tend(now, rung);
-        let seen = &sample.observations;
         self.ports.wakers.notify_at(now, &self.housekeeper, seen);
-        self.cut_soft_graces(now);
         let pods = &self.active.set().pods;
         self.news.forget_what_is_over(&self.housekeeper, pods);
-        if step == Step::LocalStorage {
-            step = if self.enforce_local_storage(now).await {
-                Step::Rest
-            } else {
-                self.housekeeper.pressure()
-            };
+        while step != Step::Rest {
+            step = self.answer_step(now, step).await;
         }
-        if matches!(step, Step::Reclaim(_)) {
-            step = self.housekeeper.reclaimed(None);
-        }
-        if let Step::Rank(need) = step {
-            self.press(now, need).await;
-        }
-        self.look_for_restarts(now);
-        self.look_after_rejected(now);
         let sleep = self.sleep(now, &sample);
         self.publish_look(now, &sample, sleep);
         sleep
     }
 
-    /// Some threshold acts: whoever is first must go, unless somebody is going already.
-    async fn press(&mut self, now: Timestamp, need: UsageNeed) {
-        if self.flights.block_others(now) {
-            self.watch_dying(now, need.signal);
-            return;
+    /// Fetches what the crank asks for, and carries out what it then decides; what it asks for next.
+    async fn answer_step(&mut self, now: Timestamp, step: Step) -> Step {
+        match step {
+            Step::Rest => Step::Rest,
+            Step::LocalStorage => {
+                let set = Arc::clone(self.active.set());
+                let gauge = &mut self.ports.usage;
+                let usage = self.local_storage.usage(now, &self.active, gauge);
+                let known = usage.as_ref().map(|usage| (&set.pods[..], usage));
+                let answer = Answer::LocalStorage(known);
+                self.decide(now, answer, usage.as_ref()).await
+            }
+            // Nobody frees what can be freed without ending a pod yet.
+            Step::Reclaim(_) => self.decide(now, Answer::Reclaimed(None), None).await,
+            Step::Watch(need) => {
+                let set = Arc::clone(self.active.set());
+                let usage = self.usage_of_dying(now, &set);
+                let answer = Answer::Watched(need, &set.pods, &usage);
+                self.decide(now, answer, None).await
+            }
+            Step::Rank(need) => self.rank_and_decide(now, need).await,
         }
-        if self.somebody_goes_elsewhere(now)
-            || self.cleanups.block(need)
-            || self.news.is_quiet(now, need)
-        {
-            return;
+    }
+
+    async fn decide(&mut self, now: Timestamp, answer: Answer<'_>, usage: Option<&Usage>) -> Step {
+        let (next, decisions) = self.housekeeper.answer(now, answer);
+        for decision in decisions {
+            let measured_at = usage.and_then(|usage| measured_at(&decision, usage));
+            self.carry_out(decision, measured_at).await;
         }
-        self.look_at_cgroups();
-        if need.hard && self.active.unblock() {
-            self.housekeeper.set_unreachable(self.active.unreachable());
-        }
+        next
+    }
+
+    /// Some threshold acts, and nobody has to be waited for: whoever is first must go.
+    async fn rank_and_decide(&mut self, seen: Timestamp, need: UsageNeed) -> Step {
+        self.look_at_cgroups(seen);
         let set = Arc::clone(self.active.set());
-        let Some(mut usage) = self.ports.usage.read(now, need.signal, &set).await else {
-            return;
+        let Some(mut usage) = self.ports.usage.read(seen, need.signal, &set).await else {
+            return self.decide(seen, Answer::NotYet, None).await;
         };
-        let Some(now) = self.look_again(now, need) else {
-            return;
-        };
-        let ranked = self.housekeeper.rank(need.signal, &set.pods, &usage);
+        let (now, fresh) = self.look_again(seen, need);
+        let ranked = self.housekeeper.rank(now, need.signal, &set.pods, &usage);
         if let Some(first) = ranked.iter().find(|pod| pod.spared.is_none()) {
             self.ports
                 .usage
                 .read_containers(now, &set, first.index, &mut usage)
                 .await;
         }
-        if let Some(decision) = self.housekeeper.decide(now, &set.pods, &usage) {
-            let measured_at = measured_at(&decision, &usage);
-            self.carry_out(now, decision, measured_at).await;
-        }
+        let answer = Answer::Ranked {
+            need,
+            pods: &set.pods,
+            usage: &usage,
+            fresh: fresh.as_ref(),
+        };
+        self.decide(now, answer, Some(&usage)).await
     }
 
-    /// Usage of many pods may take so long to read that the one before has gone meanwhile: nobody goes for what was seen
-    /// before that. The time of the look that still asks for a pod; what a disk has left is asked beside the loop, and
-    /// is of the last look.
-    fn look_again(&mut self, seen: Timestamp, need: UsageNeed) -> Option<Timestamp> {
+    /// Usage of many pods may take so long to read that the one before has gone meanwhile: then the node is looked at again.
+    /// What a disk has left is asked beside the loop, and is of the last look.
+    fn look_again(
+        &mut self,
+        seen: Timestamp,
+        need: UsageNeed,
+    ) -> (Timestamp, Option<Observations>) {
         let now = self.clock.now();
         let disk = need.signal.condition() == Some(NodeCondition::DiskPressure);
         if disk || now.duration_since(seen) < STILL_TRUE {
-            return Some(seen);
+            return (seen, None);
         }
         let sample = self.ports.sampler.sample(now);
-        self.housekeeper.observe(now, &sample.observations);
-        (self.housekeeper.pressure() == Step::Rank(need)).then_some(now)
+        (now, Some(sample.observations))
     }
 
     /// Whether those on their way out give back what they hold. This reads them alone: they need the processor, too.
-    fn watch_dying(&mut self, now: Timestamp, signal: Signal) {
-        let set = Arc::clone(self.active.set());
+    fn usage_of_dying(&mut self, now: Timestamp, set: &PodSet) -> Usage {
+        let departures = self.housekeeper.departures();
         let pods = set.pods.iter().enumerate();
-        let dying = pods.filter(|(_, pod)| self.flights.contains(&pod.uid));
-        let usage = self
-            .ports
-            .usage
-            .read_these(now, &set, dying.map(|(index, _)| index));
-        self.housekeeper.watch_dying(now, signal, &set.pods, &usage);
+        let dying = pods.filter(|(_, pod)| departures.is_terminating(&pod.uid));
+        let dying: Vec<usize> = dying.map(|(index, _)| index).collect();
+        self.ports.usage.read_these(now, set, dying.into_iter())
+    }
+
+    /// Whether decisions are made and told, and nobody is ended.
+    fn ends_nobody(&self) -> bool {
+        self.behaviour.dry_run
     }
 
     /// What follows is written down, so that it outlives us; then comes the kill, then the telling.
-    async fn carry_out(
-        &mut self,
-        now: Timestamp,
-        decision: Decision,
-        measured_at: Option<Timestamp>,
-    ) {
-        let dry_run = self.behaviour.dry_run;
-        if (decision.eviction.is_none() || dry_run) && !self.news.is_new(now, &decision) {
+    async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
+        let dry_run = self.ends_nobody();
+        if (decision.eviction.is_none() || dry_run) && !self.news.is_new(&decision) {
             return;
         }
         self.decisions += 1;
-        let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
-        let departure = self.departure(&id, &decision).filter(|_| !dry_run);
+        let id = format!("{:x}-{}", decision.time.as_millisecond(), self.decisions);
+        let leaving = self.departure(&id, &decision).filter(|_| !dry_run);
         let mut record = serde_json::to_value(&decision).unwrap_or_default();
         record["id"] = json!(id);
         record["dryRun"] = json!(dry_run);
         record["wokenBy"] = json!(self.woken_by);
         record["bootId"] = json!(self.ports.boot_id);
-        if let Some(notice) = departure
-            .as_ref()
-            .and_then(|leaving| leaving.notice.as_ref())
-        {
+        if let Some((_, Some(notice))) = &leaving {
             record["publication"] = json!({ "state": WAITING, "notice": notice });
         }
         let acted_at = self.clock.now();
@@ -340,14 +356,14 @@ impl Agent {
             measured_at,
             acted_at,
             dry_run,
-            asked: departure.as_ref().is_some_and(|one| self.asks(one)),
+            asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
         };
         for publisher in &mut self.ports.publishers {
             publisher.deciding(&decided);
         }
-        if let Some(departure) = departure {
+        if let Some((departure, notice)) = leaving {
             self.news.moved(decision.signal);
-            self.launch(departure);
+            self.begin_departure(departure, notice);
             tokio::task::yield_now().await;
         }
         for publisher in &mut self.ports.publishers {
@@ -355,15 +371,14 @@ impl Agent {
         }
     }
 
-    /// Who has to leave by this decision, and how; `None` where nobody has to.
-    fn departure(&self, id: &str, decision: &Decision) -> Option<Leaving> {
+    /// Who has to leave by this decision, and what the API server is told of it; `None` where nobody has to.
+    fn departure(&self, id: &str, decision: &Decision) -> Option<(Departure, Option<Notice>)> {
         let (now, eviction) = (decision.time, decision.eviction.as_ref()?);
         let set = self.active.set();
         let pod = set.pods.get(eviction.index)?;
         let cgroup = set.cgroups.get(eviction.index)?.as_ref()?;
         let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
         let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
-        let victim = cluster::victim(pod, &cgroup.relative);
         let acting = decision.threshold.as_ref();
         let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
             (
@@ -371,63 +386,26 @@ impl Agent {
                 self.clear[acting.threshold.signal as usize],
             )
         });
-        let errand = Errand::Eviction {
-            kind: decision.kind,
+        let purpose = Purpose::Eviction {
+            cause: decision.kind,
             signal: decision.signal.to_owned(),
             crossed_at,
             clear_at,
         };
         let name = (id.to_owned(), eviction.pod.clone(), pod.uid.clone());
-        let mut flight = Flight::new(name, errand, now, grace);
-        flight.owner = decision.owner.as_ref().and_then(|counted| {
+        let notice = self.notice(id, decision, pod, grace);
+        let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+        let mut departure = Departure::new(name, purpose, now, grace);
+        departure.cgroup = Some(cgroup.relative.clone());
+        departure.owner = decision.owner.as_ref().and_then(|counted| {
             let condition = decision.acting_signal()?.condition()?;
             Some((counted.owner.clone(), condition))
         });
-        Some(Leaving {
-            flight,
-            victim,
-            grace,
-            notice: self.notice(id, decision, pod, grace),
-            patience: self.patience(decision),
-            stage: Stage::New,
-        })
-    }
-
-    fn land(&mut self, landing: &Landing) {
-        let now = self.clock.now();
-        let uid = &landing.flight.uid;
-        self.note_preempted(landing);
-        match &landing.result {
-            Ok(departure) if departure.gone_at.is_some() => {
-                self.evicted_is_gone(now, &landing.flight);
-                self.restarts.gone(now, &landing.flight.id);
-                match landing.flight.errand {
-                    Errand::Eviction { .. } => {
-                        self.let_go();
-                        self.active.evicted(uid);
-                    }
-                    Errand::Preemption { .. } => self.active.evicted(uid),
-                    // It may be let in later.
-                    Errand::Rejection => {}
-                }
-            }
-            Err(EvictError::Blocked { again, .. }) => {
-                self.housekeeper.not_dying(uid);
-                self.blocked(now, uid, *again);
-            }
-            Ok(_) | Err(_) => {
-                self.housekeeper.not_dying(uid);
-                self.active.set_aside(uid, now);
-            }
+        departure.asked = notice.is_none() && self.asks(decision, &pod.uid);
+        if notice.is_some() {
+            departure.telling = Telling::Owed;
         }
-        self.active.refresh(now);
-        self.housekeeper.set_unreachable(self.active.unreachable());
-        self.news.think_again();
-        let landed = Landed { now, landing };
-        for publisher in &mut self.ports.publishers {
-            publisher.landed(&landed);
-        }
-        self.note_return(landing);
+        Some((departure, notice))
     }
 
     /// The layout is found out once, by looking (S1-025); a hanging filesystem delays it.
@@ -454,46 +432,45 @@ impl Agent {
     fn behave(&mut self, behaviour: Behaviour) {
         let mut rules = behaviour.rules.clone();
         rules.layout = self.housekeeper.rules().layout;
+        rules.kubelet_is_here = self.housekeeper.rules().kubelet_is_here;
         self.ports.sampler.follow(&rules.thresholds);
         self.housekeeper.reconfigure(rules);
         self.pace = Pace::new(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
+        self.housekeeper.set_ends_nobody(self.ends_nobody());
         self.news = News::default();
     }
 
-    fn look_at_cgroups(&mut self) {
+    /// Which cgroups came and went, and whether anything of those who have left runs again.
+    fn look_at_cgroups(&mut self, now: Timestamp) {
         self.look(true);
-        if self.active.revive(&self.ports.evictor.hierarchies) {
-            self.active.refresh(self.clock.now());
-            self.housekeeper.set_unreachable(self.active.unreachable());
-        }
+        self.look_at_departures(now, true);
     }
 
     fn take_set(&mut self, set: Arc<PodSet>) {
         let now = self.clock.now();
         self.note_evictions_elsewhere(now, &set);
-        if self.active.take(set, now) {
-            self.housekeeper.set_unreachable(self.active.unreachable());
-            self.news.think_again();
+        if self.active.take(set, self.have_left()) {
+            self.pods_changed();
         }
     }
 
-    /// A hard threshold that comes to act while soft victims are still asked politely ends their grace, before anybody
-    /// else is chosen.
-    fn cut_soft_graces(&mut self, now: Timestamp) {
-        let Some(hard_since) = self.housekeeper.hard_since() else {
-            return;
-        };
-        for flight in self.flights.cut_soft_graces(now, hard_since) {
-            tracing::warn!(
-                EVICTD_DECISION_ID = flight.id,
-                EVICTD_POD = flight.pod,
-                EVICTD_POD_UID = flight.uid,
-                "a hard threshold is crossed: {} has no grace any more",
-                flight.pod
-            );
-            self.housekeeper.dying(&flight.uid, now);
+    /// Somebody may have left, or run again.
+    fn refresh(&mut self) {
+        if self.active.refresh(self.have_left()) {
+            self.pods_changed();
         }
+    }
+
+    fn have_left(&self) -> BTreeSet<String> {
+        let departures = self.housekeeper.departures().iter();
+        let left = departures.filter(|departure| departure.has_left());
+        left.map(|departure| departure.uid.clone()).collect()
+    }
+
+    fn pods_changed(&mut self) {
+        let without = self.active.without_cgroup();
+        self.housekeeper.set_without_cgroup(without);
     }
 
     fn note_crossings(&mut self, now: Timestamp) {
@@ -532,7 +509,7 @@ impl Agent {
         {
             sleep = sleep.min(PRESSURE);
         }
-        if !self.flights.is_empty() {
+        if self.housekeeper.departures().anybody_leaves() {
             sleep = sleep.min(ALOFT);
         }
         for (threshold, first) in self.housekeeper.first_observed() {
@@ -555,7 +532,7 @@ impl Agent {
             layout: self.layout.as_ref(),
             pods: self.active.set(),
             sleep,
-            dry_run: self.behaviour.dry_run,
+            dry_run: self.ends_nobody(),
             admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };
@@ -567,9 +544,9 @@ impl Agent {
     /// Pods that are being killed are seen off; grace periods are not waited for.
     async fn farewell(mut self) {
         let see_off = async {
-            while !self.flights.is_empty() {
-                let landing = self.flights.landing().await;
-                self.land(&landing);
+            while !self.terminations.is_empty() {
+                let ended = self.terminations.ended().await;
+                self.land(ended);
             }
         };
         if tokio::time::timeout(FAREWELL, see_off).await.is_err() {

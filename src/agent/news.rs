@@ -1,17 +1,8 @@
 //! What is worth saying: a state that stays, such as "everybody is spared", is said once.
 
-use crate::clock;
-use evictd_eviction::{
-    Cause, Decision, Housekeeper, Signal, StarvedResource, UsageNeed, decision::Withheld,
-};
+use evictd_eviction::{Cause, Decision, Housekeeper, Signal, decision::Withheld, relief::Shares};
 use evictd_pod::{Pod, Quantity};
-use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
-
-/// A decision that ends nobody is not made again before this.
-const QUIET: SignedDuration = SignedDuration::from_secs(1);
-/// The same where directories must be walked for it: as seldom as a kubelet looks (S1-017).
-const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
 
 /// A signal, or a limit of a pod's own with the pod's UID.
 type Subject = (&'static str, Option<String>);
@@ -23,30 +14,11 @@ type Verdict = (Option<Withheld>, Option<String>);
 #[derive(Debug, Default)]
 pub(super) struct News {
     said: BTreeMap<Subject, Verdict>,
-    /// For what nobody can go, and until when it need not be thought about again.
-    quiet: Option<(UsageNeed, Timestamp)>,
 }
 
 impl News {
-    /// Whether thinking about this again would only bring the same.
-    pub(super) fn is_quiet(&self, now: Timestamp, need: UsageNeed) -> bool {
-        self.quiet
-            .is_some_and(|(about, until)| about == need && now < until)
-    }
-
     /// Whether a decision that ends nobody differs from the last one on its subject.
-    pub(super) fn is_new(&mut self, now: Timestamp, decision: &Decision) -> bool {
-        if let Some(acting) = &decision.threshold {
-            let need = UsageNeed {
-                signal: acting.threshold.signal,
-                hard: acting.threshold.is_hard(),
-            };
-            let pause = match need.signal.resource() {
-                StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => QUIET,
-                StarvedResource::EphemeralStorage | StarvedResource::Inodes => QUIET_DISK,
-            };
-            self.quiet = Some((need, clock::after(now, pause)));
-        }
+    pub(super) fn is_new(&mut self, decision: &Decision) -> bool {
         let of_pod = decision.kind == Cause::LocalStorage;
         let subject = (decision.signal, decision.uid.clone().filter(|_| of_pod));
         let verdict = (decision.withheld.clone().map(lasting), decision.uid.clone());
@@ -56,11 +28,6 @@ impl News {
     /// Somebody goes for this signal: whatever is said of it next is new.
     pub(super) fn moved(&mut self, signal: &'static str) {
         self.said.remove(&(signal, None));
-    }
-
-    /// The pods or their fates are others now.
-    pub(super) fn think_again(&mut self) {
-        self.quiet = None;
     }
 
     /// The next time of trouble is news again: once the node's condition is over, or the pod gone.
@@ -87,6 +54,9 @@ fn lasting(withheld: Withheld) -> Withheld {
                 release: Quantity::ZERO,
             }
         }
+        Withheld::NoRelief { .. } => Withheld::NoRelief {
+            shares: Shares::default(),
+        },
         other => other,
     }
 }
@@ -100,13 +70,14 @@ fn is_crossed(housekeeper: &Housekeeper, signal: Signal) -> bool {
 mod tests {
     use super::*;
     use evictd_eviction::{Observation, Rules, Usage, threshold::ThresholdMaps};
+    use jiff::Timestamp;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_second(seconds).unwrap()
     }
 
     /// What is decided on a node without pods.
-    fn nobody(signal: Signal) -> (UsageNeed, Decision) {
+    fn nobody(signal: Signal) -> Decision {
         let maps = ThresholdMaps {
             hard: [(signal.to_string(), "10".to_owned())].into(),
             ..ThresholdMaps::default()
@@ -121,13 +92,12 @@ mod tests {
             time: Some(at(0)),
         };
         housekeeper.observe(at(0), &[(signal, low)].into_iter().collect());
-        let decision = housekeeper.decide(at(0), &[], &Usage::default()).unwrap();
-        (UsageNeed { signal, hard: true }, decision)
+        housekeeper.decide(at(0), &[], &Usage::default()).unwrap()
     }
 
     #[test]
     fn what_dying_pods_still_hold_is_no_news_but_who_they_are_is() {
-        let (_, decision) = nobody(Signal::MemoryAvailable);
+        let decision = nobody(Signal::MemoryAvailable);
         let release = |pods: &[&str], bytes| Decision {
             withheld: Some(Withheld::DyingPodsRelease {
                 pods: pods.iter().map(ToString::to_string).collect(),
@@ -145,33 +115,8 @@ mod tests {
             (release(&["a/b"], 7), true),
         ];
         for (second, (decision, new)) in (0..).zip(table) {
-            let told = news.is_new(at(second), &decision);
+            let told = news.is_new(&decision);
             assert_eq!(told, new, "{second}: {}", decision.why);
-        }
-    }
-
-    #[test]
-    fn what_takes_a_walk_is_thought_about_again_as_seldom_as_by_a_kubelet() {
-        let table = [
-            (Signal::MemoryAvailable, 1),
-            (Signal::PidAvailable, 1),
-            (Signal::NodefsAvailable, 10),
-            (Signal::ImagefsInodesFree, 10),
-        ];
-        for (signal, seconds) in table {
-            let mut news = News::default();
-            let (need, decision) = nobody(signal);
-            assert!(!news.is_quiet(at(0), need), "a first one never waits");
-            assert!(news.is_new(at(0), &decision));
-            assert!(news.is_quiet(at(seconds - 1), need), "{signal}");
-            assert!(!news.is_quiet(at(seconds), need), "{signal}");
-            let soft = UsageNeed {
-                hard: false,
-                ..need
-            };
-            assert!(!news.is_quiet(at(0), soft), "another threshold never waits");
-            news.think_again();
-            assert!(!news.is_quiet(at(0), need));
         }
     }
 }

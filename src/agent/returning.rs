@@ -15,11 +15,11 @@ impl Agent {
     /// A pod that is gone counts; one that could not be ended does not.
     pub(super) fn note_return(&mut self, landing: &Landing) {
         let gone = landing.result.as_ref().ok().and_then(|gone| gone.gone_at);
-        let Some((owner, condition)) = landing.flight.owner.as_ref().filter(|_| gone.is_some())
+        let Some((owner, condition)) = landing.departure.owner.as_ref().filter(|_| gone.is_some())
         else {
             return;
         };
-        let time = landing.flight.since;
+        let time = landing.departure.since;
         let Some(returned) = self.housekeeper.evicted(time, owner, *condition) else {
             return;
         };

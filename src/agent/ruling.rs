@@ -1,15 +1,14 @@
 //! What was ruled about a pod at the door: views of it are the log, the history, events, metrics and the status page.
 
-use super::{
-    Errand, Flight,
-    cluster::{HARD_PATIENCE, Leaving, Stage},
+use crate::{outbox::Notice, publish::ledger::WAITING};
+use evictd_eviction::{
+    NodeCondition,
+    departures::{Departure, Purpose, Telling},
 };
-use crate::{evict::Victim, outbox::Notice, publish::ledger::WAITING};
-use evictd_eviction::NodeCondition;
 use evictd_pod::Pod;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// What was ruled about a new pod that is not simply let in, or about one that leaves for it.
 #[derive(Debug, Clone)]
@@ -73,9 +72,6 @@ impl Act {
 }
 
 impl Ruling {
-    /// Why a manifest's pod that was turned away is told so no more.
-    pub const LET_IN: &str = "the pod was let in after all";
-
     /// The word in the journal and in the history.
     pub const fn kind(&self) -> &'static str {
         match self.act {
@@ -93,23 +89,17 @@ impl Ruling {
         conditions.collect::<Vec<_>>().join(",")
     }
 
-    /// The pod on its way out.
-    pub(super) fn leaving(
-        &self,
-        errand: Errand,
-        victim: Victim,
-        notice: Option<Notice>,
-    ) -> Leaving {
+    /// The pod on its way out; `cgroup` where it has one.
+    pub(super) fn departure(&self, purpose: Purpose, cgroup: Option<PathBuf>) -> Departure {
         let pod = &self.pod;
         let name = (self.id.clone(), pod.full_name(), pod.uid.clone());
-        Leaving {
-            flight: Flight::new(name, errand, self.time, self.grace),
-            victim,
-            grace: self.grace,
-            notice,
-            patience: HARD_PATIENCE,
-            stage: Stage::New,
+        let grace = SignedDuration::try_from(self.grace).unwrap_or(SignedDuration::MAX);
+        let mut departure = Departure::new(name, purpose, self.time, grace);
+        departure.cgroup = cgroup;
+        if self.notice.is_some() {
+            departure.telling = Telling::Owed;
         }
+        departure
     }
 
     /// As the history keeps it, where a pod has to leave or is kept out.

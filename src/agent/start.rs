@@ -5,7 +5,7 @@ mod kubelet;
 mod pods;
 mod usage;
 
-use super::{Agent, Alarm, Behaviour, Order, Ports, Room, Unfinished};
+use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Ports, Room};
 use crate::{
     api::{ApiError, Crowd},
     cgroup::{CgroupError, Hierarchies},
@@ -222,7 +222,7 @@ pub async fn ready(
         pod_roots.clone(),
     );
     let (history, open) = history_of(&config.state_directory)?;
-    let unfinished = open.values().filter_map(Unfinished::read).collect();
+    let left_open = open.values().filter_map(LeftOpen::read).collect();
     let mut first_status = first_status(config, &pods, &usage, clock);
     if history.is_readable() {
         first_status.last_decision = ledger::last(&config.state_directory).unwrap_or_default();
@@ -276,7 +276,7 @@ pub async fn ready(
         }),
         cluster,
         publishers,
-        unfinished,
+        left_open,
         boot_id: boot_id(&config.roots.proc),
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);

@@ -149,6 +149,8 @@ pub struct Effective {
     pub protect: Protect,
     /// Evictions in a row that may fail to help; 0: any number.
     pub futile_evictions: u32,
+    /// Whether pods go that cannot lift the signal together.
+    pub evict_without_relief: bool,
     /// Whether pods that nobody lists may be chosen.
     pub unknown_pods: UnknownPods,
     /// The longest back-off of owners whose pods come back; zero: none.
@@ -317,6 +319,7 @@ impl Effective {
             priority_classes: BTreeMap::new(),
             protect: Protect::default(),
             futile_evictions: 0,
+            evict_without_relief: false,
             unknown_pods: UnknownPods::Spare,
             returning_owner_back_off: SignedDuration::ZERO,
             unknown_stats: UnknownStats::Last,
@@ -394,6 +397,7 @@ impl Effective {
                     evictions: self.futile_evictions,
                     ..futility
                 }),
+            requires_relief: rules.requires_relief && !self.evict_without_relief,
             longest_owner_backoff: Some(self.returning_owner_back_off)
                 .filter(SignedDuration::is_positive),
             ..rules

@@ -417,7 +417,14 @@ pub(super) const KEYS: &[Key] = &[
         "3",
         Rule("0"),
         one!(futile_evictions),
-        "Stop evicting for a signal after this many evictions in a row that did not help; 0: never stop.",
+        "After this many evictions in a row that did not help the pod goes that alone holds what is missing, and a pressure ends nobody more for a while; 0: never.",
+    ),
+    key(
+        "evictWithoutRelief",
+        "false",
+        Rule("true"),
+        one!(evict_without_relief),
+        "Whether pods go though all that may go together cannot lift the signal to its threshold.",
     ),
     key(
         "unknownPods",

@@ -183,6 +183,9 @@ fn every_switch_reaches_the_rules() {
     assert_eq!(rules.unknown_stats, UnknownStats::First);
     assert_eq!(rules.pid_rank, PidRank::Kubelet);
     assert!(!rules.returning_pods_last);
+    assert!(rules.requires_relief);
+    let without = ours("evictWithoutRelief: true\n").effective.rules();
+    assert!(!without.requires_relief);
     let five = Futility {
         evictions: 5,
         pause: SignedDuration::from_mins(5),

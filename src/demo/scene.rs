@@ -282,7 +282,7 @@ impl Publish for Watcher {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        let (flight, outcome) = (&landed.landing.flight, landed.outcome());
+        let (flight, outcome) = (&landed.landing.departure, landed.outcome());
         if let (true, Some((_, name))) = (
             outcome["lastProcessGoneSeconds"].is_number(),
             flight.pod.split_once('/'),

@@ -8,13 +8,17 @@ use super::{
 };
 use crate::{agent::start, config::PodsSource};
 use evictd_eviction::{
-    Decision, Housekeeper, Observation, Observations, Signal, Step, Usage,
+    Answer, Decision, Housekeeper, Observation, Observations, Signal, Step, Usage,
+    departures::{Departure, Ending, Event, Purpose},
     usage::{FsUsage, PodUsage, VolumeUsage},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 use tokio::time::sleep;
 
 /// From one look to the next, which is also how long a pod takes to go.
@@ -114,7 +118,8 @@ impl<'a> World<'a> {
     /// Whoever was chosen at the look before is gone.
     fn land(&mut self, now: Timestamp) -> Option<(String, Value)> {
         let left = self.leaving.take()?;
-        self.housekeeper.gone(&left.uid);
+        let (uid, ending) = (left.uid.clone(), Ending::Gone { at: now });
+        self.housekeeper.on_event(now, Event::Ended { uid, ending });
         for actor in &mut self.cast {
             actor.alive &= actor.pod.uid != left.uid;
         }
@@ -135,22 +140,30 @@ impl<'a> World<'a> {
 
     fn look(&mut self, now: Timestamp) {
         let observations = self.observe(now);
-        let mut step = self.housekeeper.observe(now, &observations);
+        let alive: Vec<Pod> = self.alive().map(|actor| actor.pod.clone()).collect();
+        let usage = self.usage(now);
+        let mut step = self.housekeeper.begin(now, &observations);
         if self.housekeeper.first_observed().next().is_none() {
             self.clear = now;
         }
-        if step == Step::LocalStorage {
-            step = self.housekeeper.pressure();
-        }
-        if matches!(step, Step::Reclaim(_)) {
-            step = self.housekeeper.reclaimed(None);
-        }
-        if matches!(step, Step::Rank(_)) {
-            let alive: Vec<Pod> = self.alive().map(|actor| actor.pod.clone()).collect();
-            let usage = self.usage(now);
-            if let Some(decision) = self.housekeeper.decide(now, &alive, &usage) {
+        loop {
+            let answer = match step {
+                Step::Rest => break,
+                Step::LocalStorage => Answer::LocalStorage(None),
+                Step::Reclaim(_) => Answer::Reclaimed(None),
+                Step::Watch(need) => Answer::Watched(need, &alive, &usage),
+                Step::Rank(need) => Answer::Ranked {
+                    need,
+                    pods: &alive,
+                    usage: &usage,
+                    fresh: None,
+                },
+            };
+            let (next, decisions) = self.housekeeper.answer(now, answer);
+            for decision in decisions {
                 self.carry_out(&decision);
             }
+            step = next;
         }
         let mut scene = self.stage.scene();
         let resource = scene.resource();
@@ -172,7 +185,18 @@ impl<'a> World<'a> {
         record["dryRun"] = json!(false);
         scene.decide(decision, &record);
         let acting = decision.threshold.as_ref();
-        self.housekeeper.dying(uid, decision.time);
+        let names = (id.clone(), eviction.pod.clone(), uid.clone());
+        let purpose = Purpose::Eviction {
+            cause: decision.kind,
+            signal: decision.signal.to_owned(),
+            crossed_at: decision.time,
+            clear_at: self.clear,
+        };
+        let grace = SignedDuration::from_secs(eviction.grace_period_seconds);
+        let mut departure = Departure::new(names, purpose, decision.time, grace);
+        departure.cgroup = Some(PathBuf::from(&eviction.pod));
+        let begin = Event::Begin(Box::new(departure));
+        self.housekeeper.on_event(decision.time, begin);
         self.leaving = Some(Leaving {
             id,
             uid: uid.clone(),

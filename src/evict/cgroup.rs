@@ -86,7 +86,7 @@ impl CgroupEvictor {
             let sandboxes = eviction.ask(victim.sandbox.as_deref(), asks)?;
             eviction.wait(&sandboxes, grace, cut).await?;
         }
-        match timeout(self.kill_deadline, eviction.kill()).await {
+        match timeout(self.kill_deadline, eviction.kill(cut)).await {
             Ok(killed) => killed?,
             Err(_) => eviction.departure.survivors = eviction.group.survivors()?,
         }
@@ -168,7 +168,7 @@ impl Eviction<'_> {
     }
 
     /// Kills whoever is left, and whoever they fork meanwhile, until nobody is alive.
-    async fn kill(&mut self) -> Result<(), EvictError> {
+    async fn kill(&mut self, cut: &GraceCut) -> Result<(), EvictError> {
         let mut changes = self.group.changes();
         let mut struck = Vec::new();
         loop {
@@ -178,6 +178,7 @@ impl Eviction<'_> {
             }
             if pids.iter().any(|pid| struck.binary_search(pid).is_err()) {
                 struck = self.strike(pids).await?;
+                cut.note_killed();
                 self.free_cpu(&struck);
                 yield_now().await;
             } else {

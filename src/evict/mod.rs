@@ -1,5 +1,6 @@
 //! How a pod leaves the node: the port, and its implementations one file each.
 
+mod age;
 mod cgroup;
 mod cluster;
 mod cpu;
@@ -11,7 +12,10 @@ mod process;
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -49,16 +53,29 @@ pub struct Victim {
 /// Ends a running grace period early; one for each departure. Clones cut the same grace, and a cut made before it
 /// begins counts too.
 #[derive(Debug, Clone, Default)]
-pub struct GraceCut(Arc<Notify>);
+pub struct GraceCut {
+    cut: Arc<Notify>,
+    killed: Arc<AtomicBool>,
+}
 
 impl GraceCut {
     /// Ends the grace now: what is still running is killed.
     pub fn cut_grace(&self) {
-        self.0.notify_one();
+        self.cut.notify_one();
     }
 
     pub(super) async fn wait(&self) {
-        self.0.notified().await;
+        self.cut.notified().await;
+    }
+
+    /// SIGKILL has reached every process that was there.
+    pub(super) fn note_killed(&self) {
+        self.killed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether SIGKILL has reached every process that was there.
+    pub fn has_killed(&self) -> bool {
+        self.killed.load(Ordering::Relaxed)
     }
 }
 

@@ -102,6 +102,7 @@ fn decision() -> Decision {
         ranked: Vec::new(),
         runner_up: None,
         expected_gain: None,
+        shares: None,
         why: "it is the only one".to_owned(),
     }
 }

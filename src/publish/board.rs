@@ -200,7 +200,7 @@ impl Publish for Board {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        self.amend(&landed.landing.flight.id, "outcome", landed.outcome());
+        self.amend(&landed.landing.departure.id, "outcome", landed.outcome());
     }
 
     fn was_gone(&mut self, landed: &Landed<'_>) {

@@ -135,7 +135,7 @@ impl Publish for Events {
 
     /// S1-050
     fn landed(&mut self, landed: &Landed<'_>) {
-        let flight = &landed.landing.flight;
+        let flight = &landed.landing.departure;
         let left = landed.landing.result.as_ref().ok();
         let asked = self.asked.remove(&flight.id);
         if let Some(event) = asked.filter(|_| left.is_some()) {

@@ -2,11 +2,14 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::{
-    agent::{Act, Errand, Ruling},
+    agent::{Act, Ruling},
     logging::chain,
     outbox::{Fate, Publication},
 };
-use evictd_eviction::{Cause, Decision, Returned};
+use evictd_eviction::{
+    Cause, Decision, Returned,
+    departures::{LET_IN, Purpose},
+};
 use jiff::Timestamp;
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` what the look that decided was.
@@ -85,13 +88,14 @@ fn ruled(ruling: &Ruling) -> String {
 
 /// After what a pod is gone.
 fn since(landed: &Landed<'_>) -> String {
-    match &landed.landing.flight.errand {
-        Errand::Eviction { signal, .. } => format!(
+    match &landed.landing.departure.purpose {
+        Purpose::Eviction { signal, .. } => format!(
             "{} ms after {signal} was first seen past its threshold",
             landed.reaction().map_or(0, |reaction| reaction.as_millis()),
         ),
-        Errand::Rejection => "since it was not let in".to_owned(),
-        Errand::Preemption { resource } => format!("since a critical pod lacks {resource}"),
+        Purpose::Rejection { .. } => "since it was not let in".to_owned(),
+        Purpose::Preemption { resource } => format!("since a critical pod lacks {resource}"),
+        Purpose::Elsewhere | Purpose::Deleted => "by its kubelet".to_owned(),
     }
 }
 
@@ -123,7 +127,7 @@ impl Publish for Journal {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        let flight = &landed.landing.flight;
+        let flight = &landed.landing.departure;
         match &landed.landing.result {
             Err(error) => tracing::error!(
                 EVICTD_DECISION_ID = flight.id,
@@ -159,7 +163,7 @@ impl Publish for Journal {
     }
 
     fn was_gone(&mut self, landed: &Landed<'_>) {
-        let flight = &landed.landing.flight;
+        let flight = &landed.landing.departure;
         tracing::warn!(
             EVICTD_DECISION_ID = flight.id,
             EVICTD_POD = flight.pod,
@@ -192,7 +196,7 @@ impl Publish for Journal {
             Fate::Recorded(why) => told(format!(
                 "what was decided about {pod} is only recorded: {why}"
             )),
-            Fate::NotPublished(why) if why == Ruling::LET_IN => {
+            Fate::NotPublished(why) if why == LET_IN => {
                 told(format!("{pod} need not be told any more: {why}"));
             }
             Fate::NotPublished(why) => tracing::error!(
@@ -208,12 +212,9 @@ impl Publish for Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        agent::{Flight, Landing},
-        evict::Departure,
-        testing::logged,
-    };
-    use std::time::Duration;
+    use crate::{agent::Landing, evict::Departure, testing::logged};
+    use evictd_eviction::departures::Departure as Leaving;
+    use jiff::SignedDuration;
 
     #[test]
     fn journalctl_explains_every_kind_of_decision() {
@@ -243,7 +244,7 @@ mod tests {
             };
             logged(|| Journal.published(&publication))
         };
-        let let_in = || Fate::NotPublished(Ruling::LET_IN.to_owned());
+        let let_in = || Fate::NotPublished(LET_IN.to_owned());
         let refused = || Fate::NotPublished("forbidden".to_owned());
         let all = [
             (Fate::Published, " INFO "),
@@ -268,15 +269,15 @@ mod tests {
             (Cause::LocalStorage, "emptydirfs.limit"),
         ] {
             let now = Timestamp::UNIX_EPOCH;
-            let errand = Errand::Eviction {
-                kind,
+            let purpose = Purpose::Eviction {
+                cause: kind,
                 signal: signal.to_owned(),
                 crossed_at: now,
                 clear_at: now,
             };
             let name = ["1", "shop/cart", "u"].map(str::to_owned).into();
             let landing = Landing {
-                flight: Flight::new(name, errand, now, Duration::ZERO),
+                departure: Leaving::new(name, purpose, now, SignedDuration::ZERO),
                 result: Ok(Departure {
                     gone_at: Some(now),
                     ..Departure::not_begun()

@@ -198,7 +198,7 @@ impl Publish for Ledger {
 
     fn landed(&mut self, landed: &Landed<'_>) {
         let outcome = landed.outcome();
-        self.amend(&landed.landing.flight.id, |record| {
+        self.amend(&landed.landing.departure.id, |record| {
             record["outcome"] = outcome;
         });
     }

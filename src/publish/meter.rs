@@ -5,13 +5,13 @@ use super::{
     metrics::{Metrics, ThresholdState, Tier},
 };
 use crate::{
-    agent::{Act, Errand, Ruling},
+    agent::{Act, Ruling},
     evict::EvictError,
     outbox::Publication,
     pods::Warning,
     signals::SignalHealth,
 };
-use evictd_eviction::{NodeCondition, Signal};
+use evictd_eviction::{NodeCondition, Signal, departures::Purpose};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 
@@ -137,7 +137,7 @@ impl Publish for Meter {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        let asked = self.asked.remove(&landed.landing.flight.id);
+        let asked = self.asked.remove(&landed.landing.departure.id);
         if let Some((signal, kind)) = asked.filter(|_| landed.landing.result.is_ok()) {
             self.metrics.evicted(signal, kind);
         }
@@ -153,7 +153,7 @@ impl Publish for Meter {
     }
 
     fn was_gone(&mut self, landed: &Landed<'_>) {
-        if let Errand::Preemption { resource } = &landed.landing.flight.errand {
+        if let Purpose::Preemption { resource } = &landed.landing.departure.purpose {
             self.metrics.preempted(resource);
         }
     }

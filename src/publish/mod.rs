@@ -12,7 +12,7 @@ pub mod node;
 pub mod rehearsal;
 
 use crate::{
-    agent::{Errand, Landing, Ruling},
+    agent::{Landing, Ruling},
     config::Admission,
     logging::chain,
     outbox::Publication,
@@ -20,7 +20,7 @@ use crate::{
     signals::{Layout, Sample},
     wake::WokenBy,
 };
-use evictd_eviction::{Decision, Housekeeper, Returned};
+use evictd_eviction::{Decision, Housekeeper, Returned, departures::Purpose};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -112,15 +112,15 @@ impl Landed<'_> {
     /// there was none.
     pub fn reaction(&self) -> Option<SignedDuration> {
         let gone = self.landing.result.as_ref().ok()?.gone_at?;
-        match self.landing.flight.errand {
-            Errand::Eviction { crossed_at, .. } => Some(gone.duration_since(crossed_at)),
-            Errand::Rejection | Errand::Preemption { .. } => None,
+        match self.landing.departure.purpose {
+            Purpose::Eviction { crossed_at, .. } => Some(gone.duration_since(crossed_at)),
+            _ => None,
         }
     }
 
     /// The outcome as the history keeps it; seconds count from the decision.
     pub fn outcome(&self) -> Value {
-        let flight = &self.landing.flight;
+        let flight = &self.landing.departure;
         let departure = match &self.landing.result {
             Err(error) => return json!({ "error": chain(error) }),
             Ok(departure) => departure,
@@ -141,11 +141,11 @@ impl Landed<'_> {
             "method": departure.method.as_str(),
             "survivors": survivors,
         });
-        if let Errand::Eviction {
+        if let Purpose::Eviction {
             crossed_at,
             clear_at,
             ..
-        } = flight.errand
+        } = flight.purpose
         {
             let until_decided = flight.since.duration_since(crossed_at).as_secs_f64();
             outcome["crossedToDecidedSeconds"] = json!(until_decided);

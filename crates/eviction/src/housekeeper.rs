@@ -86,6 +86,8 @@ pub struct Housekeeper {
     condition_active: [bool; NodeCondition::ALL.len()],
     last: Observations,
     departures: Departures,
+    /// What is to be done about them, as the last turn has found.
+    commands: Vec<Command>,
     /// UIDs of pods that have no cgroup of their own that may be touched.
     without_cgroup: BTreeSet<String>,
     /// Dry run, or paused.
@@ -117,6 +119,7 @@ impl Housekeeper {
             condition_active: [false; 3],
             last: Observations::default(),
             departures: Departures::default(),
+            commands: Vec::new(),
             without_cgroup: BTreeSet::new(),
             ends_nobody: false,
             quiet: None,
@@ -370,9 +373,6 @@ impl Housekeeper {
             self.last_action = Some(now);
             self.relieved = Some(now);
         }
-        let gone_by = self
-            .stopped_by_futility(signal)
-            .filter(|_| victim.is_some());
         Some(Decision {
             time: now,
             kind: if hard { Cause::Hard } else { Cause::Soft },
@@ -490,6 +490,11 @@ impl Housekeeper {
             Some(Stage::Ended { .. } | Stage::Gone { .. }) => self.futile.due(uid, Timestamp::MIN),
             Some(Stage::Failed { .. } | Stage::Blocked { .. }) | None => self.futile.lives_on(uid),
         }
+    }
+
+    /// What follows for pods on their way out from the turn that was begun.
+    pub fn take_commands(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.commands)
     }
 
     /// Every pod that must leave.

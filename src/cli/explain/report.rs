@@ -118,7 +118,7 @@ pub(super) fn explain(
     let seen = summary.observations();
     let rank = |signal| Ranked {
         signal,
-        pods: housekeeper.rank(signal, pods, &usage),
+        pods: housekeeper.rank(now, signal, pods, &usage),
     };
     let acting = step.decision.as_ref().and_then(Decision::acting_signal);
     let ranked_for = asked

@@ -185,7 +185,7 @@ pub struct Departure {
     /// It runs again, and is ended again: no part of what was decided.
     pub(super) repeated: bool,
     /// Something of it runs, as last seen.
-    pub(super) runs: bool,
+    pub runs: bool,
     /// Looks since SIGKILL was due.
     looks: u32,
     /// When it was last seen to hold less than before.

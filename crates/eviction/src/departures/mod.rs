@@ -170,13 +170,15 @@ impl Departures {
         vec![Command::LetIn { uid }]
     }
 
-    /// What those are asked about that are not being ended: each some time after it was last seen.
-    pub fn questions(&self, now: Timestamp) -> Vec<Question> {
+    /// Who is to be looked at: those who are not being ended, each some time after it was last seen, or all at once before a
+    /// decision.
+    pub fn questions(&self, now: Timestamp, all: bool) -> Vec<Question> {
         let due = |departure: &&Departure| match departure.stage {
             Stage::Ended { .. } => true,
-            Stage::Gone { .. } | Stage::Failed { .. } | Stage::Blocked { .. } => departure
-                .looked
-                .is_none_or(|looked| now.duration_since(looked) >= PERIOD),
+            Stage::Gone { .. } | Stage::Failed { .. } | Stage::Blocked { .. } => {
+                let recent = |looked| now.duration_since(looked) < PERIOD;
+                all || !departure.looked.is_some_and(recent)
+            }
             Stage::Terminating { .. } => departure.purpose.is_elsewhere(),
         };
         let of = |departure: &Departure| Question {

@@ -1,7 +1,9 @@
 //! The crank: one turn of the housekeeper, step by step, waits included.
 
 use super::{Housekeeper, Step, UsageNeed};
-use crate::{Decision, Observations, StarvedResource, Usage, decision::Withheld};
+use crate::{
+    Decision, Observations, StarvedResource, Usage, decision::Withheld, departures::Event,
+};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 
@@ -35,9 +37,16 @@ pub enum Answer<'a> {
 }
 
 impl Housekeeper {
-    /// Begins a turn with what was observed; what is needed next.
+    /// Begins a turn with what was observed; what is needed next. A hard threshold that comes to act while soft victims are
+    /// still asked politely ends their grace, before anybody else is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
         let step = self.observe(now, observations);
+        if let Some(hard_since) = self.hard_since() {
+            let cut = self.on_event(now, Event::CutGraces { hard_since });
+            self.commands.extend(cut);
+        }
+        let next = self.on_event(now, Event::Next);
+        self.commands.extend(next);
         self.wait(now, step)
     }
 

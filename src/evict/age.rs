@@ -1,0 +1,25 @@
+//! How old a pod's processes are.
+
+use super::{CgroupEvictor, process::Stat};
+use jiff::{SignedDuration, Timestamp};
+use std::{fs, path::Path};
+
+impl CgroupEvictor {
+    /// When the oldest process in this group, or below it, was started; `None` where there is none, or nobody can tell.
+    pub fn oldest_process(&self, cgroup: &Path) -> Option<Timestamp> {
+        let processes = self.hierarchies.procs(cgroup).ok()?;
+        let stats = processes
+            .into_iter()
+            .filter_map(|pid| Stat::read(&self.proc_root, pid).ok()?);
+        let oldest = stats
+            .filter(Stat::is_alive)
+            .map(|stat| stat.started)
+            .min()?;
+        let uptime = fs::read_to_string(self.proc_root.join("uptime")).ok()?;
+        let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+        #[allow(clippy::cast_precision_loss, reason = "clock ticks since boot")]
+        let started = oldest as f64 / rustix::param::clock_ticks_per_second() as f64;
+        let age = SignedDuration::try_from_secs_f64(uptime - started).ok()?;
+        self.clock.now().checked_sub(age).ok()
+    }
+}
