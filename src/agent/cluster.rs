@@ -120,6 +120,15 @@ impl Agent {
         asks && !self.active.is_unlisted(uid)
     }
 
+    /// The same for a pod that an earlier run has set on its way out.
+    pub(super) fn asked(&self, departure: &Departure) -> bool {
+        let cluster = self.ports.cluster.as_ref();
+        let cause = departure.purpose.cause();
+        cluster
+            .zip(cause)
+            .is_some_and(|(cluster, cause)| cluster.asks_budgets(cause, departure.since))
+    }
+
     /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
     pub(super) fn launch(&mut self, departure: &Departure, victim: Victim, grace: Duration) {
         let local = Arc::clone(&self.ports.evictor);

@@ -11,6 +11,7 @@ use evictd_eviction::{
     NodeCondition,
     departures::{
         CLEANUP, Command, Conclusion, Departure, Ending, Event, Purpose, Question, Sighting,
+        Telling,
     },
 };
 use jiff::{SignedDuration, Timestamp};
@@ -66,11 +67,15 @@ impl Agent {
         );
         let grace = left.max(SignedDuration::ZERO).unsigned_abs();
         if again {
+            let why = match departure.purpose {
+                Purpose::Rejection { .. } => "was started though it is not let in; it is ended",
+                _ => "was started again before its status was told; it is ended again",
+            };
             warn!(
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,
                 EVICTD_POD_UID = uid,
-                "{} runs though it was ended or not let in; it is ended again",
+                "{} {why}",
                 departure.pod
             );
             let local = std::sync::Arc::clone(&self.ports.evictor);
@@ -220,9 +225,10 @@ impl Agent {
         let uid = &question.uid;
         let place = self.active.place_of(uid);
         let unsure = place == Place::Unsure;
+        let kept_out = || self.active.cgroup_of(uid).map(Path::to_owned);
         let cgroup = match place {
             Place::In(cgroup) => Some(cgroup),
-            Place::Nowhere | Place::Unsure => question.cgroup.clone(),
+            Place::Nowhere | Place::Unsure => kept_out().or_else(|| question.cgroup.clone()),
         };
         let hierarchies = &self.ports.evictor.hierarchies;
         let runs = cgroup.as_ref().map(|cgroup| runs(hierarchies, cgroup));
@@ -276,8 +282,9 @@ impl Agent {
     /// Takes up what an earlier run has left open.
     pub(super) fn take_up(&mut self, left_open: Vec<LeftOpen>) {
         for one in left_open {
-            let (found, notice) = one.found(&self.ports.boot_id, self.behaviour.least_grace);
-            let departure = &found.departure;
+            let (mut found, notice) = one.found(&self.ports.boot_id, self.behaviour.least_grace);
+            let departure = &mut found.departure;
+            departure.asked = departure.telling == Telling::None && self.asked(departure);
             info!(
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,

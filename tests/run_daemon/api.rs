@@ -234,7 +234,8 @@ fn a_static_pods_cgroup_is_found_by_its_hash_and_never_ended() {
     cluster.create("etcd", &annotations);
     let mut etcd = cluster.run(hash, "--hold 90Mi");
     let mut small = cluster.pod("small", "--hold 8Mi");
-    let daemon = cluster.daemon(LOW);
+    let lines = format!("{}\nevictWithoutRelief: true", cluster.lines());
+    let daemon = Daemon::start(&cluster.node, &[("memory.available", LOW)], &lines);
     assert_eq!(names(&daemon.evicted(1)), ["shop/small"]);
     let ranked = &daemon.history()[0]["ranking"];
     let of_etcd = ranked

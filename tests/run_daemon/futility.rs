@@ -22,7 +22,7 @@ fn evictions_that_do_not_help_stop_and_begin_again_when_the_signal_has_moved() {
     let daemon = Daemon::start(
         &node,
         &[("memory.available", "128Mi")],
-        "futileEvictions: 2",
+        "futileEvictions: 2\nevictWithoutRelief: true",
     );
     daemon.eventually("evictions are stopped", |daemon| {
         daemon.status()["futileStops"] != json!([])
@@ -47,4 +47,29 @@ fn evictions_that_do_not_help_stop_and_begin_again_when_the_signal_has_moved() {
     daemon.eventually("it is said again", |daemon| {
         daemon.said("nobody is evicted") == 2
     });
+}
+
+#[test]
+fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
+    let Some(node) = Node::new("nobody_goes_in_vain") else {
+        return;
+    };
+    // The memory is taken outside of every pod.
+    let _outsider = node.worker("outsider", "--hold 116Mi");
+    let mut pods = ["a", "b", "c"].map(|name| node.pod(name, "--hold 4Mi", Traits::default()));
+    let daemon = Daemon::start(&node, &[("memory.available", "128Mi")], "");
+    daemon.eventually("it is said", |daemon| daemon.said("nobody is evicted") == 1);
+    daemon.some_turns_pass();
+    assert!(pods.iter_mut().all(super::node::Worker::lives));
+    let decision = daemon.history().remove(0);
+    assert_eq!(decision["withheld"]["because"], "noRelief", "{decision:#}");
+    let in_no_pod: i64 = bytes(&decision["shares"]["inNoPod"]);
+    assert!(in_no_pod > 116 << 20, "{decision:#}");
+    assert!(daemon.said("are in no pod") == 1);
+    assert_eq!(daemon.condition("MemoryPressure")["raised"], true);
+}
+
+fn bytes(quantity: &serde_json::Value) -> i64 {
+    let quantity: evictd_pod::Quantity = quantity.as_str().unwrap().parse().unwrap();
+    quantity.value()
 }

@@ -52,7 +52,8 @@ fn s1_045_s1_046_pods_that_are_never_chosen_survive_and_a_new_one_does_not() {
         &node,
         &ALWAYS_LOW,
         "protect: {namespaces: [kube-system], selectors: [{matchLabels: {tier: db}}]}
-podPreference: {namespaces: [shop]}",
+podPreference: {namespaces: [shop]}
+evictWithoutRelief: true",
     );
     daemon.eventually("it says that nobody may go", |daemon| {
         daemon.said("nobody is evicted") == 1

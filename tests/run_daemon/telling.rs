@@ -366,6 +366,23 @@ fn a_cluster_that_wants_no_failed_pods_has_them_deleted() {
 }
 
 #[test]
+fn those_beside_a_pod_that_its_budget_keeps_stay_where_they_cannot_help() {
+    let Some(cluster) = Cluster::new("those_beside_a_pod_that_its_budget_keeps") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 100Mi");
+    let mut bystanders = ["a", "b"].map(|name| cluster.pod(name, "--hold 4Mi"));
+    cluster.protect("hog", "needed");
+    let lines = format!("{SOFT}\nevict: {{method: eviction}}");
+    let daemon = cluster.daemon(&[("memory.available", "1Mi")], &lines);
+    daemon.eventually("it is said", |daemon| {
+        daemon.said("nobody is evicted: the pods that may go hold") == 1
+    });
+    daemon.some_turns_pass();
+    assert!(hog.lives() && bystanders.iter_mut().all(Worker::lives));
+}
+
+#[test]
 fn a_pod_whose_budget_blocks_is_passed_over_until_a_hard_threshold_is_crossed() {
     let Some(cluster) = Cluster::new("a_pod_whose_budget_blocks_is_passed_over") else {
         return;
@@ -377,7 +394,7 @@ fn a_pod_whose_budget_blocks_is_passed_over_until_a_hard_threshold_is_crossed() 
     for budget in ["one", "two"] {
         cluster.protect("second", budget);
     }
-    let lines = format!("{SOFT}\nevict: {{method: eviction}}");
+    let lines = format!("{SOFT}\nevict: {{method: eviction}}\nevictWithoutRelief: true");
     let daemon = cluster.daemon(&[("memory.available", "40Mi")], &lines);
     daemon.eventually("the third is let go", |_| {
         cluster.get("third")["metadata"]["deletionTimestamp"].is_string()

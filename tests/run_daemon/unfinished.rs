@@ -313,8 +313,15 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
     drop(daemon);
     assert!(again.lives());
     assert_eq!(cluster.phase(), "Failed");
-    // It was decided a moment ago, and perhaps not begun.
+    // What runs was started after the decision, and nothing presses any more: it is let be.
     cluster.write_record(&begun());
+    let told = decided(&cluster.daemon(CALM), "it is told", is_told);
+    assert_eq!(told["outcome"]["method"], "already-gone");
+    assert!(again.lives());
+    // It was decided a moment ago, and perhaps not begun.
+    let mut record = begun();
+    record["time"] = json!(jiff::Timestamp::now());
+    cluster.write_record(&record);
     let told = decided(&cluster.daemon(CALM), "it is told", is_told);
     assert!(wait(|| !again.lives()));
     assert!(told["outcome"]["killedSeconds"].is_number(), "{told:#}");
