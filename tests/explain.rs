@@ -150,11 +150,23 @@ fn a_calm_node_says_so_and_who_would_go_first() {
 fn a_short_node_says_who_goes_and_why_that_one() {
     let files = Files::real();
     files.write("config.yaml", SHORT);
+    // Four small pods cannot lift the node by 839Mi.
+    assert_has(
+        &files.page(&["--config", "config.yaml"]),
+        &[
+            "Nobody goes, although memory.available 19.2Gi < 20Gi: the pods that may go hold 201Mi together, and 839Mi are missing",
+            "4.2Gi of 23.5Gi are in no pod",
+        ],
+    );
+    files.write(
+        "config.yaml",
+        &format!("{SHORT}\nevictWithoutRelief: true\n"),
+    );
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
             "default/be goes now, at once: memory.available 19.2Gi < 20Gi.",
-            "Why this one: default/be uses 50.6Mi and asked for none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi.",
+            "Why this one: default/be uses 50.6Mi and asked for none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are in no pod.",
             "MET, acts now",
             "Conditions that this sets: MemoryPressure",
             "evictd's rules as config.yaml has them",

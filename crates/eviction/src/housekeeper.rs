@@ -18,10 +18,9 @@
 use crate::{
     Cause, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
     StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, LocalStorageLimit, OwnerCount, RankedPod, Spared},
-    departures::{Command, Context, Departure, Departures, Ending, Event, Stage},
+    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared},
+    departures::{Command, Departures},
     futility::Futile,
-    local_storage,
     message::eviction_message,
     rank::Ranking,
     relief::Shares,
@@ -33,9 +32,11 @@ use crate::{
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 mod crank;
+mod leaving;
+mod limits;
 mod withheld;
 
 pub use crank::Answer;
@@ -214,64 +215,6 @@ impl Housekeeper {
         self.held = backoff.map_or([None; 3], |backoff| self.returning.held(now, backoff));
     }
 
-    /// Every pod that exceeds one of its own limits on local storage; many may go in one cycle (S1-072).
-    pub fn check_local_storage(
-        &mut self,
-        now: Timestamp,
-        pods: &[Pod],
-        usage: &Usage,
-    ) -> Vec<Decision> {
-        let mut decisions = Vec::new();
-        for (index, pod) in pods.iter().enumerate() {
-            let layout = self.rules.layout;
-            let exceeded = usage
-                .of(index)
-                .and_then(|used| local_storage::exceeded(pod, used, layout.dedicated_image_fs));
-            let Some((limit, message)) = exceeded else {
-                continue;
-            };
-            if self.spared(now, pod).is_none() {
-                self.last_action = Some(now);
-                decisions.push(self.local_storage_decision(now, index, pod, limit, message));
-            }
-        }
-        decisions
-    }
-
-    fn local_storage_decision(
-        &self,
-        now: Timestamp,
-        index: usize,
-        pod: &Pod,
-        limit: LocalStorageLimit,
-        message: String,
-    ) -> Decision {
-        Decision {
-            time: now,
-            kind: Cause::LocalStorage,
-            signal: limit.as_str(),
-            resource: StarvedResource::EphemeralStorage,
-            threshold: None,
-            why: format!("{pod} exceeds a limit of its own: {}", message.trim_end()),
-            eviction: Some(Eviction {
-                index,
-                pod: pod.full_name(),
-                grace_period_seconds: self.rules.hard_grace_period_seconds,
-                reason: "Evicted",
-                message,
-                annotations: BTreeMap::new(),
-                disruption_target: false,
-            }),
-            uid: Some(pod.uid.clone()),
-            owner: None,
-            withheld: None,
-            ranked: Vec::new(),
-            runner_up: None,
-            expected_gain: None,
-            shares: None,
-        }
-    }
-
     /// Second half of a cycle, once nobody had to go for a limit of its own.
     pub fn pressure(&self) -> Step {
         let Some(need) = self.need() else {
@@ -447,103 +390,6 @@ impl Housekeeper {
             annotations,
             disruption_target: true,
         }
-    }
-
-    /// What happens to pods that must leave; what follows from it.
-    pub fn on_event(&mut self, now: Timestamp, event: Event) -> Vec<Command> {
-        let uid = match &event {
-            Event::Begin(departure) => Some(departure.uid.clone()),
-            Event::Killed { uid } | Event::Ended { uid, .. } => Some(uid.clone()),
-            _ => None,
-        };
-        match &event {
-            Event::Begin(departure) if departure.purpose.is_elsewhere() => {
-                // Somebody else has begun to end a pod: what was observed before says nothing any more.
-                if !self.departures.is_terminating(&departure.uid) {
-                    self.last_action = Some(now);
-                    self.relieved = Some(now);
-                }
-            }
-            Event::Ended { ending, .. } => {
-                self.has_gone |= matches!(ending, Ending::Gone { .. });
-                self.quiet = None;
-            }
-            _ => {}
-        }
-        let context = self.context();
-        let commands = self.departures.on_event(now, event, &context);
-        if let Some(uid) = uid {
-            self.weigh_later(&uid);
-        }
-        commands
-    }
-
-    /// What a victim's end gains shows once it can give back no more; a pod that lives on says nothing on whether its end would
-    /// have helped.
-    fn weigh_later(&mut self, uid: &str) {
-        let departure = self.departures.get(uid);
-        match departure.map(Departure::stage) {
-            Some(Stage::Terminating { .. }) => {
-                let until = departure.map_or(Timestamp::MIN, Departure::credited_until);
-                self.futile.due(uid, until);
-            }
-            Some(Stage::Ended { .. } | Stage::Gone { .. }) => self.futile.due(uid, Timestamp::MIN),
-            Some(Stage::Failed { .. } | Stage::Blocked { .. }) | None => self.futile.lives_on(uid),
-        }
-    }
-
-    /// What follows for pods on their way out from the turn that was begun.
-    pub fn take_commands(&mut self) -> Vec<Command> {
-        std::mem::take(&mut self.commands)
-    }
-
-    /// Every pod that must leave.
-    pub fn departures(&self) -> &Departures {
-        &self.departures
-    }
-
-    /// The same, to take note of what is no event.
-    pub fn departures_mut(&mut self) -> &mut Departures {
-        &mut self.departures
-    }
-
-    fn context(&self) -> Context {
-        let mut keeping_away = [false; NodeCondition::ALL.len()];
-        for condition in self.taints() {
-            keeping_away[condition as usize] = true;
-        }
-        Context {
-            pressing: self.condition_active,
-            keeping_away,
-            transition_period: self.rules.pressure_transition_period,
-            kubelet: self.rules.kubelet_is_here,
-            ends_nobody: self.ends_nobody,
-        }
-    }
-
-    /// What pods on their way out hold, while nobody else may go yet: as long as they give back they are waited for.
-    pub fn watch_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], usage: &Usage) {
-        let rows = self.with_ranking(now, signal, |ranking| ranking.of_dying(pods, usage));
-        self.see_dying(now, signal, pods, &rows);
-    }
-
-    fn see_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], rows: &[RankedPod]) {
-        for pod in rows {
-            if let Some(holds) = pod.gives_back(signal) {
-                let uid = &pods[pod.index].uid;
-                if self.departures.holds(now, uid, signal, holds) {
-                    self.weigh_later(uid);
-                }
-            }
-        }
-    }
-
-    /// Dry run, or paused: decisions are made and nobody is set on the way out.
-    pub fn set_ends_nobody(&mut self, ends_nobody: bool) {
-        if self.ends_nobody != ends_nobody {
-            self.quiet = None;
-        }
-        self.ends_nobody = ends_nobody;
     }
 
     /// The pods, by UID, that the shell could not end if they were chosen, since it knows no cgroup of theirs; they are ranked

@@ -1,9 +1,11 @@
 //! Whether those who may go can lift a signal at all, and who holds what is short.
 
 use crate::{
-    Signal,
-    decision::{ActingThreshold, RankedPod, Spared},
+    Observation, Signal,
+    decision::{RankedPod, Spared},
+    why::human_bytes,
 };
+
 use evictd_pod::Quantity;
 use serde::{Deserialize, Serialize};
 
@@ -26,24 +28,36 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// From a ranking; `on_the_way` is what those who go already will give back.
-    pub(crate) fn of(acting: &ActingThreshold, ranked: &[RankedPod], on_the_way: Quantity) -> Self {
-        let signal = acting.threshold.signal;
+    /// From what was observed of this signal and a ranking for it; `threshold` is where it should be, `on_the_way` what those
+    /// who go already will give back.
+    pub fn of(
+        signal: Signal,
+        (observed, threshold): (&Observation, Quantity),
+        ranked: &[RankedPod],
+        on_the_way: Quantity,
+    ) -> Self {
         let amount = |value| amount(signal, value);
         let sum = |pods: &mut dyn Iterator<Item = &RankedPod>| {
             let held = pods.filter_map(|pod| pod.gives_back(signal));
             held.fold(Quantity::ZERO, |sum, held| sum + held)
         };
-        let available = amount(acting.observed.available);
-        let (pods, taken) = (sum(&mut ranked.iter()), amount(acting.observed.taken()));
+        let available = amount(observed.available);
+        let (pods, taken) = (sum(&mut ranked.iter()), amount(observed.taken()));
         Self {
-            short: (acting.quantity - available).max(Quantity::ZERO),
+            short: (threshold - available).max(Quantity::ZERO),
             may_go: sum(&mut ranked.iter().filter(|pod| pod.spared.is_none())),
             on_the_way,
             in_no_pod: (taken - pods).max(Quantity::ZERO),
             pods,
-            capacity: amount(acting.observed.capacity),
+            capacity: amount(observed.capacity),
         }
+    }
+
+    /// `116Mi of 192Mi are in no pod`
+    pub fn in_no_pod_words(&self) -> String {
+        let amount = |quantity: Quantity| human_bytes(quantity.value());
+        let (outside, capacity) = (amount(self.in_no_pod), amount(self.capacity));
+        format!("{outside} of {capacity} are in no pod")
     }
 
     /// Whether all of them together lift the signal to its threshold.

@@ -31,18 +31,9 @@ pub(crate) fn why(
     let most = shares.in_no_pod > shares.pods;
     if most && !signal.is_pressure() && !matches!(withheld, Some(Withheld::NoRelief { .. })) {
         sentence += "; ";
-        sentence += &in_no_pod(shares);
+        sentence += &shares.in_no_pod_words();
     }
     sentence
-}
-
-fn in_no_pod(shares: &Shares) -> String {
-    let amount = |quantity: Quantity| human_bytes(quantity.value());
-    format!(
-        "{} of {} are in no pod",
-        amount(shares.in_no_pod),
-        amount(shares.capacity)
-    )
 }
 
 fn sentence(
@@ -315,7 +306,7 @@ impl std::fmt::Display for Withheld {
                 if shares.on_the_way.is_positive() {
                     write!(f, " ({} of it on its way)", amount(shares.on_the_way))?;
                 }
-                write!(f, "; {}", in_no_pod(shares))
+                write!(f, "; {}", shares.in_no_pod_words())
             }
             Self::DiskEvictionsOff { reason } => f.write_str(reason),
         }

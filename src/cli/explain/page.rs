@@ -31,7 +31,12 @@ fn pods(report: &Report) -> String {
         return "There are no pods.".to_owned();
     }
     let ranking = ranking::first(SHOWN, &report.ranked.pods, signal);
-    format!("Who goes first for {signal}:\n{ranking}")
+    let mut states = report.signals.iter();
+    let state = states.find(|state| state.signal == signal);
+    let shares = state.and_then(|state| state.shares.as_ref());
+    let outside = shares.map(|shares| format!("\n{}", shares.in_no_pod_words()));
+    let outside = outside.unwrap_or_default();
+    format!("Who goes first for {signal}:\n{ranking}{outside}")
 }
 
 fn signals(report: &Report) -> String {

@@ -4,6 +4,7 @@ use super::taints::NodeReport;
 use evictd_eviction::{
     Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Signal, Summary,
     Threshold,
+    relief::Shares,
     simulation::{self, StepOutcome},
     why::{self, Row},
 };
@@ -83,6 +84,9 @@ pub(super) struct SignalState {
     #[serde(flatten)]
     pub(super) observed: Option<Observation>,
     pub(super) thresholds: Vec<ThresholdState>,
+    /// Who holds what of it; absent where that is no sum, or not observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shares: Option<Shares>,
     /// Who would go first if it came to that.
     pub(super) next: Option<String>,
 }
@@ -143,6 +147,7 @@ pub(super) fn explain(
         (observed.is_some() || !thresholds.is_empty()).then_some(SignalState {
             signal,
             observed,
+            shares: shares(&housekeeper, observed, &rank(signal)),
             thresholds,
             next,
         })
@@ -158,6 +163,28 @@ pub(super) fn explain(
         assumed: Vec::new(),
         node: None,
     }
+}
+
+/// Who holds what of a signal, against the highest of its thresholds.
+fn shares(
+    housekeeper: &Housekeeper,
+    observed: Option<Observation>,
+    ranked: &Ranked,
+) -> Option<Shares> {
+    let signal = ranked.signal;
+    let observed = observed.filter(|_| !signal.is_pressure())?;
+    let thresholds = housekeeper.thresholds();
+    let values = thresholds
+        .filter(|threshold| threshold.signal == signal)
+        .map(|threshold| threshold.value.at(observed.capacity));
+    let threshold = values.max().unwrap_or_default();
+    let on_the_way = Quantity::ZERO;
+    Some(Shares::of(
+        signal,
+        (&observed, threshold),
+        &ranked.pods,
+        on_the_way,
+    ))
 }
 
 /// Memory first (S1-035), else the order of the signals.

@@ -52,8 +52,10 @@ impl Housekeeper {
         pods: &[Pod],
         ranked: &[RankedPod],
     ) -> Shares {
-        let (_, on_the_way) = self.on_the_way(now, acting.threshold.signal, pods, ranked);
-        Shares::of(acting, ranked, on_the_way)
+        let signal = acting.threshold.signal;
+        let (_, on_the_way) = self.on_the_way(now, signal, pods, ranked);
+        let seen = (&acting.observed, acting.quantity);
+        Shares::of(signal, seen, ranked, on_the_way)
     }
 
     /// Why nobody may go for this signal now, whoever is there.
