@@ -436,117 +436,48 @@ fn found(telling: Telling, ended: bool, rebooted: bool) -> Event {
 
 #[test]
 fn an_open_decision_is_finished_while_its_process_or_its_pressure_is_there_and_else_concluded() {
-    use Telling::{None as Nobody, Owed, Told};
     let gone = "conclude a Gone";
-    let runs_on =
-        |unended, untold| format!("conclude a {:?}", Conclusion::RunsOn { unended, untold });
-    // telling, ended, rebooted; runs, older, pressing; at second; what follows
+    let runs_on = |unended, untold| {
+        let conclusion = Conclusion::RunsOn { unended, untold };
+        format!("conclude a {conclusion:?}")
+    };
     let table = [
-        (
-            Nobody,
-            (false, false),
-            (true, true, false),
-            1,
-            "end a in 1 s".to_owned(),
-        ),
-        (
-            Nobody,
-            (false, false),
-            (true, false, true),
-            1,
-            "end a in 1 s".to_owned(),
-        ),
-        (
-            Nobody,
-            (false, false),
-            (true, false, false),
-            1,
-            gone.to_owned(),
-        ),
-        (
-            Nobody,
-            (false, false),
-            (true, true, false),
-            10,
-            "end a in 0 s".to_owned(),
-        ),
-        (
-            Nobody,
-            (false, false),
-            (false, false, true),
-            1,
-            gone.to_owned(),
-        ),
-        (
-            Nobody,
-            (false, true),
-            (true, true, true),
-            1,
-            gone.to_owned(),
-        ),
-        (
-            Owed,
-            (false, false),
-            (true, true, false),
-            1,
-            "end a in 1 s".to_owned(),
-        ),
-        (
-            Owed,
-            (true, false),
-            (true, false, false),
-            1,
-            "tell a".to_owned(),
-        ),
-        (
-            Owed,
-            (false, false),
-            (false, false, false),
-            1,
-            format!("tell a,{gone}"),
-        ),
-        (
-            Owed,
-            (true, false),
-            (true, true, true),
-            302,
-            runs_on(false, true),
-        ),
-        (
-            Nobody,
-            (false, false),
-            (true, true, true),
-            302,
-            runs_on(true, false),
-        ),
-        (
-            Told,
-            (false, false),
-            (true, true, false),
-            302,
-            "end a in 0 s".to_owned(),
-        ),
+        ("runs older", 1, "end a in 1 s".to_owned()),
+        ("runs pressing", 1, "end a in 1 s".to_owned()),
+        ("runs", 1, gone.to_owned()),
+        ("runs older", 10, "end a in 0 s".to_owned()),
+        ("pressing", 1, gone.to_owned()),
+        ("rebooted runs older pressing", 1, gone.to_owned()),
+        ("owed runs older", 1, "end a in 1 s".to_owned()),
+        ("owed ended runs", 1, "tell a".to_owned()),
+        ("owed", 1, format!("tell a,{gone}")),
+        ("owed ended runs older pressing", 302, runs_on(false, true)),
+        ("runs older pressing", 302, runs_on(true, false)),
+        ("told runs older", 302, "end a in 0 s".to_owned()),
     ];
-    for (telling, (ended, rebooted), (runs, older, pressing), second, expected) in table {
+    for (words, second, expected) in table {
+        let is = |word: &str| words.split(' ').any(|one| one == word);
+        let telling = match (is("owed"), is("told")) {
+            (true, _) => Telling::Owed,
+            (_, true) => Telling::Told,
+            _ => Telling::None,
+        };
         let mut bench = Bench::default();
         bench.context.transition_period = seconds(300);
-        bench.context.pressing[NodeCondition::MemoryPressure as usize] = pressing;
-        bench.event(0, found(telling, ended, rebooted));
+        bench.context.pressing[NodeCondition::MemoryPressure as usize] = is("pressing");
+        bench.event(0, found(telling, is("ended"), is("rebooted")));
+        let sighting = Sighting {
+            older: is("older"),
+            ..listed("a", is("runs"))
+        };
         let unsure = Sighting {
             unsure: true,
-            ..listed("a", runs)
+            ..sighting.clone()
         };
-        assert!(bench.sees(second * 1000, unsure).is_empty());
-        let sighting = Sighting {
-            older,
-            ..listed("a", runs)
-        };
-        let case = format!("{telling:?} {ended} {rebooted} {runs} {older} {pressing} {second}");
-        assert_eq!(
-            bench.sees(second * 1000, sighting).join(","),
-            expected,
-            "{case}"
-        );
+        let case = format!("{words} {second}");
+        assert!(bench.sees(second * 1000, unsure).is_empty(), "{case}");
+        let follows = bench.sees(second * 1000, sighting);
+        assert_eq!(follows.join(","), expected, "{case}");
         assert!(!bench.departures.has_found(), "{case}");
     }
 }
