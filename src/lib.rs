@@ -20,5 +20,6 @@ pub mod publish;
 pub mod signals;
 #[cfg(test)]
 mod testing;
+pub mod threads;
 pub mod usage;
 pub mod wake;

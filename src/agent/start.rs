@@ -81,9 +81,6 @@ pub enum StartError {
     /// The loop's timer.
     #[error("the kernel gives no timer (timerfd)")]
     Alarm(#[source] io::Error),
-    /// The history's thread.
-    #[error("cannot start the thread that writes the history")]
-    Recorder(#[source] io::Error),
     /// The socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -227,7 +224,7 @@ pub async fn ready(
     if history.is_readable() {
         first_status.last_decision = ledger::last(&config.state_directory).unwrap_or_default();
     }
-    let recorder = Recorder::start(history, HISTORY_RETRY).map_err(StartError::Recorder)?;
+    let recorder = Recorder::start(history, HISTORY_RETRY);
     let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();

@@ -10,24 +10,24 @@ use crate::{
     doors::state::Shared,
     logging,
     notify::Notifier,
-    usage::HANGING_WALKS,
+    threads,
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
 use std::{io, path::PathBuf, time::Duration};
 use tokio::{
-    runtime::Builder,
+    runtime::{Builder, Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
 };
 
 /// Read where no other file is named; without it everything is at its default.
 const DEFAULT_CONFIG: &str = "/etc/evictd/evictd.yaml";
 
-/// Threads for calls that block, besides those that hang.
-const BLOCKING: usize = 4;
+/// Threads are kept this long, however little they have to do: a year or more.
+const KEPT: Duration = Duration::from_hours(24 * 365);
 
-/// How long such calls are waited for at the end.
+/// How long calls that block are waited for at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const EXAMPLE: &str = "Example:
@@ -48,10 +48,14 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let _guard = logging::init().context("cannot begin to log")?;
+        let log = logging::init().context("cannot begin to log")?;
         let config = self.load()?;
         crate::protect::protect_self();
-        run_to_the_end(self.serve(config)).context("cannot start the runtime")?
+        let runtime = runtime().context("cannot start the runtime")?;
+        start_threads(runtime.handle(), &log)?;
+        let ended = runtime.block_on(self.serve(config));
+        runtime.shutdown_timeout(FAREWELL);
+        ended
     }
 
     fn load(&self) -> Result<Effective, Failure> {
@@ -129,16 +133,33 @@ impl Arguments {
     }
 }
 
-/// What hangs in the kernel for ever, as walks of a dead server's directories do, holds up neither other calls that block
-/// nor the end.
-fn run_to_the_end<T>(work: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = Builder::new_current_thread()
+/// Ends none of its threads before its own end.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(HANGING_WALKS + BLOCKING)
-        .build()?;
-    let done = runtime.block_on(work);
-    runtime.shutdown_timeout(FAREWELL);
-    Ok(done)
+        .max_blocking_threads(threads::CALLS)
+        .thread_keep_alive(KEPT)
+        .build()
+}
+
+/// All of them now: later, when all ids are taken, there are none to be had.
+fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> {
+    threads::start(runtime).context(
+        "cannot start: no thread is to be had; it takes three free process ids (pids.max, TasksMax, threads-max)",
+    )?;
+    if let Err(error) = log.start() {
+        tracing::warn!(
+            "no thread is to be had that writes the log ({error}); lines that their reader does not take at once are lost"
+        );
+    }
+    let missing = threads::fill(runtime);
+    if missing > 0 {
+        tracing::warn!(
+            "{missing} of this process's threads are not to be had (pids.max, TasksMax or threads-max is reached): walks \
+             of directories and questions to other machines wait for each other until they are"
+        );
+    }
+    Ok(())
 }
 
 /// The configuration in force: a missing default file is fine, a missing named one is not.
@@ -192,32 +213,5 @@ impl Signals {
             _ = self.terminate.recv() => false,
             _ = self.interrupt.recv() => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-    use tokio::task::spawn_blocking;
-
-    #[test]
-    fn walks_that_hang_hold_up_neither_another_call_that_blocks_nor_the_end() {
-        let (release, hanging) = mpsc::channel();
-        let (ended, end) = mpsc::channel();
-        std::thread::spawn(move || {
-            let done = run_to_the_end(async {
-                for _ in 0..HANGING_WALKS {
-                    let (release_one, wait) = mpsc::channel::<()>();
-                    release.send(release_one).unwrap();
-                    spawn_blocking(move || wait.recv());
-                }
-                spawn_blocking(|| "another").await.unwrap()
-            });
-            ended.send(done.unwrap()).unwrap();
-        });
-        let within = Duration::from_secs(20);
-        assert_eq!(end.recv_timeout(within), Ok("another"));
-        assert_eq!(hanging.try_iter().count(), HANGING_WALKS);
     }
 }

@@ -51,7 +51,8 @@ fn the_journal_gets_the_fields_of_event_and_spans() {
         1024,
         |run| {
             let journald = fake_journald(run);
-            let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+            let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+            guard.start().unwrap();
             assert!(
                 receive(&journald).is_empty(),
                 "connecting sends one empty datagram"
@@ -111,7 +112,8 @@ fn a_decision_can_be_searched_for_by_its_fields() {
     let name = "a_decision_can_be_searched_for_by_its_fields";
     with_tmpfs(name, PathBuf::from("/run"), 1024, |run| {
         let journald = fake_journald(run);
-        let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+        let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+        guard.start().unwrap();
         receive(&journald);
         let decision = decision();
         tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
@@ -147,7 +149,8 @@ fn the_journal_gets_what_dependencies_log() {
         1024,
         |run| {
             let journald = fake_journald(run);
-            let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+            let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+            guard.start().unwrap();
             receive(&journald);
             tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
                 let args = format_args!("from a dependency");
@@ -176,7 +179,8 @@ fn a_journal_that_does_not_read_stops_nobody_and_is_told_what_it_missed() {
     let name = "a_journal_that_does_not_read_stops_nobody_and_is_told_what_it_missed";
     with_tmpfs(name, PathBuf::from("/run"), 1024, |run| {
         let journald = fake_journald(run);
-        let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+        let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+        guard.start().unwrap();
         receive(&journald);
         tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
             for line in 0..5000 {

@@ -15,6 +15,7 @@ use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// The annotation of an admission's answer that holds it whole: which pods would go, and every pod's QoS class.
 pub const ANSWER_ANNOTATION: &str = "answer";
@@ -134,10 +135,18 @@ async fn send_records(
     }
 }
 
+/// A disk that hangs keeps one thread, however many ask.
+static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+
 /// The disk may be slow or hang; the loop's thread must not.
 async fn off_the_loop<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BoxError> {
+    let permit = ONE_AT_A_TIME.acquire().await?;
+    let read = move || {
+        let _until_it_is_read = permit;
+        read()
+    };
     Ok(tokio::task::spawn_blocking(read).await?)
 }
 
