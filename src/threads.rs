@@ -241,11 +241,15 @@ mod tests {
 
     const SOON: Duration = Duration::from_secs(20);
 
+    fn hang(until: &mpsc::Receiver<()>) {
+        let _ = until.recv();
+    }
+
     #[test]
     fn a_call_that_hangs_keeps_its_thread_and_no_other() {
         let pool = Pool::new();
         let (release, hanging) = mpsc::channel::<()>();
-        pool.submit(move || drop(hanging.recv())).unwrap();
+        pool.submit(move || hang(&hanging)).unwrap();
         for number in 0..10 {
             let answered = pool.run(move || number).unwrap();
             assert_eq!(answered.blocking_recv(), Ok(number));
@@ -261,11 +265,12 @@ mod tests {
         for _ in 0..MAY_HANG {
             let (release, hanging) = mpsc::channel::<()>();
             releases.0.send(release).unwrap();
-            pool.submit(move || drop(hanging.recv())).unwrap();
+            pool.submit(move || hang(&hanging)).unwrap();
         }
         let refused = (0..=QUEUE + MAY_HANG).find_map(|_| {
             let done = done.clone();
-            pool.submit(move || drop(done.send(()))).err()
+            let job = move || done.send(()).unwrap_or_default();
+            pool.submit(job).err()
         });
         assert!(matches!(refused, Some(NoThread::Busy)), "{refused:?}");
         drop(releases);

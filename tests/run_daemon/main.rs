@@ -32,6 +32,7 @@ mod spared;
 mod state;
 mod systemd;
 mod telling;
+mod threads;
 mod tls;
 mod unfinished;
 mod uninstall;
