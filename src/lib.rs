@@ -14,6 +14,7 @@ pub mod logging;
 pub mod notify;
 pub mod outbox;
 pub mod pace;
+pub mod pause;
 pub mod pods;
 mod protect;
 pub mod publish;

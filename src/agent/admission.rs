@@ -248,7 +248,7 @@ impl Agent {
         let mut gate = Gate {
             now: self.clock.now(),
             mode: self.behaviour.admission,
-            acts: !self.behaviour.dry_run && can_turn_away,
+            acts: !self.ends_nobody() && can_turn_away,
             memory: &mut self.admission,
             housekeeper: &self.housekeeper,
             room: &self.ports.room,

@@ -15,6 +15,7 @@ mod elsewhere;
 mod flight;
 mod local_storage;
 mod news;
+mod pause;
 mod preemptions;
 mod rejections;
 mod restarts;
@@ -27,6 +28,7 @@ mod unfinished;
 pub use alarm::Alarm;
 pub use cluster::Cluster;
 pub use flight::{Errand, Flight, Flights, Landing};
+pub use pause::Pauses;
 pub use room::Room;
 pub use ruling::{Act, Ruling};
 pub use unfinished::Unfinished;
@@ -109,6 +111,8 @@ pub struct Ports {
     pub evictor: Arc<CgroupEvictor>,
     /// Where the cluster is told of it; `None` without one.
     pub cluster: Option<Cluster>,
+    /// What keeps it from ending anybody for a while.
+    pub pauses: Pauses,
     /// What the world is told.
     pub publishers: Vec<Box<dyn Publish>>,
     /// What an earlier run has left to be finished.
@@ -209,6 +213,7 @@ impl Agent {
     /// One cycle; returns how long to sleep.
     async fn turn(&mut self) -> Duration {
         let now = self.clock.now();
+        self.look_at_pause(now);
         let sample = self.ports.sampler.sample(now);
         self.learn_layout();
         self.look(false);
@@ -315,7 +320,7 @@ impl Agent {
         decision: Decision,
         measured_at: Option<Timestamp>,
     ) {
-        let dry_run = self.behaviour.dry_run;
+        let dry_run = self.ends_nobody();
         if (decision.eviction.is_none() || dry_run) && !self.news.is_new(now, &decision) {
             return;
         }
@@ -327,6 +332,10 @@ impl Agent {
         record["dryRun"] = json!(dry_run);
         record["wokenBy"] = json!(self.woken_by);
         record["bootId"] = json!(self.ports.boot_id);
+        let paused = self.paused().cloned();
+        if let Some(paused) = &paused {
+            record["paused"] = json!(paused);
+        }
         if let Some(notice) = departure
             .as_ref()
             .and_then(|leaving| leaving.notice.as_ref())
@@ -340,6 +349,7 @@ impl Agent {
             measured_at,
             acted_at,
             dry_run,
+            paused: paused.as_ref(),
             asked: departure.as_ref().is_some_and(|one| self.asks(one)),
         };
         for publisher in &mut self.ports.publishers {
@@ -555,7 +565,8 @@ impl Agent {
             layout: self.layout.as_ref(),
             pods: self.active.set(),
             sleep,
-            dry_run: self.behaviour.dry_run,
+            dry_run: self.ends_nobody(),
+            paused: self.ports.pauses.in_force(),
             admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };

@@ -43,7 +43,7 @@ impl Agent {
 
     /// Sets the next victim on its way out, unless the one before is not gone yet. In a dry run all wait.
     pub(super) fn preempt(&mut self, now: Timestamp) {
-        if self.behaviour.dry_run {
+        if self.ends_nobody() {
             return;
         }
         while let Some(next) = self.preemptions.waiting.front() {

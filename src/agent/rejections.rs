@@ -127,7 +127,7 @@ impl Agent {
             };
             let period = self.housekeeper.rules().pressure_transition_period;
             if no_kubelet || away.told || reason_holds() {
-                if self.behaviour.dry_run {
+                if self.ends_nobody() {
                     continue;
                 }
                 tracing::warn!(

@@ -100,6 +100,7 @@ impl Agent {
         }
         self.restarts.looked = Some(now);
         let period = self.housekeeper.rules().pressure_transition_period;
+        let ends_nobody = self.ends_nobody();
         for untold in &mut self.restarts.untold {
             let Some(gone) = untold.gone.filter(|_| !untold.is_ended_again()) else {
                 continue;
@@ -111,7 +112,7 @@ impl Agent {
             }
             let presses = |condition| self.housekeeper.presses(condition);
             if untold.condition.is_some_and(presses) {
-                if self.behaviour.dry_run {
+                if ends_nobody {
                     continue;
                 }
                 tracing::warn!(

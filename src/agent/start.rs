@@ -5,7 +5,7 @@ mod kubelet;
 mod pods;
 mod usage;
 
-use super::{Agent, Alarm, Behaviour, Order, Ports, Room, Unfinished};
+use super::{Agent, Alarm, Behaviour, Order, Pauses, Ports, Room, Unfinished};
 use crate::{
     api::{ApiError, Crowd},
     cgroup::{CgroupError, Hierarchies},
@@ -19,6 +19,7 @@ use crate::{
     evict::CgroupEvictor,
     history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
     notify::Notifier,
+    pause::PauseFile,
     pods::{Binder, Roster},
     publish::{
         Publish,
@@ -238,16 +239,19 @@ pub async fn ready(
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
         Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
-        Box::new(Heartbeat(Notifier::from_environment())),
+        Box::new(Heartbeat::new(Notifier::from_environment())),
         Box::new(Hurry(crowd.clone())),
     ];
     publishers.extend(watcher);
     let told = (crowd, heartbeat);
     let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
+    let kept = PauseFile::new(config.runtime_directory.clone());
+    let annotated = node.as_ref().map(|node| node.paused.clone());
+    let pauses = Pauses::new(kept, annotated, clock.now());
     let room = match (pods.source, node) {
         (PodsSource::Manifests, _) => Room::of_machine(&config.roots.proc),
-        (_, Some(node)) => Room::Node(node),
+        (_, Some(read)) => Room::Node(read.node),
         (_, None) => Room::Unknown,
     };
     if config.admission == Admission::Reject && matches!(room, Room::Unknown) {
@@ -272,6 +276,7 @@ pub async fn ready(
             clock,
         }),
         cluster,
+        pauses,
         publishers,
         unfinished,
         boot_id: boot_id(&config.roots.proc),

@@ -103,7 +103,7 @@ impl Unfinished {
 impl Agent {
     /// Takes up what an earlier run has not finished, as soon as it is certain what became of its pod.
     pub(super) fn take_up(&mut self, now: Timestamp) {
-        if self.ports.unfinished.is_empty() || self.behaviour.dry_run {
+        if self.ports.unfinished.is_empty() || self.ends_nobody() {
             return;
         }
         let before = self.ports.unfinished.len();

@@ -10,12 +10,21 @@ use crate::{
     doors::state::Shared,
     logging,
     notify::Notifier,
+    publish::{
+        heartbeat::{WATCHING, status_line},
+        lines::{Begun, Lines},
+    },
     threads,
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
@@ -66,19 +75,36 @@ impl Arguments {
 
     async fn serve(self, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
-        let ready = start::ready(&config, clock, None)
+        let pods = Arc::new(OnceLock::new());
+        let lines = Lines::new(Begun {
+            configuration: named(self.config.as_ref())
+                .map_or(String::new(), |file| file.display().to_string()),
+            rules: config.kind.as_str(),
+            pods: Arc::clone(&pods),
+        });
+        let ready = start::ready(&config, clock, Some(Box::new(lines)))
             .await
             .map_err(cannot_start)?;
+        let sources = ready.shared.status().sources;
+        // Nobody else tells it.
+        let _ = pods.set(
+            sources
+                .into_iter()
+                .map(|source| source.chosen)
+                .next()
+                .unwrap_or_default(),
+        );
         // Before the word is out that we are ready: whoever hears it may send one at once.
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
-        notifier.ready("watching this node");
+        notifier.ready(WATCHING);
         let pods_source = ready.pods_source;
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
         loop {
             tokio::select! {
                 ended = &mut agent => {
                     notifier.stopping();
+                    tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
                     return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
                 }
                 reload = signals.next() => {
@@ -128,7 +154,7 @@ impl Arguments {
                 None
             }
         };
-        notifier.ready("watching this node");
+        notifier.ready(&status_line(shared.status().paused.as_ref()));
         order
     }
 }
@@ -162,13 +188,18 @@ fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> 
     Ok(())
 }
 
+/// The file to read, if any.
+fn named(file: Option<&PathBuf>) -> Option<&Path> {
+    let default = Path::new(DEFAULT_CONFIG);
+    // Drop-ins alone are not passed over in silence: the file that they belong to is missed.
+    let is_there = |file: &&Path| file.exists() || file.with_file_name(config::DROP_INS).exists();
+    file.map(PathBuf::as_path)
+        .or(Some(default).filter(is_there))
+}
+
 /// The configuration in force: a missing default file is fine, a missing named one is not.
 pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
-    let default = PathBuf::from(DEFAULT_CONFIG);
-    // Drop-ins alone are not passed over in silence: the file that they belong to is missed.
-    let is_there =
-        |file: &&PathBuf| file.exists() || file.with_file_name(config::DROP_INS).exists();
-    let Some(file) = file.or(Some(&default).filter(is_there)) else {
+    let Some(file) = named(file) else {
         return Ok(config::built_in());
     };
     let loaded = config::open(file).map_err(Failure::input)?;

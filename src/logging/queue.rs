@@ -48,6 +48,8 @@ struct Shared {
     lost: AtomicU64,
     /// Lines are not kept for a thread that will start soon.
     no_thread: AtomicBool,
+    /// The thread is there, or will be in a moment.
+    started: AtomicBool,
     /// Waits here for its thread.
     writer: Mutex<Option<Writer>>,
 }
@@ -89,6 +91,7 @@ impl Queue {
             shared: Arc::new(Shared {
                 lost: AtomicU64::new(0),
                 no_thread: AtomicBool::new(false),
+                started: AtomicBool::new(false),
                 writer: Mutex::new(Some(Writer {
                     lines: to_write,
                     journal,
@@ -134,6 +137,7 @@ impl Shared {
                 }
             });
         self.no_thread.store(started.is_err(), Ordering::Relaxed);
+        self.started.store(started.is_ok(), Ordering::Relaxed);
         started.map(|_| ())
     }
 
@@ -155,11 +159,6 @@ impl Shared {
             }
         }
         self.lost.fetch_add(lost_now, Ordering::Relaxed);
-    }
-
-    fn waits_for_a_thread(&self) -> bool {
-        let writer = self.writer.lock();
-        writer.unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }
 
@@ -186,7 +185,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // When even this does not fit, the reader is stuck and waiting is pointless.
         let has_room = self.queue.lines.try_send(Line::End).is_ok();
-        if self.queue.shared.waits_for_a_thread() {
+        if !self.queue.shared.started.load(Ordering::Relaxed) {
             self.queue.shared.write_at_once(PATIENCE);
         } else if has_room {
             let _: Result<(), RecvTimeoutError> = self.written.recv_timeout(PATIENCE);

@@ -117,8 +117,8 @@ fn a_decision_can_be_searched_for_by_its_fields() {
         receive(&journald);
         let decision = decision();
         tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
-            announce("d-1", &decision, false, None);
-            announce("d-1", &decision, true, Some("sleep"));
+            announce("d-1", &decision, (false, None), None);
+            announce("d-1", &decision, (true, None), Some("sleep"));
         });
         drop(guard);
         let entry = receive(&journald);

@@ -20,6 +20,7 @@ mod memory;
 mod metrics;
 mod newcomers;
 mod node;
+mod pause;
 mod preempting;
 mod pressure;
 mod refusals;
