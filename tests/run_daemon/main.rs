@@ -16,6 +16,7 @@ mod disk;
 mod evicted_pods;
 mod futility;
 mod kubelet;
+mod lines;
 mod memory;
 mod metrics;
 mod newcomers;

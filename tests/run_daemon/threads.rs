@@ -1,8 +1,11 @@
 //! No process id is to be had for another thread: the daemon starts with three, and needs none later.
 
+use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names};
 use crate::node::{EVICTD, Node, Traits, requests};
 use nix::sys::signal::Signal;
+use serde_json::Value;
+use std::fs;
 
 /// What the daemon starts with.
 const FREE: u32 = 3;
@@ -68,4 +71,28 @@ fn a_daemon_that_runs_needs_no_other_thread_when_all_ids_are_taken() {
     assert_eq!(names(&daemon.evicted(1)), ["shop/forker"]);
     assert!(quiet.lives() && !forker.lives());
     assert_eq!(node.pids() + 61, held, "it made no thread meanwhile");
+}
+
+#[test]
+fn a_server_that_has_a_name_is_found_again_when_all_ids_are_taken() {
+    let name = "a_server_that_has_a_name_is_found_again_when_all_ids_are_taken";
+    let Some(cluster) = Cluster::new(name) else {
+        return;
+    };
+    let file = cluster.node.path("kubeconfig");
+    let by_address = fs::read_to_string(&file).unwrap();
+    let by_name = by_address.replace("127.0.0.1", "localhost");
+    assert_ne!(by_name, by_address);
+    fs::write(file, by_name).unwrap();
+    cluster.create("first", &Value::Null);
+    let beside = cluster.node.beside_the_pods(EVICTD);
+    let low = [("memory.available", "1Mi")];
+    let daemon = Daemon::start_by(&cluster.node, beside, &low, &cluster.lines());
+    let knows = |daemon: &Daemon, pods: u64| daemon.status()["pods"]["active"] == pods;
+    daemon.eventually("the first pod is known", |daemon| knows(daemon, 1));
+    cluster.node.limit_pids(cluster.node.pids());
+    cluster.api.go_away();
+    cluster.create("second", &Value::Null);
+    cluster.api.come_back();
+    daemon.eventually("the second pod is known", |daemon| knows(daemon, 2));
 }
