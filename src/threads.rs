@@ -208,9 +208,9 @@ pub fn fill(runtime: &Handle) -> usize {
 fn hold(runtime: &Handle, threads: usize) {
     let held: Vec<Sender<()>> = (0..threads)
         .map(|_| {
-            let (hold, held) = channel();
-            runtime.spawn_blocking(move || held.recv());
-            hold
+            let (release, released) = channel();
+            runtime.spawn_blocking(move || released.recv());
+            release
         })
         .collect();
     drop(held);

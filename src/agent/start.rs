@@ -246,9 +246,7 @@ pub async fn ready(
     let told = (crowd, heartbeat);
     let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
-    let kept = PauseFile::new(config.runtime_directory.clone());
-    let annotated = node.as_ref().map(|node| node.paused.clone());
-    let pauses = Pauses::new(kept, annotated, clock.now());
+    let pauses = pauses(config, clock, node.as_ref());
     let room = match (pods.source, node) {
         (PodsSource::Manifests, _) => Room::of_machine(&config.roots.proc),
         (_, Some(read)) => Room::Node(read.node),
@@ -292,6 +290,11 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+fn pauses(config: &Effective, clock: Clock, node: Option<&cluster::ReadNode>) -> Pauses {
+    let kept = PauseFile::new(config.runtime_directory.clone());
+    Pauses::new(kept, node.map(|node| node.paused.clone()), clock.now())
 }
 
 fn boot_id(proc_root: &Path) -> String {

@@ -34,11 +34,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let seconds = self.duration.map(|duration| duration.as_secs_f64().ceil());
-        let asked = json!({
-            "seconds": seconds.map(|seconds| seconds as u64),
-            "reason": self.reason,
-        });
+        // Half a second is more than nothing.
+        let whole =
+            |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+        let asked = json!({ "seconds": self.duration.map(whole), "reason": self.reason });
         let answer = self.daemon.post("/v1/pause", &asked)?;
         self.output.print(&answer, told)
     }

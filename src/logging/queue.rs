@@ -154,7 +154,7 @@ impl Shared {
         let told = (lost > 0).then(|| Line::Entry(Box::new(Entry::lost(lost))));
         let mut lost_now = 0;
         for line in told.into_iter().chain(writer.lines.try_iter()) {
-            if !line.is_written_within(patience) {
+            if !line.write_within(patience) {
                 lost_now += 1;
             }
         }
@@ -195,7 +195,7 @@ impl Drop for Guard {
 
 impl Line {
     /// Writes to stderr, which is journald's, too, where the journal is. False: the reader takes no more.
-    fn is_written_within(self, patience: Duration) -> bool {
+    fn write_within(self, patience: Duration) -> bool {
         let text = match self {
             Self::Entry(entry) => format!("{}\n", entry.message()).into_bytes(),
             Self::Text(text) => text,

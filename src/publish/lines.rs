@@ -44,9 +44,10 @@ impl Lines {
         if self.paused.as_ref() == look.paused {
             return;
         }
-        match look.paused {
-            Some(pause) => tracing::warn!("PAUSED {pause}; nobody is ended"),
-            None => tracing::warn!("the pause is over; pods are ended again"),
+        if let Some(pause) = look.paused {
+            tracing::warn!("PAUSED {pause}; nobody is ended");
+        } else {
+            tracing::warn!("the pause is over; pods are ended again");
         }
         self.paused = look.paused.cloned();
     }
@@ -189,13 +190,15 @@ fn left(look: &Look<'_>, threshold: &Threshold) -> String {
         .sample
         .observations
         .of(threshold.signal, threshold.value);
-    seen.map_or(String::new(), |seen| match threshold.signal.is_pressure() {
-        true => format!(
-            ": it is {}",
-            pressure::percent(pressure::WHOLE - seen.available)
-        ),
-        false => format!(": {} left", amount(threshold.signal, seen.available)),
-    })
+    let told = seen.map(|seen| {
+        if threshold.signal.is_pressure() {
+            let stalled = pressure::percent(pressure::WHOLE - seen.available);
+            format!(": it is {stalled}")
+        } else {
+            format!(": {} left", amount(threshold.signal, seen.available))
+        }
+    });
+    told.unwrap_or_default()
 }
 
 fn amount(signal: Signal, value: i64) -> String {

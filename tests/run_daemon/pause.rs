@@ -71,7 +71,7 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     assert_eq!(daemon.command(&["resume"])["paused"], Value::Null);
     let last = daemon.evicted(1).pop().unwrap();
     assert_eq!(
-        (names(&[last.clone()]), &last["dryRun"]),
+        (names(std::slice::from_ref(&last)), &last["dryRun"]),
         (vec!["shop/hog"], &json!(false))
     );
     assert!(!hog.lives());
