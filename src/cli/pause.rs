@@ -47,7 +47,7 @@ impl Arguments {
 pub(super) fn told(answer: &Value) -> String {
     let paused = &answer["paused"];
     let mut told = if paused.is_null() {
-        "Pods are ended again.".to_owned()
+        "The pause is over.".to_owned()
     } else {
         let until = match &paused["until"] {
             Value::Null => String::new(),

@@ -47,7 +47,7 @@ impl Lines {
         if let Some(pause) = look.paused {
             tracing::warn!("PAUSED {pause}; nobody is ended");
         } else {
-            tracing::warn!("the pause is over; pods are ended again");
+            tracing::warn!("the pause is over");
         }
         self.paused = look.paused.cloned();
     }

@@ -75,7 +75,7 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
         (vec!["shop/hog"], &json!(false))
     );
     assert!(!hog.lives());
-    assert_eq!(daemon.said("the pause is over; pods are ended again"), 1);
+    assert_eq!(daemon.said("the pause is over"), 1);
     assert!(!node.path("run/paused").exists());
 }
 
