@@ -47,6 +47,20 @@ fn with_three_free_ids_it_starts_and_ends_the_pod_that_holds_the_others() {
 }
 
 #[test]
+fn with_two_free_ids_it_says_what_it_takes() {
+    let Some(node) = Node::new("with_two_free_ids_it_says_what_it_takes") else {
+        return;
+    };
+    node.limit_pids(FREE - 1);
+    let beside = node.beside_the_pods(EVICTD);
+    let mut daemon = Daemon::spawn(&node, beside, &[], "");
+    assert_eq!(daemon.ended().code(), Some(1));
+    let told = daemon.log_text();
+    assert!(told.contains("it takes three free process ids"), "{told}");
+    assert!(!told.contains("panicked"), "{told}");
+}
+
+#[test]
 fn a_daemon_that_runs_needs_no_other_thread_when_all_ids_are_taken() {
     let name = "a_daemon_that_runs_needs_no_other_thread_when_all_ids_are_taken";
     let Some(node) = Node::new(name) else { return };
