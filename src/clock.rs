@@ -34,3 +34,8 @@ impl Clock {
         Timestamp::now()
     }
 }
+
+/// That much later; where there is no such time, as good as at once.
+pub(crate) fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
+    time.saturating_add(pause).unwrap_or(time)
+}

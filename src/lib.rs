@@ -14,11 +14,13 @@ pub mod logging;
 pub mod notify;
 pub mod outbox;
 pub mod pace;
+pub mod pause;
 pub mod pods;
 mod protect;
 pub mod publish;
 pub mod signals;
 #[cfg(test)]
 mod testing;
+pub mod threads;
 pub mod usage;
 pub mod wake;

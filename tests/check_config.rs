@@ -11,6 +11,7 @@ const KUBELET: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/tests/fixtures/kubelet-configz.json"
 );
+const NOTHING: &str = "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\n";
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/evictd.yaml");
 
 fn check_config(arguments: &[&str], stdin: &str) -> Output {
@@ -52,18 +53,20 @@ fn the_shipped_file_holds_the_built_in_defaults() {
         "write it anew: cargo run -- check-config --defaults > config/evictd.yaml"
     );
     let of_the_file = json(&[SAMPLE], "");
-    let of_nothing = json(&["-"], "");
+    let of_nothing = json(&["-"], NOTHING);
     assert_eq!(of_the_file["effective"], of_nothing["effective"]);
     assert_eq!(of_the_file["warnings"], json!([]));
 }
 
 #[test]
-fn nothing_written_is_all_defaults_with_a_note() {
-    let report = json(&["-"], "");
+fn nothing_but_the_kind_is_all_defaults_and_an_empty_file_is_a_mistake() {
+    let empty = check_config(&["-"], "# everything is commented out\n");
+    assert_eq!(empty.status.code(), Some(2));
+    let told = String::from_utf8(empty.stderr).unwrap();
+    assert!(told.contains("the file is empty: it would set everything to its default"));
+    let report = json(&["-"], NOTHING);
     assert_eq!(report["valid"], true);
     assert_eq!(report["kind"], "EvictionConfiguration");
-    let note = &report["warnings"][0]["message"];
-    assert_eq!(note, "the file is empty: every setting is at its default");
     assert_eq!(report["origins"]["socket"], "default");
     let signals: Vec<&str> = report["thresholds"]
         .as_array()

@@ -16,6 +16,8 @@ impl Agent {
             Question::Admit { pod, answer } => {
                 let _ = answer.send(self.admit(pod).map_err(Unanswered::Refused));
             }
+            Question::Pause { pause, answer } => self.pause(pause, answer),
+            Question::Resume { answer } => self.resume(answer),
             Question::Hush { answer } => match &self.ports.cluster {
                 Some(cluster) => cluster.hush(answer),
                 None => {

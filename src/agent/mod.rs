@@ -14,6 +14,7 @@ mod departures;
 mod left_open;
 mod local_storage;
 mod news;
+mod pause;
 mod returning;
 mod room;
 mod ruling;
@@ -23,6 +24,7 @@ mod terminations;
 pub use alarm::Alarm;
 pub use cluster::Cluster;
 pub use left_open::LeftOpen;
+pub use pause::Pauses;
 pub use room::Room;
 pub use ruling::{Act, Ruling};
 
@@ -111,6 +113,8 @@ pub struct Ports {
     pub evictor: Arc<CgroupEvictor>,
     /// Where the cluster is told of it; `None` without one.
     pub cluster: Option<Cluster>,
+    /// What keeps it from ending anybody for a while.
+    pub pauses: Pauses,
     /// What the world is told.
     pub publishers: Vec<Box<dyn Publish>>,
     /// What an earlier run has left to be finished.
@@ -180,7 +184,6 @@ impl Agent {
             local_storage: local_storage::Patrol::default(),
             admission: admission::Admission::default(),
         };
-        agent.housekeeper.set_ends_nobody(agent.ends_nobody());
         agent.take_up(left_open);
         agent
     }
@@ -222,6 +225,8 @@ impl Agent {
     /// One turn of the crank; returns how long to sleep.
     async fn turn(&mut self) -> Duration {
         let now = self.clock.now();
+        self.look_at_pause(now);
+        self.housekeeper.set_ends_nobody(self.ends_nobody());
         let sample = self.ports.sampler.sample(now);
         self.learn_layout();
         self.look(false);
@@ -327,11 +332,6 @@ impl Agent {
         self.ports.usage.read_these(now, set, dying.into_iter())
     }
 
-    /// Whether decisions are made and told, and nobody is ended.
-    fn ends_nobody(&self) -> bool {
-        self.behaviour.dry_run
-    }
-
     /// What follows is written down, so that it outlives us; then comes the kill, then the telling.
     async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
         let dry_run = self.ends_nobody();
@@ -346,6 +346,10 @@ impl Agent {
         record["dryRun"] = json!(dry_run);
         record["wokenBy"] = json!(self.woken_by);
         record["bootId"] = json!(self.ports.boot_id);
+        let paused = self.paused().cloned();
+        if let Some(paused) = &paused {
+            record["paused"] = json!(paused);
+        }
         if let Some((_, Some(notice))) = &leaving {
             record["publication"] = json!({ "state": WAITING, "notice": notice });
         }
@@ -356,6 +360,7 @@ impl Agent {
             measured_at,
             acted_at,
             dry_run,
+            paused: paused.as_ref(),
             asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
         };
         for publisher in &mut self.ports.publishers {
@@ -437,7 +442,6 @@ impl Agent {
         self.housekeeper.reconfigure(rules);
         self.pace = Pace::new(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
-        self.housekeeper.set_ends_nobody(self.ends_nobody());
         self.news = News::default();
     }
 
@@ -533,6 +537,7 @@ impl Agent {
             pods: self.active.set(),
             sleep,
             dry_run: self.ends_nobody(),
+            paused: self.ports.pauses.in_force(),
             admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };

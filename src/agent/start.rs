@@ -5,7 +5,7 @@ mod kubelet;
 mod pods;
 mod usage;
 
-use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Ports, Room};
+use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Pauses, Ports, Room};
 use crate::{
     api::{ApiError, Crowd},
     cgroup::{CgroupError, Hierarchies},
@@ -19,6 +19,7 @@ use crate::{
     evict::CgroupEvictor,
     history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
     notify::Notifier,
+    pause::PauseFile,
     pods::{Binder, Roster},
     publish::{
         Publish,
@@ -81,9 +82,6 @@ pub enum StartError {
     /// The loop's timer.
     #[error("the kernel gives no timer (timerfd)")]
     Alarm(#[source] io::Error),
-    /// The history's thread.
-    #[error("cannot start the thread that writes the history")]
-    Recorder(#[source] io::Error),
     /// The socket.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -227,7 +225,7 @@ pub async fn ready(
     if history.is_readable() {
         first_status.last_decision = ledger::last(&config.state_directory).unwrap_or_default();
     }
-    let recorder = Recorder::start(history, HISTORY_RETRY).map_err(StartError::Recorder)?;
+    let recorder = Recorder::start(history, HISTORY_RETRY);
     let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
@@ -241,16 +239,17 @@ pub async fn ready(
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
         Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
-        Box::new(Heartbeat(Notifier::from_environment())),
+        Box::new(Heartbeat::new(Notifier::from_environment())),
         Box::new(Hurry(crowd.clone())),
     ];
     publishers.extend(watcher);
     let told = (crowd, heartbeat);
     let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
+    let pauses = pauses(config, clock, node.as_ref());
     let room = match (pods.source, node) {
         (PodsSource::Manifests, _) => Room::of_machine(&config.roots.proc),
-        (_, Some(node)) => Room::Node(node),
+        (_, Some(read)) => Room::Node(read.node),
         (_, None) => Room::Unknown,
     };
     if config.admission == Admission::Reject && matches!(room, Room::Unknown) {
@@ -275,6 +274,7 @@ pub async fn ready(
             clock,
         }),
         cluster,
+        pauses,
         publishers,
         left_open,
         boot_id: boot_id(&config.roots.proc),
@@ -290,6 +290,11 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+fn pauses(config: &Effective, clock: Clock, node: Option<&cluster::ReadNode>) -> Pauses {
+    let kept = PauseFile::new(config.runtime_directory.clone());
+    Pauses::new(kept, node.map(|node| node.paused.clone()), clock.now())
 }
 
 fn boot_id(proc_root: &Path) -> String {

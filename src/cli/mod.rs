@@ -11,8 +11,10 @@ mod history;
 mod machine;
 mod mistakes;
 mod outcome;
+mod pause;
 mod rank;
 mod ranking;
+mod resume;
 mod run;
 mod simulate;
 mod status;
@@ -45,6 +47,8 @@ enum Command {
     Rank(rank::Arguments),
     Top(top::Arguments),
     History(history::Arguments),
+    Pause(pause::Arguments),
+    Resume(resume::Arguments),
     CheckConfig(check_config::Arguments),
     UninstallNode(uninstall_node::Arguments),
     Completions(completions::Arguments),
@@ -67,6 +71,8 @@ impl Cli {
             Command::Rank(arguments) => arguments.run(),
             Command::Top(arguments) => arguments.run(),
             Command::History(arguments) => arguments.run(),
+            Command::Pause(arguments) => arguments.run(),
+            Command::Resume(arguments) => arguments.run(),
             Command::CheckConfig(arguments) => arguments.run(),
             Command::UninstallNode(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.run(),

@@ -10,24 +10,33 @@ use crate::{
     doors::state::Shared,
     logging,
     notify::Notifier,
-    usage::HANGING_WALKS,
+    publish::{
+        heartbeat::{WATCHING, status_line},
+        lines::{Begun, Lines},
+    },
+    threads,
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 use tokio::{
-    runtime::Builder,
+    runtime::{Builder, Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
 };
 
 /// Read where no other file is named; without it everything is at its default.
 const DEFAULT_CONFIG: &str = "/etc/evictd/evictd.yaml";
 
-/// Threads for calls that block, besides those that hang.
-const BLOCKING: usize = 4;
+/// Threads are kept this long, however little they have to do: a year or more.
+const KEPT: Duration = Duration::from_hours(24 * 365);
 
-/// How long such calls are waited for at the end.
+/// How long calls that block are waited for at the end.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const EXAMPLE: &str = "Example:
@@ -48,10 +57,14 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let _guard = logging::init().context("cannot begin to log")?;
+        let log = logging::init().context("cannot begin to log")?;
         let config = self.load()?;
         crate::protect::protect_self();
-        run_to_the_end(self.serve(config)).context("cannot start the runtime")?
+        let runtime = runtime().context("cannot start the runtime")?;
+        start_threads(runtime.handle(), &log)?;
+        let ended = runtime.block_on(self.serve(config));
+        runtime.shutdown_timeout(FAREWELL);
+        ended
     }
 
     fn load(&self) -> Result<Effective, Failure> {
@@ -62,19 +75,36 @@ impl Arguments {
 
     async fn serve(self, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
-        let ready = start::ready(&config, clock, None)
+        let pods = Arc::new(OnceLock::new());
+        let lines = Lines::new(Begun {
+            configuration: named(self.config.as_ref())
+                .map_or(String::new(), |file| file.display().to_string()),
+            rules: config.kind.as_str(),
+            pods: Arc::clone(&pods),
+        });
+        let ready = start::ready(&config, clock, Some(Box::new(lines)))
             .await
             .map_err(cannot_start)?;
+        let sources = ready.shared.status().sources;
+        // Nobody else tells it.
+        let _ = pods.set(
+            sources
+                .into_iter()
+                .map(|source| source.chosen)
+                .next()
+                .unwrap_or_default(),
+        );
         // Before the word is out that we are ready: whoever hears it may send one at once.
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
-        notifier.ready("watching this node");
+        notifier.ready(WATCHING);
         let pods_source = ready.pods_source;
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
         loop {
             tokio::select! {
                 ended = &mut agent => {
                     notifier.stopping();
+                    tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
                     return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
                 }
                 reload = signals.next() => {
@@ -124,30 +154,52 @@ impl Arguments {
                 None
             }
         };
-        notifier.ready("watching this node");
+        notifier.ready(&status_line(shared.status().paused.as_ref()));
         order
     }
 }
 
-/// What hangs in the kernel for ever, as walks of a dead server's directories do, holds up neither other calls that block
-/// nor the end.
-fn run_to_the_end<T>(work: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = Builder::new_current_thread()
+/// Ends none of its threads before its own end.
+fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(HANGING_WALKS + BLOCKING)
-        .build()?;
-    let done = runtime.block_on(work);
-    runtime.shutdown_timeout(FAREWELL);
-    Ok(done)
+        .max_blocking_threads(threads::CALLS)
+        .thread_keep_alive(KEPT)
+        .build()
+}
+
+/// All of them now: later, when all ids are taken, there are none to be had.
+fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> {
+    threads::start(runtime).context(
+        "cannot start: no thread is to be had; it takes three free process ids (pids.max, TasksMax, threads-max)",
+    )?;
+    if let Err(error) = log.start() {
+        tracing::warn!(
+            "no thread is to be had that writes the log ({error}); lines that their reader does not take at once are lost"
+        );
+    }
+    let missing = threads::fill(runtime);
+    if missing > 0 {
+        tracing::warn!(
+            "{missing} of this process's threads are not to be had (pids.max, TasksMax or threads-max is reached): walks \
+             of directories and questions to other machines wait for each other until they are"
+        );
+    }
+    Ok(())
+}
+
+/// The file to read, if any.
+fn named(file: Option<&PathBuf>) -> Option<&Path> {
+    let default = Path::new(DEFAULT_CONFIG);
+    // Drop-ins alone are not passed over in silence: the file that they belong to is missed.
+    let is_there = |file: &&Path| file.exists() || file.with_file_name(config::DROP_INS).exists();
+    file.map(PathBuf::as_path)
+        .or(Some(default).filter(is_there))
 }
 
 /// The configuration in force: a missing default file is fine, a missing named one is not.
 pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
-    let default = PathBuf::from(DEFAULT_CONFIG);
-    // Drop-ins alone are not passed over in silence: the file that they belong to is missed.
-    let is_there =
-        |file: &&PathBuf| file.exists() || file.with_file_name(config::DROP_INS).exists();
-    let Some(file) = file.or(Some(&default).filter(is_there)) else {
+    let Some(file) = named(file) else {
         return Ok(config::built_in());
     };
     let loaded = config::open(file).map_err(Failure::input)?;
@@ -192,32 +244,5 @@ impl Signals {
             _ = self.terminate.recv() => false,
             _ = self.interrupt.recv() => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc;
-    use tokio::task::spawn_blocking;
-
-    #[test]
-    fn walks_that_hang_hold_up_neither_another_call_that_blocks_nor_the_end() {
-        let (release, hanging) = mpsc::channel();
-        let (ended, end) = mpsc::channel();
-        std::thread::spawn(move || {
-            let done = run_to_the_end(async {
-                for _ in 0..HANGING_WALKS {
-                    let (release_one, wait) = mpsc::channel::<()>();
-                    release.send(release_one).unwrap();
-                    spawn_blocking(move || wait.recv());
-                }
-                spawn_blocking(|| "another").await.unwrap()
-            });
-            ended.send(done.unwrap()).unwrap();
-        });
-        let within = Duration::from_secs(20);
-        assert_eq!(end.recv_timeout(within), Ok("another"));
-        assert_eq!(hanging.try_iter().count(), HANGING_WALKS);
     }
 }

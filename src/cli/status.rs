@@ -45,6 +45,10 @@ impl Arguments {
 /// What an operator wants to know, the most urgent first.
 pub(super) fn page(status: &Status, machine: &str) -> String {
     let mut page = format!("{}\n\n", headline(status));
+    if let Some(pause) = &status.paused {
+        let told = format!("since {} {pause}; nobody is ended", moment(pause.since));
+        line(&mut page, "PAUSED", &told);
+    }
     for warning in &status.warnings {
         line(&mut page, "WARNING", warning);
     }

@@ -156,7 +156,11 @@ impl Picture {
 
     fn head(&self) -> Vec<Line<'static>> {
         let status = &self.status;
-        let mode = if status.dry_run { "  DRY RUN" } else { "" };
+        let mode = match &status.paused {
+            Some(pause) => format!("  PAUSED {pause}"),
+            None if status.dry_run => "  DRY RUN".to_owned(),
+            None => String::new(),
+        };
         let uptime = duration(SignedDuration::from_secs(status.uptime_seconds));
         let title = format!(
             "evictd {} on {}, up {uptime}, {} pods{mode}    q quits",

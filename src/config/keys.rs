@@ -501,7 +501,7 @@ pub(super) const KEYS: &[Key] = &[
         "/run/evictd",
         Same,
         one!(runtime_directory),
-        "Where the pods last known are kept, so that a restart without the API server still knows them.",
+        "Where the pods last known are kept, so that a restart without the API server still knows them, and a pause.",
     ),
     key(
         "roots.proc",

@@ -15,7 +15,7 @@ use std::{
 pub const DROP_INS: &str = "conf.d";
 
 /// Reads a configuration of either kind from a file and the drop-ins beside it, or from stdin where `file` is `-`.
-/// An empty file is no mistake: every setting is at its default then.
+/// An empty drop-in is no mistake, an empty file is one.
 pub fn open(file: &Path) -> Result<Loaded, Refused> {
     let mut unreadable = Vec::new();
     let mut read = |path: &Path| match Document::read(path, SMALL) {

@@ -135,9 +135,14 @@ impl<'a> Reader<'a> {
             || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
         match &root.content {
             Content::Map(entries) => self.entries("", entries),
-            Content::Null => self.warning(
+            // Half of a file that is being replaced looks like this. It must not end a dry run.
+            Content::Null => self.mistake(
                 "",
-                Fault::new(None, "the file is empty: every setting is at its default"),
+                Fault::new(
+                    None,
+                    "the file is empty: it would set everything to its default",
+                )
+                .advise("write kind: EvictionConfiguration if that is meant"),
             ),
             _ => self.mistake("", mismatch(root, "a configuration")),
         }

@@ -288,6 +288,7 @@ filesystems: {{nodefs: {place}/disk, imagefs: {place}/disk, containerfs: {place}
 metrics: {{address: ''}}
 socket: {place}/evictd.sock
 stateDirectory: {place}/state
+runtimeDirectory: {place}/run
 ",
         play.eviction_hard(),
         play.settings

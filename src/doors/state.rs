@@ -3,6 +3,7 @@
 use crate::{
     clock::Clock,
     config::Admission,
+    pause::Pause,
     signals::{Pressure, Swap},
     wake::WokenBy,
 };
@@ -40,6 +41,8 @@ pub struct Status {
     pub rules: String,
     /// Whether it only says what it would do.
     pub dry_run: bool,
+    /// Since when nobody is ended, and why, where that is a pause.
+    pub paused: Option<Pause>,
     /// The source or method in use behind each port, and why that one.
     pub sources: Vec<SourceStatus>,
     /// One sentence about which filesystems hold what.
@@ -309,6 +312,18 @@ pub enum Question {
         /// Takes `{ allowed, reason, message, preempt, qos }`.
         answer: Answer,
     },
+    /// To end nobody from now on.
+    Pause {
+        /// Until when, and why.
+        pause: Pause,
+        /// Takes `{ paused, notKept }`: what holds now, and why the next start will not know it.
+        answer: Answer,
+    },
+    /// To end pods again.
+    Resume {
+        /// Takes the same; another pause may still hold.
+        answer: Answer,
+    },
     /// To leave the Node's conditions and taints as they are from now on.
     Hush {
         /// Takes `{}` once nothing of it is under way any more.
@@ -438,6 +453,11 @@ impl Shared {
         } else {
             None
         }
+    }
+
+    /// The present moment, as the loop has it.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
     }
 
     /// Where the history is kept.

@@ -1,6 +1,7 @@
 //! Writes the history beside the loop, so that a slow or full disk delays no eviction.
 
 use super::{History, HistoryError, encode};
+use crate::threads::Pool;
 use serde::Serialize;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -35,12 +36,25 @@ type Lines = Vec<Vec<u8>>;
 pub struct Recorder {
     queue: Option<SyncSender<Lines>>,
     kept: Arc<Mutex<Kept>>,
-    thread: Option<JoinHandle<()>>,
+    writer: Arc<Mutex<Option<Writer>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Writes while there is no thread of its own.
+    pool: Pool,
+}
+
+/// What a thread is wanted for.
+#[derive(Debug)]
+struct Writer {
+    history: History,
+    lines: Receiver<Lines>,
+    retry_every: Duration,
+    kept: Arc<Mutex<Kept>>,
 }
 
 impl Recorder {
-    /// Starts the writer; while the disk refuses, it tries again every `retry_every`.
-    pub fn start(history: History, retry_every: Duration) -> io::Result<Self> {
+    /// Starts the writer; while the disk refuses, it tries again every `retry_every`. Where no thread is to be had,
+    /// threads for calls that may hang write, and each record tries again to start one.
+    pub fn start(history: History, retry_every: Duration) -> Self {
         let (queue, lines) = sync_channel(QUEUE);
         let kept = Arc::new(Mutex::new(Kept {
             records: history.records(),
@@ -48,16 +62,42 @@ impl Recorder {
             segments: history.segments(),
             error: None,
         }));
-        let told = Arc::clone(&kept);
-        let thread = Builder::new()
+        let recorder = Self {
+            queue: Some(queue),
+            writer: Arc::new(Mutex::new(Some(Writer {
+                history,
+                lines,
+                retry_every,
+                kept: Arc::clone(&kept),
+            }))),
+            kept,
+            thread: Mutex::default(),
+            pool: Pool::of_this_process(),
+        };
+        if let Err(error) = recorder.start_thread() {
+            tracing::warn!(
+                "no thread is to be had that writes the history alone ({error}); others do until there is one"
+            );
+        }
+        recorder
+    }
+
+    fn start_thread(&self) -> io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_some() {
+            return Ok(());
+        }
+        let writer = Arc::clone(&self.writer);
+        let started = Builder::new()
             .name("history".to_owned())
             .stack_size(STACK_BYTES)
-            .spawn(move || write_all(history, &lines, retry_every, &told))?;
-        Ok(Self {
-            queue: Some(queue),
-            kept,
-            thread: Some(thread),
-        })
+            .spawn(move || {
+                if let Some(writer) = take(&writer) {
+                    writer.write_all();
+                }
+            })?;
+        *thread = Some(started);
+        Ok(())
     }
 
     /// Hands one record to the writer, never waiting for the disk.
@@ -78,7 +118,18 @@ impl Recorder {
         queue.try_send(lines).map_err(|refused| match refused {
             TrySendError::Full(_) => HistoryError::Behind { waiting: QUEUE },
             TrySendError::Disconnected(_) => HistoryError::Ended,
-        })
+        })?;
+        if self.start_thread().is_err() {
+            let writer = Arc::clone(&self.writer);
+            // Where even these are not to be had, the record waits in the queue.
+            let _ = self.pool.submit(move || {
+                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(writer) = writer.as_mut() {
+                    writer.write_queued();
+                }
+            });
+        }
+        Ok(())
     }
 
     /// How the history stood after the last write or attempt.
@@ -93,38 +144,57 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         drop(self.queue.take());
-        if let Some(thread) = self.thread.take()
+        let thread = self
+            .thread
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take()
             && thread.join().is_err()
         {
             tracing::error!("the history's writer panicked");
         }
+        if let Some(writer) = take(&self.writer) {
+            writer.write_all();
+        }
     }
 }
 
-fn write_all(
-    mut history: History,
-    queue: &Receiver<Lines>,
-    retry_every: Duration,
-    kept: &Mutex<Kept>,
-) {
-    loop {
-        let next = if history.waiting() == 0 {
-            queue.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            queue.recv_timeout(retry_every)
-        };
-        match next {
-            Ok(lines) => {
-                for line in lines {
-                    let outcome = history.append_line(line);
-                    tell(&history, outcome, kept);
+fn take(writer: &Mutex<Option<Writer>>) -> Option<Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Writer {
+    /// Until the queue is gone.
+    fn write_all(mut self) {
+        loop {
+            let next = if self.history.waiting() == 0 {
+                self.lines
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                self.lines.recv_timeout(self.retry_every)
+            };
+            match next {
+                Ok(lines) => self.write(lines),
+                Err(RecvTimeoutError::Timeout) => {
+                    let outcome = self.history.retry();
+                    tell(&self.history, outcome, &self.kept);
                 }
+                Err(RecvTimeoutError::Disconnected) => return give_up(self.history),
             }
-            Err(RecvTimeoutError::Timeout) => {
-                let outcome = history.retry();
-                tell(&history, outcome, kept);
-            }
-            Err(RecvTimeoutError::Disconnected) => return give_up(history),
+        }
+    }
+
+    fn write_queued(&mut self) {
+        while let Ok(lines) = self.lines.try_recv() {
+            self.write(lines);
+        }
+    }
+
+    fn write(&mut self, lines: Lines) {
+        for line in lines {
+            let outcome = self.history.append_line(line);
+            tell(&self.history, outcome, &self.kept);
         }
     }
 }
@@ -177,8 +247,13 @@ mod tests {
                 queue.send(vec![encode(&large).unwrap()]).unwrap();
             }
             drop(queue);
-            let kept = Mutex::default();
-            let log = logged(|| write_all(history, &lines, Duration::ZERO, &kept));
+            let writer = Writer {
+                history,
+                lines,
+                retry_every: Duration::ZERO,
+                kept: Arc::default(),
+            };
+            let log = logged(|| writer.write_all());
             let said = |words| log.matches(words).count();
             assert_eq!(said("a decision could not be written"), 1, "{log}");
             assert_eq!(said("a decision is not kept"), 3, "{log}");

@@ -336,7 +336,7 @@ fn the_recorder_tries_again_until_the_disk_takes_it() {
         let path = disk.join("evictd");
         let history = opened(&path, 1 << 20);
         let filler = fill(disk);
-        let recorder = Recorder::start(history, Duration::from_millis(5)).unwrap();
+        let recorder = Recorder::start(history, Duration::from_millis(5));
         let large = json!({ "id": "d-0", "text": "x".repeat(9000) });
         recorder.record(&large).unwrap();
         wait_until("the disk refuses", || recorder.kept().error.is_some());

@@ -40,15 +40,13 @@ pub enum LoggingError {
         /// Why it was refused.
         reason: String,
     },
-    /// The writing thread could not be started.
-    #[error("cannot start the thread that writes log lines: {0}")]
-    Thread(#[from] io::Error),
     /// Something else has set up logging in this process.
     #[error("logging is set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging for the whole process. Lines still queued are written when the guard is dropped.
+/// Sets up logging for the whole process. Lines are queued until the guard is told to start the thread that writes them;
+/// those still queued are written when the guard is dropped.
 pub fn init() -> Result<Guard, LoggingError> {
     let filter = filter(
         std::env::var_os(FILTER_VARIABLE).map(|value| value.to_string_lossy().into_owned()),
@@ -60,7 +58,7 @@ pub fn init() -> Result<Guard, LoggingError> {
     } else {
         None
     };
-    let (queue, guard) = Queue::start(journal)?;
+    let (queue, guard) = Queue::new(journal);
     subscriber(filter, queue).try_init()?;
     if let Some(error) = missing {
         tracing::warn!(%error, "the journal's socket does not answer; log lines go to stderr");

@@ -1,22 +1,29 @@
 //! The queue between whoever logs and the thread that writes.
+//!
+//! Where there is no thread to be had, whoever logs writes what its reader takes at once; the rest is lost and counted.
 
 use super::journal::Entry;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 use systemd_journal_logger::JournalLog;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that may wait for a reader that is slow.
+/// Lines that may wait for a reader that is slow, or for the thread at the start.
 const QUEUE: usize = 1024;
 
 /// How long the end of the process waits for such a reader.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const STACK_BYTES: usize = 128 << 10;
+
+/// What a pipe or socket that is ready takes without making its writer wait (`PIPE_BUF`).
+const AT_ONCE: usize = 4096;
 
 /// One line on its way.
 pub(super) enum Line {
@@ -32,14 +39,32 @@ pub(super) enum Line {
 #[derive(Clone)]
 pub(super) struct Queue {
     lines: SyncSender<Line>,
-    lost: Arc<AtomicU64>,
+    shared: Arc<Shared>,
     to_journal: bool,
+}
+
+/// What a thread is wanted for.
+struct Shared {
+    lost: AtomicU64,
+    /// Lines are not kept for a thread that will start soon.
+    no_thread: AtomicBool,
+    /// The thread is there, or will be in a moment.
+    started: AtomicBool,
+    /// Waits here for its thread.
+    writer: Mutex<Option<Writer>>,
+}
+
+struct Writer {
+    lines: Receiver<Line>,
+    journal: Option<JournalLog>,
+    /// Dropped with the last line.
+    _done: SyncSender<()>,
 }
 
 /// Dropping it writes what is queued, or gives up after a second.
 #[derive(Debug)]
 pub struct Guard {
-    lines: SyncSender<Line>,
+    queue: Queue,
     written: Receiver<()>,
 }
 
@@ -49,31 +74,36 @@ impl std::fmt::Debug for Line {
     }
 }
 
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Queue")
+    }
+}
+
 impl Queue {
-    /// Starts the thread that writes to `journal`, or to stderr without one.
-    pub(super) fn start(journal: Option<JournalLog>) -> io::Result<(Self, Guard)> {
+    /// For `journal`, or for stderr without one. Lines wait for [`Guard::start`].
+    pub(super) fn new(journal: Option<JournalLog>) -> (Self, Guard) {
         let (lines, to_write) = sync_channel(QUEUE);
         let (done, written) = sync_channel(1);
-        let lost = Arc::new(AtomicU64::new(0));
         let queue = Self {
-            lines: lines.clone(),
-            lost: Arc::clone(&lost),
+            lines,
             to_journal: journal.is_some(),
+            shared: Arc::new(Shared {
+                lost: AtomicU64::new(0),
+                no_thread: AtomicBool::new(false),
+                started: AtomicBool::new(false),
+                writer: Mutex::new(Some(Writer {
+                    lines: to_write,
+                    journal,
+                    _done: done,
+                })),
+            }),
         };
-        Builder::new()
-            .name("log".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn(move || {
-                while let Ok(line) = to_write.recv() {
-                    if matches!(line, Line::End) {
-                        break;
-                    }
-                    write(journal.as_ref(), line);
-                    tell_loss(journal.as_ref(), lost.swap(0, Ordering::Relaxed));
-                }
-                drop(done);
-            })?;
-        Ok((queue, Guard { lines, written }))
+        let guard = Guard {
+            queue: queue.clone(),
+            written,
+        };
+        (queue, guard)
     }
 
     pub(super) fn writes_to_journal(&self) -> bool {
@@ -82,17 +112,105 @@ impl Queue {
 
     pub(super) fn push(&self, line: Line) {
         if self.lines.try_send(line).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
+        if self.shared.no_thread.load(Ordering::Relaxed) && self.shared.start().is_err() {
+            self.shared.write_at_once(Duration::ZERO);
+        }
+    }
+}
+
+impl Shared {
+    fn start(self: &Arc<Self>) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        let started = Builder::new()
+            .name("log".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                let writer = shared
+                    .writer
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take();
+                if let Some(writer) = writer {
+                    writer.write_all(&shared.lost);
+                }
+            });
+        self.no_thread.store(started.is_err(), Ordering::Relaxed);
+        self.started.store(started.is_ok(), Ordering::Relaxed);
+        started.map(|_| ())
+    }
+
+    /// Writes what is queued as far as nobody waits for its reader, or for so long.
+    fn write_at_once(&self, patience: Duration) {
+        // Somebody else writes, and takes this line along.
+        let Ok(writer) = self.writer.try_lock() else {
+            return;
+        };
+        let Some(writer) = writer.as_ref() else {
+            return;
+        };
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        let told = (lost > 0).then(|| Line::Entry(Box::new(Entry::lost(lost))));
+        let mut lost_now = 0;
+        for line in told.into_iter().chain(writer.lines.try_iter()) {
+            if !line.write_within(patience) {
+                lost_now += 1;
+            }
+        }
+        self.lost.fetch_add(lost_now, Ordering::Relaxed);
+    }
+}
+
+impl Writer {
+    fn write_all(&self, lost: &AtomicU64) {
+        while let Ok(line) = self.lines.recv() {
+            if matches!(line, Line::End) {
+                break;
+            }
+            write(self.journal.as_ref(), line);
+            tell_loss(self.journal.as_ref(), lost.swap(0, Ordering::Relaxed));
+        }
+    }
+}
+
+impl Guard {
+    /// Starts the thread that writes. Without it every line tries again, and is written where its reader takes it at once.
+    pub fn start(&self) -> io::Result<()> {
+        self.queue.shared.start()
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         // When even this does not fit, the reader is stuck and waiting is pointless.
-        if self.lines.try_send(Line::End).is_ok() {
-            let _ = self.written.recv_timeout(PATIENCE);
+        let has_room = self.queue.lines.try_send(Line::End).is_ok();
+        if !self.queue.shared.started.load(Ordering::Relaxed) {
+            self.queue.shared.write_at_once(PATIENCE);
+        } else if has_room {
+            let _: Result<(), RecvTimeoutError> = self.written.recv_timeout(PATIENCE);
         }
+    }
+}
+
+impl Line {
+    /// Writes to stderr, which is journald's, too, where the journal is. False: the reader takes no more.
+    fn write_within(self, patience: Duration) -> bool {
+        let text = match self {
+            Self::Entry(entry) => format!("{}\n", entry.message()).into_bytes(),
+            Self::Text(text) => text,
+            Self::End => return true,
+        };
+        let (stderr, patience) = (io::stderr(), patience.as_millis());
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        text.chunks(AT_ONCE).all(|piece| {
+            let mut ready = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
+            let takes = poll(&mut ready, patience) == Ok(1)
+                && ready[0]
+                    .revents()
+                    .is_some_and(|now| now.contains(PollFlags::POLLOUT));
+            takes && stderr.lock().write_all(piece).is_ok()
+        })
     }
 }
 

@@ -51,7 +51,8 @@ fn the_journal_gets_the_fields_of_event_and_spans() {
         1024,
         |run| {
             let journald = fake_journald(run);
-            let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+            let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+            guard.start().unwrap();
             assert!(
                 receive(&journald).is_empty(),
                 "connecting sends one empty datagram"
@@ -112,12 +113,13 @@ fn a_decision_can_be_searched_for_by_its_fields() {
     let name = "a_decision_can_be_searched_for_by_its_fields";
     with_tmpfs(name, PathBuf::from("/run"), 1024, |run| {
         let journald = fake_journald(run);
-        let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+        let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+        guard.start().unwrap();
         receive(&journald);
         let decision = decision();
         tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
-            announce("d-1", &decision, false, None);
-            announce("d-1", &decision, true, Some("sleep"));
+            announce("d-1", &decision, (false, None), None);
+            announce("d-1", &decision, (true, None), Some("sleep"));
         });
         drop(guard);
         let entry = receive(&journald);
@@ -148,7 +150,8 @@ fn the_journal_gets_what_dependencies_log() {
         1024,
         |run| {
             let journald = fake_journald(run);
-            let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+            let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+            guard.start().unwrap();
             receive(&journald);
             tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
                 let args = format_args!("from a dependency");
@@ -177,7 +180,8 @@ fn a_journal_that_does_not_read_stops_nobody_and_is_told_what_it_missed() {
     let name = "a_journal_that_does_not_read_stops_nobody_and_is_told_what_it_missed";
     with_tmpfs(name, PathBuf::from("/run"), 1024, |run| {
         let journald = fake_journald(run);
-        let (queue, guard) = Queue::start(Some(open_journal().unwrap())).unwrap();
+        let (queue, guard) = Queue::new(Some(open_journal().unwrap()));
+        guard.start().unwrap();
         receive(&journald);
         tracing::subscriber::with_default(subscriber(filter(None).unwrap(), queue), || {
             for line in 0..5000 {

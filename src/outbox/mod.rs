@@ -15,7 +15,8 @@ mod tests;
 
 pub use events::{Event, EventRecorder, Subject, WAITING};
 pub use node::{
-    CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes, daemon_set_is_deleted,
+    ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes,
+    daemon_set_is_deleted,
 };
 pub use records::clean_pods;
 pub use sweeper::Sweeper;

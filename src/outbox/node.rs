@@ -11,8 +11,10 @@ pub use cleanup::{all_nodes, daemon_set_is_deleted};
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, Crowd, FIELD_MANAGER, Turn, chance};
 use crate::clock::Clock;
 use crate::config::ConditionTypes;
+use crate::pause::{self, Pause};
 use crate::publish::metrics::NodeHeartbeat;
 use evictd_eviction::NodeCondition;
+use http::{HeaderValue, header::ACCEPT};
 use jiff::{SignedDuration, Timestamp};
 use kube::{
     api::{GetParams, Patch, PatchParams},
@@ -23,9 +25,14 @@ use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::{
     sync::{oneshot, watch},
-    time::timeout,
+    time::{sleep, timeout},
 };
 
+/// While nothing is written the Node's annotations are read this often: one of them may pause.
+pub const ANNOTATIONS: Duration = Duration::from_mins(1);
+/// Without what a Node of 50 images has besides its metadata, where the server can.
+const METADATA_ALONE: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// Conditions that hold are said again this often, so that everybody sees who still stands behind them.
 pub const HEARTBEAT: Duration = Duration::from_mins(1);
 /// The same where none holds: everybody who watches Nodes hears of every write, and nearly all nodes are calm.
@@ -63,6 +70,8 @@ pub struct NodeReporter {
     heartbeat: NodeHeartbeat,
     /// What others want to know of the Node, as last read.
     read: watch::Sender<Option<Arc<evictd_pod::Node>>>,
+    /// What its annotation says, as last read.
+    paused: watch::Sender<Option<Pause>>,
     crowd: Crowd,
     counted: Option<Timestamp>,
     turn: Turn,
@@ -137,6 +146,7 @@ impl NodeReporter {
             clock,
             heartbeat: NodeHeartbeat::default(),
             read: watch::Sender::default(),
+            paused: watch::Sender::default(),
             crowd: Crowd::default(),
             counted: None,
             turn: Turn::default(),
@@ -167,7 +177,7 @@ impl NodeReporter {
     ) {
         loop {
             let now = *wanted.borrow_and_update();
-            let sleep = match now {
+            let rest = match now {
                 None => HEARTBEAT,
                 Some(pressure) => {
                     let written = self.report(&pressure).await;
@@ -181,13 +191,56 @@ impl NodeReporter {
             tokio::select! {
                 biased;
                 _ = &mut hushed => return,
-                changed = timeout(sleep, wanted.changed()) => {
+                changed = timeout(rest, wanted.changed()) => {
                     if let Ok(Err(_)) = changed {
                         return;
                     }
                 }
+                () = self.look_for_pauses() => {}
             }
         }
+    }
+
+    /// Reads the Node's annotations over and over. What cannot be read is as it was: whoever writes to the server in vain
+    /// says so.
+    async fn look_for_pauses(&self) {
+        loop {
+            sleep(ANNOTATIONS).await;
+            self.read_annotations().await;
+        }
+    }
+
+    async fn read_annotations(&self) {
+        // What the server has at hand.
+        let request = nodes().get(&self.node, &GetParams::any());
+        let request = request.map(|mut request| {
+            let accepted = HeaderValue::from_static(METADATA_ALONE);
+            request.headers_mut().insert(ACCEPT, accepted);
+            request
+        });
+        let read: Result<Node, ApiError> = self.ask("reading node", request).await;
+        if let Ok(node) = read {
+            self.note_pause(&node);
+        }
+    }
+
+    fn note_pause(&self, node: &Node) {
+        let annotations = node.metadata.annotations.as_ref();
+        let value = annotations.and_then(|all| all.get(pause::ANNOTATION));
+        let said = Pause::of_annotation(value.map(String::as_str), self.clock.now());
+        let reason = |pause: &Option<Pause>| pause.as_ref().map(|pause| pause.reason.clone());
+        self.paused.send_if_modified(|held| {
+            let differs = reason(held) != reason(&said);
+            if differs {
+                *held = said;
+            }
+            differs
+        });
+    }
+
+    /// The pause that the Node's annotation asks for, whenever that changes.
+    pub fn paused(&self) -> watch::Receiver<Option<Pause>> {
+        self.paused.subscribe()
     }
 
     /// How long until the Node is written again, if nothing changes meanwhile.
@@ -286,6 +339,7 @@ impl NodeReporter {
         let request = nodes().get(&self.node, &GetParams::default());
         let Read { ours, whole } = self.ask("reading node", request).await?;
         self.read.send_replace(whole.map(Arc::new));
+        self.note_pause(&ours);
         Ok(ours)
     }
 
@@ -319,6 +373,7 @@ impl NodeReporter {
         let by = PatchParams::apply(FIELD_MANAGER).force();
         let request = nodes().patch_subresource("status", &self.node, &by, &patch);
         let node = self.ask("applying the conditions of node", request).await?;
+        self.note_pause(&node);
         Ok((states, node))
     }
 

@@ -144,6 +144,9 @@ impl Publish for Board {
             status.observed = observed(look);
             status.woken_by = look.woken_by;
             status.admission.mode = look.admission;
+            if status.paused.as_ref() != look.paused {
+                status.paused = look.paused.cloned();
+            }
             write_signals(status, look);
             write_conditions(&mut status.conditions, look);
             let returned = look.housekeeper.returned(look.now);
@@ -343,7 +346,7 @@ fn write_thresholds(
 }
 
 /// As it was configured: a fraction reads better as a percentage.
-fn configured(threshold: &Threshold) -> String {
+pub(super) fn configured(threshold: &Threshold) -> String {
     match threshold.value {
         evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),
         evictd_eviction::ThresholdValue::Pressure(limit) => limit.to_string(),

@@ -1,15 +1,43 @@
-//! The watchdog as a publisher: it is fed by turns of the loop and by nothing else.
+//! systemd as a publisher: its watchdog is fed by turns of the loop and by nothing else, and its line of status says
+//! whether anybody is ended.
 
 use super::{Decided, Landed, Look, Publish};
-use crate::notify::Notifier;
+use crate::{notify::Notifier, pause::Pause};
+
+/// What the line of status says while nothing special is.
+pub const WATCHING: &str = "watching this node";
 
 /// Tells systemd that the loop turns.
 #[derive(Debug)]
-pub struct Heartbeat(pub Notifier);
+pub struct Heartbeat {
+    notifier: Notifier,
+    paused: Option<Pause>,
+}
+
+impl Heartbeat {
+    /// To the service manager.
+    pub const fn new(notifier: Notifier) -> Self {
+        Self {
+            notifier,
+            paused: None,
+        }
+    }
+}
+
+/// The line of status.
+pub fn status_line(paused: Option<&Pause>) -> String {
+    paused.map_or(WATCHING.to_owned(), |pause| {
+        format!("PAUSED {pause}; nobody is ended")
+    })
+}
 
 impl Publish for Heartbeat {
     fn looked(&mut self, look: &Look<'_>) {
-        self.0.alive(look.now);
+        if self.paused.as_ref() != look.paused {
+            self.paused = look.paused.cloned();
+            self.notifier.status(&status_line(look.paused));
+        }
+        self.notifier.alive(look.now);
     }
 
     fn decided(&mut self, _: &Decided<'_>) {}

@@ -5,6 +5,7 @@ use crate::{
     agent::{Act, Ruling},
     logging::chain,
     outbox::{Fate, Publication},
+    pause::Pause,
 };
 use evictd_eviction::{
     Cause, Decision, Returned,
@@ -13,7 +14,12 @@ use evictd_eviction::{
 use jiff::Timestamp;
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` what the look that decided was.
-pub fn announce(id: &str, decision: &Decision, dry_run: bool, woken_by: Option<&str>) {
+pub fn announce(
+    id: &str,
+    decision: &Decision,
+    (dry_run, paused): (bool, Option<&Pause>),
+    woken_by: Option<&str>,
+) {
     let pod = decision
         .eviction
         .as_ref()
@@ -38,11 +44,11 @@ pub fn announce(id: &str, decision: &Decision, dry_run: bool, woken_by: Option<&
         EVICTD_POD_UID = decision.uid,
         EVICTD_WOKEN_BY = woken_by,
         "{}",
-        sentence(decision, dry_run),
+        sentence(decision, dry_run, paused),
     );
 }
 
-fn sentence(decision: &Decision, dry_run: bool) -> String {
+fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> String {
     let Some(eviction) = &decision.eviction else {
         return format!(
             "{} has crossed its threshold and nobody is evicted: {}",
@@ -50,11 +56,13 @@ fn sentence(decision: &Decision, dry_run: bool) -> String {
         );
     };
     let what = if dry_run { "would evict" } else { "evicting" };
+    let paused = paused.map(|pause| format!(" (paused {pause})"));
     format!(
-        "{what} {}: {} ({})",
+        "{what} {}: {} ({}){}",
         eviction.pod,
         eviction.message.trim_end(),
-        decision.why
+        decision.why,
+        paused.unwrap_or_default()
     )
 }
 
@@ -109,7 +117,8 @@ impl Publish for Journal {
     fn decided(&mut self, decided: &Decided<'_>) {
         let id = decided.id();
         let woken_by = decided.record["wokenBy"].as_str();
-        announce(id, decided.decision, decided.dry_run, woken_by);
+        let why_not = (decided.dry_run, decided.paused);
+        announce(id, decided.decision, why_not, woken_by);
     }
 
     fn ruled(&mut self, ruling: &Ruling) {

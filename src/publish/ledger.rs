@@ -233,7 +233,7 @@ mod tests {
         let mut history = History::open(place.path(), LIMIT).unwrap();
         let from_before = decision("from-before");
         history.append(&from_before).unwrap();
-        let recorder = Recorder::start(history, Duration::from_millis(1)).unwrap();
+        let recorder = Recorder::start(history, Duration::from_millis(1));
         let (shared, _questions) =
             Shared::new(Clock::start(), Status::default(), place.path().to_owned());
         let mut ledger = Ledger::new(recorder, shared, open(place.path()).unwrap());

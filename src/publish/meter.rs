@@ -103,6 +103,7 @@ impl Publish for Meter {
             let raised = look.housekeeper.conditions().any(|held| held == condition);
             self.metrics.condition(condition, raised);
         }
+        self.metrics.paused(look.paused.is_some());
         self.set_pods_age(look);
         self.count_bad_samples(look);
         self.metrics.cycle(look.took.unsigned_abs());

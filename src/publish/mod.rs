@@ -6,6 +6,7 @@ pub mod heartbeat;
 pub mod hurry;
 pub mod journal;
 pub mod ledger;
+pub mod lines;
 pub mod meter;
 pub mod metrics;
 pub mod node;
@@ -16,6 +17,7 @@ use crate::{
     config::Admission,
     logging::chain,
     outbox::Publication,
+    pause::Pause,
     pods::PodSet,
     signals::{Layout, Sample},
     wake::WokenBy,
@@ -68,6 +70,8 @@ pub struct Look<'a> {
     pub sleep: Duration,
     /// Whether nobody is ended.
     pub dry_run: bool,
+    /// Why nobody is, where that is a pause.
+    pub paused: Option<&'a Pause>,
     /// What is done about pods that should not be here.
     pub admission: Admission,
     /// How long the cycle took.
@@ -87,6 +91,8 @@ pub struct Decided<'a> {
     pub acted_at: Timestamp,
     /// Whether nothing follows from it.
     pub dry_run: bool,
+    /// Why nothing does, where that is a pause.
+    pub paused: Option<&'a Pause>,
     /// Whether the API server is asked for it: a disruption budget may keep the pod.
     pub asked: bool,
 }

@@ -3,6 +3,7 @@
 use super::layout::Layout;
 use super::mounts::MountTable;
 use super::probe::{Answer, Ask, Look, Probe};
+use crate::threads::Pool;
 use evictd_eviction::Signal;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
@@ -47,12 +48,13 @@ impl Filesystems {
     }
 
     fn asking(ask: Ask, paths: FilesystemPaths, proc_root: &Path) -> Self {
+        let threads = Pool::of_this_process();
         let mut probes: Vec<Probe> = Vec::new();
         for (path, feeds) in paths.roles() {
             let Some(path) = path else { continue };
             match probes.iter_mut().find(|probe| *probe.path == **path) {
                 Some(probe) => probe.feeds.push(feeds),
-                None => probes.push(Probe::new(path, feeds)),
+                None => probes.push(Probe::new(path, feeds, threads.clone())),
             }
         }
         Self {

@@ -6,6 +6,7 @@
 use super::health::Outcome;
 use super::kernel_file::ReadError;
 use super::reading::Reading;
+use crate::threads::{NoThread, Pool};
 use evictd_eviction::Signal;
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statfs::{self, FsType, statfs};
@@ -14,8 +15,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How long one look waits for an answer from a filesystem that may hang. A later answer is taken at a later look.
@@ -122,69 +122,47 @@ pub(super) struct Probe {
     pub(super) device: Option<u64>,
     /// Whether it is known to answer at once.
     local: bool,
-    thread: Option<ProbeThread>,
+    threads: Pool,
+    /// At most one is out at any time, so at most one thread a path may ever hang.
+    question: Option<Question>,
 }
 
-/// A thread that may be stuck. At most one question is out at any time, so at most one thread a path ever is.
-struct ProbeThread {
-    questions: SyncSender<()>,
-    answers: Receiver<io::Result<Answer>>,
-    asked_at: Option<Timestamp>,
+/// Asked on another thread, and not answered yet.
+struct Question {
+    answer: Receiver<io::Result<Answer>>,
+    asked_at: Timestamp,
 }
 
-impl ProbeThread {
-    /// The stack is small because the daemon locks its memory.
-    fn start(path: Arc<Path>, ask: Ask) -> io::Result<Self> {
-        let (questions, asked) = sync_channel(1);
-        let (answer, answers) = sync_channel(1);
-        thread::Builder::new()
-            .name("statvfs".to_owned())
-            .stack_size(128 * 1024)
-            .spawn(
-                move || {
-                    while asked.recv().is_ok() && answer.send(ask(&path)).is_ok() {}
-                },
-            )?;
+impl Question {
+    fn ask(path: &Arc<Path>, ask: &Ask, threads: &Pool, now: Timestamp) -> Result<Self, NoThread> {
+        let (sender, answer) = sync_channel(1);
+        let (path, ask) = (Arc::clone(path), Arc::clone(ask));
+        threads.submit(move || drop(sender.send(ask(&path))))?;
         Ok(Self {
-            questions,
-            answers,
-            asked_at: None,
+            answer,
+            asked_at: now,
         })
     }
 
-    /// Asks unless a question is out, and waits a little. `None`: no answer yet.
-    fn look(&mut self, now: Timestamp) -> Option<(io::Result<Answer>, Timestamp)> {
-        if let Some(asked_at) = self.asked_at {
-            let answer = self.receive(Duration::ZERO)?;
-            if now.duration_since(asked_at) <= TOO_OLD {
-                return Some((answer, asked_at));
-            }
+    /// Waits a little. `None`: no answer yet.
+    fn answered(&self, patience: Duration) -> Option<io::Result<Answer>> {
+        match self.answer.recv_timeout(patience) {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(io::Error::other("the thread died"))),
         }
-        self.asked_at = Some(now);
-        // Can't block: the queue holds one, and no question is out.
-        let _ = self.questions.try_send(());
-        Some((self.receive(PATIENCE)?, now))
-    }
-
-    fn receive(&mut self, patience: Duration) -> Option<io::Result<Answer>> {
-        let answer = match self.answers.recv_timeout(patience) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => return None,
-            Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the thread died")),
-        };
-        self.asked_at = None;
-        Some(answer)
     }
 }
 
 impl Probe {
-    pub(super) fn new(path: &Path, feeds: (Signal, Signal)) -> Self {
+    pub(super) fn new(path: &Path, feeds: (Signal, Signal), threads: Pool) -> Self {
         Self {
             path: path.into(),
             feeds: vec![feeds],
             device: None,
             local: false,
-            thread: None,
+            threads,
+            question: None,
         }
     }
 
@@ -215,19 +193,37 @@ impl Probe {
         now: Timestamp,
         ask: &Ask,
     ) -> io::Result<Option<(Space, Timestamp)>> {
-        let thread = match &mut self.thread {
-            Some(thread) => thread,
-            none => none.insert(ProbeThread::start(Arc::clone(&self.path), Arc::clone(ask))?),
-        };
-        let Some((answer, asked_at)) = thread.look(now) else {
+        let Some((answer, asked_at)) = self.ask(now, ask)? else {
             return Ok(None);
         };
         let answer = answer?;
         self.device = Some(answer.device);
         self.local = answer.local;
-        if answer.local {
-            self.thread = None;
-        }
         Ok(Some((answer.space, asked_at)))
+    }
+
+    /// Asks unless a question is out, and waits a little. `None`: no answer yet.
+    fn ask(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask,
+    ) -> io::Result<Option<(io::Result<Answer>, Timestamp)>> {
+        if let Some(question) = &self.question {
+            let Some(answer) = question.answered(Duration::ZERO) else {
+                return Ok(None);
+            };
+            let asked_at = question.asked_at;
+            self.question = None;
+            if now.duration_since(asked_at) <= TOO_OLD {
+                return Ok(Some((answer, asked_at)));
+            }
+        }
+        let question = Question::ask(&self.path, ask, &self.threads, now);
+        let question = question.map_err(io::Error::other)?;
+        let answer = question.answered(PATIENCE);
+        if answer.is_none() {
+            self.question = Some(question);
+        }
+        Ok(answer.map(|answer| (answer, now)))
     }
 }

@@ -8,7 +8,10 @@ use super::{
     cgroup::container_usage,
     walk::{Budget, Held, walk},
 };
-use crate::pods::PodSet;
+use crate::{
+    pods::PodSet,
+    threads::{HANGING_WALKS, Pool},
+};
 use evictd_eviction::usage::{FsUsage, PodUsage, Usage, VolumeUsage};
 use evictd_pod::Pod;
 use jiff::Timestamp;
@@ -23,7 +26,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    task::{JoinHandle, spawn_blocking},
+    sync::oneshot::{Receiver, error::TryRecvError},
     time::{Sleep, sleep, timeout},
 };
 
@@ -60,9 +63,6 @@ struct Limits {
     hanging: usize,
 }
 
-/// Walks that hang at once, each of which keeps a thread.
-pub const HANGING_WALKS: usize = 4;
-
 const LIMITS: Limits = Limits {
     entries: 1_000_000,
     pod: Duration::from_secs(1),
@@ -76,8 +76,9 @@ const LIMITS: Limits = Limits {
 pub struct DiskMeter {
     roots: DiskRoots,
     limits: Limits,
+    threads: Pool,
     /// By UID.
-    hanging: HashMap<String, JoinHandle<Vec<Part>>>,
+    hanging: HashMap<String, Receiver<Vec<Part>>>,
 }
 
 /// One directory of a pod.
@@ -105,6 +106,7 @@ impl DiskMeter {
         Self {
             roots,
             limits: LIMITS,
+            threads: Pool::of_this_process(),
             hanging: HashMap::new(),
         }
     }
@@ -118,7 +120,8 @@ impl DiskMeter {
         pods: &[usize],
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
-        self.hanging.retain(|_, walk| !walk.is_finished());
+        self.hanging
+            .retain(|_, walk| walk.try_recv().err() == Some(TryRecvError::Empty));
         usage.pods.resize_with(set.pods.len(), || None);
         let mut warnings = Vec::new();
         let mut all = Box::pin(sleep(self.limits.all));
@@ -157,7 +160,7 @@ impl DiskMeter {
                 self.limits.entries,
                 Arc::clone(&stop),
             );
-            spawn_blocking(move || {
+            self.threads.run(move || {
                 walk_parts(
                     parts,
                     Budget {
@@ -166,7 +169,8 @@ impl DiskMeter {
                     },
                 )
             })
-        };
+        }
+        .map_err(|_| NotWalked::NoThread)?;
         let in_time = tokio::select! {
             finished = &mut walk => Some(finished),
             () = sleep(self.limits.pod) => None,

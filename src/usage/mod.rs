@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
-pub use disk::{DiskMeter, DiskRoots, HANGING_WALKS};
+pub use disk::{DiskMeter, DiskRoots};
 pub use gauge::{Gauge, Whose};
 pub use summary::{SummaryUsage, summary};
 pub use walk::Cut;
@@ -78,6 +78,8 @@ pub enum NotWalked {
     TooManyHang,
     /// The other pods took all the time.
     NoTime,
+    /// The kernel gives no thread for it.
+    NoThread,
 }
 
 impl fmt::Display for UsageWarning {
@@ -99,6 +101,7 @@ impl fmt::Display for UsageWarning {
                     NotWalked::StillHangs => "its filesystem still does not answer",
                     NotWalked::TooManyHang => "too many filesystems do not answer",
                     NotWalked::NoTime => "no time was left for it",
+                    NotWalked::NoThread => "there is no thread for it",
                 };
                 write!(f, "disk usage of pod {pod} is unknown: {why}")
             }

@@ -67,12 +67,15 @@ const LINES: [Panel; 15] = [
         )],
     ),
     Panel(
-        "Which conditions hold?",
+        "Which conditions hold, and who is paused?",
         "short",
-        &[(
-            "evictd_node_condition{node=~\"$node\"}",
-            "{{node}} {{condition}}",
-        )],
+        &[
+            (
+                "evictd_node_condition{node=~\"$node\"}",
+                "{{node}} {{condition}}",
+            ),
+            ("evictd_paused{node=~\"$node\"} == 1", "{{node}} paused"),
+        ],
     ),
     Panel(
         "Which thresholds are crossed?",

@@ -91,6 +91,25 @@ impl Node {
         self.limit(Controller::Pids, "pids.max", "pids.max", &most.to_string());
     }
 
+    /// Process ids that the node's pods, and who runs beside them by [`Self::beside_the_pods`], hold now.
+    pub(crate) fn pids(&self) -> u32 {
+        let directory = self.hierarchies.dir(Controller::Pids, &self.group.relative);
+        let text = fs::read_to_string(directory.unwrap().join("pids.current")).unwrap();
+        text.trim().parse().unwrap()
+    }
+
+    /// A program whose process ids are taken from those of the node.
+    pub(crate) fn beside_the_pods(&self, program: &str) -> Command {
+        let group = self.group.make("beside");
+        let directory = self.hierarchies.dir(Controller::Pids, &group).unwrap();
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", "echo $$ > \"$0\" && exec \"$@\""])
+            .arg(directory.join("cgroup.procs"))
+            .arg(program);
+        command
+    }
+
     fn limit(&self, controller: Controller, v1: &str, v2: &str, value: &str) {
         let directory = self.hierarchies.dir(controller, &self.group.relative);
         let file = match self.hierarchies.version() {

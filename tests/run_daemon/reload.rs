@@ -1,10 +1,11 @@
 //! SIGHUP.
 
 use crate::daemon::{Daemon, configuration, write_configuration};
-use crate::node::{Node, Traits};
+use crate::node::{EVICTD, Node, Traits};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::fs;
+use std::process::{Command, Stdio};
 
 fn threshold(daemon: &Daemon) -> Value {
     daemon.status()["signals"][0]["thresholds"][0]["configured"].clone()
@@ -45,4 +46,32 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     });
     assert_eq!(daemon.said("take effect at the next start only"), 1);
     assert!(!hog.lives());
+}
+
+#[test]
+fn an_empty_file_is_refused_and_ends_no_dry_run() {
+    let Some(node) = Node::new("an_empty_file_is_refused_and_ends_no_dry_run") else {
+        return;
+    };
+    let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], "dryRun: true");
+    let refused = "the new configuration is refused, the old one stays in force";
+    for (before, nothing) in ["", "# dryRun: true\n", "---\nnull\n"].iter().enumerate() {
+        fs::write(node.path("evictd.yaml"), nothing).unwrap();
+        daemon.signal(Signal::SIGHUP);
+        daemon.eventually("the empty file is refused", |daemon| {
+            daemon.said(refused) == before + 1
+        });
+    }
+    assert_eq!(daemon.said("the file is empty"), 3);
+    assert_eq!(daemon.status()["dryRun"], true);
+    assert_eq!(threshold(&daemon), "1Mi");
+    drop(daemon);
+    // Nor is it what the daemon starts with.
+    let mut started = Command::new(EVICTD)
+        .args(["run", "--config"])
+        .arg(node.path("evictd.yaml"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(started.wait().unwrap().code(), Some(2));
 }

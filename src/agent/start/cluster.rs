@@ -7,6 +7,7 @@ use crate::{
     clock::Clock,
     config::{Effective, EvictMethod, Kubernetes, PodsSource},
     outbox::{EventRecorder, NodeReporter, Outbox, Sweeper, WAITING},
+    pause::Pause,
     publish::{
         Publish, events::Events, metrics::NodeHeartbeat, node::NodePressure, rehearsal::Rehearsal,
     },
@@ -15,6 +16,14 @@ use evictd_pod::Node;
 use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
+/// What is read of the Node.
+pub(super) struct ReadNode {
+    /// All of it, once it was read.
+    pub(super) node: watch::Receiver<Option<Arc<Node>>>,
+    /// The pause that its annotation asks for.
+    pub(super) paused: watch::Receiver<Option<Pause>>,
+}
+
 /// Whoever names a way to the API server, or has its pods, wants it told of evictions. With the Node, once it was read.
 pub(super) async fn start(
     config: &Effective,
@@ -22,7 +31,7 @@ pub(super) async fn start(
     clock: Clock,
     (crowd, heartbeat): (Crowd, NodeHeartbeat),
     publishers: &mut Vec<Box<dyn Publish>>,
-) -> Result<Option<(Cluster, watch::Receiver<Option<Arc<Node>>>)>, StartError> {
+) -> Result<Option<(Cluster, ReadNode)>, StartError> {
     if config.kubernetes == Kubernetes::default() && pods.source != PodsSource::Kubernetes {
         return match config.evict.method {
             EvictMethod::Delete | EvictMethod::Eviction => Err(StartError::NoCluster),
@@ -41,7 +50,10 @@ pub(super) async fn start(
     let (outbox, publications) = Outbox::new(access.actions()?);
     let types = config.conditions.types;
     let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
-    let node = reporter.node();
+    let node = ReadNode {
+        node: reporter.node(),
+        paused: reporter.paused(),
+    };
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     let (hush, hushed) = oneshot::channel();

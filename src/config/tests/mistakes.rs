@@ -332,8 +332,21 @@ fn kinds_and_versions() {
         "f.yaml:1:13: apiVersion: \"evictd.dev/v1\" is not an apiVersion that is known here; write evictd.dev/v1alpha1\n"
     );
     assert!(said("dryRun: true\n").starts_with("warning f.yaml:1:1: kind: there is no kind"));
-    assert!(said("").starts_with("warning f.yaml: the file is empty"));
-    assert!(said("# nothing\n").starts_with("warning f.yaml: the file is empty"));
+    for nothing in [
+        "",
+        " \n",
+        "# nothing\n",
+        "---\n",
+        "---\n# nothing\n...\n",
+        "null\n",
+        "~",
+    ] {
+        let said = said(nothing);
+        assert!(
+            said.starts_with("f.yaml: the file is empty"),
+            "{nothing:?}: {said}"
+        );
+    }
     assert!(said("[]").starts_with("f.yaml:1:1: a list is not a configuration"));
     assert!(said("a: [1").starts_with("f.yaml:"));
 }

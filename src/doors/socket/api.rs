@@ -1,7 +1,9 @@
 //! The routes of the socket.
 
+use crate::clock::after;
 use crate::doors::state::{Question, Shared, Unanswered};
 use crate::history::{self, Records};
+use crate::pause::{By, Pause, one_line};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
@@ -10,11 +12,13 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use evictd_eviction::Signal;
 use http_body_util::channel::{Channel, Sender};
+use jiff::SignedDuration;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// The annotation of an admission's answer that holds it whole: which pods would go, and every pod's QoS class.
 pub const ANSWER_ANNOTATION: &str = "answer";
@@ -28,6 +32,8 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/history", get(history))
         .route("/v1/admit", post(admit))
         .route("/v1/hush", post(hush))
+        .route("/v1/pause", post(pause))
+        .route("/v1/resume", post(resume))
         .with_state(shared)
 }
 
@@ -85,6 +91,37 @@ async fn hush(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure>
     Ok(Json(shared.ask(|answer| Question::Hush { answer }).await?))
 }
 
+/// What `POST /v1/pause` takes; all of it may be left out.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PauseRequest {
+    /// How long, in seconds; until it is taken back where that is left out.
+    seconds: Option<u32>,
+    reason: String,
+}
+
+async fn pause(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    let asked: PauseRequest = serde_json::from_slice(&body).map_err(|error| {
+        let told = format!("this takes {{ \"seconds\": 90, \"reason\": \"..\" }}: {error}");
+        Failure(StatusCode::BAD_REQUEST, told)
+    })?;
+    let since = shared.now();
+    let until = |seconds: u32| after(since, SignedDuration::from_secs(seconds.into()));
+    let pause = Pause {
+        since,
+        until: asked.seconds.map(until),
+        reason: one_line(&asked.reason),
+        by: By::Command,
+    };
+    let question = |answer| Question::Pause { pause, answer };
+    Ok(Json(shared.ask(question).await?))
+}
+
+async fn resume(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    let question = |answer| Question::Resume { answer };
+    Ok(Json(shared.ask(question).await?))
+}
+
 /// A JSON array of the records, oldest first, sent as they are read: all of them may be larger than the daemon.
 async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
     let directory = shared.history().to_owned();
@@ -134,10 +171,18 @@ async fn send_records(
     }
 }
 
+/// A disk that hangs keeps one thread, however many ask.
+static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+
 /// The disk may be slow or hang; the loop's thread must not.
 async fn off_the_loop<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BoxError> {
+    let permit = ONE_AT_A_TIME.acquire().await?;
+    let read = move || {
+        let _until_it_is_read = permit;
+        read()
+    };
     Ok(tokio::task::spawn_blocking(read).await?)
 }
 

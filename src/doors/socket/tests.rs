@@ -31,6 +31,8 @@ impl Door {
                         (answer, told)
                     }
                     Question::Hush { answer } => (answer, json!({})),
+                    Question::Pause { pause, answer } => (answer, json!({ "paused": pause })),
+                    Question::Resume { answer } => (answer, json!({ "paused": null })),
                 };
                 let _ = answer.send(Ok(told));
             }
@@ -271,4 +273,33 @@ async fn a_successors_socket_is_not_removed() {
     let _successor = bind(&path).await.unwrap();
     drop(old);
     assert!(path.exists());
+}
+
+#[tokio::test]
+async fn a_pause_is_asked_for_with_its_length_and_its_reason() {
+    let door = Door::open().await;
+    let asked = json!({ "seconds": 90, "reason": "a\u{7}drill\n" });
+    let answer = door.ask("POST", "/v1/pause", &asked).await;
+    let paused = &answer.json()["paused"];
+    assert_eq!(
+        (&paused["reason"], &paused["by"]),
+        (&json!("a drill"), &json!("command"))
+    );
+    let moment = |key: &str| {
+        paused[key]
+            .as_str()
+            .unwrap()
+            .parse::<jiff::Timestamp>()
+            .unwrap()
+    };
+    assert_eq!(
+        moment("until").duration_since(moment("since")).as_secs(),
+        90
+    );
+    let without_end = door.ask("POST", "/v1/pause", &json!({})).await;
+    assert_eq!(without_end.json()["paused"]["until"], Value::Null);
+    let wrong = door.ask("POST", "/v1/pause", &json!({ "for": "1h" })).await;
+    assert_eq!(wrong.code, StatusCode::BAD_REQUEST);
+    let resumed = door.ask("POST", "/v1/resume", &json!({})).await;
+    assert_eq!(resumed.json()["paused"], Value::Null);
 }

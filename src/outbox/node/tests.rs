@@ -337,3 +337,36 @@ async fn a_calm_node_waits_its_turn_and_one_under_pressure_does_not() {
     reporter.rest(calm, Ok(()));
     assert_eq!(reporter.rest(calm, failed()), turn);
 }
+
+#[tokio::test]
+async fn the_nodes_annotation_pauses_as_long_as_it_is_there() {
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("test");
+    let node = |reason: Value| {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": "one", "annotations": { "evictd.dev/paused": reason } },
+        })
+    };
+    admin.create(node(json!("true"))).unwrap();
+    let mut reporter = by_hand(&api, &Crowd::default());
+    let paused = reporter.paused();
+    let reason = || paused.borrow().as_ref().map(|pause| pause.reason.clone());
+    // What is read at the start, ...
+    reporter.report(&pressure(NONE, 0)).await.unwrap();
+    assert_eq!(reason().as_deref(), Some(""));
+    // ... while nothing is written, ...
+    admin.merge("nodes", "one", node(json!("a drill"))).unwrap();
+    reporter.read_annotations().await;
+    assert_eq!(reason().as_deref(), Some("a drill"));
+    // ... and what a heartbeat is answered with.
+    admin.merge("nodes", "one", node(Value::Null)).unwrap();
+    reporter.report(&pressure(NONE, 0)).await.unwrap();
+    assert_eq!(reason(), None);
+    // A server that is away takes nothing back.
+    admin.merge("nodes", "one", node(json!("a drill"))).unwrap();
+    reporter.read_annotations().await;
+    api.go_away();
+    reporter.read_annotations().await;
+    assert_eq!(reason().as_deref(), Some("a drill"));
+}

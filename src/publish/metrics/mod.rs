@@ -109,6 +109,7 @@ pub struct Metrics {
     conditions: [Gauge; NodeCondition::ALL.len()],
     node_heartbeat: NodeHeartbeat,
     pods_age: Gauge,
+    paused: Gauge,
     evictions: Family<BySignalAndKind, Counter>,
     eviction_failures: Family<ByStage, Counter>,
     publications: Family<ByResult, Counter>,
@@ -164,6 +165,7 @@ impl Metrics {
             }),
             node_heartbeat: NodeHeartbeat::default(),
             pods_age: Gauge::default(),
+            paused: Gauge::default(),
             evictions: Family::default(),
             eviction_failures: Family::default(),
             publications: Family::default(),
@@ -278,6 +280,11 @@ impl Metrics {
             "How long the source of pods has not told them; 0 while it does",
             self.pods_age.clone(),
         );
+        registry.register(
+            "paused",
+            "Whether a pause keeps it from ending anybody",
+            self.paused.clone(),
+        );
     }
 
     fn register_events(&self, registry: &mut Registry) {
@@ -360,6 +367,11 @@ impl Metrics {
     pub fn pods_age(&self, age: Duration) {
         self.pods_age
             .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    /// Whether a pause holds.
+    pub fn paused(&self, holds: bool) {
+        self.paused.set(i64::from(holds));
     }
 
     /// A pod was evicted for `signal`; `kind` is a threshold's `hard` or `soft`, or `localStorage`.

@@ -33,6 +33,7 @@ fn everything_promised_is_rendered_under_its_name() {
     metrics.read_failed(Signal::NodefsAvailable);
     metrics.node_heartbeat().set(jiff::Timestamp::UNIX_EPOCH);
     metrics.pods_age(Duration::from_secs(90));
+    metrics.paused(true);
     let text = exposition.render(Format::Open).unwrap();
     assert!(text.ends_with("# EOF\n"));
     let mut names = names(&text);
@@ -46,6 +47,7 @@ fn everything_promised_is_rendered_under_its_name() {
         "evictd_evictions",
         "evictd_node_condition",
         "evictd_node_heartbeat_timestamp_seconds",
+        "evictd_paused",
         "evictd_pods_age_seconds",
         "evictd_preemptions",
         "evictd_publications",
@@ -68,6 +70,7 @@ fn everything_promised_is_rendered_under_its_name() {
         r#"evictd_node_condition{condition="PIDPressure"} 1"#,
         r#"evictd_node_condition{condition="MemoryPressure"} 0"#,
         "evictd_node_heartbeat_timestamp_seconds{} 0",
+        "evictd_paused 1",
         "evictd_pods_age_seconds 90",
         r#"evictd_evictions_total{signal="memory.available",kind="hard"} 1"#,
         r#"evictd_eviction_failures_total{stage="kill"} 1"#,

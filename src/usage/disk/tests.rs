@@ -111,10 +111,11 @@ async fn what_the_limits_cut_is_a_lower_bound_with_a_warning() {
 /// Stands for a walk whose filesystem does not answer.
 fn hang(meter: &mut DiskMeter, uid: &str) -> std::sync::mpsc::Sender<()> {
     let (release, wait) = std::sync::mpsc::channel::<()>();
-    let walk = spawn_blocking(move || {
+    let hangs = move || {
         let _ = wait.recv();
         Vec::new()
-    });
+    };
+    let walk = meter.threads.run(hangs).unwrap();
     meter.hanging.insert(uid.to_owned(), walk);
     release
 }
@@ -147,8 +148,8 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     );
 
     drop((release, others));
-    while meter.hanging.values().any(|walk| !walk.is_finished()) {
-        tokio::task::yield_now().await;
+    for walk in meter.hanging.values_mut() {
+        walk.await.unwrap();
     }
     assert!(
         meter

@@ -3,13 +3,15 @@
 use super::crowd::{NODES, PRESSED, Restart};
 use super::{CENSUS, Cost, EPISODE, HEARTBEAT, PODS, RELIST, RENEWAL, START, cost};
 use evictd::api::Crowd;
-use evictd::outbox::{CALM_HEARTBEAT, HEARTBEAT as PERIOD};
+use evictd::outbox::{ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT as PERIOD};
 use evictd::pods::WATCH_LIFE;
 use std::fmt::Write;
 use std::time::Duration;
 
 /// A watch that nothing happens on gets one a minute.
 const BOOKMARK: Cost = cost(0, 0, 200);
+/// What a Node is without its status, managed fields and all; answered from the server's cache.
+const METADATA: Cost = cost(1, 230, 3_000);
 /// All nodes under pressure cross their thresholds within this many seconds.
 const CROSSING: f64 = 60.0;
 /// Seconds without the server.
@@ -119,6 +121,13 @@ fn agent(page: &mut String) {
             "a bookmark: every minute (as kube-apiserver sends it)".to_owned(),
             BOOKMARK,
         ),
+        (
+            format!(
+                "the Node's annotations: every {} s while nothing is written (as kube-apiserver sends a Node's metadata)",
+                ANNOTATIONS.as_secs()
+            ),
+            METADATA,
+        ),
         ("counting the nodes: once an hour".to_owned(), CENSUS),
         (
             "an eviction, from the crossing until the condition is taken back".to_owned(),
@@ -143,6 +152,11 @@ fn load(page: &mut String, nodes: f64, pressed: f64) {
             "watches that go on",
             every(nodes, WATCH_LIFE.mul_f64(1.5)),
             RENEWAL,
+        ),
+        Stream(
+            "the Node's annotations",
+            every(nodes, ANNOTATIONS),
+            METADATA,
         ),
         Stream("counting the nodes", nodes / 3600.0, CENSUS),
         Stream("bookmarks", nodes / 60.0, BOOKMARK),

@@ -1,0 +1,69 @@
+//! `evictd pause`: nobody is ended for a while.
+
+use super::{daemon::Daemon, table::told_moment};
+use clap::Args;
+use evictd_command::{Failure, Output};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const EXAMPLE: &str = "Example:
+  evictd pause --for 30m --reason 'moving the database'
+  kubectl annotate node NODE evictd.dev/paused='moving the database'   # the same in a cluster, within a minute";
+
+/// Ends nobody until `evictd resume`, or for so long: what is decided is told as in a dry run. Pods that are on their way
+/// out already are seen off. It outlives a restart of the daemon, and no boot.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// How long, such as 90s, 30m or 2h; without it, until `evictd resume`.
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    duration: Option<Duration>,
+    /// Why, for whoever looks
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    reason: String,
+    #[command(flatten)]
+    daemon: Daemon,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        // Half a second is more than nothing.
+        let whole =
+            |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
+        let asked = json!({ "seconds": self.duration.map(whole), "reason": self.reason });
+        let answer = self.daemon.post("/v1/pause", &asked)?;
+        self.output.print(&answer, told)
+    }
+}
+
+/// What holds now, and what is wrong with it.
+pub(super) fn told(answer: &Value) -> String {
+    let paused = &answer["paused"];
+    let mut told = if paused.is_null() {
+        "The pause is over.".to_owned()
+    } else {
+        let until = match &paused["until"] {
+            Value::Null => String::new(),
+            until => format!(", until {}", told_moment(until)),
+        };
+        let by = match paused["by"].as_str() {
+            Some("annotation") => {
+                " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- takes it back)"
+            }
+            _ => " (`evictd resume` takes it back)",
+        };
+        format!("Paused{until}: nobody is ended{by}.")
+    };
+    if let Some(problem) = answer["notKept"].as_str() {
+        told.push_str("\nA restart of the daemon will not know it: ");
+        told.push_str(problem);
+    }
+    told + "\n"
+}

@@ -1,0 +1,238 @@
+//! A pause: while it holds nobody is ended, and everything else goes on.
+//!
+//! It comes from `evictd pause`, which keeps it below the runtime directory, so that it outlives this process and not the
+//! boot, or from an annotation of this node's Node.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{
+    fmt,
+    fs::{self, DirBuilder, OpenOptions},
+    io::{self, ErrorKind, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::PathBuf,
+};
+
+/// The Node's annotation: `true`, or why.
+pub const ANNOTATION: &str = "evictd.dev/paused";
+/// In the runtime directory.
+const FILE: &str = "paused";
+/// What is kept of a reason, in characters.
+const LONGEST_REASON: usize = 200;
+
+/// Who paused.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum By {
+    /// `evictd pause`.
+    #[default]
+    Command,
+    /// The annotation of the Node.
+    Annotation,
+}
+
+impl By {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Command => "`evictd pause`",
+            Self::Annotation => "the Node's annotation evictd.dev/paused",
+        }
+    }
+}
+
+/// A pause, as it is told and kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pause {
+    /// Since when; of an annotation, when it was first seen.
+    pub since: Timestamp,
+    /// Until when; `None` until it is taken back.
+    #[serde(default)]
+    pub until: Option<Timestamp>,
+    /// Why, where somebody said so: one line.
+    #[serde(default)]
+    pub reason: String,
+    /// Who paused.
+    #[serde(default)]
+    pub by: By,
+}
+
+impl Pause {
+    /// What this value of the annotation means; `None` where it is no pause.
+    pub fn of_annotation(value: Option<&str>, since: Timestamp) -> Option<Self> {
+        let value = value?.trim();
+        let reason = match value {
+            "" | "false" => return None,
+            "true" => "",
+            reason => reason,
+        };
+        Some(Self {
+            since,
+            until: None,
+            reason: one_line(reason),
+            by: By::Annotation,
+        })
+    }
+
+    /// Whether it is over.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
+}
+
+/// `by evictd pause, until 2026-01-02T03:04:05Z: the reason`
+impl fmt::Display for Pause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "by {}", self.by.as_str())?;
+        if let Some(until) = self.until {
+            write!(f, " until {}", until.strftime("%Y-%m-%dT%H:%M:%SZ"))?;
+        }
+        if !self.reason.is_empty() {
+            write!(f, ": {}", self.reason)?;
+        }
+        Ok(())
+    }
+}
+
+/// What somebody wrote, without what a terminal or a log would take for more than text.
+pub fn one_line(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let line: String = text
+        .trim()
+        .chars()
+        .map(plain)
+        .take(LONGEST_REASON)
+        .collect();
+    line.trim_end().to_owned()
+}
+
+/// Where a pause is kept for the next start.
+#[derive(Debug, Clone)]
+pub struct PauseFile {
+    directory: PathBuf,
+}
+
+impl PauseFile {
+    /// In this directory, which is made where it is missing.
+    pub fn new(directory: PathBuf) -> Self {
+        Self { directory }
+    }
+
+    /// The pause that an earlier run has kept, unless it is over. One that cannot be read holds all the same: somebody
+    /// wanted it.
+    pub fn read(&self, now: Timestamp) -> Option<Pause> {
+        let path = self.directory.join(FILE);
+        let read = fs::read_to_string(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
+        match read {
+            Ok(pause) => Some(pause).filter(|pause: &Pause| !pause.is_over(now)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(Pause {
+                since: now,
+                until: None,
+                reason: one_line(&format!("{} cannot be read: {error}", path.display())),
+                by: By::Command,
+            }),
+        }
+    }
+
+    /// Keeps it, or that there is none. May take as long as the directory's filesystem does.
+    pub fn write(&self, pause: Option<&Pause>) -> io::Result<()> {
+        let path = self.directory.join(FILE);
+        let Some(pause) = pause else {
+            return match fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&self.directory)?;
+        let beside = self.directory.join(format!(".{FILE}.new"));
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o644)
+            .open(&beside)?;
+        file.write_all(&serde_json::to_vec(pause)?)?;
+        fs::rename(&beside, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn pause(until: Option<i64>) -> Pause {
+        Pause {
+            since: at(1),
+            until: until.map(at),
+            reason: "a drill".to_owned(),
+            by: By::Command,
+        }
+    }
+
+    #[test]
+    fn an_annotation_is_true_or_a_reason() {
+        let reason = |value| Pause::of_annotation(value, at(1)).map(|pause| pause.reason);
+        let table = [
+            (None, None),
+            (Some(""), None),
+            (Some("false"), None),
+            (Some(" true "), Some("")),
+            (Some("a drill"), Some("a drill")),
+            (Some("a\u{1b}[2Jdrill\nforged"), Some("a [2Jdrill forged")),
+        ];
+        for (value, expected) in table {
+            assert_eq!(reason(value).as_deref(), expected, "{value:?}");
+        }
+        assert_eq!(one_line(&"x".repeat(5000)).len(), LONGEST_REASON);
+    }
+
+    #[test]
+    fn a_pause_is_told_with_its_end_and_its_reason() {
+        let told = pause(Some(60)).to_string();
+        assert_eq!(
+            told,
+            "by `evictd pause` until 1970-01-01T00:01:00Z: a drill"
+        );
+        let silent = Pause::of_annotation(Some("true"), at(1)).unwrap();
+        assert_eq!(
+            silent.to_string(),
+            "by the Node's annotation evictd.dev/paused"
+        );
+    }
+
+    #[test]
+    fn what_is_kept_holds_at_the_next_start_until_it_is_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = PauseFile::new(directory.path().join("run"));
+        assert_eq!(file.read(at(5)), None);
+        file.write(None).unwrap();
+        file.write(Some(&pause(Some(60)))).unwrap();
+        assert_eq!(file.read(at(59)), Some(pause(Some(60))));
+        assert_eq!(file.read(at(60)), None);
+        file.write(Some(&pause(None))).unwrap();
+        assert_eq!(file.read(at(60)), Some(pause(None)));
+        file.write(None).unwrap();
+        assert_eq!(file.read(at(60)), None);
+    }
+
+    #[test]
+    fn a_kept_pause_that_cannot_be_read_holds() {
+        let directory = tempfile::tempdir().unwrap();
+        for nonsense in ["", "{}", "\0"] {
+            fs::write(directory.path().join(FILE), nonsense).unwrap();
+            let pause = PauseFile::new(directory.path().to_owned())
+                .read(at(7))
+                .unwrap();
+            assert!(pause.reason.contains("cannot be read"), "{pause}");
+            assert_eq!((pause.since, pause.until), (at(7), None));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! What the log tells between decisions: how the daemon begins, what is raised and cleared, and what is about to act.
+
+use super::{Decided, Landed, Look, Publish, board::configured};
+use crate::pause::Pause;
+use evictd_eviction::{
+    NodeCondition, Signal, Threshold, ThresholdValue, pressure, why::human_bytes,
+};
+use std::sync::{Arc, OnceLock};
+
+/// What is known of the daemon before its first look.
+#[derive(Debug)]
+pub struct Begun {
+    /// What the configuration was read from; empty where everything is at its default.
+    pub configuration: String,
+    /// Whose rules these are.
+    pub rules: &'static str,
+    /// Where the pods come from, once that is found out.
+    pub pods: Arc<OnceLock<String>>,
+}
+
+/// Says what has changed since the last look.
+#[derive(Debug)]
+pub struct Lines {
+    /// Taken by the first look.
+    begun: Option<Begun>,
+    raised: [bool; NodeCondition::ALL.len()],
+    /// Of each threshold, in their order, whether it is crossed.
+    crossed: Vec<bool>,
+    paused: Option<Pause>,
+}
+
+impl Lines {
+    /// Nothing is raised yet.
+    pub const fn new(begun: Begun) -> Self {
+        Self {
+            begun: Some(begun),
+            raised: [false; NodeCondition::ALL.len()],
+            crossed: Vec::new(),
+            paused: None,
+        }
+    }
+
+    fn tell_pause(&mut self, look: &Look<'_>) {
+        if self.paused.as_ref() == look.paused {
+            return;
+        }
+        if let Some(pause) = look.paused {
+            tracing::warn!("PAUSED {pause}; nobody is ended");
+        } else {
+            tracing::warn!("the pause is over");
+        }
+        self.paused = look.paused.cloned();
+    }
+
+    fn tell_conditions(&mut self, look: &Look<'_>) {
+        let mut raised = [false; NodeCondition::ALL.len()];
+        for condition in look.housekeeper.conditions() {
+            raised[condition as usize] = true;
+        }
+        for condition in NodeCondition::ALL {
+            let now = raised[condition as usize];
+            if std::mem::replace(&mut self.raised[condition as usize], now) == now {
+                continue;
+            }
+            let (name, message) = (condition.as_str(), condition.message(now));
+            if now {
+                tracing::warn!(EVICTD_CONDITION = name, "{name} is raised: {message}");
+            } else {
+                tracing::info!(EVICTD_CONDITION = name, "{name} is cleared: {message}");
+            }
+        }
+    }
+
+    /// A hard threshold that is crossed is told by what is decided then; of a soft one nothing is, until its grace is over.
+    fn tell_soft_thresholds(&mut self, look: &Look<'_>) {
+        let housekeeper = look.housekeeper;
+        let count = housekeeper.thresholds().count();
+        // With a new configuration begins a new account.
+        if self.crossed.len() != count {
+            self.crossed.clear();
+            self.crossed.resize(count, false);
+        }
+        for (before, threshold) in self.crossed.iter_mut().zip(housekeeper.thresholds()) {
+            let mut met = housekeeper.first_observed();
+            let now = met.any(|(met, _)| met == threshold);
+            if std::mem::replace(before, now) == now || threshold.is_hard() {
+                continue;
+            }
+            let (signal, value) = (threshold.signal.as_str(), configured(threshold));
+            let left = left(look, threshold);
+            if now {
+                let grace = threshold.acts_after();
+                tracing::warn!(
+                    EVICTD_SIGNAL = signal,
+                    "{signal} has crossed its soft threshold of {value}{left}; pods are evicted if that lasts for {grace:#}"
+                );
+            } else {
+                tracing::info!(
+                    EVICTD_SIGNAL = signal,
+                    "{signal} is back from its soft threshold of {value}{left}"
+                );
+            }
+        }
+    }
+}
+
+impl Publish for Lines {
+    fn looked(&mut self, look: &Look<'_>) {
+        if let Some(begun) = self.begun.take() {
+            tracing::info!("{}", started(&begun, look));
+        }
+        self.tell_pause(look);
+        self.tell_conditions(look);
+        self.tell_soft_thresholds(look);
+    }
+
+    fn decided(&mut self, _: &Decided<'_>) {}
+
+    fn landed(&mut self, _: &Landed<'_>) {}
+}
+
+fn started(begun: &Begun, look: &Look<'_>) -> String {
+    let configuration = match begun.configuration.as_str() {
+        "" => "everything at its default".to_owned(),
+        file => format!("configured by {file}"),
+    };
+    let mode = match (look.paused.is_some(), look.dry_run) {
+        (true, _) => ", PAUSED: nobody is ended",
+        (false, true) => ", DRY RUN: nobody is ended",
+        (false, false) => "",
+    };
+    let memory = look.sample.observations.get(Signal::MemoryAvailable);
+    let memory = memory.map_or("memory unknown".to_owned(), |seen| {
+        format!("{} of memory", human_bytes(seen.capacity))
+    });
+    let swap = match look.sample.swap.map(|swap| swap.total) {
+        None => "swap unknown".to_owned(),
+        Some(0) => "no swap".to_owned(),
+        Some(total) => format!(
+            "{} of swap",
+            human_bytes(i64::try_from(total).unwrap_or(i64::MAX))
+        ),
+    };
+    let thresholds: Vec<String> = look
+        .housekeeper
+        .thresholds()
+        .map(|threshold| in_force(look, threshold))
+        .collect();
+    let thresholds = match thresholds.as_slice() {
+        [] => "no thresholds".to_owned(),
+        some => format!("thresholds: {}", some.join(", ")),
+    };
+    format!(
+        "evictd {} has started: {} rules, {configuration}{mode}; this node has {memory} and {swap}; {thresholds}; pods from {}",
+        env!("CARGO_PKG_VERSION"),
+        begun.rules,
+        begun
+            .pods
+            .get()
+            .map_or("a source to be found", String::as_str),
+    )
+}
+
+/// `memory.available<100Mi`, `nodefs.available<10% (24.9 GiB)`, `memory.available<1Gi (soft, 1m 30s)`
+fn in_force(look: &Look<'_>, threshold: &Threshold) -> String {
+    let configured = configured(threshold);
+    let resolved = matches!(threshold.value, ThresholdValue::Percentage(_));
+    let seen = look.sample.observations.get(threshold.signal);
+    let amount = seen.filter(|_| resolved).map(|seen| {
+        let value = threshold.value.at(seen.capacity).value();
+        amount(threshold.signal, value)
+    });
+    let soft = (!threshold.is_hard()).then(|| format!("soft, {:#}", threshold.acts_after()));
+    let remarks: Vec<String> = amount.into_iter().chain(soft).collect();
+    let compared = if threshold.signal.is_pressure() {
+        '>'
+    } else {
+        '<'
+    };
+    let signal = threshold.signal;
+    match remarks.as_slice() {
+        [] => format!("{signal}{compared}{configured}"),
+        remarks => format!("{signal}{compared}{configured} ({})", remarks.join(", ")),
+    }
+}
+
+/// `: 90Mi are left`, where that is known.
+fn left(look: &Look<'_>, threshold: &Threshold) -> String {
+    let seen = look
+        .sample
+        .observations
+        .of(threshold.signal, threshold.value);
+    let told = seen.map(|seen| {
+        if threshold.signal.is_pressure() {
+            let stalled = pressure::percent(pressure::WHOLE - seen.available);
+            format!(": it is {stalled}")
+        } else {
+            format!(": {} left", amount(threshold.signal, seen.available))
+        }
+    });
+    told.unwrap_or_default()
+}
+
+fn amount(signal: Signal, value: i64) -> String {
+    if signal.counts_bytes() {
+        human_bytes(value)
+    } else {
+        value.to_string()
+    }
+}

@@ -1,0 +1,315 @@
+//! The daemon's threads: made when it starts, and kept until it ends.
+//!
+//! On a node whose process ids are all taken nobody gets another thread, and that is when this daemon is needed. So all
+//! that blocks has its threads before: calls that end sooner or later (names, files of credentials, manifests) are
+//! tokio's `spawn_blocking`, whose threads [`fill`] starts and which tokio never ends; calls that may hang in the
+//! kernel for ever (a filesystem whose server is away) are for a [`Pool`] of their own.
+
+use nix::poll::{PollTimeout, poll};
+use std::{
+    collections::VecDeque,
+    fmt, fs, io,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
+        mpsc::{Sender, channel},
+    },
+    thread::Builder,
+};
+use tokio::{runtime::Handle, sync::oneshot};
+
+/// Threads for calls that end sooner or later.
+pub const CALLS: usize = 4;
+/// Walks of directories that may hang at once, each of which keeps a thread.
+pub const HANGING_WALKS: usize = 4;
+/// Threads for calls that may hang: the walks that do, one that does not, and the three filesystems that are watched.
+const MAY_HANG: usize = HANGING_WALKS + 4;
+/// Jobs that may wait for a thread. Whoever hands in jobs waits for the one before, so this many are never reached.
+const QUEUE: usize = 64;
+/// What a walk needs; all of it may be locked into memory.
+const STACK_BYTES: usize = 128 << 10;
+/// How often the kernel is asked, a millisecond apart, whether a thread that ended has given its id back.
+const ASKED_FOR_THE_ID: usize = 1000;
+
+/// The pool of the daemon.
+static KEPT: OnceLock<Pool> = OnceLock::new();
+
+/// Why a job cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum NoThread {
+    /// The pool has none, and the kernel gives none.
+    #[error("no thread is to be had (pids.max, TasksMax or threads-max is reached)")]
+    None(#[source] io::Error),
+    /// All hang.
+    #[error("all threads for calls that may hang do hang")]
+    Busy,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Threads for calls that may hang. What hangs keeps its thread; nobody waits for it at the end.
+#[derive(Debug, Clone)]
+pub struct Pool(Arc<Owner>);
+
+/// The last handle ends the threads that have nothing to do.
+#[derive(Debug)]
+struct Owner(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State({} threads, {} idle)", self.threads, self.idle)
+    }
+}
+
+impl Pool {
+    /// Without threads so far.
+    fn new() -> Self {
+        Self(Arc::new(Owner(Arc::new(Shared {
+            state: Mutex::default(),
+            wake: Condvar::new(),
+        }))))
+    }
+
+    /// The daemon's, whose threads are there. Elsewhere a new one, which starts them as they are needed.
+    pub fn of_this_process() -> Self {
+        KEPT.get().cloned().unwrap_or_else(Self::new)
+    }
+
+    /// Starts threads until there are so many.
+    fn start(&self, threads: usize) -> io::Result<()> {
+        let shared = &self.0.0;
+        let mut state = shared.lock();
+        while state.threads < threads {
+            shared.start_one(&mut state)?;
+        }
+        Ok(())
+    }
+
+    /// Hands in a job; what it returns arrives at the receiver.
+    pub fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, NoThread> {
+        let (answer, answered) = oneshot::channel();
+        self.submit(move || {
+            // Whoever asked may have given up.
+            let _ = answer.send(job());
+        })?;
+        Ok(answered)
+    }
+
+    /// Hands in a job that answers in its own way. Never waits.
+    pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<(), NoThread> {
+        let shared = &self.0.0;
+        let mut state = shared.lock();
+        if state.jobs.len() >= QUEUE {
+            return Err(NoThread::Busy);
+        }
+        let all_are_busy = state.jobs.len() >= state.idle;
+        if all_are_busy
+            && state.threads < MAY_HANG
+            && let Err(error) = shared.start_one(&mut state)
+            && state.threads == 0
+        {
+            return Err(NoThread::None(error));
+        }
+        state.jobs.push_back(Box::new(job));
+        drop(state);
+        shared.wake.notify_one();
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_one(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        Builder::new()
+            .name("may-hang".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || shared.work())?;
+        state.threads += 1;
+        Ok(())
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            job();
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self
+                .wake
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.wake.notify_all();
+    }
+}
+
+/// Starts one thread of each kind, without which the daemon does not run: three ids in all, the main thread's included.
+/// To be called once, before anything blocks; `runtime` is to end no thread that has nothing to do.
+pub fn start(runtime: &Handle) -> io::Result<()> {
+    let pool = KEPT.get_or_init(Pool::new);
+    pool.start(1)?;
+    // tokio panics where it gets no thread and has none: one more is tried first.
+    try_one()?;
+    hold(runtime, 1);
+    Ok(())
+}
+
+/// Starts the others, as far as they are to be had, before anything else runs. What is missing is tried again when it is
+/// needed. Returns how many are missing.
+pub fn fill(runtime: &Handle) -> usize {
+    let pool = KEPT.get_or_init(Pool::new);
+    // Whoever needs them hears of it.
+    let _ = pool.start(MAY_HANG);
+    let before = count();
+    hold(runtime, CALLS);
+    // One is there already.
+    let of_calls = 1 + count().saturating_sub(before);
+    MAY_HANG + CALLS - pool.0.0.lock().threads - of_calls.min(CALLS)
+}
+
+/// Keeps so many of tokio's threads busy at once, so that it starts them.
+fn hold(runtime: &Handle, threads: usize) {
+    let held: Vec<Sender<()>> = (0..threads)
+        .map(|_| {
+            let (release, released) = channel();
+            runtime.spawn_blocking(move || released.recv());
+            release
+        })
+        .collect();
+    drop(held);
+}
+
+/// Starts a thread that ends at once, and waits until its id can be had again.
+fn try_one() -> io::Result<()> {
+    let before = count();
+    Builder::new().spawn(|| {})?;
+    for _ in 0..ASKED_FOR_THE_ID {
+        if count() <= before {
+            break;
+        }
+        let _ = poll(&mut [], PollTimeout::from(1_u8));
+    }
+    Ok(())
+}
+
+/// How many threads this process has.
+fn count() -> usize {
+    fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{sync::mpsc, time::Duration};
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn hang(until: &mpsc::Receiver<()>) {
+        let _ = until.recv();
+    }
+
+    #[test]
+    fn a_call_that_hangs_keeps_its_thread_and_no_other() {
+        let pool = Pool::new();
+        let (release, hanging) = mpsc::channel::<()>();
+        pool.submit(move || hang(&hanging)).unwrap();
+        for number in 0..10 {
+            let answered = pool.run(move || number).unwrap();
+            assert_eq!(answered.blocking_recv(), Ok(number));
+        }
+        assert!(pool.0.0.lock().threads <= MAY_HANG);
+        drop(release);
+    }
+
+    #[test]
+    fn where_all_hang_jobs_wait_and_too_many_are_refused() {
+        let pool = Pool::new();
+        let (releases, (done, ended)) = (mpsc::channel(), mpsc::channel());
+        for _ in 0..MAY_HANG {
+            let (release, hanging) = mpsc::channel::<()>();
+            releases.0.send(release).unwrap();
+            pool.submit(move || hang(&hanging)).unwrap();
+        }
+        let refused = (0..=QUEUE + MAY_HANG).find_map(|_| {
+            let done = done.clone();
+            let job = move || done.send(()).unwrap_or_default();
+            pool.submit(job).err()
+        });
+        assert!(matches!(refused, Some(NoThread::Busy)), "{refused:?}");
+        drop(releases);
+        // Some of those that hang may have waited among them.
+        for _ in MAY_HANG..QUEUE {
+            ended.recv_timeout(SOON).unwrap();
+        }
+    }
+
+    #[test]
+    fn threads_that_have_nothing_to_do_end_with_the_last_handle() {
+        let pool = Pool::new();
+        pool.start(2).unwrap();
+        let shared = Arc::downgrade(&pool.0.0);
+        drop(pool.clone());
+        assert_eq!(pool.run(|| 1).unwrap().blocking_recv(), Ok(1));
+        drop(pool);
+        let gone = (0..20_000).any(|_| {
+            let _ = poll(&mut [], PollTimeout::from(1_u8));
+            shared.strong_count() == 0
+        });
+        assert!(gone);
+    }
+
+    #[test]
+    fn what_is_filled_is_there_before_it_is_needed() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(CALLS)
+            .thread_keep_alive(SOON)
+            .build()
+            .unwrap();
+        hold(runtime.handle(), CALLS);
+        let (release, (answer, answers)) = (mpsc::channel(), mpsc::channel());
+        for _ in 1..CALLS {
+            let (held, hanging) = mpsc::channel::<()>();
+            release.0.send(held).unwrap();
+            runtime.spawn_blocking(move || hanging.recv());
+        }
+        runtime.spawn_blocking(move || answer.send("another"));
+        assert_eq!(answers.recv_timeout(SOON), Ok("another"));
+    }
+}

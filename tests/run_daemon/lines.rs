@@ -1,0 +1,48 @@
+//! What the log tells between decisions.
+
+use crate::daemon::{Daemon, message};
+use crate::node::{Node, Traits};
+use nix::sys::signal::Signal;
+
+#[test]
+fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
+    let name = "the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end";
+    let Some(node) = Node::new(name) else { return };
+    let growing = "--hold 2Mi --grow-to 100Mi --per-second 400Mi";
+    let mut hog = node.pod("hog", growing, Traits::default());
+    let lines = "evictionPressureTransitionPeriod: 1s\n\
+                 evictionSoft: {memory.available: 60%}\nevictionSoftGracePeriod: {memory.available: 90s}";
+    let mut daemon = Daemon::start(&node, &[("memory.available", "110Mi")], lines);
+    let log = daemon.log();
+    let started = log
+        .iter()
+        .map(message)
+        .find(|line| line.contains(" has started: "))
+        .unwrap();
+    let file = node.path("evictd.yaml");
+    for part in [
+        "EvictionConfiguration rules",
+        &format!("configured by {}", file.display()),
+        "this node has 192Mi of memory and ",
+        "memory.available<110Mi",
+        "memory.available<60% (115Mi, soft, 1m 30s)",
+        "pods from manifests",
+    ] {
+        assert!(started.contains(part), "no {part:?} in {started}");
+    }
+    assert!(!started.contains("DRY RUN"), "{started}");
+    hog.grow();
+    daemon.evicted(1);
+    for line in [
+        "MemoryPressure is raised: ",
+        "MemoryPressure is cleared: ",
+        "memory.available has crossed its soft threshold of 60%: ",
+        "memory.available is back from its soft threshold of 60%: ",
+    ] {
+        daemon.eventually(line, |daemon| daemon.said(line) == 1);
+    }
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.ended().success());
+    assert_eq!(daemon.said(" has stopped"), 1);
+    assert_eq!(daemon.said(" has started: "), 1);
+}
