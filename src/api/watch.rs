@@ -169,11 +169,13 @@ impl Watch {
         let object = event.object.get();
         // An object that is not even one is the follower's to report.
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
-        let listed = self.version.is_some();
+        let bookmark = event.kind == "BOOKMARK";
+        // Only a bookmark is the server's own; the annotations of any other object are whoever's may write them.
+        let listed = self.version.is_some() || (bookmark && head.ends_the_list());
         match event.kind.as_ref() {
             "ADDED" | "MODIFIED" => follower.applied(object),
             "DELETED" => follower.deleted(object),
-            "BOOKMARK" if listed || head.ends_the_list() => follower.up_to_date(),
+            "BOOKMARK" if listed => follower.up_to_date(),
             "BOOKMARK" => {}
             "ERROR" => {
                 let status: Status =
@@ -185,7 +187,7 @@ impl Watch {
             }
         }
         // While a list is being streamed its versions are those of the objects, in no order.
-        if (listed || head.ends_the_list()) && !head.metadata.resource_version.is_empty() {
+        if listed && !head.metadata.resource_version.is_empty() {
             self.version = Some(head.metadata.resource_version.into_owned());
         }
         Ok(())
@@ -326,4 +328,58 @@ fn broken(problem: &dyn ToString) -> Broken {
 
 fn not_understood(error: &serde_json::Error) -> Broken {
     broken(&format!("an answer that is not understood: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what it is told.
+    #[derive(Debug, Default, PartialEq)]
+    struct Told {
+        begun: usize,
+        applied: Vec<String>,
+        deleted: usize,
+        up_to_date: usize,
+    }
+
+    impl Follow for Told {
+        fn begin(&mut self) {
+            self.begun += 1;
+        }
+
+        fn applied(&mut self, object: &str) {
+            self.applied.push(object.to_owned());
+        }
+
+        fn deleted(&mut self, _: &str) {
+            self.deleted += 1;
+        }
+
+        fn up_to_date(&mut self) {
+            self.up_to_date += 1;
+        }
+    }
+
+    #[test]
+    fn only_a_bookmark_ends_a_streamed_list() {
+        let mut watch = Watch::new("/api/v1/pods", String::new());
+        let mut told = Told::default();
+        let object = |kind: &str, version: &str| {
+            let marked =
+                format!(r#"{{"resourceVersion":"{version}","annotations":{{"{LISTED}":"true"}}}}"#);
+            format!(r#"{{"type":"{kind}","object":{{"metadata":{marked}}}}}"#)
+        };
+        for kind in ["ADDED", "MODIFIED", "DELETED"] {
+            watch.event(&object(kind, "7"), &mut told).unwrap();
+            assert_eq!((&watch.version, told.up_to_date), (&None, 0), "{kind}");
+        }
+        let sign_of_life = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
+        watch.event(sign_of_life, &mut told).unwrap();
+        assert_eq!((&watch.version, told.up_to_date), (&None, 0));
+        watch.event(&object("BOOKMARK", "9"), &mut told).unwrap();
+        assert_eq!((watch.version.as_deref(), told.up_to_date), (Some("9"), 1));
+        watch.event(&object("ADDED", "10"), &mut told).unwrap();
+        assert_eq!((watch.version.as_deref(), told.up_to_date), (Some("10"), 1));
+    }
 }
