@@ -40,7 +40,7 @@ impl Kubelet {
 
 impl PodSource for Kubelet {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
-        let remote = Remote::new("the kubelet", &self.keep, self.clock);
+        let remote = Remote::new("the kubelet", false, &self.keep, self.clock);
         let receiver = remote.sender().subscribe();
         tokio::spawn(self.keep.follow(receiver.clone(), self.clock));
         let mut asker = Asker {

@@ -21,15 +21,20 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    /// `server` is who tells the pods, in words.
-    pub(super) fn new(server: &'static str, keep: &Keep, clock: Clock) -> Self {
+    /// `server` is who tells the pods, in words; whether a pod that it leaves out of a list is deleted, `lists_are_whole` says.
+    pub(super) fn new(
+        server: &'static str,
+        lists_are_whole: bool,
+        keep: &Keep,
+        clock: Clock,
+    ) -> Self {
         let kept = keep.read();
         let damage = kept.as_ref().err().map(|problem| Warning::Kept {
             file: keep.path(),
             problem: problem.clone(),
         });
         let Kept { pods, as_of } = kept.unwrap_or_default();
-        let mut catalog = Catalog::default();
+        let mut catalog = Catalog::new(keep.labels(), lists_are_whole);
         for pod in &pods {
             catalog.apply(pod.get());
         }
@@ -89,13 +94,13 @@ impl Follow for Remote {
     }
 
     fn deleted(&mut self, object: &str) {
-        self.catalog.delete(object);
+        self.catalog.delete(object, self.clock.now());
         self.certain();
         self.publish();
     }
 
     fn up_to_date(&mut self) {
-        let listed = self.catalog.finish();
+        let listed = self.catalog.finish(self.clock.now());
         let stale = self.stale.take();
         self.certain();
         if listed || stale.is_some() {

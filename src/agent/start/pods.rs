@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use kube::{api::GetParams, core::Request};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Whoever does not answer this soon at start is not there.
@@ -123,7 +123,13 @@ async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
 }
 
 fn keep(config: &Effective) -> Keep {
-    Keep::new(config.runtime_directory.clone(), node_name(config))
+    let mut labels = BTreeSet::new();
+    for selector in &config.protect.selectors {
+        labels.extend(selector.match_labels.keys().cloned());
+        let demands = selector.match_expressions.iter();
+        labels.extend(demands.map(|demand| demand.key.clone()));
+    }
+    Keep::new(config.runtime_directory.clone(), node_name(config), labels)
 }
 
 fn manifests(config: &Effective) -> Manifests {
