@@ -3,7 +3,7 @@
 //! The documents of the wire go on as they came, so that no more of them is ever in memory than what the receiver keeps,
 //! and one that nobody understands costs that object and not the watch.
 
-use super::answer;
+use super::{answer, split::Splitter};
 use http_body_util::BodyExt;
 use kube::{
     Client,
@@ -121,14 +121,9 @@ impl Watch {
         let request = Request::new(self.path)
             .list(&parameters)
             .map_err(|error| broken(&error))?;
-        let text = whole(open(client, request).await?).await?;
-        let list = list(&text)?;
-        follower.begin();
-        for object in list.items.unwrap_or_default() {
-            follower.applied(object.get());
-        }
+        let list = objects(open(client, request).await?, follower).await?;
         follower.up_to_date();
-        self.version = Some(list.metadata.resource_version.into_owned());
+        self.version = Some(list.resource_version);
         Ok(())
     }
 
@@ -225,21 +220,44 @@ impl Head<'_> {
     }
 }
 
+/// Tells of every object in the list at this path as it arrives; that it is whole, is the caller's to tell.
+pub(super) async fn read_list(
+    client: Client,
+    path: &str,
+    follower: &mut impl Follow,
+) -> Result<(), Broken> {
+    let request = hyper::Request::get(path).body(Vec::new());
+    let request = request.map_err(|error| broken(&error))?;
+    let body = open(&client, request).await?;
+    objects(body, follower).await.map(drop)
+}
+
+/// The objects of a list as it arrives; then the list without them.
+async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, Broken> {
+    follower.begin();
+    let mut splitter = Splitter::new(LONGEST_LINE);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        let data = frame.into_data().unwrap_or_default();
+        let fed = splitter.feed(&data, |object| follower.applied(object));
+        fed.map_err(|error| broken(&error))?;
+    }
+    serde_json::from_slice::<List>(splitter.rest())
+        .map(|list| list.metadata)
+        .map_err(|error| not_understood(&error))
+}
+
+/// A list whose items were taken out.
 #[derive(Deserialize)]
-struct List<'a> {
-    #[serde(borrow, default)]
-    metadata: Metadata<'a>,
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
+struct List {
+    #[serde(default)]
+    metadata: ListEnd,
 }
 
-fn list(text: &str) -> Result<List<'_>, Broken> {
-    serde_json::from_str(text).map_err(|error| not_understood(&error))
-}
-
-/// The objects of a list, each a document of its own.
-pub fn items(text: &str) -> Result<Vec<&RawValue>, Broken> {
-    Ok(list(text)?.items.unwrap_or_default())
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListEnd {
+    resource_version: String,
 }
 
 /// The body of an answer that is no refusal.

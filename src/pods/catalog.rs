@@ -22,13 +22,31 @@ pub(super) struct Catalog {
     labels: BTreeSet<String>,
     /// Whether a pod that is missing in a list is deleted. A kubelet that was started again does not know all of its own yet.
     lists_are_whole: bool,
-    pods: BTreeMap<String, Listed>,
+    told: Told,
     /// While a list is under way: what has been in it so far.
-    listing: Option<BTreeMap<String, Listed>>,
-    /// Pods whose objects are not understood: what is wrong with them, and whether an earlier one is in use.
-    unreadable: BTreeMap<String, (String, bool)>,
+    listing: Option<Told>,
     /// The latest that are listed no more.
     departed: VecDeque<Arc<Departed>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    pods: BTreeMap<String, Listed>,
+    /// Pods whose objects are not understood: what is wrong with them, and whether an earlier one is in use.
+    unreadable: BTreeMap<String, (String, bool)>,
+}
+
+impl Told {
+    /// Whether it says the same: what is kept of a pod says all that is known of it.
+    fn says_the_same_as(&self, other: &Self) -> bool {
+        let kept = |told: &Self| -> Vec<Option<Arc<str>>> {
+            let pods = told.pods.values();
+            pods.map(|listed| listed.wire.clone()).collect()
+        };
+        self.unreadable == other.unreadable
+            && self.pods.keys().eq(other.pods.keys())
+            && kept(self) == kept(other)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -71,19 +89,21 @@ impl Catalog {
 
     /// A list begins; until it is whole the pods stay as they are.
     pub(super) fn begin(&mut self) {
-        self.listing = Some(BTreeMap::new());
-        self.unreadable.clear();
+        self.listing = Some(Told::default());
     }
 
-    /// The list is whole, if one was under way; true then.
+    /// The list is whole, if one was under way; true then if it says anything new.
     pub(super) fn finish(&mut self, now: Timestamp) -> bool {
-        let Some(listed) = self.listing.take() else {
+        let Some(told) = self.listing.take() else {
             return false;
         };
-        let before = std::mem::replace(&mut self.pods, listed);
-        for (uid, gone) in before {
+        if told.says_the_same_as(&self.told) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.told, told);
+        for (uid, gone) in before.pods {
             let is_ending = gone.pod.deletion_timestamp.is_some();
-            if !self.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
+            if !self.told.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
                 // A server that lags behind may list it again.
                 self.depart(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
             }
@@ -119,20 +139,19 @@ impl Catalog {
     pub(super) fn apply(&mut self, object: &str) {
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
         let (name, uid) = (head.metadata.full_name(), head.metadata.uid.into_owned());
-        match read(object, &self.labels) {
+        let read = read(object, &self.labels);
+        let earlier = self.told.pods.get(&uid).cloned();
+        let told = self.listing.as_mut().unwrap_or(&mut self.told);
+        match read {
             Ok(listed) if !uid.is_empty() => {
-                self.unreadable.remove(&name);
-                let pods = self.listing.as_mut().unwrap_or(&mut self.pods);
-                pods.insert(uid, listed);
+                told.unreadable.remove(&name);
+                told.pods.insert(uid, listed);
             }
             wrong => {
                 let problem = wrong.err().map(|error| error.to_string());
                 let problem = problem.unwrap_or_else(|| "it has no metadata.uid".to_owned());
-                let earlier = self.pods.get(&uid).cloned();
-                self.unreadable.insert(name, (problem, earlier.is_some()));
-                if let (Some(earlier), Some(listing)) = (earlier, &mut self.listing) {
-                    listing.insert(uid, earlier);
-                }
+                told.unreadable.insert(name, (problem, earlier.is_some()));
+                told.pods.extend(earlier.map(|earlier| (uid, earlier)));
             }
         }
     }
@@ -140,8 +159,8 @@ impl Catalog {
     /// A pod is gone.
     pub(super) fn delete(&mut self, object: &str, now: Timestamp) {
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
-        let known = self.pods.remove(head.metadata.uid.as_ref());
-        self.unreadable.remove(&head.metadata.full_name());
+        let known = self.told.pods.remove(head.metadata.uid.as_ref());
+        self.told.unreadable.remove(&head.metadata.full_name());
         if let Some(known) = known {
             // It may be the first word of the grace that its deletion was asked with.
             let last = read(object, &self.labels).unwrap_or(known);
@@ -151,7 +170,7 @@ impl Catalog {
 
     /// What to publish.
     pub(super) fn listing(&self, stale: Option<Stale>) -> Listing {
-        let unreadable = self.unreadable.iter();
+        let unreadable = self.told.unreadable.iter();
         let unreadable = unreadable.map(|(pod, (problem, earlier_in_use))| Warning::Pod {
             pod: pod.clone(),
             problem: problem.clone(),
@@ -159,7 +178,7 @@ impl Catalog {
         });
         let warnings = stale.iter().cloned().map(Warning::Stale);
         Listing {
-            pods: self.pods.values().cloned().collect(),
+            pods: self.told.pods.values().cloned().collect(),
             warnings: warnings.chain(unreadable).collect(),
             stale,
             departed: self.departed.iter().cloned().collect(),
@@ -241,8 +260,12 @@ mod tests {
         catalog.begin();
         catalog.apply(&pod("b", "2").to_string());
         assert_eq!(names(&catalog), ["shop/a 1"]);
-        catalog.finish(NOW);
+        assert!(catalog.finish(NOW));
         assert_eq!(names(&catalog), ["shop/b 2"]);
+        // Once more it says nothing new.
+        catalog.begin();
+        catalog.apply(&pod("b", "2").to_string());
+        assert!(!catalog.finish(NOW));
         catalog.delete(&pod("b", "2").to_string(), NOW);
         assert_eq!(names(&catalog), [""; 0]);
     }

@@ -100,11 +100,13 @@ impl Follow for Remote {
     }
 
     fn up_to_date(&mut self) {
-        let listed = self.catalog.finish(self.clock.now());
+        if self.catalog.is_listing() {
+            self.damage = None;
+        }
+        let others = self.catalog.finish(self.clock.now());
         let stale = self.stale.take();
         self.certain();
-        if listed || stale.is_some() {
-            self.damage = None;
+        if others || stale.is_some() {
             self.publish();
         }
         if stale.is_some() {

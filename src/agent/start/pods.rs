@@ -2,7 +2,7 @@
 
 use super::node_name;
 use crate::{
-    api::{self, Access, ApiError, Crowd},
+    api::{self, Access, ApiError, Broken, Crowd, Follow},
     clock::Clock,
     config::{Effective, PodsSource},
     pods::{
@@ -71,6 +71,16 @@ async fn find(config: &Effective) -> (PodsSource, String) {
     }
 }
 
+/// Only asks whether there is an answer.
+struct Nobody;
+
+impl Follow for Nobody {
+    fn begin(&mut self) {}
+    fn applied(&mut self, _: &str) {}
+    fn deleted(&mut self, _: &str) {}
+    fn up_to_date(&mut self) {}
+}
+
 /// Why the kubelet is to tell the pods, or why not.
 async fn kubelet(config: &Effective) -> Result<String, String> {
     let url = api::Kubelet::url(&config.kubelet);
@@ -79,11 +89,14 @@ async fn kubelet(config: &Effective) -> Result<String, String> {
     }
     let kubelet = api::Kubelet::find(&config.kubelet, &node_name(config)).await;
     let answer = match kubelet {
-        Ok(kubelet) => kubelet.get("/pods").await,
-        Err(error) => Err(error),
+        Ok(kubelet) => kubelet.list("/pods", &mut Nobody).await,
+        Err(error) => Err(Broken {
+            problem: error.to_string(),
+            code: None,
+        }),
     };
-    match answer {
-        Ok(_) => Ok(format!("the kubelet at {url} answers")),
+    match answer.map_err(|broken| broken.problem) {
+        Ok(()) => Ok(format!("the kubelet at {url} answers")),
         Err(error) => Err(format!("the kubelet tells nothing ({error})")),
     }
 }
