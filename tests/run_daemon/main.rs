@@ -32,6 +32,7 @@ mod spared;
 mod state;
 mod systemd;
 mod telling;
+mod tenants;
 mod tls;
 mod unfinished;
 mod uninstall;
