@@ -349,6 +349,12 @@ fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
+    // The group that acts as the node is watched as the node.
+    let mut pods_cgroups = pod_roots(config);
+    pods_cgroups.retain(|root| {
+        let node = config.node_cgroup.as_ref();
+        node.is_none_or(|node| node.as_path() != root)
+    });
     SignalSources {
         proc_root: config.roots.proc.clone(),
         hierarchies: Some(hierarchies.clone()),
@@ -356,7 +362,7 @@ fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSource
             .node_cgroup
             .as_ref()
             .map(|path| path.as_path().to_owned()),
-        pods_cgroups: pod_roots(config),
+        pods_cgroups,
         memory_available: match config.memory_available {
             config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
             config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,

@@ -1,6 +1,7 @@
 //! The queue between whoever logs and the thread that writes.
 
 use super::journal::Entry;
+use evictd_command::printable;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,8 @@ pub(super) struct Queue {
     lines: SyncSender<Line>,
     lost: Arc<AtomicU64>,
     to_journal: bool,
+    /// Whether no line brings colours of its own.
+    plain: bool,
 }
 
 /// Dropping it writes what is queued, or gives up after a second.
@@ -59,6 +62,7 @@ impl Queue {
             lines: lines.clone(),
             lost: Arc::clone(&lost),
             to_journal: journal.is_some(),
+            plain: false,
         };
         Builder::new()
             .name("log".to_owned())
@@ -74,6 +78,14 @@ impl Queue {
                 drop(done);
             })?;
         Ok((queue, Guard { lines, written }))
+    }
+
+    /// For lines without colours, in which nothing may steer a terminal.
+    pub(super) fn plain(self) -> Self {
+        Self {
+            plain: true,
+            ..self
+        }
     }
 
     pub(super) fn writes_to_journal(&self) -> bool {
@@ -123,7 +135,11 @@ pub(super) struct LineWriter<'a>(&'a Queue);
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.push(Line::Text(text.to_vec()));
+        let line = match std::str::from_utf8(text) {
+            Ok(line) if self.0.plain => printable(line).into_owned().into_bytes(),
+            _ => text.to_vec(),
+        };
+        self.0.push(Line::Text(line));
         Ok(text.len())
     }
 
