@@ -78,7 +78,7 @@ impl Arguments {
                 let misplaced = misplaced(timeline).into_iter();
                 mistakes.extend(misplaced.map(|mistake| format!("{name}: {mistake}")));
                 for doubt in doubts(timeline) {
-                    warn(name, &doubt.to_string());
+                    warn(name, &doubt);
                 }
             }
             Err(error) => mistakes.push(error.to_string()),

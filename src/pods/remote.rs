@@ -114,3 +114,38 @@ impl Follow for Remote {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, fs};
+
+    #[tokio::test]
+    async fn who_was_kept_from_before_a_restart_and_is_listed_no_more_has_departed() {
+        let place = tempfile::tempdir().unwrap();
+        let pod = |uid: &str| {
+            format!(r#"{{"metadata":{{"name":"{uid}","namespace":"shop","uid":"{uid}"}}}}"#)
+        };
+        let items = [pod("gone"), pod("here")].join(",");
+        let text = format!(r#"{{"asOf":"2026-11-21T00:00:00Z","node":"n","items":[{items}]}}"#);
+        fs::write(place.path().join("pods.json"), text).unwrap();
+        let keep = Keep::new(place.path().to_owned(), "n".to_owned(), BTreeSet::new());
+        let clock = Clock::start();
+        let mut remote = Remote::new("a test", true, &keep, clock);
+        let listing = || remote.sender().borrow().clone();
+        assert_eq!((listing().pods.len(), listing().departed.len()), (2, 0));
+        remote.begin();
+        remote.applied(&pod("here"));
+        remote.up_to_date();
+        let listing = remote.sender().borrow().clone();
+        let uids: Vec<_> = listing
+            .departed
+            .iter()
+            .map(|one| one.pod.uid.as_str())
+            .collect();
+        assert_eq!((listing.pods.len(), uids), (1, vec!["gone"]));
+        // It is missed from now on, whenever it went.
+        assert!(listing.departed[0].at >= clock.now() - jiff::SignedDuration::from_mins(1));
+        assert_eq!(listing.departed[0].grace.as_secs(), 30);
+    }
+}

@@ -35,7 +35,9 @@ pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     let conditions = &mut pod.status.conditions;
     conditions.retain(|condition| condition.kind == "DisruptionTarget");
     conditions.truncate(1);
-    conditions.iter_mut().for_each(|one| one.message.clear());
+    for condition in conditions {
+        condition.message.clear();
+    }
     pod.spec.affinity = None;
     pod.spec.topology_spread_constraints = Vec::new();
     if has_ended {

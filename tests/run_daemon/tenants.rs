@@ -64,6 +64,23 @@ fn a_pod_whose_status_says_that_it_failed_goes_while_it_runs() {
     assert!(!hog.lives() && small.lives());
 }
 
+#[test]
+fn a_pod_that_is_deleted_by_force_and_runs_on_is_known_to_be_going() {
+    let Some(cluster) = Cluster::new("a_pod_that_is_deleted_by_force") else {
+        return;
+    };
+    let mut hog = cluster.pod("hog", "--hold 8Mi");
+    cluster.create("other", &Value::Null);
+    let daemon = cluster.daemon("1Mi");
+    daemon.eventually_knows(&["hog", "other"]);
+    cluster.delete("hog");
+    daemon.eventually("it is missed", |daemon| {
+        daemon.said("pod shop/hog is listed no more and still runs") == 1
+    });
+    assert_eq!(daemon.pods(), ["other"]);
+    assert!(hog.lives());
+}
+
 /// 110 pods as large as they may be, and 2000 that have failed.
 fn crowd(cluster: &Cluster) {
     let large = annotated("theirs", &"x".repeat(250 << 10));
@@ -103,10 +120,6 @@ fn large_pods_and_many_failed_ones_take_no_more_memory_than_evictd_has() {
             cluster.api.cut_watches();
             daemon.eventually("they are told once more", Daemon::is_sure_of_its_pods);
             let kib = ["VmHWM", "VmRSS"].map(|key| status_kib(daemon.pid(), key));
-            println!(
-                "streaming {streaming}, {run} run: at most {} KiB, now {} KiB",
-                kib[0], kib[1]
-            );
             assert!(
                 kib[0] <= MOST_KIB,
                 "{kib:?} KiB, streaming {streaming}, {run} run"

@@ -103,8 +103,7 @@ impl Arguments {
         let plan = case.plan(&mut extenders)?;
         let answer = Answer::new(&case, &plan, explained, (load, watch.seconds()));
         for warning in &answer.warnings {
-            let warning = warning.to_string();
-            eprintln!("evictd-scheduler: warning: {}", printable(&warning));
+            eprintln!("evictd-scheduler: warning: {}", printable(warning));
         }
         self.output.print(&answer, page)
     }
