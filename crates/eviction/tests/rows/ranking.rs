@@ -404,36 +404,6 @@ fn a_pod_that_would_come_straight_back_goes_after_its_equals_with_ours() {
 }
 
 #[test]
-fn an_owner_reference_does_not_beat_a_priority() {
-    let pods = [
-        (priority("important", 1000), memory(MI)),
-        (
-            of_daemon_set("hog", &json!({ "priority": 0 })),
-            memory(900 * MI),
-        ),
-        (
-            of_daemon_set("important hog", &json!({ "priority": 1000 })),
-            memory(900 * MI),
-        ),
-    ];
-    for (name, rules) in both() {
-        let expected = if name == "kubelet" {
-            ["hog", "important hog", "important"]
-        } else {
-            ["hog", "important", "important hog"]
-        };
-        assert_eq!(ranked(&rules, MEMORY, &pods), expected, "{name}");
-    }
-    let [_, (_, ours)] = both();
-    let rows = ranking(&ours, MEMORY, &pods);
-    let key = |at: usize| rows[at].deciding_key(&rows[at + 1], MEMORY.resource());
-    assert_eq!(
-        (key(0), key(1)),
-        (why::DecidingKey::Priority, why::DecidingKey::Returns)
-    );
-}
-
-#[test]
 fn an_ending_pod_goes_before_its_equals_with_ours() {
     let nothing = json!({});
     let pods = [
