@@ -134,6 +134,7 @@ impl Active {
                 .collect(),
             rejected: self.roster.rejected.clone(),
             unknown: self.roster.unknown.clone(),
+            vanished: self.roster.vanished.clone(),
             warnings: self.roster.warnings.clone(),
             evicted: self.roster.evicted.clone(),
             as_of: self.roster.as_of,

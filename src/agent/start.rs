@@ -52,8 +52,6 @@ const KILL_DEADLINE: Duration = Duration::from_secs(30);
 /// What is wrong with `admission: reject` where only the kubelet is known.
 const NOBODY_TO_TELL: &str = "admission: reject needs an API server, which alone keeps the \
     kubelet from starting a pod: name it under kubernetes; until then new pods are only reported";
-/// Where kubelets put pods, whatever else is configured.
-const KUBEPODS: [&str; 2] = ["kubepods", "kubepods.slice"];
 /// A loop that has not turned for this long is dead.
 const LONGEST_TURN: SignedDuration = SignedDuration::from_secs(30);
 /// Between SIGTERM and SIGKILL the kubelet's container runtime leaves two seconds at least (S1-049).
@@ -205,11 +203,7 @@ pub async fn ready(
         return Err(StartError::MayNotKill);
     }
     let hierarchies = Hierarchies::detect(&config.roots.cgroup)?.seen_from(&config.roots.proc)?;
-    let pod_roots: Vec<PathBuf> = config
-        .cgroup_roots
-        .iter()
-        .map(|root| root.as_path().to_owned())
-        .collect();
+    let pod_roots = pod_roots(config);
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
     let crowd = Crowd::default();
     let pods = pods::start(config, crowd.clone(), clock).await;
@@ -266,10 +260,7 @@ pub async fn ready(
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),
-            pod_roots: pod_roots
-                .into_iter()
-                .chain(KUBEPODS.map(PathBuf::from))
-                .collect(),
+            pod_roots,
             kill_deadline: KILL_DEADLINE,
             clock,
         }),
@@ -295,6 +286,12 @@ pub async fn ready(
 fn pauses(config: &Effective, clock: Clock, node: Option<&cluster::ReadNode>) -> Pauses {
     let kept = PauseFile::new(config.runtime_directory.clone());
     Pauses::new(kept, node.map(|node| node.paused.clone()), clock.now())
+}
+
+/// What is ours: nothing outside of these cgroups is watched, counted, tied to a pod or ended.
+fn pod_roots(config: &Effective) -> Vec<PathBuf> {
+    let roots = config.cgroup_roots.iter();
+    roots.map(|root| root.as_path().to_owned()).collect()
 }
 
 fn boot_id(proc_root: &Path) -> String {
@@ -357,6 +354,12 @@ fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
+    // The group that acts as the node is watched as the node.
+    let mut pods_cgroups = pod_roots(config);
+    pods_cgroups.retain(|root| {
+        let node = config.node_cgroup.as_ref();
+        node.is_none_or(|node| node.as_path() != root)
+    });
     SignalSources {
         proc_root: config.roots.proc.clone(),
         hierarchies: Some(hierarchies.clone()),
@@ -364,7 +367,7 @@ fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSource
             .node_cgroup
             .as_ref()
             .map(|path| path.as_path().to_owned()),
-        pods_cgroups: KUBEPODS.map(PathBuf::from).into(),
+        pods_cgroups,
         memory_available: match config.memory_available {
             config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
             config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,

@@ -1,6 +1,6 @@
 //! The way to this node's kubelet, for whoever may `get` `nodes/pods`, `nodes/stats` and `nodes/configz` there.
 
-use super::{Access, ApiError, actions::Actions};
+use super::{Access, ApiError, Broken, Follow, actions::Actions, watch::read_list};
 use crate::config;
 use serde_json::json;
 use std::{
@@ -89,6 +89,22 @@ impl Kubelet {
         };
         let connect = TcpStream::connect((host.trim_matches(['[', ']']), port));
         matches!(timeout(Duration::from_secs(1), connect).await, Ok(Ok(_)))
+    }
+
+    /// Tells of every object in the list at this path, one after the other as they arrive; whether that was all of them
+    /// is known once this is `Ok`.
+    pub async fn list(&self, path: &str, follower: &mut impl Follow) -> Result<(), Broken> {
+        let listed = timeout(PATIENCE, read_list(self.actions.client(), path, follower));
+        let listed = listed.await.unwrap_or_else(|_| {
+            Err(Broken {
+                problem: format!("no answer within {} s", PATIENCE.as_secs()),
+                code: None,
+            })
+        });
+        listed.map_err(|broken| Broken {
+            problem: format!("{}{path}: {}", self.url, broken.problem),
+            ..broken
+        })
     }
 
     /// What it answers at this path.

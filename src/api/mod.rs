@@ -11,6 +11,7 @@
 mod access;
 mod actions;
 mod kubelet;
+mod split;
 mod turn;
 mod watch;
 
@@ -18,7 +19,7 @@ pub use access::Access;
 pub use actions::{Actions, CALL_TIMEOUT};
 pub use kubelet::Kubelet;
 pub use turn::{Crowd, Turn, Wait, chance};
-pub use watch::{Broken, Follow, Watch, items};
+pub use watch::{Broken, Follow, Watch};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};

@@ -3,7 +3,7 @@
 //! The documents of the wire go on as they came, so that no more of them is ever in memory than what the receiver keeps,
 //! and one that nobody understands costs that object and not the watch.
 
-use super::answer;
+use super::{answer, split::Splitter};
 use http_body_util::BodyExt;
 use kube::{
     Client,
@@ -121,14 +121,9 @@ impl Watch {
         let request = Request::new(self.path)
             .list(&parameters)
             .map_err(|error| broken(&error))?;
-        let text = whole(open(client, request).await?).await?;
-        let list = list(&text)?;
-        follower.begin();
-        for object in list.items.unwrap_or_default() {
-            follower.applied(object.get());
-        }
+        let list = objects(open(client, request).await?, follower).await?;
         follower.up_to_date();
-        self.version = Some(list.metadata.resource_version.into_owned());
+        self.version = Some(list.resource_version);
         Ok(())
     }
 
@@ -169,11 +164,13 @@ impl Watch {
         let object = event.object.get();
         // An object that is not even one is the follower's to report.
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
-        let listed = self.version.is_some();
+        let bookmark = event.kind == "BOOKMARK";
+        // Only a bookmark is the server's own; the annotations of any other object are whoever's may write them.
+        let listed = self.version.is_some() || (bookmark && head.ends_the_list());
         match event.kind.as_ref() {
             "ADDED" | "MODIFIED" => follower.applied(object),
             "DELETED" => follower.deleted(object),
-            "BOOKMARK" if listed || head.ends_the_list() => follower.up_to_date(),
+            "BOOKMARK" if listed => follower.up_to_date(),
             "BOOKMARK" => {}
             "ERROR" => {
                 let status: Status =
@@ -185,7 +182,7 @@ impl Watch {
             }
         }
         // While a list is being streamed its versions are those of the objects, in no order.
-        if (listed || head.ends_the_list()) && !head.metadata.resource_version.is_empty() {
+        if listed && !head.metadata.resource_version.is_empty() {
             self.version = Some(head.metadata.resource_version.into_owned());
         }
         Ok(())
@@ -223,21 +220,44 @@ impl Head<'_> {
     }
 }
 
+/// Tells of every object in the list at this path as it arrives; that it is whole, is the caller's to tell.
+pub(super) async fn read_list(
+    client: Client,
+    path: &str,
+    follower: &mut impl Follow,
+) -> Result<(), Broken> {
+    let request = hyper::Request::get(path).body(Vec::new());
+    let request = request.map_err(|error| broken(&error))?;
+    let body = open(&client, request).await?;
+    objects(body, follower).await.map(drop)
+}
+
+/// The objects of a list as it arrives; then the list without them.
+async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, Broken> {
+    follower.begin();
+    let mut splitter = Splitter::new(LONGEST_LINE);
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        let data = frame.into_data().unwrap_or_default();
+        let fed = splitter.feed(&data, |object| follower.applied(object));
+        fed.map_err(|error| broken(&error))?;
+    }
+    serde_json::from_slice::<List>(splitter.rest())
+        .map(|list| list.metadata)
+        .map_err(|error| not_understood(&error))
+}
+
+/// A list whose items were taken out.
 #[derive(Deserialize)]
-struct List<'a> {
-    #[serde(borrow, default)]
-    metadata: Metadata<'a>,
-    #[serde(borrow)]
-    items: Option<Vec<&'a RawValue>>,
+struct List {
+    #[serde(default)]
+    metadata: ListEnd,
 }
 
-fn list(text: &str) -> Result<List<'_>, Broken> {
-    serde_json::from_str(text).map_err(|error| not_understood(&error))
-}
-
-/// The objects of a list, each a document of its own.
-pub fn items(text: &str) -> Result<Vec<&RawValue>, Broken> {
-    Ok(list(text)?.items.unwrap_or_default())
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ListEnd {
+    resource_version: String,
 }
 
 /// The body of an answer that is no refusal.
@@ -326,4 +346,58 @@ fn broken(problem: &dyn ToString) -> Broken {
 
 fn not_understood(error: &serde_json::Error) -> Broken {
     broken(&format!("an answer that is not understood: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts what it is told.
+    #[derive(Debug, Default, PartialEq)]
+    struct Told {
+        begun: usize,
+        applied: Vec<String>,
+        deleted: usize,
+        up_to_date: usize,
+    }
+
+    impl Follow for Told {
+        fn begin(&mut self) {
+            self.begun += 1;
+        }
+
+        fn applied(&mut self, object: &str) {
+            self.applied.push(object.to_owned());
+        }
+
+        fn deleted(&mut self, _: &str) {
+            self.deleted += 1;
+        }
+
+        fn up_to_date(&mut self) {
+            self.up_to_date += 1;
+        }
+    }
+
+    #[test]
+    fn only_a_bookmark_ends_a_streamed_list() {
+        let mut watch = Watch::new("/api/v1/pods", String::new());
+        let mut told = Told::default();
+        let object = |kind: &str, version: &str| {
+            let marked =
+                format!(r#"{{"resourceVersion":"{version}","annotations":{{"{LISTED}":"true"}}}}"#);
+            format!(r#"{{"type":"{kind}","object":{{"metadata":{marked}}}}}"#)
+        };
+        for kind in ["ADDED", "MODIFIED", "DELETED"] {
+            watch.event(&object(kind, "7"), &mut told).unwrap();
+            assert_eq!((&watch.version, told.up_to_date), (&None, 0), "{kind}");
+        }
+        let sign_of_life = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"8"}}}"#;
+        watch.event(sign_of_life, &mut told).unwrap();
+        assert_eq!((&watch.version, told.up_to_date), (&None, 0));
+        watch.event(&object("BOOKMARK", "9"), &mut told).unwrap();
+        assert_eq!((watch.version.as_deref(), told.up_to_date), (Some("9"), 1));
+        watch.event(&object("ADDED", "10"), &mut told).unwrap();
+        assert_eq!((watch.version.as_deref(), told.up_to_date), (Some("10"), 1));
+    }
 }

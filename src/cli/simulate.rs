@@ -4,7 +4,7 @@ use super::{evidence, ranking};
 use crate::config;
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output};
+use evictd_command::{Failure, Output, printable};
 use evictd_document::{Document, DocumentError, LARGE};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
@@ -78,7 +78,7 @@ impl Arguments {
                 let misplaced = misplaced(timeline).into_iter();
                 mistakes.extend(misplaced.map(|mistake| format!("{name}: {mistake}")));
                 for doubt in doubts(timeline) {
-                    eprintln!("evictd: warning: {name}: {doubt}");
+                    warn(name, &doubt);
                 }
             }
             Err(error) => mistakes.push(error.to_string()),
@@ -125,7 +125,7 @@ fn rules_of_kind(document: &Document, config: &Value) -> Result<Rules, Refused> 
     match config::parse_simulated(config) {
         Ok(loaded) => {
             for warning in &loaded.warnings {
-                eprintln!("evictd: warning: {name}: {warning}");
+                warn(name, &warning.to_string());
             }
             Ok(loaded.effective.rules())
         }
@@ -146,9 +146,8 @@ fn plain_rules(document: &Document, config: &Value) -> Result<Rules, Refused> {
     let name = document.name();
     let keys = config.as_object().into_iter().flat_map(|keys| keys.keys());
     for key in keys.filter(|key| !PlainConfig::KEYS.contains(&key.as_str())) {
-        eprintln!(
-            "evictd: warning: {name}: config.{key}: is no key of a simulation and is ignored"
-        );
+        let ignored = format!("config.{key}: is no key of a simulation and is ignored");
+        warn(name, &ignored);
     }
     let configured: Configured<PlainConfig> = document.parse().map_err(|error| Refused {
         first: match &error {
@@ -302,4 +301,8 @@ fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> String {
         let acts = since + threshold.grace_period.as_secs_f64();
         format!("waiting  {crossing} since {since} s, acts at {acts} s")
     }
+}
+fn warn(name: &str, what: &str) {
+    let told = format!("{name}: {what}");
+    eprintln!("evictd: warning: {}", printable(&told));
 }

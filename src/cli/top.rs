@@ -385,6 +385,15 @@ mod tests {
         ] {
             assert!(page.contains(shown), "{shown} in\n{page}");
         }
+        // What others have named cannot steer the terminal.
+        let evil = "a\u{1b}[2J\u{9b}b";
+        picture.ranking =
+            Ok(json!({ "signal": "memory.available", "next": evil, "pods": [{ "pod": evil }] }));
+        picture.status.last_decision = Some(json!({ "pod": evil, "time": "2026-11-21T23:26:43Z" }));
+        picture.status.node = evil.to_owned();
+        let page = picture.page();
+        let steers = |c: char| c.is_control() && c != '\n';
+        assert!(!page.contains(steers), "{page:?}");
         picture.lost = Some("no daemon answers".to_owned());
         picture.ranking = Err("too busy".to_owned());
         let page = picture.page();

@@ -10,7 +10,7 @@ use crate::{
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
-use evictd_command::{Failure, Output, table};
+use evictd_command::{Failure, Output, printable, table};
 use serde::Serialize;
 use serde_json::json;
 use std::{path::PathBuf, time::Duration};
@@ -89,6 +89,7 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("it took longer than {} s", DEADLINE.as_secs()),
     };
+    let why = printable(&why);
     eprintln!("evictd: this node is left as it is now: {why}");
     Vec::new()
 }

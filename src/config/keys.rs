@@ -389,7 +389,7 @@ pub(super) const KEYS: &[Key] = &[
         "[kubepods, kubepods.slice]",
         Same,
         one!(cgroup_roots),
-        "Cgroups that pods live in; nothing outside them is ever touched.",
+        "Cgroups that pods live in; nothing outside them is watched, counted or touched.",
     ),
     key(
         "priorityClasses",

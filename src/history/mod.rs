@@ -14,7 +14,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use past::{Past, evictions};
+pub use past::{Past, evicted, evictions};
 pub use recorder::{Kept, Recorder};
 pub use scan::Scanner;
 

@@ -5,7 +5,11 @@ use crate::evict::Method;
 use evictd_eviction::{NodeCondition, Owner, Signal};
 use jiff::Timestamp;
 use serde::Deserialize;
-use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    path::Path,
+};
 
 /// The eviction of a pod that its owner makes again.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +62,23 @@ pub fn evictions(
     let mut past: Vec<Past> = by_id.into_values().filter_map(Record::eviction).collect();
     past.sort_by_key(|eviction| eviction.time);
     Ok(past)
+}
+
+/// UIDs of the pods that were ended or kept out, as far back as this directory goes.
+pub fn evicted(directory: &Path) -> Result<BTreeSet<String>, HistoryError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Whom {
+        uid: String,
+        #[serde(default)]
+        dry_run: bool,
+    }
+    let mut uids = BTreeSet::new();
+    for record in read(directory)? {
+        let whom = serde_json::from_str::<Whom>(&record?);
+        uids.extend(whom.ok().filter(|whom| !whom.dry_run).map(|whom| whom.uid));
+    }
+    Ok(uids)
 }
 
 impl Record {
@@ -140,9 +161,27 @@ mod tests {
     }
 
     #[test]
+    fn who_was_evicted_is_known_by_uid_but_for_rehearsals() {
+        let place = tempfile::tempdir().unwrap();
+        let mut history = History::open(place.path(), 1 << 20).unwrap();
+        for record in [
+            json!({ "note": "of another version" }),
+            json!({ "uid": null, "dryRun": false }),
+            json!({ "uid": "a", "dryRun": false }),
+            json!({ "uid": "b", "dryRun": true }),
+            json!({ "uid": "c" }),
+        ] {
+            history.append(&record).unwrap();
+        }
+        let expected = ["a", "c"].map(str::to_owned);
+        assert_eq!(evicted(place.path()).unwrap(), expected.into());
+    }
+
+    #[test]
     fn where_there_is_no_history_nothing_was_evicted() {
         let place = tempfile::tempdir().unwrap();
         let ever = Timestamp::MIN..=Timestamp::MAX;
         assert_eq!(evictions(place.path(), &ever).unwrap(), []);
+        assert!(evicted(place.path()).unwrap().is_empty());
     }
 }

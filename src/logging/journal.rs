@@ -1,6 +1,7 @@
 //! Events as journal entries: every field of the event and of the spans around it is a field of the entry.
 
 use super::queue::{Line, Queue};
+use evictd_command::printable;
 use log::kv::{self, Key, Value, VisitSource};
 use log::{Level, RecordBuilder};
 use std::fmt::Debug;
@@ -89,7 +90,9 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    fn put(&mut self, field: &Field, value: String) {
+    /// Pods, processes and servers are named by others.
+    fn put(&mut self, field: &Field, value: &str) {
+        let value = printable(value).into_owned();
         match field.name() {
             "message" => self.message = value,
             // Where the `log` bridge keeps what the metadata says already.
@@ -101,11 +104,11 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.to_owned());
+        self.put(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.put(field, format!("{value:?}"));
+        self.put(field, &format!("{value:?}"));
     }
 }
 

@@ -94,7 +94,12 @@ fn subscriber(filter: Targets, queue: Queue) -> impl Subscriber + Send + Sync {
     let to_file = !to_journal && !to_terminal;
     let journal = to_journal.then(|| JournalLayer::new(queue.clone()));
     let text = to_terminal.then(|| fmt::layer().with_writer(queue.clone()));
-    let json = to_file.then(|| fmt::layer().json().flatten_event(true).with_writer(queue));
+    let json = to_file.then(|| {
+        fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(queue.plain())
+    });
     Registry::default()
         .with(filter)
         .with(journal)

@@ -3,6 +3,7 @@
 //! Where there is no thread to be had, whoever logs writes what its reader takes at once; the rest is lost and counted.
 
 use super::journal::Entry;
+use evictd_command::printable;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -41,6 +42,8 @@ pub(super) struct Queue {
     lines: SyncSender<Line>,
     shared: Arc<Shared>,
     to_journal: bool,
+    /// Whether no line brings colours of its own.
+    plain: bool,
 }
 
 /// What a thread is wanted for.
@@ -98,12 +101,21 @@ impl Queue {
                     _done: done,
                 })),
             }),
+            plain: false,
         };
         let guard = Guard {
             queue: queue.clone(),
             written,
         };
         (queue, guard)
+    }
+
+    /// For lines without colours, in which nothing may steer a terminal.
+    pub(super) fn plain(self) -> Self {
+        Self {
+            plain: true,
+            ..self
+        }
     }
 
     pub(super) fn writes_to_journal(&self) -> bool {
@@ -241,7 +253,11 @@ pub(super) struct LineWriter<'a>(&'a Queue);
 
 impl Write for LineWriter<'_> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.push(Line::Text(text.to_vec()));
+        let line = match std::str::from_utf8(text) {
+            Ok(line) if self.0.plain => printable(line).into_owned().into_bytes(),
+            _ => text.to_vec(),
+        };
+        self.0.push(Line::Text(line));
         Ok(text.len())
     }
 

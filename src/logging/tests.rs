@@ -63,6 +63,7 @@ fn the_journal_gets_the_fields_of_event_and_spans() {
                 tracing::Span::current().record("signal", "memory.available");
                 tracing::debug!("filtered out");
                 tracing::warn!(EVICTD_POD = "shop/cart", bytes = 42, "two\nlines");
+                tracing::warn!(EVICTD_POD = "\u{1b}[2J", "process \u{9b}2J");
             });
             drop(guard);
             let entry = receive(&journald);
@@ -76,6 +77,10 @@ fn the_journal_gets_the_fields_of_event_and_spans() {
             assert_eq!(field("SIGNAL"), Some("memory.available"));
             assert_eq!(field("EVICTD_POD"), Some("shop/cart"));
             assert_eq!(field("BYTES"), Some("42"));
+            // What others have named cannot steer the terminal of whoever reads it.
+            let entry = receive(&journald);
+            assert_eq!(entry["MESSAGE"], "process \\u009b2J");
+            assert_eq!(entry["EVICTD_POD"], "\\u001b[2J");
         },
     );
 }

@@ -26,6 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Sweeps up after evictions on this node.
 pub struct Sweeper {
     retention: Retention,
+    /// UIDs of the pods that this node's own history knows: a mark on a pod is whoever's may annotate it.
+    evicted: watch::Receiver<BTreeSet<String>>,
     actions: Actions,
     clock: Clock,
     /// UIDs of pods that are deleted, or in a dry run said to be due, for as long as they are listed.
@@ -44,10 +46,16 @@ struct Due {
 }
 
 impl Sweeper {
-    /// By this rule.
-    pub fn new(retention: Retention, actions: Actions, clock: Clock) -> Self {
+    /// By this rule, of the pods with these UIDs.
+    pub fn new(
+        retention: Retention,
+        evicted: watch::Receiver<BTreeSet<String>>,
+        actions: Actions,
+        clock: Clock,
+    ) -> Self {
         Self {
             retention,
+            evicted,
             actions,
             clock,
             done: BTreeSet::new(),
@@ -94,11 +102,14 @@ impl Sweeper {
         if listing.stale.is_some() {
             return None;
         }
+        let evicted = self.evicted.borrow();
         let remains = listing.pods.iter().filter_map(|listed| {
             let (pod, evicted_at) = (&listed.pod, listed.evicted_at?);
-            Some(Remains { pod, evicted_at })
+            let ours = evicted.contains(&pod.uid);
+            ours.then_some(Remains { pod, evicted_at })
         });
         let remains: Vec<Remains<'_>> = remains.collect();
+        drop(evicted);
         let listed = |uid: &String| remains.iter().any(|one| one.pod.uid == *uid);
         self.done.retain(listed);
         self.refused.retain(listed);

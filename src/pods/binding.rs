@@ -2,15 +2,23 @@
 //!
 //! Whoever may write a manifest must not be able to have an innocent process killed. So a manifest's word counts only
 //! for a cgroup below a root that the configuration sets aside for it, and only if no one else claims any part of it.
+//!
+//! A reading that fails, other than because nothing is there, says nothing about a pod: it is tried again at once, and if
+//! it fails on, the pod keeps the cgroup that it had.
 
-use super::{Listed, Warning, unknown::stand_in};
+use super::{Departed, Listed, Vanished, Warning, unknown::stand_in};
 use crate::cgroup::{CgroupError, Hierarchies, OwnCgroups, PodCgroup};
 use evictd_pod::Pod;
 use std::{
-    collections::{HashMap, HashSet},
-    fmt,
+    collections::{BTreeMap, HashMap, HashSet},
+    fmt, fs,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
+    sync::Arc,
 };
+
+/// What fails is tried this often: most that can fail here, such as a lack of descriptors, passes.
+const TRIES: u32 = 3;
 
 /// Names a pod's cgroup in its manifest: a path from the root of the hierarchies (`/batch/web`), or one that begins with
 /// where a hierarchy is mounted.
@@ -77,11 +85,35 @@ pub struct Binder {
     cgroup_roots: Vec<PathBuf>,
 }
 
+/// What a pod says of itself that only its cgroup can prove.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// That it is the image of a static pod is believed: it has no cgroup of its own, and no other pod has that UID.
+    pub(super) is_mirror: bool,
+    /// It runs, though its status says that it has ended.
+    pub(super) runs_on: bool,
+}
+
+/// What a pod had when its cgroup was last looked at.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) cgroup: Option<BoundCgroup>,
+    pub(super) standing: Standing,
+}
+
+/// The same of all pods, by the UIDs that they are listed with.
+pub(super) type LastHeld = HashMap<String, Held>;
+
+/// Pods that are listed no more, by UID.
+pub(super) type DepartedPods = BTreeMap<String, Arc<Departed>>;
+
 /// Which pod has which cgroup.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bindings {
     /// Parallel to the pods.
     pub(super) cgroups: Vec<Option<BoundCgroup>>,
+    /// Parallel to the pods.
+    pub(super) standings: Vec<Standing>,
     /// The kubelet's groups of pods that are not among them.
     pub(super) unknown: Vec<PodCgroup>,
     pub(super) warnings: Vec<Warning>,
@@ -107,30 +139,54 @@ impl Binder {
         }
     }
 
-    pub(super) fn bind(&self, pods: &[Listed]) -> Result<Bindings, CgroupError> {
-        let own = OwnCgroups::read(&self.hierarchies, &self.proc_root)?;
+    /// `departed` are pods that may still run, `last` is what all had before.
+    pub(super) fn bind(
+        &self,
+        pods: &[Listed],
+        departed: &DepartedPods,
+        last: &LastHeld,
+    ) -> Result<Bindings, CgroupError> {
+        let own = self.own()?;
+        let groups = self.made_by_kubelets()?.into_iter();
+        let by_uid: HashMap<String, PodCgroup> =
+            groups.map(|group| (group.uid.clone(), group)).collect();
+        let uids: HashSet<&str> = pods.iter().map(|one| one.pod.uid.as_str()).collect();
         let mut bindings = Bindings {
             cgroups: vec![None; pods.len()],
             ..Bindings::default()
         };
-        let mut by_uid: HashMap<String, PodCgroup> = HashMap::new();
-        for group in self.made_by_kubelets()? {
-            by_uid.insert(group.uid.clone(), group);
-        }
         let mut claims = Vec::with_capacity(pods.len());
         let mut known = HashSet::new();
         for (index, listed) in pods.iter().enumerate() {
             let pod = &listed.pod;
-            known.insert(pod.uid.as_str());
+            let held = last.get(&pod.uid);
+            let group = by_uid.get(&pod.uid);
+            let is_free = |uid: &str| !uids.contains(uid) && !departed.contains_key(uid);
+            let standing = Standing {
+                is_mirror: group.is_none() && is_mirror(listed, is_free),
+                runs_on: pod.terminal && group.is_some_and(|group| self.runs_on(group, held)),
+            };
+            bindings.standings.push(standing);
+            let mirrored = pod.mirror_of().filter(|_| standing.is_mirror);
+            let uid = mirrored.unwrap_or(&pod.uid);
+            known.insert(uid);
             let annotation = pod.annotations.get(CGROUP_ANNOTATION);
             let annotation = annotation.filter(|_| listed.manifest.is_some());
-            let (named, resolved) = match (annotation, by_uid.get(&pod.uid)) {
-                (Some(named), _) => (named.clone(), self.resolve(named)),
-                (None, Some(group)) => (
-                    group.relative.display().to_string(),
-                    Ok(group.relative.clone()),
-                ),
-                (None, None) => continue,
+            let found = match (annotation, by_uid.get(uid)) {
+                (Some(named), _) => {
+                    let passes = |refusal: &Refusal| matches!(refusal, Refusal::Unreadable(_));
+                    Some((named.clone(), again(passes, || self.resolve(named))))
+                }
+                (None, Some(group)) => {
+                    let named = group.relative.display().to_string();
+                    Some((named, Ok(group.relative.clone())))
+                }
+                (None, None) => None,
+            };
+            let held = held.and_then(|held| held.cgroup.as_ref());
+            let held = held.filter(|held| held.by_annotation == annotation.is_some());
+            let Some((named, resolved)) = self.or_as_before(pod, found, held, &mut bindings) else {
+                continue;
             };
             match resolved {
                 Ok(relative) if own.are_within(&relative) => {
@@ -165,20 +221,90 @@ impl Binder {
         Ok(bindings)
     }
 
+    /// Where the cgroups cannot be looked through: all that the pods had and that is not known to be gone.
+    pub(super) fn as_before(&self, pods: &[Listed], last: &LastHeld) -> Bindings {
+        let mut bindings = Bindings::default();
+        for listed in pods {
+            let held = last.get(&listed.pod.uid);
+            let cgroup = held.and_then(|held| held.cgroup.clone());
+            let cgroup = cgroup.filter(|cgroup| self.may_be_there(&cgroup.relative));
+            bindings.cgroups.push(cgroup);
+            let standing = held.map(|held| held.standing);
+            bindings.standings.push(standing.unwrap_or_default());
+        }
+        bindings
+    }
+
+    /// What was found of a pod; where that cannot be known, the cgroup that it had.
+    fn or_as_before(
+        &self,
+        pod: &Pod,
+        found: Option<(String, Result<PathBuf, Refusal>)>,
+        held: Option<&BoundCgroup>,
+        bindings: &mut Bindings,
+    ) -> Option<(String, Result<PathBuf, Refusal>)> {
+        let problem = match &found {
+            Some((_, Err(Refusal::Unreadable(problem)))) => problem.clone(),
+            None => "it was not found where it is".to_owned(),
+            Some(_) => return found,
+        };
+        let Some(held) = held.filter(|held| self.may_be_there(&held.relative)) else {
+            return found;
+        };
+        let path = Path::new("/").join(&held.relative);
+        bindings.warnings.push(Warning::CgroupStays {
+            pod: pod.full_name(),
+            path,
+            problem,
+        });
+        Some((
+            held.relative.display().to_string(),
+            Ok(held.relative.clone()),
+        ))
+    }
+
+    /// Whether the group is there, as far as anybody can tell.
+    fn may_be_there(&self, relative: &Path) -> bool {
+        let parent = relative.parent().unwrap_or(Path::new(""));
+        let mut mounts = self.hierarchies.mounts();
+        let home = mounts.find(|mount| !is_absent(&fs::metadata(mount.join(parent))));
+        home.is_some_and(|mount| !is_absent(&fs::metadata(mount.join(relative))))
+    }
+
+    /// Whether anything runs in the group of a pod whose status says that it has ended; as it was where nobody can tell.
+    fn runs_on(&self, group: &PodCgroup, held: Option<&Held>) -> bool {
+        let before = held.is_some_and(|held| held.standing.runs_on);
+        self.still_runs(&group.relative).unwrap_or(before)
+    }
+
+    /// `None` where nobody can tell.
+    fn still_runs(&self, group: &Path) -> Option<bool> {
+        let passes = |error: &CgroupError| !error.is_gone();
+        match again(passes, || self.hierarchies.procs(group)) {
+            Ok(processes) => Some(!processes.is_empty()),
+            Err(error) => error.is_gone().then_some(false),
+        }
+    }
+
     /// Whether anything is known to run in this group.
     pub(super) fn runs(&self, group: &Path) -> bool {
         self.hierarchies.runs(group)
     }
 
-    /// The groups of pods below the root, and below each configured one: a kubelet may have a root of its own.
+    fn own(&self) -> Result<OwnCgroups, CgroupError> {
+        again(
+            |_| true,
+            || OwnCgroups::read(&self.hierarchies, &self.proc_root),
+        )
+    }
+
+    /// The groups of pods below each root.
     fn made_by_kubelets(&self) -> Result<Vec<PodCgroup>, CgroupError> {
-        let mut groups = self.hierarchies.pods(Path::new(""))?;
+        let mut groups = Vec::new();
         for root in &self.cgroup_roots {
             let root = self.relative(root);
-            if groups.iter().any(|group| group.relative.starts_with(&root)) {
-                continue;
-            }
-            match self.hierarchies.pods(&root) {
+            let passes = |error: &CgroupError| !error.is_gone();
+            match again(passes, || self.hierarchies.pods(&root)) {
                 Ok(more) => groups.extend(more),
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error),
@@ -187,17 +313,47 @@ impl Binder {
         Ok(groups)
     }
 
-    /// What stands in for pods that nobody lists, where they may be chosen at all: below the roots only.
-    pub(super) fn stand_ins(&self, unknown: &[PodCgroup]) -> Vec<(Pod, BoundCgroup)> {
-        let Ok(own) = OwnCgroups::read(&self.hierarchies, &self.proc_root) else {
+    /// Those of the departed pods whose groups, which nobody lists, still hold a process. evictd itself is none of them.
+    pub(super) fn vanished(&self, departed: &DepartedPods, unknown: &[PodCgroup]) -> Vec<Vanished> {
+        let of = |group: &PodCgroup| Some((departed.get(&group.uid)?, group.relative.clone()));
+        let here: Vec<_> = unknown.iter().filter_map(of).collect();
+        if here.is_empty() {
+            return Vec::new();
+        }
+        let Ok(own) = self.own() else {
+            return Vec::new();
+        };
+        let vanished = here.into_iter().filter_map(|(departed, relative)| {
+            if own.are_within(&relative) || self.still_runs(&relative) == Some(false) {
+                return None;
+            }
+            let mut pod = departed.pod.clone();
+            pod.terminal = false;
+            Some(Vanished {
+                pod,
+                cgroup: BoundCgroup {
+                    relative,
+                    by_annotation: false,
+                },
+                since: departed.at,
+                grace: departed.grace,
+            })
+        });
+        vanished.collect()
+    }
+
+    /// What stands in for pods that nobody lists, where they may be chosen at all. Of those that were listed more is known.
+    pub(super) fn stand_ins(
+        &self,
+        unknown: &[PodCgroup],
+        departed: &DepartedPods,
+    ) -> Vec<(Pod, BoundCgroup)> {
+        let Ok(own) = self.own() else {
             return Vec::new();
         };
         let groups = unknown.iter();
         groups
-            .filter(|group| {
-                let mut roots = self.cgroup_roots.iter();
-                roots.any(|root| group.relative.starts_with(self.relative(root)))
-            })
+            .filter(|group| !departed.contains_key(&group.uid))
             .filter_map(|group| stand_in(group, &own, &self.hierarchies))
             .collect()
     }
@@ -213,12 +369,7 @@ impl Binder {
             if found.as_os_str().is_empty() {
                 return Err(Refusal::Root);
             }
-            let below_a_root = self.cgroup_roots.iter().any(|root| {
-                canonical(mount, &self.relative(root)).is_ok_and(|root| {
-                    root.is_some_and(|root| found != root && found.starts_with(root))
-                })
-            });
-            if !below_a_root {
+            if !self.is_below_a_root(mount, &found)? {
                 return Err(Refusal::OutsideRoots(Path::new("/").join(found)));
             }
             if resolved.as_ref().is_some_and(|other| *other != found) {
@@ -227,6 +378,18 @@ impl Binder {
             resolved = Some(found);
         }
         resolved.ok_or(Refusal::Missing)
+    }
+
+    fn is_below_a_root(&self, mount: &Path, found: &Path) -> Result<bool, Refusal> {
+        let mut unreadable = None;
+        for root in &self.cgroup_roots {
+            match canonical(mount, &self.relative(root)) {
+                Ok(Some(root)) if found != root && found.starts_with(&root) => return Ok(true),
+                Err(refusal @ Refusal::Unreadable(_)) => unreadable = Some(refusal),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        unreadable.map_or(Ok(false), Err)
     }
 
     /// A path as people write it, from the root of its hierarchy.
@@ -238,19 +401,52 @@ impl Binder {
     }
 }
 
+/// Reads again, at once, while what fails may pass.
+fn again<T, E>(
+    passes: impl Fn(&E) -> bool,
+    mut read: impl FnMut() -> Result<T, E>,
+) -> Result<T, E> {
+    for _ in 1..TRIES {
+        match read() {
+            Err(error) if passes(&error) => {}
+            done => return done,
+        }
+    }
+    read()
+}
+
+/// Whether it is certain that nothing is there.
+fn is_absent<T>(read: &io::Result<T>) -> bool {
+    let absent =
+        |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
+    read.as_ref().is_err_and(absent)
+}
+
+/// A mirror's word counts only where no pod has the UID that it names, and only of a pod that runs.
+fn is_mirror(listed: &Listed, is_free: impl Fn(&str) -> bool) -> bool {
+    let pod = &listed.pod;
+    let remote = listed.manifest.is_none() && !pod.terminal;
+    remote && pod.mirror_of().is_some_and(is_free)
+}
+
 /// `path` below `mount` with `..` and links resolved, relative to `mount` again; None if it is not there.
 fn canonical(mount: &Path, path: &Path) -> Result<Option<PathBuf>, Refusal> {
-    let unreadable = |error: std::io::Error| Refusal::Unreadable(error.to_string());
+    let unreadable = |error: io::Error| Refusal::Unreadable(error.to_string());
     let mount = mount.canonicalize().map_err(unreadable)?;
-    let found = match mount.join(path).canonicalize() {
-        Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-    };
-    match found.strip_prefix(&mount) {
-        Ok(relative) => Ok(found.is_dir().then(|| relative.to_owned())),
-        Err(_) => Err(Refusal::OutsideRoots(found)),
+    let found = mount.join(path).canonicalize();
+    if is_absent(&found) {
+        return Ok(None);
     }
+    let found = found.map_err(unreadable)?;
+    let Ok(relative) = found.strip_prefix(&mount) else {
+        return Err(Refusal::OutsideRoots(found));
+    };
+    let metadata = fs::metadata(&found);
+    if is_absent(&metadata) {
+        return Ok(None);
+    }
+    let is_group = metadata.map_err(unreadable)?.is_dir();
+    Ok(is_group.then(|| relative.to_owned()))
 }
 
 impl Bindings {

@@ -1,25 +1,52 @@
 //! The pods that the API server or the kubelet told of, by their UIDs there, and what to publish of them.
 
-use super::{Listed, Listing, Stale, Warning, kept::kept};
-use evictd_eviction::record;
+use super::{Departed, Listed, Listing, Stale, Warning, trim::trim};
+use evictd_eviction::{record, rules::DEFAULT_GRACE_PERIOD_SECONDS};
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
 use serde::Deserialize;
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
-/// Of a static pod's image in the API: the UID by which the node knows the pod.
-const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
-/// A second copy of the whole object, environment included, which nobody here needs.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Pods that are listed no more are remembered up to this many, until the roster has looked whether they still run.
+const DEPARTED: usize = 128;
 
 /// The pods as last told.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    pods: BTreeMap<String, Listed>,
+    /// Labels that selectors name.
+    labels: BTreeSet<String>,
+    /// Whether a pod that is missing in a list is deleted. A kubelet that was started again does not know all of its own yet.
+    lists_are_whole: bool,
+    told: Told,
     /// While a list is under way: what has been in it so far.
-    listing: Option<BTreeMap<String, Listed>>,
+    listing: Option<Told>,
+    /// The latest that are listed no more.
+    departed: VecDeque<Arc<Departed>>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    pods: BTreeMap<String, Listed>,
     /// Pods whose objects are not understood: what is wrong with them, and whether an earlier one is in use.
     unreadable: BTreeMap<String, (String, bool)>,
+}
+
+impl Told {
+    /// Whether it says the same: what is kept of a pod says all that is known of it.
+    fn says_the_same_as(&self, other: &Self) -> bool {
+        let kept = |told: &Self| -> Vec<Option<Arc<str>>> {
+            let pods = told.pods.values();
+            pods.map(|listed| listed.wire.clone()).collect()
+        };
+        self.unreadable == other.unreadable
+            && self.pods.keys().eq(other.pods.keys())
+            && kept(self) == kept(other)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -51,18 +78,56 @@ impl Identity<'_> {
 }
 
 impl Catalog {
-    /// A list begins; until it is whole the pods stay as they are.
-    pub(super) fn begin(&mut self) {
-        self.listing = Some(BTreeMap::new());
-        self.unreadable.clear();
+    /// Knows no pods yet.
+    pub(super) fn new(labels: BTreeSet<String>, lists_are_whole: bool) -> Self {
+        Self {
+            labels,
+            lists_are_whole,
+            ..Self::default()
+        }
     }
 
-    /// The list is whole, if one was under way; true then.
-    pub(super) fn finish(&mut self) -> bool {
-        let listed = self.listing.take();
-        let was_listing = listed.is_some();
-        self.pods = listed.unwrap_or_else(|| std::mem::take(&mut self.pods));
-        was_listing
+    /// A list begins; until it is whole the pods stay as they are.
+    pub(super) fn begin(&mut self) {
+        self.listing = Some(Told::default());
+    }
+
+    /// The list is whole, if one was under way; true then if it says anything new.
+    pub(super) fn finish(&mut self, now: Timestamp) -> bool {
+        let Some(told) = self.listing.take() else {
+            return false;
+        };
+        if told.says_the_same_as(&self.told) {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.told, told);
+        for (uid, gone) in before.pods {
+            let is_ending = gone.pod.deletion_timestamp.is_some();
+            if !self.told.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
+                // A server that lags behind may list it again.
+                self.depart(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
+            }
+        }
+        true
+    }
+
+    /// Its kubelet gives it this grace from now on: as its deletion was asked with, else its own, but no less than that.
+    fn depart(&mut self, mut pod: Pod, now: Timestamp, least: i64) {
+        let asked = pod
+            .deletion_timestamp
+            .and(pod.deletion_grace_period_seconds);
+        let grace = asked.unwrap_or_else(|| {
+            let own = pod.termination_grace_period_seconds;
+            own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS).max(least)
+        });
+        // It has a cgroup by its own UID, or none that is looked for.
+        pod.deny_mirror();
+        self.departed.truncate(DEPARTED - 1);
+        self.departed.push_front(Arc::new(Departed {
+            pod,
+            at: now,
+            grace: Duration::from_secs(u64::try_from(grace).unwrap_or(0)),
+        }));
     }
 
     /// Whether a list is under way.
@@ -74,34 +139,38 @@ impl Catalog {
     pub(super) fn apply(&mut self, object: &str) {
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
         let (name, uid) = (head.metadata.full_name(), head.metadata.uid.into_owned());
-        match read(object) {
+        let read = read(object, &self.labels);
+        let earlier = self.told.pods.get(&uid).cloned();
+        let told = self.listing.as_mut().unwrap_or(&mut self.told);
+        match read {
             Ok(listed) if !uid.is_empty() => {
-                self.unreadable.remove(&name);
-                let pods = self.listing.as_mut().unwrap_or(&mut self.pods);
-                pods.insert(uid, listed);
+                told.unreadable.remove(&name);
+                told.pods.insert(uid, listed);
             }
             wrong => {
                 let problem = wrong.err().map(|error| error.to_string());
                 let problem = problem.unwrap_or_else(|| "it has no metadata.uid".to_owned());
-                let earlier = self.pods.get(&uid).cloned();
-                self.unreadable.insert(name, (problem, earlier.is_some()));
-                if let (Some(earlier), Some(listing)) = (earlier, &mut self.listing) {
-                    listing.insert(uid, earlier);
-                }
+                told.unreadable.insert(name, (problem, earlier.is_some()));
+                told.pods.extend(earlier.map(|earlier| (uid, earlier)));
             }
         }
     }
 
     /// A pod is gone.
-    pub(super) fn delete(&mut self, object: &str) {
+    pub(super) fn delete(&mut self, object: &str, now: Timestamp) {
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
-        self.pods.remove(head.metadata.uid.as_ref());
-        self.unreadable.remove(&head.metadata.full_name());
+        let known = self.told.pods.remove(head.metadata.uid.as_ref());
+        self.told.unreadable.remove(&head.metadata.full_name());
+        if let Some(known) = known {
+            // It may be the first word of the grace that its deletion was asked with.
+            let last = read(object, &self.labels).unwrap_or(known);
+            self.depart(last.pod, now, 0);
+        }
     }
 
     /// What to publish.
     pub(super) fn listing(&self, stale: Option<Stale>) -> Listing {
-        let unreadable = self.unreadable.iter();
+        let unreadable = self.told.unreadable.iter();
         let unreadable = unreadable.map(|(pod, (problem, earlier_in_use))| Warning::Pod {
             pod: pod.clone(),
             problem: problem.clone(),
@@ -109,24 +178,18 @@ impl Catalog {
         });
         let warnings = stale.iter().cloned().map(Warning::Stale);
         Listing {
-            pods: self.pods.values().cloned().collect(),
+            pods: self.told.pods.values().cloned().collect(),
             warnings: warnings.chain(unreadable).collect(),
             stale,
+            departed: self.departed.iter().cloned().collect(),
         }
     }
 }
 
-/// A pod of the wire as the node knows it: a static pod's image in the API has another UID than the pod itself.
-fn read(object: &str) -> serde_json::Result<Listed> {
+fn read(object: &str, labels: &BTreeSet<String>) -> serde_json::Result<Listed> {
     let mut pod: wire::Pod = serde_json::from_str(object)?;
-    pod.metadata.annotations.remove(LAST_APPLIED);
-    pod.spec.affinity = None;
-    pod.spec.topology_spread_constraints.clear();
     let (evicted, evicted_at) = (is_evicted(&pod), evicted_at(&pod));
-    let wire = kept(&pod);
-    if let Some(uid) = pod.metadata.annotations.get(CONFIG_MIRROR) {
-        pod.metadata.uid.clone_from(uid);
-    }
+    let wire = trim(&mut pod, labels);
     Ok(Listed {
         pod: Pod::from_wire(pod),
         manifest: None,
@@ -166,6 +229,12 @@ mod tests {
     use evictd_pod::Critical;
     use serde_json::{Value, json};
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    fn read(object: &str) -> serde_json::Result<Listed> {
+        super::read(object, &BTreeSet::new())
+    }
+
     fn pod(name: &str, uid: &str) -> Value {
         json!({
             "metadata": {"name": name, "namespace": "shop", "uid": uid},
@@ -191,9 +260,13 @@ mod tests {
         catalog.begin();
         catalog.apply(&pod("b", "2").to_string());
         assert_eq!(names(&catalog), ["shop/a 1"]);
-        catalog.finish();
+        assert!(catalog.finish(NOW));
         assert_eq!(names(&catalog), ["shop/b 2"]);
-        catalog.delete(&pod("b", "2").to_string());
+        // Once more it says nothing new.
+        catalog.begin();
+        catalog.apply(&pod("b", "2").to_string());
+        assert!(!catalog.finish(NOW));
+        catalog.delete(&pod("b", "2").to_string(), NOW);
         assert_eq!(names(&catalog), [""; 0]);
     }
 
@@ -213,36 +286,90 @@ mod tests {
                 catalog.begin();
             }
             catalog.apply(&bad.to_string());
-            catalog.finish();
+            catalog.finish(NOW);
             assert_eq!(names(&catalog), ["shop/a 1"], "{listing}");
             assert!(warnings(&catalog)[0].ends_with("it stays as it was"));
         }
         for garbage in ["7", "{}", "\"x\"", r#"{"metadata": {"uid": 3}}"#] {
             catalog.apply(garbage);
-            catalog.delete(garbage);
+            catalog.delete(garbage, NOW);
         }
         assert_eq!(names(&catalog), ["shop/a 1"]);
     }
 
     #[test]
-    fn a_static_pods_image_has_the_uid_of_the_static_pod() {
-        let mut catalog = Catalog::default();
-        let mut mirror = pod("etcd", "1");
-        mirror["metadata"]["annotations"] = json!({
-            "kubernetes.io/config.hash": "cafe", "kubernetes.io/config.mirror": "cafe",
-        });
-        catalog.apply(&mirror.to_string());
-        assert_eq!(names(&catalog), ["shop/etcd cafe"]);
-        let listing = catalog.listing(None);
-        assert_eq!(listing.pods[0].pod.critical, Some(Critical::Mirror));
-        catalog.delete(&mirror.to_string());
-        assert_eq!(names(&catalog), [""; 0]);
+    fn a_pod_of_the_api_is_not_static_whatever_it_says() {
+        let mut forged = pod("hog", "1");
+        forged["metadata"]["annotations"] = json!({"kubernetes.io/config.source": "file"});
+        let critical = |pod: &Value| read(&pod.to_string()).unwrap().pod.critical;
+        assert_eq!(
+            critical(&forged),
+            Some(Critical::Static),
+            "the kubelet's word"
+        );
+        forged["metadata"]["resourceVersion"] = json!("7");
+        assert_eq!(critical(&forged), None);
+        // Nor is it after a restart.
+        let kept = read(&forged.to_string()).unwrap().wire.unwrap();
+        assert_eq!(read(&kept).unwrap().pod.critical, None);
+    }
+
+    #[test]
+    fn who_is_listed_no_more_has_departed_with_the_grace_of_its_deletion() {
+        let departed = |catalog: &Catalog| {
+            let listing = catalog.listing(None);
+            let one = |one: &Arc<Departed>| (one.pod.uid.clone(), one.grace.as_secs());
+            listing.departed.iter().map(one).collect::<Vec<_>>()
+        };
+        let with = |uid: &str, grace: i64, deleted: Option<i64>| {
+            let mut pod = pod(uid, uid);
+            pod["spec"]["terminationGracePeriodSeconds"] = json!(grace);
+            if let Some(seconds) = deleted {
+                pod["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
+                pod["metadata"]["deletionGracePeriodSeconds"] = json!(seconds);
+            }
+            pod.to_string()
+        };
+        for whole in [true, false] {
+            let mut catalog = Catalog::new(BTreeSet::new(), whole);
+            for object in [
+                with("a", 5, None),
+                with("b", 5, None),
+                with("c", 5, Some(7)),
+            ] {
+                catalog.apply(&object);
+            }
+            catalog.delete(&with("a", 5, Some(0)), NOW);
+            catalog.delete(&with("never seen", 5, None), NOW);
+            catalog.begin();
+            catalog.apply(&with("d", 5, None));
+            catalog.finish(NOW);
+            let mut expected = vec![("c", 7), ("b", 30), ("a", 0)];
+            if !whole {
+                // A kubelet that was started again lists its pods one after the other.
+                expected.remove(1);
+            }
+            let expected: Vec<_> = expected
+                .into_iter()
+                .map(|(uid, grace)| (uid.to_owned(), grace))
+                .collect();
+            assert_eq!(departed(&catalog), expected);
+            catalog.delete(&with("d", 5, None), NOW);
+            assert_eq!(departed(&catalog)[0], ("d".to_owned(), 5));
+            for number in 0..2 * DEPARTED {
+                let object = with(&number.to_string(), 5, None);
+                catalog.apply(&object);
+                catalog.delete(&object, NOW);
+            }
+            assert_eq!(departed(&catalog).len(), DEPARTED);
+        }
     }
 
     #[test]
     fn what_is_kept_of_a_pod_says_the_same_and_holds_no_secrets() {
         let mut full = pod("a", "1");
-        full["metadata"]["annotations"] = json!({LAST_APPLIED: "secret", "x": "y"});
+        full["metadata"]["annotations"] =
+            json!({"kubectl.kubernetes.io/last-applied-configuration": "secret", "x": "y"});
         full["metadata"]["managedFields"] = json!([{"manager": "secret"}]);
         full["metadata"]["deletionTimestamp"] = json!("2026-11-21T00:00:00Z");
         full["spec"]["containers"][0]["env"] = json!([{"name": "PASSWORD", "value": "secret"}]);

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::{
+    collections::BTreeSet,
     fs::{self, DirBuilder, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -47,12 +48,22 @@ struct Document {
 pub struct Keep {
     directory: PathBuf,
     node: String,
+    labels: BTreeSet<String>,
 }
 
 impl Keep {
-    /// In this directory, for the pods of this node.
-    pub fn new(directory: PathBuf, node: String) -> Self {
-        Self { directory, node }
+    /// In this directory, for the pods of this node; `labels` are those that selectors name.
+    pub fn new(directory: PathBuf, node: String, labels: BTreeSet<String>) -> Self {
+        Self {
+            directory,
+            node,
+            labels,
+        }
+    }
+
+    /// Labels that are kept however many a pod has.
+    pub(super) fn labels(&self) -> BTreeSet<String> {
+        self.labels.clone()
     }
 
     pub(super) fn path(&self) -> PathBuf {

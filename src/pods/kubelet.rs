@@ -2,16 +2,12 @@
 
 use super::{Keep, Listing, PodSource, remote::Remote};
 use crate::{
-    api::{self, ApiError, Crowd, Follow, Kubelet as Door, Turn, beside_the_loop, chance},
+    api::{Crowd, Follow, Kubelet as Door, Turn, beside_the_loop, chance},
     clock::Clock,
     config,
     logging::chain,
 };
-use std::{
-    hash::{BuildHasher, RandomState},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 
 /// How often it is asked. It answers from memory, in 15 ms for a hundred pods.
@@ -40,7 +36,7 @@ impl Kubelet {
 
 impl PodSource for Kubelet {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
-        let remote = Remote::new("the kubelet", &self.keep, self.clock);
+        let remote = Remote::new("the kubelet", false, &self.keep, self.clock);
         let receiver = remote.sender().subscribe();
         tokio::spawn(self.keep.follow(receiver.clone(), self.clock));
         let mut asker = Asker {
@@ -48,8 +44,6 @@ impl PodSource for Kubelet {
             node: self.node,
             door: None,
             remote,
-            hasher: RandomState::new(),
-            last: None,
             turn: Turn::default(),
         };
         let wait = asker.ask().await;
@@ -64,9 +58,6 @@ struct Asker {
     node: String,
     door: Option<Door>,
     remote: Remote,
-    hasher: RandomState,
-    /// Of the last answer: one like it needs no second look.
-    last: Option<u64>,
     turn: Turn,
 }
 
@@ -84,20 +75,15 @@ impl Asker {
 
     /// Asks once; returns when to ask again.
     async fn ask(&mut self) -> Duration {
-        let told = match self.answer().await {
-            Ok(text) => self.take(&text),
-            Err(error) => {
-                // A token or certificate may have been renewed meanwhile.
-                self.door = None;
-                Err(chain(&error))
-            }
-        };
+        let told = self.listen().await;
         match told {
             Ok(()) => {
                 self.turn.answered();
                 INTERVAL
             }
             Err(problem) => {
+                // A token or certificate may have been renewed meanwhile.
+                self.door = None;
                 self.remote.lost(problem);
                 // Nobody else asks this one.
                 self.turn.wait(Crowd::of(1).spread(), chance()).whole
@@ -105,28 +91,17 @@ impl Asker {
         }
     }
 
-    async fn answer(&mut self) -> Result<String, ApiError> {
+    async fn listen(&mut self) -> Result<(), String> {
         let door = if let Some(door) = self.door.take() {
             door
         } else {
             let (settings, node) = (self.settings.clone(), self.node.clone());
-            beside_the_loop(async move { Door::find(&settings, &node).await }).await?
+            let found = beside_the_loop(async move { Door::find(&settings, &node).await });
+            found.await.map_err(|error| chain(&error))?
         };
-        let answer = door.get("/pods").await;
+        let listed = door.list("/pods", &mut self.remote).await;
         self.door = Some(door);
-        answer
-    }
-
-    fn take(&mut self, text: &str) -> Result<(), String> {
-        let hash = self.hasher.hash_one(text);
-        if self.last != Some(hash) {
-            let items = api::items(text).map_err(|broken| broken.problem)?;
-            self.remote.begin();
-            for item in items {
-                self.remote.applied(item.get());
-            }
-            self.last = Some(hash);
-        }
+        listed.map_err(|broken| broken.problem)?;
         self.remote.up_to_date();
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Kubernetes {
 
 impl PodSource for Kubernetes {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
-        let remote = Remote::new(SERVER, &self.keep, self.clock);
+        let remote = Remote::new(SERVER, true, &self.keep, self.clock);
         let mut first = remote.sender().subscribe();
         let fields = format!("spec.nodeName={}", self.node);
         let follower = Follower {

@@ -145,6 +145,7 @@ impl ManifestRules {
         if static_pods {
             let source = ("kubernetes.io/config.source".to_owned(), "file".to_owned());
             pod.metadata.annotations.extend([source]);
+            pod.metadata.resource_version.clear();
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ mod manifest;
 pub mod manifests;
 mod remote;
 mod roster;
+mod trim;
 mod unknown;
 mod watcher;
 
@@ -27,6 +28,7 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 use tokio::sync::watch;
 
@@ -54,6 +56,32 @@ pub struct Listing {
     pub warnings: Vec<Warning>,
     /// Why the pods are those of a while ago; `None` while they are those of now.
     pub stale: Option<Stale>,
+    /// The latest that were listed and are no more, the last of them first.
+    pub departed: Vec<Arc<Departed>>,
+}
+
+/// A pod that was listed and is no more. Whether it still runs its source does not know.
+#[derive(Debug, Clone)]
+pub struct Departed {
+    /// As it was last known.
+    pub pod: Pod,
+    /// When it was missed first.
+    pub at: Timestamp,
+    /// How long its kubelet lets it end by itself: as its deletion was asked with, else its own grace.
+    pub grace: Duration,
+}
+
+/// A pod that was listed, is listed no more, and still runs: its kubelet ends it, or is about to.
+#[derive(Debug, Clone)]
+pub struct Vanished {
+    /// As it was last known.
+    pub pod: Pod,
+    /// Where it runs.
+    pub cgroup: BoundCgroup,
+    /// When it was missed first.
+    pub since: Timestamp,
+    /// How long from then on its kubelet lets it end by itself.
+    pub grace: Duration,
 }
 
 /// Pods that are those of a while ago, since whoever tells them does not.
@@ -98,6 +126,8 @@ pub struct PodSet {
     /// Pods that have a cgroup of the kubelet's on this node, but that no source lists: chosen only where that is
     /// configured, and then in `pods` by what stands in for them.
     pub unknown: Vec<PodCgroup>,
+    /// Of those the ones that were listed before and still run. They stand in for nothing, and are not in `pods`.
+    pub vanished: Vec<Vanished>,
     /// What is wrong at present.
     pub warnings: Vec<Warning>,
     /// UIDs of the pods that the kubelet ends, or has ended, to free the node.
@@ -201,7 +231,16 @@ pub enum Warning {
         /// Why not.
         refusal: Refusal,
     },
-    /// The cgroups can't be looked through; no pod is tied to one until then.
+    /// A pod's cgroup can't be looked at; it stays tied to it.
+    CgroupStays {
+        /// `namespace/name`.
+        pod: String,
+        /// The cgroup.
+        path: PathBuf,
+        /// Why not.
+        problem: String,
+    },
+    /// The cgroups can't be looked through; every pod stays tied to the one that it had.
     Cgroups {
         /// Why not.
         problem: String,
@@ -258,9 +297,15 @@ impl fmt::Display for Warning {
             Self::Cgroup { pod, path, refusal } => {
                 write!(f, "pod {pod} is not tied to cgroup {path:?}: {refusal}")
             }
-            Self::Cgroups { problem } => {
-                write!(f, "cannot look through the cgroups: {problem}")
-            }
+            Self::CgroupStays { pod, path, problem } => write!(
+                f,
+                "cannot look at the cgroup of pod {pod} ({problem}); it stays tied to {}",
+                path.display()
+            ),
+            Self::Cgroups { problem } => write!(
+                f,
+                "cannot look through the cgroups: {problem}; pods stay tied to those that they had"
+            ),
         }
     }
 }

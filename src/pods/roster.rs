@@ -1,7 +1,8 @@
 //! The pods that evictd knows, admitted and tied to their cgroups: what a cycle works on.
 
 use super::{
-    Binder, BoundCgroup, Listing, PodSet, Rejected, Rejection, Warning, binding::Bindings,
+    Binder, BoundCgroup, Listed, Listing, PodSet, Rejected, Rejection, Vanished, Warning,
+    binding::{Bindings, DepartedPods, Held, LastHeld, Standing},
 };
 use crate::logging::chain;
 use evictd_pod::Pod;
@@ -16,11 +17,21 @@ pub struct Roster {
     /// Whether pods that nobody lists may be chosen.
     ranks_unknown: bool,
     listing: Arc<Listing>,
+    /// Its pods as what is known of their cgroups shows them. Parallel to them.
+    pods: Vec<Pod>,
     /// UIDs of the pods that were let in; they stay in as long as they are listed.
     admitted: HashSet<String>,
     bindings: Bindings,
+    /// What each pod had when the cgroups were last looked through.
+    last_held: LastHeld,
+    /// Pods that are listed no more, while they may still run.
+    departed: DepartedPods,
+    /// Those that do.
+    vanished: Vec<Vanished>,
     /// What stands in for those that nobody lists.
     stand_ins: Vec<(Pod, BoundCgroup)>,
+    /// What is known of a pod's cgroup shows it otherwise than in `current`.
+    other_standings: bool,
     /// Others than in `current`: one may stand in for a group only later, when its limit is written.
     other_stand_ins: bool,
     /// Why `bindings` are not those of now.
@@ -37,10 +48,15 @@ impl Roster {
             binder,
             ranks_unknown: false,
             stand_ins: Vec::new(),
+            other_standings: false,
             other_stand_ins: false,
             listing: Arc::default(),
+            pods: Vec::new(),
             admitted: HashSet::new(),
             bindings: Bindings::default(),
+            last_held: LastHeld::new(),
+            departed: DepartedPods::new(),
+            vanished: Vec::new(),
             blind: None,
             current: Arc::default(),
         }
@@ -71,10 +87,13 @@ impl Roster {
         admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Arc<PodSet> {
         let relisted = self.take_listing();
-        if relisted {
+        let others = if relisted {
             self.bind();
-        }
-        self.update(relisted, relisted, admit)
+            true
+        } else {
+            !self.vanished.is_empty() && self.find_vanished()
+        };
+        self.update(relisted, others, admit)
     }
 
     /// The same, and also looks which cgroups came and went: for the moment before usage is read.
@@ -91,32 +110,69 @@ impl Roster {
         let relisted = self.listings.has_changed().unwrap_or(false);
         if relisted {
             self.listing = Arc::clone(&self.listings.borrow_and_update());
+            for departed in self.listing.departed.iter().rev() {
+                let uid = departed.pod.uid.clone();
+                self.departed.insert(uid, Arc::clone(departed));
+            }
+            for listed in &self.listing.pods {
+                self.departed.remove(&listed.pod.uid);
+            }
+            self.pods.clear();
         }
         relisted
     }
 
     fn bind(&mut self) {
-        match self.binder.bind(&self.listing.pods) {
+        let listing = Arc::clone(&self.listing);
+        let pods = &listing.pods;
+        let before = std::mem::take(&mut self.bindings);
+        match self.binder.bind(pods, &self.departed, &self.last_held) {
             Ok(bindings) => {
-                self.bindings = bindings;
                 self.blind = None;
+                let remains: HashSet<&str> = bindings
+                    .unknown
+                    .iter()
+                    .map(|group| group.uid.as_str())
+                    .collect();
+                self.departed
+                    .retain(|uid, _| remains.contains(uid.as_str()));
+                self.last_held = last_held(pods, &bindings);
+                self.bindings = bindings;
                 if self.ranks_unknown {
-                    let stand_ins = self.binder.stand_ins(&self.bindings.unknown);
+                    let stand_ins = self
+                        .binder
+                        .stand_ins(&self.bindings.unknown, &self.departed);
                     self.replace_stand_ins(stand_ins);
                 }
             }
             Err(error) => {
-                // Indices may have moved: a binding that can't be verified is none.
-                self.bindings = Bindings {
-                    cgroups: vec![None; self.listing.pods.len()],
-                    ..Bindings::default()
-                };
-                self.replace_stand_ins(Vec::new());
+                let listed: HashSet<&str> = pods.iter().map(|one| one.pod.uid.as_str()).collect();
+                self.bindings = self.binder.as_before(pods, &self.last_held);
+                self.bindings.unknown = before.unknown;
+                let unknown = &mut self.bindings.unknown;
+                unknown.retain(|group| !listed.contains(group.uid.as_str()));
                 self.blind = Some(Warning::Cgroups {
                     problem: chain(&error),
                 });
             }
         }
+        self.find_vanished();
+        if self.pods.len() != pods.len() || self.bindings.standings != before.standings {
+            let standings = &self.bindings.standings;
+            self.pods = pods.iter().zip(standings).map(as_it_stands).collect();
+            self.other_standings = true;
+        }
+    }
+
+    /// Looks which of the pods that are listed no more still run; true if they are others than before.
+    fn find_vanished(&mut self) -> bool {
+        let found = self.binder.vanished(&self.departed, &self.bindings.unknown);
+        let uids = |all: &[Vanished]| -> Vec<String> {
+            all.iter().map(|one| one.pod.uid.clone()).collect()
+        };
+        let others = uids(&found) != uids(&self.vanished);
+        self.vanished = found;
+        others
     }
 
     fn replace_stand_ins(&mut self, stand_ins: Vec<(Pod, BoundCgroup)>) {
@@ -138,7 +194,9 @@ impl Roster {
         }
         let rejected = self.admit(admit);
         let other_stand_ins = std::mem::take(&mut self.other_stand_ins);
-        let other_pods = relisted || other_stand_ins || rejected != self.current.rejected;
+        let other_standings = std::mem::take(&mut self.other_standings);
+        let other_pods =
+            relisted || other_stand_ins || other_standings || rejected != self.current.rejected;
         if rebound || other_pods {
             let next = self.assemble(rejected, other_pods);
             if other_pods || differ(&next, &self.current) {
@@ -150,34 +208,28 @@ impl Roster {
     }
 
     fn evicted(&self) -> Vec<String> {
-        let listed = self.listing.pods.iter().filter(|listed| listed.evicted);
-        listed.map(|listed| listed.pod.uid.clone()).collect()
+        let listed = self.listing.pods.iter().zip(&self.pods);
+        let evicted = listed.filter(|(listed, _)| listed.evicted);
+        evicted.map(|(_, pod)| pod.uid.clone()).collect()
     }
 
     fn admit(
         &mut self,
         mut admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Vec<Rejected> {
-        let listed: HashSet<&str> = self
-            .listing
-            .pods
-            .iter()
-            .map(|listed| listed.pod.uid.as_str())
-            .collect();
+        // By the UIDs that they are listed with, which stay the same for good.
+        let uids = self.listing.pods.iter().map(|listed| &listed.pod.uid);
+        let listed: HashSet<&str> = uids.clone().map(String::as_str).collect();
         self.admitted.retain(|uid| listed.contains(uid.as_str()));
-        let (here, new): (Vec<_>, Vec<_>) = self
-            .listing
-            .pods
-            .iter()
-            .map(|listed| &listed.pod)
-            .zip(&self.bindings.cgroups)
-            .partition(|(pod, _)| self.admitted.contains(&pod.uid));
-        let mut here: Vec<&Pod> = here.into_iter().map(|(pod, _)| pod).collect();
+        let pods = uids.zip(&self.pods).zip(&self.bindings.cgroups);
+        let (here, new): (Vec<_>, Vec<_>) =
+            pods.partition(|((uid, _), _)| self.admitted.contains(*uid));
+        let mut here: Vec<&Pod> = here.into_iter().map(|((_, pod), _)| pod).collect();
         let mut rejected = Vec::new();
-        for (pod, cgroup) in new {
+        for ((uid, pod), cgroup) in new {
             match admit(pod, &here) {
                 Ok(()) => {
-                    self.admitted.insert(pod.uid.clone());
+                    self.admitted.insert(uid.clone());
                     here.push(pod);
                 }
                 Err(rejection) => rejected.push(Rejected {
@@ -192,14 +244,15 @@ impl Roster {
     }
 
     fn assemble(&self, rejected: Vec<Rejected>, other_pods: bool) -> PodSet {
-        let listed = self.listing.pods.iter().zip(&self.bindings.cgroups);
+        let pods = self.pods.iter().zip(&self.bindings.cgroups);
+        let listed = self.listing.pods.iter().zip(pods);
         let admitted: Vec<_> = listed
             .filter(|(listed, _)| self.admitted.contains(&listed.pod.uid))
             .collect();
         let pods = if other_pods {
             admitted
                 .iter()
-                .map(|(listed, _)| &listed.pod)
+                .map(|(_, (pod, _))| *pod)
                 .chain(self.stand_ins.iter().map(|(pod, _)| pod))
                 .cloned()
                 .collect()
@@ -217,7 +270,7 @@ impl Roster {
             pods,
             cgroups: admitted
                 .iter()
-                .map(|(_, cgroup)| (*cgroup).clone())
+                .map(|(_, (_, cgroup))| (*cgroup).clone())
                 .chain(
                     self.stand_ins
                         .iter()
@@ -231,6 +284,7 @@ impl Roster {
                 .collect(),
             rejected,
             unknown: self.bindings.unknown.clone(),
+            vanished: self.vanished.clone(),
             warnings: warnings.cloned().collect(),
             evicted: self.evicted(),
             as_of: self.listing.stale.as_ref().and_then(|stale| stale.as_of),
@@ -245,7 +299,21 @@ impl Roster {
                 tracing::warn!("{warning}");
             }
         }
+        for gone in &next.vanished {
+            let same = |before: &Vanished| before.pod.uid == gone.pod.uid;
+            if !before.vanished.iter().any(same) {
+                tracing::info!(
+                    EVICTD_POD = gone.pod.full_name(),
+                    EVICTD_POD_UID = gone.pod.uid,
+                    "pod {} is listed no more and still runs",
+                    gone.pod
+                );
+            }
+        }
         for group in &next.unknown {
+            if next.vanished.iter().any(|gone| gone.pod.uid == group.uid) {
+                continue;
+            }
             // The runtime removes a pod's group a moment after the pod is listed no more.
             let remains = before.pods.iter().any(|pod| pod.uid == group.uid)
                 && !self.binder.runs(&group.relative);
@@ -259,226 +327,41 @@ impl Roster {
 
 /// Whether two sets of the same pods differ otherwise.
 fn differ(a: &PodSet, b: &PodSet) -> bool {
-    a.cgroups != b.cgroups || a.unknown != b.unknown || a.warnings != b.warnings
+    let vanished = |set: &PodSet| -> Vec<String> {
+        let vanished = set.vanished.iter();
+        vanished.map(|one| one.pod.uid.clone()).collect()
+    };
+    a.cgroups != b.cgroups
+        || a.unknown != b.unknown
+        || a.warnings != b.warnings
+        || vanished(a) != vanished(b)
+}
+
+/// What each pod has now, for a look that fails.
+fn last_held(pods: &[Listed], bindings: &Bindings) -> LastHeld {
+    let found = bindings.cgroups.iter().zip(&bindings.standings);
+    let held = found.map(|(cgroup, standing)| Held {
+        cgroup: cgroup.clone(),
+        standing: *standing,
+    });
+    let uids = pods.iter().map(|listed| listed.pod.uid.clone());
+    uids.zip(held).collect()
+}
+
+/// A pod as its cgroup shows it. A static pod's image in the API has another UID than the pod itself.
+fn as_it_stands((listed, standing): (&Listed, &Standing)) -> Pod {
+    let mut pod = listed.pod.clone();
+    if listed.manifest.is_none() {
+        match pod.mirror_of().map(str::to_owned) {
+            Some(uid) if standing.is_mirror => pod.uid = uid,
+            _ => pod.deny_mirror(),
+        }
+    }
+    if standing.runs_on {
+        pod.terminal = false;
+    }
+    pod
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cgroup::Hierarchies;
-    use crate::{pods::Listed, testing::logged};
-    use evictd_pod::wire;
-    use std::{fs, path::PathBuf};
-
-    struct Bench {
-        top: tempfile::TempDir,
-        sender: watch::Sender<Arc<Listing>>,
-        roster: Roster,
-    }
-
-    impl Bench {
-        fn new() -> Self {
-            let top = tempfile::tempdir().unwrap();
-            let (cgroup, proc) = (top.path().join("cgroup"), top.path().join("proc"));
-            fs::create_dir_all(cgroup.join("memory/kubepods")).unwrap();
-            fs::create_dir_all(proc.join("self")).unwrap();
-            fs::write(proc.join("self/cgroup"), "4:memory:/system\n").unwrap();
-            let sender = watch::Sender::default();
-            let binder = Binder::new(Hierarchies::detect(&cgroup).unwrap(), proc, Vec::new());
-            let roster = Roster::new(sender.subscribe(), binder);
-            Self {
-                top,
-                sender,
-                roster,
-            }
-        }
-
-        fn group(&self, uid: &str) -> PathBuf {
-            self.top
-                .path()
-                .join("cgroup/memory/kubepods")
-                .join(format!("pod{uid}"))
-        }
-
-        fn list(&self, uids: &[&str]) {
-            let listed = uids.iter().map(|uid| {
-                let mut pod = wire::Pod::default();
-                pod.metadata.name = format!("pod-{uid}");
-                pod.metadata.uid = (*uid).to_owned();
-                Listed {
-                    pod: Pod::from_wire(pod),
-                    manifest: None,
-                    wire: None,
-                    evicted: false,
-                    evicted_at: None,
-                }
-            });
-            let listing = Listing {
-                pods: listed.collect(),
-                ..Listing::default()
-            };
-            self.sender.send_replace(Arc::new(listing));
-        }
-    }
-
-    fn gate(open: bool) -> impl Fn(&Pod, &[&Pod]) -> Result<(), Rejection> {
-        move |_, _| {
-            open.then_some(()).ok_or_else(|| Rejection {
-                reason: "Evicted".to_owned(),
-                message: "The node had condition: [MemoryPressure]. ".to_owned(),
-            })
-        }
-    }
-
-    fn uids(set: &PodSet) -> Vec<&str> {
-        set.pods.iter().map(|pod| pod.uid.as_str()).collect()
-    }
-
-    #[test]
-    fn an_empty_group_of_a_pod_that_just_left_is_no_unknown_pod() {
-        let said = |processes: &str| {
-            let mut bench = Bench::new();
-            fs::create_dir(bench.group("1")).unwrap();
-            fs::write(bench.group("1").join("cgroup.procs"), processes).unwrap();
-            bench.list(&["1"]);
-            bench.roster.look(gate(true));
-            bench.list(&[]);
-            logged(|| {
-                assert_eq!(bench.roster.look(gate(true)).unknown.len(), 1);
-                bench.roster.look_afresh(gate(true));
-            })
-        };
-        assert_eq!(said(""), "");
-        let lines = said("7\n");
-        assert!(
-            lines.contains("unknown pod in cgroup kubepods/pod1"),
-            "{lines}"
-        );
-        assert_eq!(lines.lines().count(), 1, "{lines}");
-    }
-
-    #[test]
-    fn a_look_at_nothing_new_is_the_same_set() {
-        let mut bench = Bench::new();
-        bench.list(&["1", "2"]);
-        let first = bench.roster.look(gate(true));
-        assert_eq!(uids(&first), ["1", "2"]);
-        assert!(Arc::ptr_eq(&first, &bench.roster.look(gate(false))));
-        assert!(Arc::ptr_eq(&first, &bench.roster.look_afresh(gate(false))));
-        bench.list(&["2"]);
-        let second = bench.roster.look(gate(false));
-        assert_eq!(uids(&second), ["2"]);
-        assert_eq!(second.generation, first.generation + 1);
-    }
-
-    #[test]
-    fn cgroups_that_come_and_go_are_seen_by_a_fresh_look() {
-        let mut bench = Bench::new();
-        bench.list(&["1"]);
-        assert_eq!(bench.roster.look(gate(true)).cgroups, [None]);
-        fs::create_dir(bench.group("1")).unwrap();
-        fs::create_dir(bench.group("stranger")).unwrap();
-        assert_eq!(bench.roster.look(gate(true)).cgroups, [None]);
-        let set = bench.roster.look_afresh(gate(true));
-        assert_eq!(
-            set.cgroups[0].as_ref().unwrap().relative,
-            PathBuf::from("kubepods/pod1")
-        );
-        assert_eq!(set.unknown[0].uid, "stranger");
-        // The pods themselves are not copied for that.
-        assert!(Arc::ptr_eq(&set.pods, &bench.roster.look(gate(true)).pods));
-        fs::remove_dir(bench.group("1")).unwrap();
-        assert_eq!(bench.roster.look_afresh(gate(true)).cgroups, [None]);
-    }
-
-    #[test]
-    fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
-        let mut bench = Bench::new();
-        let binder = Binder::new(
-            Hierarchies::detect(&bench.top.path().join("cgroup")).unwrap(),
-            bench.top.path().join("proc"),
-            vec![PathBuf::from("kubepods")],
-        );
-        bench.roster = Roster::new(bench.sender.subscribe(), binder).ranking_unknown(true);
-        bench.list(&["1"]);
-        let group = bench.group("a-guaranteed");
-        fs::create_dir(&group).unwrap();
-        let set = bench.roster.look_afresh(gate(true));
-        assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
-        let limit = group.join("memory.limit_in_bytes");
-        fs::write(&limit, "67108864").unwrap();
-        let set = bench.roster.look_afresh(gate(true));
-        assert_eq!(uids(&set), ["1", "a-guaranteed"]);
-        assert_eq!((set.cgroups.len(), set.manifests.len()), (2, 2));
-        assert!(Arc::ptr_eq(&set, &bench.roster.look_afresh(gate(true))));
-        fs::remove_file(&limit).unwrap();
-        let set = bench.roster.look_afresh(gate(true));
-        assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
-    }
-
-    #[test]
-    fn s1_088_a_pod_that_is_not_admitted_waits_outside_and_an_admitted_one_stays() {
-        let mut bench = Bench::new();
-        bench.list(&["old"]);
-        bench.roster.look(gate(true));
-        fs::create_dir(bench.group("new")).unwrap();
-        bench.list(&["new", "old"]);
-        let set = bench.roster.look(gate(false));
-        assert_eq!(uids(&set), ["old"]);
-        assert_eq!((set.cgroups.len(), set.manifests.len()), (1, 1));
-        assert_eq!(set.rejected[0].uid, "new");
-        assert_eq!(set.rejected[0].rejection.reason, "Evicted");
-        assert!(set.rejected[0].cgroup.is_some());
-        // It is no stranger either.
-        assert_eq!(set.unknown, []);
-        assert!(Arc::ptr_eq(&set, &bench.roster.look(gate(false))));
-        let set = bench.roster.look(gate(true));
-        assert_eq!(uids(&set), ["new", "old"]);
-        assert!(set.cgroups[0].is_some());
-        assert_eq!(set.rejected, []);
-    }
-
-    #[test]
-    fn a_pod_that_left_is_new_when_it_returns() {
-        let mut bench = Bench::new();
-        bench.list(&["1"]);
-        bench.roster.look(gate(true));
-        bench.list(&[]);
-        bench.roster.look(gate(true));
-        bench.list(&["1"]);
-        assert_eq!(bench.roster.look(gate(false)).rejected.len(), 1);
-    }
-
-    #[test]
-    fn unreadable_cgroups_untie_every_pod_and_say_so() {
-        let mut bench = Bench::new();
-        fs::create_dir(bench.group("1")).unwrap();
-        bench.list(&["1"]);
-        assert!(bench.roster.look(gate(true)).cgroups[0].is_some());
-        fs::remove_file(bench.top.path().join("proc/self/cgroup")).unwrap();
-        let set = bench.roster.look_afresh(gate(true));
-        assert_eq!(set.cgroups, [None]);
-        assert!(set.warnings[0].to_string().contains("proc/self/cgroup"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn waiting_ends_with_a_new_listing_and_never_with_a_lost_source() {
-        let mut bench = Bench::new();
-        bench.roster.look(gate(true));
-        let minute = std::time::Duration::from_mins(1);
-        assert!(
-            tokio::time::timeout(minute, bench.roster.changed())
-                .await
-                .is_err()
-        );
-        bench.list(&["1"]);
-        bench.roster.changed().await;
-        bench.roster.look(gate(true));
-        bench.sender = watch::Sender::default();
-        assert!(
-            tokio::time::timeout(minute, bench.roster.changed())
-                .await
-                .is_err()
-        );
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 pub mod board;
 pub mod events;
+pub mod evicted;
 pub mod heartbeat;
 pub mod hurry;
 pub mod journal;

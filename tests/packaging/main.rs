@@ -6,6 +6,7 @@
 )]
 
 mod policies;
+mod protection;
 mod render;
 mod tolerations;
 

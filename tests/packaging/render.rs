@@ -123,6 +123,7 @@ fn the_chart_is_the_kustomization() {
         ),
         (with_component("eviction-api"), &["evictionApi=true"]),
         (with_component("tolerations"), &["tolerations=true"]),
+        (with_component("protected-label"), &["protectedLabel=true"]),
         (
             with_component("kubelet-certificate"),
             &["kubeletCertificate=true"],
@@ -277,7 +278,11 @@ fn unknown<T: DeserializeOwned + Serialize>(object: &Value) -> Vec<String> {
 fn every_field_is_one_that_kubernetes_knows() {
     let base = ["namespace", "rights", "policies", "daemonset"];
     let base = base.map(|file| format!("base/{file}.yaml"));
-    let more = ["eviction-api/rights", "tolerations/policy"];
+    let more = [
+        "eviction-api/rights",
+        "protected-label/policy",
+        "tolerations/policy",
+    ];
     let more = more.map(|file| format!("components/{file}.yaml"));
     for mut object in base.iter().chain(&more).flat_map(|file| objects(file)) {
         let kind = object["kind"].as_str().unwrap().to_owned();

@@ -36,7 +36,7 @@ impl Drop for EarlyOom {
     }
 }
 
-fn status_kib(pid: u32, key: &str) -> u64 {
+pub(crate) fn status_kib(pid: u32, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status
         .lines()

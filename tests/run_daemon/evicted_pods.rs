@@ -2,6 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::Daemon;
+use evictd::history::History;
 use serde_json::{Value, json};
 
 const MARK: &str = "evictd.dev/evicted";
@@ -15,15 +16,26 @@ fn owned_by(kind: &str, owner: &str) -> Value {
     json!([{ "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": owner, "controller": true }])
 }
 
-/// A pod that somebody evicted on this day of November 2026; with a mark it was evictd.
+/// A pod that somebody evicted on this day of November 2026; with a mark it was evictd, whose history tells it.
 fn left(cluster: &Cluster, name: &str, owners: &Value, mark: Option<u32>) {
+    let uid = marked(cluster, name, owners, mark);
+    if mark.is_some() {
+        let mut history = History::open(&cluster.node.path("state"), 1 << 20).unwrap();
+        let record = json!({ "id": uid, "uid": uid, "dryRun": false, "outcome": {} });
+        history.append(&record).unwrap();
+    }
+}
+
+/// The same without the history: whoever may annotate the pod may leave a mark.
+fn marked(cluster: &Cluster, name: &str, owners: &Value, mark: Option<u32>) -> String {
     let marks =
         mark.map(|day| json!({ "time": format!("2026-11-{day:02}T12:00:00Z") }).to_string());
     let metadata = json!({ "ownerReferences": owners, "annotations": { MARK: marks } });
-    cluster.create(name, &metadata);
+    let uid = cluster.create(name, &metadata);
     let status = json!({ "status": { "phase": "Failed", "reason": "Evicted" } });
     let at = format!("shop/{name}");
     cluster.admin.merge("pods/status", &at, status).unwrap();
+    uid
 }
 
 fn names(cluster: &Cluster) -> Vec<String> {
@@ -42,6 +54,7 @@ fn an_owner_keeps_its_newest_and_others_evicted_pods_stay() {
         left(&cluster, name, &web, Some(day));
     }
     left(&cluster, "web-kubelets", &web, None);
+    marked(&cluster, "web-forged", &web, Some(1));
     let runs = json!({ "ownerReferences": web, "annotations": { MARK: "{\"time\":\"2026-11-01T12:00:00Z\"}" } });
     cluster.create("web-runs", &runs);
     left(&cluster, "job-a", &owned_by("Job", "job"), Some(1));
@@ -70,6 +83,7 @@ fn an_owner_keeps_its_newest_and_others_evicted_pods_stay() {
         "job-b",
         "lonely",
         "web-b",
+        "web-forged",
         "web-kubelets",
         "web-runs",
     ];

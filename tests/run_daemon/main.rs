@@ -34,6 +34,7 @@ mod spared;
 mod state;
 mod systemd;
 mod telling;
+mod tenants;
 mod threads;
 mod tls;
 mod unfinished;

@@ -1,5 +1,6 @@
 //! Why a command did not do its work, and the exit code that says so.
 
+use crate::printable;
 use std::{fmt, process::ExitCode};
 
 /// Why a command did not do its work.
@@ -53,7 +54,7 @@ impl fmt::Display for Failure {
                 told.push_str(&cause);
             }
         }
-        f.write_str(&told)
+        f.write_str(&printable(&told))
     }
 }
 
@@ -61,6 +62,12 @@ impl fmt::Display for Failure {
 mod tests {
     use super::*;
     use anyhow::{Context, anyhow};
+
+    #[test]
+    fn what_others_have_named_cannot_steer_a_terminal() {
+        let failure = Failure::from(anyhow!("no such pod: \u{1b}[2J"));
+        assert_eq!(failure.to_string(), "no such pod: \\u001b[2J");
+    }
 
     #[test]
     fn no_cause_is_told_twice() {

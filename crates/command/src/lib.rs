@@ -2,8 +2,10 @@
 
 mod failure;
 mod output;
+mod printable;
 mod table;
 
 pub use failure::Failure;
 pub use output::{Output, write_to_stdout};
+pub use printable::{printable, printable_line};
 pub use table::table;

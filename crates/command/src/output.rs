@@ -1,6 +1,6 @@
 //! `-o`: the same result as a table for people, as JSON or as YAML for programs.
 
-use crate::Failure;
+use crate::{Failure, printable};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -54,10 +54,11 @@ impl Output {
     }
 }
 
-/// Writes `text` and a line end; a reader that has gone away (`| head`) is no failure.
+/// Writes `text` and a line end, with whatever would steer a terminal written out; a reader that has gone away (`| head`) is no failure.
 pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
+    let text = printable(text);
     match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

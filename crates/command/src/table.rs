@@ -1,5 +1,6 @@
 //! Tables for people.
 
+use crate::printable_line;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 /// A table without lines, as `kubectl` has them; columns whose heading begins with `>` are flush right.
@@ -14,7 +15,7 @@ pub fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
                 .map(|heading| heading.trim_start_matches('>')),
         );
     for row in rows {
-        table.add_row(row);
+        table.add_row(row.iter().map(|cell| printable_line(cell)));
     }
     for (column, heading) in table.column_iter_mut().zip(headings) {
         column.set_padding((0, 2));
@@ -28,6 +29,12 @@ pub fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_can_neither_steer_a_terminal_nor_begin_a_line() {
+        let rows = [vec!["a\u{1b}[2J\nb".to_owned()]];
+        assert_eq!(table(&["NAME"], rows), "NAME\na\\u001b[2J\\u000ab");
+    }
 
     #[test]
     fn a_table_has_no_lines_and_no_trailing_blanks() {

@@ -8,7 +8,7 @@ use super::{
 use evictd_pod::{Pod, pod::system_priority, wire};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 impl Document {
     /// The pods of a v1 `PodList` or `List` (`kubectl get pods -o json`, a kubelet's `/pods`), or a single Pod; YAML
@@ -23,7 +23,7 @@ impl Document {
         } else {
             pods_of_yaml(&mut finder, self.text())
         };
-        finder.finish(pods)
+        finder.finish(without_forged_mirrors(pods))
     }
 
     /// The one pod of a manifest, or of a list with a single item.
@@ -73,6 +73,22 @@ fn convert(mut pod: wire::Pod) -> Pod {
     let class = &pod.spec.priority_class_name;
     pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
     Pod::from_wire(pod)
+}
+
+/// A UID that the API server has given to another pod is no static pod's: whoever names it as its own is no mirror.
+fn without_forged_mirrors(mut pods: Vec<Pod>) -> Vec<Pod> {
+    let forged: Vec<usize> = {
+        let others = pods.iter().filter(|pod| !pod.is_static());
+        let uids: HashSet<&str> = others.map(|pod| pod.uid.as_str()).collect();
+        let mirrors = pods.iter().enumerate().filter(|(_, pod)| pod.is_mirror());
+        let claims = mirrors.filter_map(|(index, pod)| Some((index, pod.mirror_of()?)));
+        let forged = claims.filter(|(_, claimed)| uids.contains(claimed));
+        forged.map(|(index, _)| index).collect()
+    };
+    for index in forged {
+        pods[index].deny_mirror();
+    }
+    pods
 }
 
 fn item_name(index: usize) -> String {

@@ -1,4 +1,5 @@
 use super::*;
+use evictd_pod::Critical;
 use std::{fs, io::Write};
 
 fn pods(name: &str, text: &str) -> Result<Vec<String>, String> {
@@ -317,4 +318,25 @@ fn files_that_cannot_be_used_say_why() {
         read(Path::new("/dev/zero"), SMALL),
         "/dev/zero: is larger than 16777216 bytes"
     );
+}
+
+#[test]
+fn what_a_tenant_may_write_makes_no_pod_static_or_a_mirror() {
+    let pod = |name: &str, uid: &str, annotations: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","uid":"{uid}","resourceVersion":"7","annotations":{{{annotations}}}}}}}"#
+        )
+    };
+    let source = r#""kubernetes.io/config.source":"file""#;
+    let mirror = |uid: &str| format!(r#""kubernetes.io/config.mirror":"{uid}""#);
+    let items = [
+        pod("hog", "1", source),
+        pod("forger", "2", &mirror("1")),
+        pod("of itself", "3", &mirror("3")),
+        pod("etcd", "4", &[source, &mirror("cafe")].join(",")),
+    ];
+    let list = format!(r#"{{"kind":"PodList","items":[{}]}}"#, items.join(","));
+    let pods = Document::new("n", list).unwrap().pods().unwrap();
+    let critical: Vec<_> = pods.iter().map(|pod| pod.critical).collect();
+    assert_eq!(critical, [None, None, None, Some(Critical::Mirror)]);
 }

@@ -133,10 +133,10 @@ pub struct RankedPod {
     pub excess: Excess,
     /// Second key.
     pub preference: Preference,
-    /// Third key: a controller would start it right here again.
-    pub returns: bool,
-    /// Fourth key: lower goes first.
+    /// Third key: lower goes first.
     pub priority: i32,
+    /// Fourth key: a controller would start it right here again.
+    pub returns: bool,
     /// Fifth key: it is ending anyway.
     pub terminating: bool,
     /// Sixth key: what it uses above its request; `None` where unknown.

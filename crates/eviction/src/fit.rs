@@ -116,9 +116,10 @@ fn selects(pod: &Pod, node: &Node) -> bool {
         .all(|(key, value)| node.metadata.labels.get(key) == Some(value))
 }
 
-/// Only `NoExecute` counts once a pod is bound to its node, and never for a static pod (S2-021).
+/// Only `NoExecute` counts once a pod is bound to its node, and never for a static pod or its image (S2-021).
 fn has_untolerated_taint(pod: &Pod, node: &Node) -> bool {
     !pod.is_static()
+        && !pod.is_mirror()
         && node
             .spec
             .taints

@@ -96,7 +96,7 @@ pub struct Ranking<'a> {
     pub without_cgroup: &'a BTreeSet<String>,
 }
 
-/// Sorting key: excess, preference, returning, priority and running as one number; then overage in two halves.
+/// Sorting key: excess, preference, priority, returning and running as one number; then overage in two halves.
 /// Small, since most of the time goes into comparing and moving it. Equals stay in the order they came in.
 type Key = (i64, Reverse<(i64, u64)>);
 
@@ -159,10 +159,11 @@ impl Ranking<'_> {
     fn key(&self, row: &RankedPod) -> Key {
         let mut class = i64::from(!row.overdue) * 4 + self.class(row.excess) as i64;
         class = class * 3 + row.preference as i64;
-        class = class * 2 + i64::from(row.returns);
-        let within_class = i64::from(row.priority) * 2 + i64::from(!row.terminating);
+        // A priority needs an admission check, an owner only a line in the pod: it counts among equals of priority alone.
+        let among_equals = i64::from(row.returns) * 2 + i64::from(!row.terminating);
+        let within_class = i64::from(row.priority) * 4 + among_equals;
         (
-            (class << 34) + within_class,
+            (class << 35) + within_class,
             Reverse(self.weight(row.overage)),
         )
     }

@@ -64,10 +64,10 @@ pub enum DecidingKey {
     Excess,
     /// What one of them asked for by annotation.
     Preference,
-    /// One would come straight back to this node.
-    Returns,
     /// Lower priority goes first.
     Priority,
+    /// One would come straight back to this node.
+    Returns,
     /// One is ending anyway.
     Terminating,
     /// Usage above the request.
@@ -125,10 +125,10 @@ impl RankedPod {
             DecidingKey::Excess
         } else if self.preference != next.preference {
             DecidingKey::Preference
-        } else if self.returns != next.returns {
-            DecidingKey::Returns
         } else if self.priority != next.priority {
             DecidingKey::Priority
+        } else if self.returns != next.returns {
+            DecidingKey::Returns
         } else if self.terminating != next.terminating {
             DecidingKey::Terminating
         } else if self.overage != next.overage {

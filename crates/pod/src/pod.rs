@@ -22,8 +22,10 @@ pub fn system_priority(class: &str) -> Option<i32> {
     classes.find_map(|(name, priority)| (name == class).then_some(priority))
 }
 
-const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
-const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+/// Where the kubelet has a pod from.
+pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+/// Of a static pod's image in the API: the UID by which the node knows the pod.
+pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Why a pod is critical, and so spared (S1-046).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -80,6 +82,8 @@ pub struct Pod {
     pub start_time: Option<Timestamp>,
     /// Since when it is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
+    /// The grace that its deletion was asked with, in seconds.
+    pub deletion_grace_period_seconds: Option<i64>,
     /// Where it runs.
     pub node_name: String,
     spec: Arc<PodSpec>,
@@ -132,7 +136,7 @@ impl Pod {
         // Where it may be placed is settled once it is on the node, and it is kept for as long as the pod.
         spec.affinity = None;
         spec.topology_spread_constraints = Vec::new();
-        let critical = critical(&metadata.annotations, spec.priority);
+        let critical = critical(&metadata, spec.priority);
         let namespace = if metadata.namespace.is_empty() {
             "default".to_owned()
         } else {
@@ -169,6 +173,7 @@ impl Pod {
             terminal: matches!(status.phase.as_str(), "Succeeded" | "Failed"),
             start_time: status.start_time,
             deletion_timestamp: metadata.deletion_timestamp,
+            deletion_grace_period_seconds: metadata.deletion_grace_period_seconds,
             node_name: spec.node_name.clone(),
             spec: Arc::new(spec),
             name_in_full,
@@ -182,12 +187,24 @@ impl Pod {
 
     /// Whether the node itself brought it, by file or URL.
     pub fn is_static(&self) -> bool {
-        is_static(&self.annotations)
+        self.critical == Some(Critical::Static)
     }
 
     /// Whether it is the API's image of a static pod.
     pub fn is_mirror(&self) -> bool {
-        self.annotations.contains_key(CONFIG_MIRROR)
+        self.critical == Some(Critical::Mirror)
+    }
+
+    /// The UID of the static pod whose image it says to be. Whoever may annotate a pod may write it.
+    pub fn mirror_of(&self) -> Option<&str> {
+        self.annotations.get(CONFIG_MIRROR).map(String::as_str)
+    }
+
+    /// It is no image of a static pod, whatever it says: then its priority alone makes it critical.
+    pub fn deny_mirror(&mut self) {
+        if self.is_mirror() {
+            self.critical = critical_by(self.spec_priority);
+        }
     }
 
     /// Whether its controller would start it on this same node again.
@@ -248,22 +265,25 @@ impl fmt::Display for Pod {
     }
 }
 
-fn is_static(annotations: &BTreeMap<String, String>) -> bool {
-    annotations
-        .get(CONFIG_SOURCE)
-        .is_some_and(|source| source != "api")
+/// The kubelet writes where a pod comes from; on one that an API server has stored it is anybody's word, and not true.
+fn is_static(metadata: &wire::Metadata) -> bool {
+    let source = metadata.annotations.get(CONFIG_SOURCE);
+    metadata.resource_version.is_empty() && source.is_some_and(|source| source != "api")
 }
 
-fn critical(annotations: &BTreeMap<String, String>, priority: Option<i32>) -> Option<Critical> {
-    if is_static(annotations) {
+fn critical(metadata: &wire::Metadata, priority: Option<i32>) -> Option<Critical> {
+    if is_static(metadata) {
         Some(Critical::Static)
-    } else if annotations.contains_key(CONFIG_MIRROR) {
+    } else if metadata.annotations.contains_key(CONFIG_MIRROR) {
         Some(Critical::Mirror)
     } else {
-        priority
-            .is_some_and(|priority| priority >= CRITICAL_PRIORITY)
-            .then_some(Critical::Priority)
+        critical_by(priority)
     }
+}
+
+fn critical_by(priority: Option<i32>) -> Option<Critical> {
+    let critical = priority.is_some_and(|priority| priority >= CRITICAL_PRIORITY);
+    critical.then_some(Critical::Priority)
 }
 
 fn use_allocated(pod: &mut wire::Pod) {
@@ -368,7 +388,16 @@ mod tests {
                 Some(Critical::Static),
             ),
             (
+                r#"{"metadata":{"resourceVersion":"7","annotations":{"kubernetes.io/config.source":"file"}}}"#,
+                None,
+            ),
+            (
                 r#"{"metadata":{"annotations":{"kubernetes.io/config.mirror":"x"}}}"#,
+                Some(Critical::Mirror),
+            ),
+            (
+                r#"{"metadata":{"resourceVersion":"7","annotations":{
+                    "kubernetes.io/config.source":"file","kubernetes.io/config.mirror":"x"}}}"#,
                 Some(Critical::Mirror),
             ),
             (r#"{"spec":{"priority":1999999999}}"#, None),

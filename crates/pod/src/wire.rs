@@ -83,6 +83,9 @@ pub struct Metadata {
     pub deletion_timestamp: Option<Timestamp>,
     /// The grace that the deletion was asked with, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,
+    /// Which write of it this is, where an API server has stored it: nobody else can set it.
+    #[serde(deserialize_with = "null_is_default", skip_serializing)]
+    pub resource_version: String,
 }
 
 /// One owner of an object.

@@ -6,14 +6,16 @@ use crate::{
     api::{Access, Actions, Crowd},
     clock::Clock,
     config::{Effective, EvictMethod, Kubernetes, PodsSource},
+    history,
     outbox::{EventRecorder, NodeReporter, Outbox, Sweeper, WAITING},
     pause::Pause,
     publish::{
-        Publish, events::Events, metrics::NodeHeartbeat, node::NodePressure, rehearsal::Rehearsal,
+        Publish, events::Events, evicted::Evicted, metrics::NodeHeartbeat, node::NodePressure,
+        rehearsal::Rehearsal,
     },
 };
 use evictd_pod::Node;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 /// What is read of the Node.
@@ -93,6 +95,12 @@ fn sweep(
     }
     let (dry_run, rehearsal) = watch::channel(config.dry_run);
     publishers.push(Box::new(Rehearsal(dry_run)));
-    let sweeper = Sweeper::new(config.evicted_pods, actions, clock);
+    let known = history::evicted(&config.state_directory).unwrap_or_else(|error| {
+        tracing::warn!("pods that were evicted before stay: {error}");
+        BTreeSet::new()
+    });
+    let (known, evicted) = watch::channel(known);
+    publishers.push(Box::new(Evicted(known)));
+    let sweeper = Sweeper::new(config.evicted_pods, evicted, actions, clock);
     tokio::spawn(sweeper.run(pods.listings.clone(), rehearsal));
 }

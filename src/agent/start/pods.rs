@@ -2,7 +2,7 @@
 
 use super::node_name;
 use crate::{
-    api::{self, Access, ApiError, Crowd},
+    api::{self, Access, ApiError, Broken, Crowd, Follow},
     clock::Clock,
     config::{Effective, PodsSource},
     pods::{
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use kube::{api::GetParams, core::Request};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// Whoever does not answer this soon at start is not there.
@@ -71,6 +71,16 @@ async fn find(config: &Effective) -> (PodsSource, String) {
     }
 }
 
+/// Only asks whether there is an answer.
+struct Nobody;
+
+impl Follow for Nobody {
+    fn begin(&mut self) {}
+    fn applied(&mut self, _: &str) {}
+    fn deleted(&mut self, _: &str) {}
+    fn up_to_date(&mut self) {}
+}
+
 /// Why the kubelet is to tell the pods, or why not.
 async fn kubelet(config: &Effective) -> Result<String, String> {
     let url = api::Kubelet::url(&config.kubelet);
@@ -79,11 +89,14 @@ async fn kubelet(config: &Effective) -> Result<String, String> {
     }
     let kubelet = api::Kubelet::find(&config.kubelet, &node_name(config)).await;
     let answer = match kubelet {
-        Ok(kubelet) => kubelet.get("/pods").await,
-        Err(error) => Err(error),
+        Ok(kubelet) => kubelet.list("/pods", &mut Nobody).await,
+        Err(error) => Err(Broken {
+            problem: error.to_string(),
+            code: None,
+        }),
     };
-    match answer {
-        Ok(_) => Ok(format!("the kubelet at {url} answers")),
+    match answer.map_err(|broken| broken.problem) {
+        Ok(()) => Ok(format!("the kubelet at {url} answers")),
         Err(error) => Err(format!("the kubelet tells nothing ({error})")),
     }
 }
@@ -123,7 +136,13 @@ async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
 }
 
 fn keep(config: &Effective) -> Keep {
-    Keep::new(config.runtime_directory.clone(), node_name(config))
+    let mut labels = BTreeSet::new();
+    for selector in &config.protect.selectors {
+        labels.extend(selector.match_labels.keys().cloned());
+        let demands = selector.match_expressions.iter();
+        labels.extend(demands.map(|demand| demand.key.clone()));
+    }
+    Keep::new(config.runtime_directory.clone(), node_name(config), labels)
 }
 
 fn manifests(config: &Effective) -> Manifests {

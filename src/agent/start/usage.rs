@@ -1,6 +1,6 @@
 //! Which source tells what pods use.
 
-use super::{KUBEPODS, node_name};
+use super::node_name;
 use crate::{
     api::Kubelet,
     cgroup::{Controller, Hierarchies},
@@ -8,7 +8,7 @@ use crate::{
     config::{CgroupPath, Effective, PodsSource, UsageSource},
     usage::{DiskRoots, Gauge, SummaryUsage, summary},
 };
-use std::{fs::File, path::Path};
+use std::fs::File;
 
 /// What tells the usage of pods.
 pub(super) struct Found {
@@ -73,8 +73,7 @@ pub(super) async fn find(
 
 /// Whether figures of a group that pods are below are there to read.
 fn can_be_read(config: &Effective, hierarchies: &Hierarchies) -> bool {
-    let configured = config.cgroup_roots.iter().map(CgroupPath::as_path);
-    let mut roots = configured.chain(KUBEPODS.iter().map(Path::new));
+    let mut roots = config.cgroup_roots.iter().map(CgroupPath::as_path);
     roots.any(|root| {
         let directory = hierarchies.dir(Controller::Memory, root);
         directory.is_some_and(|directory| File::open(directory.join("memory.stat")).is_ok())

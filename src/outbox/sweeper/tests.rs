@@ -17,6 +17,7 @@ struct Floor {
     now: jiff::Timestamp,
     listings: watch::Sender<Arc<Listing>>,
     dry_run: watch::Sender<bool>,
+    known: watch::Sender<BTreeSet<String>>,
 }
 
 impl Floor {
@@ -31,13 +32,15 @@ impl Floor {
         let clock = Clock::start();
         let (listings, listed) = watch::channel(Arc::default());
         let (dry_run, dry) = watch::channel(dry_run);
-        tokio::spawn(Sweeper::new(retention, actions, clock).run(listed, dry));
+        let (known, evicted) = watch::channel(BTreeSet::new());
+        tokio::spawn(Sweeper::new(retention, evicted, actions, clock).run(listed, dry));
         Self {
             admin: api.actor("test"),
             api,
             now: clock.now(),
             listings,
             dry_run,
+            known,
         }
     }
 
@@ -60,7 +63,15 @@ impl Floor {
         }
     }
 
+    /// These pods, of which the history knows that they were evicted here.
     fn list(&self, pods: &[Listed], stale: Option<Stale>) {
+        let uids = pods.iter().map(|listed| listed.pod.uid.clone());
+        self.known.send_modify(|known| known.extend(uids));
+        self.list_marked(pods, stale);
+    }
+
+    /// These pods, of which only their own marks tell so.
+    fn list_marked(&self, pods: &[Listed], stale: Option<Stale>) {
         let pods = pods.to_vec();
         let listing = Listing {
             pods,
@@ -143,6 +154,16 @@ async fn who_has_the_name_now_stays_and_nobody_asks_twice() {
     pods.push(floor.evicted("newer", "b", 2));
     floor.list(&pods, None);
     floor.deleted(&order, &["kept", "newer", "replaced"]).await;
+}
+
+#[tokio::test]
+async fn a_mark_alone_has_no_pod_deleted() {
+    let floor = Floor::new(false);
+    let pods = [floor.evicted("old", "a", 9), floor.evicted("new", "a", 1)];
+    floor.list_marked(&pods, None);
+    floor.nothing_is_deleted().await;
+    floor.list(&pods, None);
+    floor.deleted(&[("old", 200)], &["new"]).await;
 }
 
 #[tokio::test]

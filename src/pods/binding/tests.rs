@@ -35,6 +35,13 @@ impl Machine {
     }
 }
 
+impl Binder {
+    /// With nothing known from before.
+    fn tie(&self, pods: &[Listed]) -> Result<Bindings, CgroupError> {
+        self.bind(pods, &DepartedPods::new(), &LastHeld::new())
+    }
+}
+
 fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
     let mut pod = wire::Pod::default();
     pod.metadata.name = name.to_owned();
@@ -84,7 +91,7 @@ fn a_pod_is_found_by_its_uid_and_a_stranger_is_listed() {
         listed("b", "u-2", None),
         listed("c", "u-3", None),
     ];
-    let bindings = machine.binder(&[]).bind(&pods).unwrap();
+    let bindings = machine.binder(&["/kubepods"]).tie(&pods).unwrap();
     assert_eq!(
         bound(&bindings),
         [
@@ -110,11 +117,14 @@ fn a_kubelet_may_have_a_root_of_its_own() {
     ];
     let machine = Machine::new(&pods, "/system");
     let listed = [listed("a", "u-1", None), listed("b", "u-2", None)];
+    // Nothing outside the roots is seen, neither as a pod's nor as a stranger's.
+    machine.make("memory", "kubepods/podstranger");
     let roots = ["/kubelet.slice", "/kubelet/kubepods", "/gone"];
-    let bindings = machine.binder(&roots).bind(&listed).unwrap();
+    let bindings = machine.binder(&roots).tie(&listed).unwrap();
     assert_eq!(bound(&bindings), pods.map(Some));
+    assert_eq!(bindings.unknown, []);
     assert_eq!(
-        bound(&machine.binder(&[]).bind(&listed).unwrap()),
+        bound(&machine.binder(&[]).tie(&listed).unwrap()),
         [None, None]
     );
 }
@@ -137,7 +147,7 @@ fn a_manifest_may_name_a_cgroup_below_a_configured_root() {
     for root in roots {
         for name in named {
             let pods = [listed("a", "u-1", Some(name))];
-            let bindings = machine.binder(&[root]).bind(&pods).unwrap();
+            let bindings = machine.binder(&[root]).tie(&pods).unwrap();
             assert_eq!(
                 bound(&bindings),
                 [Some("batch/web")],
@@ -154,7 +164,7 @@ fn an_annotation_counts_only_in_a_manifest() {
     let machine = Machine::new(&["batch/web", "kubepods/podu-1"], "/system");
     let mut pod = listed("a", "u-1", Some("/batch/web"));
     pod.manifest = None;
-    let bindings = machine.binder(&["/batch"]).bind(&[pod]).unwrap();
+    let bindings = machine.binder(&["/batch", "kubepods"]).tie(&[pod]).unwrap();
     assert_eq!(bound(&bindings), [Some("kubepods/podu-1")]);
 }
 
@@ -200,13 +210,13 @@ fn every_refusal_has_its_reason() {
     ];
     for (named, refusal) in table {
         let pods = [listed("a", "u-1", Some(named))];
-        let bindings = machine.binder(&["/batch"]).bind(&pods).unwrap();
+        let bindings = machine.binder(&["/batch"]).tie(&pods).unwrap();
         assert_eq!(bound(&bindings), [None], "{named}");
         assert_eq!(refusals(&bindings), [("default/a", &refusal)], "{named}");
     }
     for escape in ["/../../..", "/batch/../../../..", "/batch/outside/etc"] {
         let pods = [listed("a", "u-1", Some(escape))];
-        let bindings = machine.binder(&["/batch", "/"]).bind(&pods).unwrap();
+        let bindings = machine.binder(&["/batch", "/"]).tie(&pods).unwrap();
         assert!(
             matches!(refusals(&bindings)[..], [(_, Refusal::OutsideRoots(_))]),
             "{escape}"
@@ -214,7 +224,7 @@ fn every_refusal_has_its_reason() {
     }
     // Without a configured root no manifest may name anything.
     let pods = [listed("a", "u-1", Some("/batch/web"))];
-    let bindings = machine.binder(&[]).bind(&pods).unwrap();
+    let bindings = machine.binder(&[]).tie(&pods).unwrap();
     assert_eq!(refusals(&bindings), [("default/a", &outside("/batch/web"))]);
 }
 
@@ -222,8 +232,8 @@ fn every_refusal_has_its_reason() {
 fn evictds_own_pod_is_not_touched() {
     let machine = Machine::new(&["kubepods/podu-1/leaf"], "/kubepods/podu-1/leaf");
     let bindings = machine
-        .binder(&[])
-        .bind(&[listed("evictd", "u-1", None)])
+        .binder(&["kubepods"])
+        .tie(&[listed("evictd", "u-1", None)])
         .unwrap();
     assert_eq!(bound(&bindings), [None]);
     assert_eq!(refusals(&bindings), [("default/evictd", &Refusal::Own)]);
@@ -247,7 +257,7 @@ fn a_cgroup_that_two_claim_is_nobodys() {
             .iter()
             .map(|(name, uid, path)| listed(name, uid, *path))
             .collect();
-        let bindings = machine.binder(&["/r", "/kubepods"]).bind(&pods).unwrap();
+        let bindings = machine.binder(&["/r", "/kubepods"]).tie(&pods).unwrap();
         let bound = bound(&bindings)
             .into_iter()
             .map(|path| path.map(str::to_owned))
@@ -298,4 +308,45 @@ fn a_cgroup_that_two_claim_is_nobodys() {
     let (bound, rivals) = claims(&[("x", "u-8", None), ("y", "u-8", None)]);
     assert_eq!(bound, [None, None]);
     assert_eq!(rivals.len(), 2);
+}
+
+#[test]
+fn a_cgroup_that_cannot_be_looked_at_stays_its_pods() {
+    let machine = Machine::new(&["batch/web", "kubepods/podu-2"], "/system");
+    let memory = machine.top.path().join("cgroup/memory");
+    let pods = [
+        listed("a", "u-1", Some("/batch/alias")),
+        listed("b", "u-2", None),
+    ];
+    let alias = memory.join("batch/alias");
+    symlink("web", &alias).unwrap();
+    let binder = machine.binder(&["/batch", "/kubepods"]);
+    let before = binder.tie(&pods).unwrap();
+    let expected = [Some("batch/web"), Some("kubepods/podu-2")];
+    assert_eq!(bound(&before), expected);
+    let held = before
+        .cgroups
+        .iter()
+        .zip(["u-1", "u-2"])
+        .map(|(cgroup, uid)| {
+            let held = Held {
+                cgroup: cgroup.clone(),
+                standing: Standing::default(),
+            };
+            (uid.to_owned(), held)
+        });
+    let last: LastHeld = held.collect();
+    // It leads round in a circle, which is an error that stays.
+    fs::remove_file(&alias).unwrap();
+    symlink("alias", &alias).unwrap();
+    let look = || binder.bind(&pods, &DepartedPods::new(), &last).unwrap();
+    let after = look();
+    assert_eq!(bound(&after), expected);
+    let said = after.warnings[0].to_string();
+    assert!(said.ends_with("it stays tied to /batch/web"), "{said}");
+    // What is gone is gone, and what was never known stays so.
+    fs::remove_dir(memory.join("batch/web")).unwrap();
+    fs::remove_dir(memory.join("kubepods/podu-2")).unwrap();
+    assert_eq!(bound(&look()), [None, None]);
+    assert_eq!(bound(&binder.tie(&pods).unwrap()), [None, None]);
 }

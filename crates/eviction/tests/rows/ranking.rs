@@ -380,9 +380,8 @@ fn s1_068_the_request_that_counts() {
 
 #[test]
 fn a_pod_that_would_come_straight_back_goes_after_its_equals_with_ours() {
-    let unimportant = json!({ "priority": -7 });
     let pods = [
-        (of_daemon_set("returning", &unimportant), memory(900 * MI)),
+        (of_daemon_set("returning", &json!({})), memory(900 * MI)),
         (priority("above", 0), memory(MI)),
         (requesting("within", "1Gi"), memory(MI)),
     ];

@@ -1,7 +1,9 @@
 //! Owners whose pods come back and are evicted again (users #10). The transition period is 5 min, the longest back-off 1 h.
 
-use crate::node::{MI, Node, at, evictd, hard, kubelet, memory, pod_with};
-use evictd_eviction::{NodeCondition, Owner, Rules, Signal, returning::Backoff};
+use crate::node::{
+    MI, Node, at, evictd, hard, kubelet, memory, of_daemon_set, pod_with, priority, ranked, ranking,
+};
+use evictd_eviction::{NodeCondition, Owner, Rules, Signal, returning::Backoff, why::DecidingKey};
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::json;
@@ -198,4 +200,42 @@ proptest! {
         prop_assert_eq!(node.shows(second + HOUR), (vec![], vec![]));
         prop_assert_eq!(node.returns(second + 3 * HOUR, &owner("shop", "0"), MEMORY), None);
     }
+}
+
+#[test]
+fn an_owner_reference_does_not_beat_a_priority() {
+    let pods = [
+        (priority("important", 1000), memory(MI)),
+        (
+            of_daemon_set("hog", &json!({ "priority": 0 })),
+            memory(900 * MI),
+        ),
+        (
+            of_daemon_set("important hog", &json!({ "priority": 1000 })),
+            memory(900 * MI),
+        ),
+    ];
+    let rules = [
+        ("kubelet", kubelet(Vec::new())),
+        ("evictd", evictd(Vec::new())),
+    ];
+    for (name, rules) in rules {
+        let expected = if name == "kubelet" {
+            ["hog", "important hog", "important"]
+        } else {
+            ["hog", "important", "important hog"]
+        };
+        assert_eq!(
+            ranked(&rules, Signal::MemoryAvailable, &pods),
+            expected,
+            "{name}"
+        );
+    }
+    let ours = evictd(Vec::new());
+    let rows = ranking(&ours, Signal::MemoryAvailable, &pods);
+    let key = |at: usize| rows[at].deciding_key(&rows[at + 1], Signal::MemoryAvailable.resource());
+    assert_eq!(
+        (key(0), key(1)),
+        (DecidingKey::Priority, DecidingKey::Returns)
+    );
 }

@@ -1,0 +1,206 @@
+//! What is kept of a pod that a server tells of: only what evictd uses, and within bounds. Whoever writes a pod decides how
+//! large it is, and evictd has 64 MiB for all of them.
+
+use super::kept::kept;
+use evictd_eviction::{record, rules::PREFERENCE_ANNOTATION};
+use evictd_pod::{
+    Pod,
+    pod::{CONFIG_MIRROR, CONFIG_SOURCE},
+    resources::{EPHEMERAL_STORAGE, MEMORY},
+    wire,
+};
+use serde_json::json;
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A pod with more bytes of labels than this keeps only those that selectors name.
+const LABELS: usize = 4 << 10;
+/// No annotation that counts is longer.
+const ANNOTATION: usize = 256;
+/// No pod is kept in more bytes than this.
+const POD: usize = 32 << 10;
+
+/// Takes from the pod what nobody here uses; `named` are the labels that selectors name. Returns what is left as a document
+/// of the wire. Of a pod that has ended its name, owner, priority and requests are: it may run on.
+pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
+    let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
+    let metadata = &mut pod.metadata;
+    trim_annotations(metadata);
+    let labels = metadata.labels.iter();
+    let size: usize = labels.map(|(key, value)| key.len() + value.len()).sum();
+    if has_ended || size > LABELS {
+        metadata.labels.retain(|key, _| named.contains(key));
+    }
+    metadata.owner_references.retain(|owner| owner.controller);
+    metadata.owner_references.truncate(1);
+    let conditions = &mut pod.status.conditions;
+    conditions.retain(|condition| condition.kind == "DisruptionTarget");
+    conditions.truncate(1);
+    for condition in conditions {
+        condition.message.clear();
+    }
+    pod.spec.affinity = None;
+    pod.spec.topology_spread_constraints = Vec::new();
+    if has_ended {
+        reduce(pod);
+    }
+    let text = kept(pod);
+    if text.len() <= POD {
+        return text;
+    }
+    pod.spec.tolerations = Vec::new();
+    pod.spec.node_selector.clear();
+    let containers = &mut pod.spec.containers;
+    for container in containers.iter_mut().chain(&mut pod.spec.init_containers) {
+        container.ports = Vec::new();
+    }
+    let text = kept(pod);
+    if text.len() <= POD {
+        return text;
+    }
+    reduce(pod);
+    kept(pod)
+}
+
+fn trim_annotations(metadata: &mut wire::Metadata) {
+    let stored = !metadata.resource_version.is_empty();
+    let annotations = &mut metadata.annotations;
+    if let Some(mark) = annotations.get_mut(record::ANNOTATION) {
+        *mark = match record::time(mark) {
+            Some(time) => json!({ "time": time }).to_string(),
+            None => "{}".to_owned(),
+        };
+    }
+    annotations.retain(|key, value| {
+        let counts = match key.as_str() {
+            PREFERENCE_ANNOTATION | CONFIG_MIRROR | record::ANNOTATION => true,
+            // What an API server has stored comes from there, whatever it says.
+            CONFIG_SOURCE => !stored,
+            _ => false,
+        };
+        counts && value.len() <= ANNOTATION
+    });
+}
+
+/// Leaves of what it is made of only what it asks for.
+fn reduce(pod: &mut wire::Pod) {
+    let whole = Pod::from_wire(pod.clone());
+    let mut asked = wire::ResourceRequirements::default();
+    for (name, request) in [
+        (MEMORY, whole.memory_request),
+        (EPHEMERAL_STORAGE, whole.ephemeral_storage_request),
+    ] {
+        if !request.is_zero() {
+            asked.requests.insert(name, request);
+        }
+    }
+    let spec = std::mem::take(&mut pod.spec);
+    pod.spec = wire::PodSpec {
+        node_name: spec.node_name,
+        priority: spec.priority,
+        termination_grace_period_seconds: spec.termination_grace_period_seconds,
+        resources: (!asked.requests.is_empty()).then_some(asked),
+        ..wire::PodSpec::default()
+    };
+    let status = std::mem::take(&mut pod.status);
+    pod.status = wire::PodStatus {
+        phase: status.phase,
+        reason: status.reason,
+        start_time: status.start_time,
+        conditions: status.conditions,
+        qos_class: whole.qos.as_str().to_owned(),
+        ..wire::PodStatus::default()
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn trimmed(pod: &Value, named: &[&str]) -> (wire::Pod, String) {
+        let mut pod: wire::Pod = serde_json::from_value(pod.clone()).unwrap();
+        let named = named.iter().map(|key| (*key).to_owned()).collect();
+        let text = trim(&mut pod, &named);
+        (pod, text.to_string())
+    }
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {"name": "a", "namespace": "shop", "uid": "1", "resourceVersion": "7"},
+            "spec": {"priority": 7, "terminationGracePeriodSeconds": 9, "containers": [
+                {"name": "main", "resources": {"requests": {"memory": "64Mi", "cpu": "1"}}},
+                {"name": "side", "resources": {"requests": {"memory": "1Mi"}}},
+            ]},
+            "status": {"phase": "Running", "containerStatuses": [{"name": "main", "containerID": "containerd://ab"}]},
+        })
+    }
+
+    #[test]
+    fn only_annotations_that_count_are_kept_and_none_at_length() {
+        let long = "x".repeat(250 << 10);
+        let mut pod = pod();
+        pod["metadata"]["annotations"] = json!({
+            "theirs": long, "evictd.dev/theirs": "x", CONFIG_SOURCE: "file", CONFIG_MIRROR: "cafe",
+            PREFERENCE_ANNOTATION: "avoid",
+            record::ANNOTATION: json!({"time": "2026-11-21T12:00:00Z", "message": long}).to_string(),
+        });
+        let (kept, text) = trimmed(&pod, &[]);
+        let expected = json!({
+            CONFIG_MIRROR: "cafe", PREFERENCE_ANNOTATION: "avoid", record::ANNOTATION: r#"{"time":"2026-11-21T12:00:00Z"}"#,
+        });
+        assert_eq!(json!(kept.metadata.annotations), expected);
+        assert!(text.len() < 1000, "{text}");
+        for key in [CONFIG_MIRROR, PREFERENCE_ANNOTATION] {
+            pod["metadata"]["annotations"] = json!({ key: long });
+            assert_eq!(trimmed(&pod, &[]).0.metadata.annotations.len(), 0);
+        }
+        // That of a pod which no API server has stored is the kubelet's own word.
+        pod["metadata"]["annotations"] = json!({ CONFIG_SOURCE: "file" });
+        pod["metadata"]["resourceVersion"] = json!("");
+        assert_eq!(
+            trimmed(&pod, &[]).0.metadata.annotations[CONFIG_SOURCE],
+            "file"
+        );
+    }
+
+    #[test]
+    fn labels_are_kept_up_to_a_bound_and_those_that_selectors_name_in_any_case() {
+        let mut pod = pod();
+        pod["metadata"]["labels"] = json!({"app": "db", "x": "y"});
+        assert_eq!(trimmed(&pod, &[]).0.metadata.labels.len(), 2);
+        for number in 0..1000 {
+            pod["metadata"]["labels"][format!("label-{number}")] = json!("value");
+        }
+        let (kept, _) = trimmed(&pod, &["app", "other"]);
+        assert_eq!(json!(kept.metadata.labels), json!({"app": "db"}));
+        pod["metadata"]["labels"] = json!({"app": "db", "x": "y"});
+        pod["status"]["phase"] = json!("Failed");
+        let (kept, _) = trimmed(&pod, &["app"]);
+        assert_eq!(json!(kept.metadata.labels), json!({"app": "db"}));
+    }
+
+    #[test]
+    fn no_pod_is_kept_large_and_each_keeps_what_ranks_it() {
+        let whole = pod();
+        let mut tolerant = pod();
+        let toleration = json!({"key": "k".repeat(300), "operator": "Exists"});
+        tolerant["spec"]["tolerations"] = json!(vec![toleration; 3000]);
+        let mut crowded = pod();
+        crowded["spec"]["volumes"] = json!(vec![json!({"name": "v", "emptyDir": {}}); 10_000]);
+        let mut ended = pod();
+        ended["status"]["phase"] = json!("Failed");
+        let expected = Pod::from_wire(serde_json::from_value(whole.clone()).unwrap());
+        for (pod, containers) in [(whole, 2), (tolerant, 2), (crowded, 0), (ended, 0)] {
+            let (kept, text) = trimmed(&pod, &[]);
+            assert!(text.len() <= POD);
+            let kept = Pod::from_wire(kept);
+            assert_eq!(kept.memory_request, expected.memory_request);
+            assert_eq!((kept.qos, kept.priority()), (expected.qos, 7));
+            assert_eq!(kept.termination_grace_period_seconds, Some(9));
+            assert_eq!(kept.containers.len(), containers);
+            // What a restart finds is the same again.
+            let again: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(trimmed(&again, &[]).1, text);
+        }
+    }
+}
