@@ -263,7 +263,11 @@ impl Agent {
             self.housekeeper.set_unreachable(self.active.unreachable());
         }
         let set = Arc::clone(self.active.set());
-        let Some(mut usage) = self.ports.usage.read(now, need.signal, &set).await else {
+        let thresholds = self.housekeeper.first_observed();
+        let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
+        let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(now);
+        let usage = &mut self.ports.usage;
+        let Some(mut usage) = usage.read(now, need.signal, crossed, &set).await else {
             return;
         };
         let Some(now) = self.look_again(now, need) else {

@@ -378,10 +378,8 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
             .map(Path::to_owned)
     };
     let configured = &config.filesystems;
-    let nodefs = configured
-        .nodefs
-        .clone()
-        .or_else(|| first(&["/var/lib/kubelet", "/"]));
+    let root = Some(config.kubelet.root_dir.clone()).filter(|root| root.is_dir());
+    let nodefs = configured.nodefs.clone().or(root).or_else(|| first(&["/"]));
     let runtimes = [
         "/var/lib/containerd",
         "/var/lib/containers/storage",

@@ -277,8 +277,8 @@ fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
     match health.state {
         SignalState::Absent if wanted => Some("it has no source on this node".to_owned()),
         SignalState::Absent | SignalState::Observed => None,
-        // The first answer may come a moment late.
-        SignalState::Stale if health.stale == 1 => None,
+        // On a busy machine an answer may come a moment late.
+        SignalState::Stale if !health.hangs => None,
         SignalState::Failed => Some("its source cannot be read".to_owned()),
         SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
         SignalState::Stale => Some("its source does not answer".to_owned()),
