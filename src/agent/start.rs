@@ -237,7 +237,7 @@ pub async fn ready(
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
     let mut publishers: Vec<Box<dyn Publish>> = vec![
-        Box::new(Board::new(Arc::clone(&shared))),
+        Box::new(Board::new(Arc::clone(&shared), hierarchies.clone())),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
         Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
