@@ -188,8 +188,8 @@ async fn a_decision_waits_for_no_figure_that_it_does_not_need() {
     let top = tempfile::tempdir().unwrap();
     let (mut gauge, pods) = cgroups(top.path(), &["a"]);
     fs::write(top.path().join("a/memory.current"), "?").unwrap();
-    let pids = gauge.read(at(0), Signal::PidAvailable, at(0), &pods).await;
-    assert_eq!(pids.unwrap().of(0).unwrap().processes, Some(2));
+    let counted = gauge.read(at(0), Signal::PidAvailable, at(0), &pods).await;
+    assert_eq!(counted.unwrap().of(0).unwrap().processes, Some(2));
     assert_eq!(decides(&mut gauge, 0, &pods).await, None);
 }
 
