@@ -68,6 +68,26 @@ pub struct Condition {
     pub last_transition_time: Option<Timestamp>,
 }
 
+/// A lease of `coordination.k8s.io/v1`; each node has one of its name, which its kubelet renews every 10 s.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Lease {
+    /// The node's name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// Who has it, and since when.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: LeaseSpec,
+}
+
+/// `spec` of a lease.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LeaseSpec {
+    /// When it was last renewed.
+    pub renew_time: Option<Timestamp>,
+}
+
 /// What keeps pods away from a node unless they tolerate it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
