@@ -2,13 +2,11 @@
 
 use super::{Listed, Listing, Stale, Warning, kept::kept};
 use evictd_eviction::record;
-use evictd_pod::{Pod, wire};
+use evictd_pod::{Pod, pod::CONFIG_MIRROR, wire};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Of a static pod's image in the API: the UID by which the node knows the pod.
-const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 /// A second copy of the whole object, environment included, which nobody here needs.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -1,5 +1,6 @@
 //! The node as it comes in dumps and manifests, with only the fields we use.
 
+use crate::predicates;
 use crate::wire::{Metadata, ResourceList, Toleration, null_is_default};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -109,14 +110,9 @@ impl Taint {
     /// Whether any of `tolerations` puts up with it.
     pub fn is_tolerated(&self, tolerations: &[Toleration]) -> bool {
         tolerations.iter().any(|toleration| {
-            let covers = |wanted: &str, own: &str| wanted.is_empty() || wanted == own;
-            covers(&toleration.effect, &self.effect)
-                && covers(&toleration.key, &self.key)
-                && match toleration.operator.as_str() {
-                    "" | "Equal" => toleration.value == self.value,
-                    "Exists" => true,
-                    _ => false,
-                }
+            let toleration = predicates::Toleration::new(toleration, &mut |text| text);
+            toleration
+                .is_some_and(|toleration| toleration.covers(&self.key, &self.value, &self.effect))
         })
     }
 }

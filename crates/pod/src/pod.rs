@@ -23,7 +23,8 @@ pub fn system_priority(class: &str) -> Option<i32> {
 }
 
 const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
-const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
+/// The annotation of the API's image of a static pod: the static pod's UID.
+pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Why a pod is critical, and so spared (S1-046).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -129,15 +130,20 @@ impl Pod {
             status,
             ..
         } = pod;
-        // Where it may be placed is settled once it is on the node, and it is kept for as long as the pod.
-        spec.affinity = None;
+        // Of where it may be placed only that is kept which its node looks at, too.
+        spec.affinity = spec
+            .affinity
+            .take()
+            .filter(|affinity| affinity.node_affinity.required.is_some())
+            .map(|affinity| {
+                Box::new(wire::Affinity {
+                    node_affinity: affinity.node_affinity,
+                    ..wire::Affinity::default()
+                })
+            });
         spec.topology_spread_constraints = Vec::new();
         let critical = critical(&metadata.annotations, spec.priority);
-        let namespace = if metadata.namespace.is_empty() {
-            "default".to_owned()
-        } else {
-            metadata.namespace
-        };
+        let namespace = metadata.namespace_or_default().to_owned();
         let name_in_full: Arc<str> = [&namespace, "/", &metadata.name].concat().into();
         Self {
             namespace,
@@ -226,9 +232,9 @@ impl Pod {
         names
     }
 
-    /// Node labels that the pod demands.
-    pub fn node_selector(&self) -> &BTreeMap<String, String> {
-        &self.spec.node_selector
+    /// What is left of its spec for those who ask whether it may be here.
+    pub(crate) fn spec(&self) -> &PodSpec {
+        &self.spec
     }
 
     /// `namespace/name` to be kept by many: a ranking of thousands of pods copies no text.

@@ -85,6 +85,16 @@ pub struct Metadata {
     pub deletion_grace_period_seconds: Option<i64>,
 }
 
+impl Metadata {
+    /// The namespace; absent means `default`.
+    pub fn namespace_or_default(&self) -> &str {
+        match self.namespace.as_str() {
+            "" => "default",
+            namespace => namespace,
+        }
+    }
+}
+
 /// One owner of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
