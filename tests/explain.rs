@@ -500,7 +500,7 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
         ],
     );
     files.change("node.json", |list| {
-        list["items"][0]["kind"] = json!("Secret")
+        list["items"][0]["kind"] = json!("Secret");
     });
     let output = files.explain(&node);
     assert_eq!(output.status.code(), Some(2));
