@@ -210,6 +210,37 @@ fn s2_022_the_node_says_what_is_short() {
 }
 
 #[test]
+fn s2_022_required_node_affinity_and_a_host_port_are_checked_as_the_kubelet_does() {
+    let bench = Bench::new();
+    let node = bench.file("node.yaml", NODE.replace("DISK", "False"));
+    let taken = "containers: [{name: c, ports: [{hostPort: 8080}]}]";
+    let old = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: old, namespace: shop}}\nspec:\n  nodeName: node-1\n  {taken}\n"
+    );
+    let pods = bench.file("pods.yaml", old);
+    let reason = |spec: &str| {
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: new, namespace: shop}}\nspec:\n  {spec}\n"
+        );
+        let pod = bench.file("new.yaml", pod);
+        let answer = answer(&["--pod", &pod, "--pods", &pods, "--node", &node]);
+        assert_eq!(answer["allowed"], answer["reason"] == "", "{answer}");
+        answer["reason"].as_str().unwrap().to_owned()
+    };
+    let affinity = |name: &str| {
+        let field = format!("{{key: metadata.name, operator: In, values: [{name}]}}");
+        let terms = format!("{{nodeSelectorTerms: [{{matchFields: [{field}]}}]}}");
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let containers = "containers: [{name: c}]";
+        format!("{containers}\n  affinity: {{nodeAffinity: {{{required}: {terms}}}}}")
+    };
+    assert_eq!(reason(&affinity("node-1")), "");
+    assert_eq!(reason(&affinity("node-2")), "NodeAffinity");
+    assert_eq!(reason(taken), "NodePorts");
+    assert_eq!(reason(&taken.replace("8080", "8081")), "");
+}
+
+#[test]
 fn s1_085_to_s1_088_pressure_of_the_node_or_as_told() {
     let files = files();
     let pressed = files

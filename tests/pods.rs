@@ -9,15 +9,24 @@
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod cgroup_support;
 
-use cgroup_support::{TestCgroup, eventually};
+use cgroup_support::{TestCgroup, eventually, left_out};
 use evictd::{
     cgroup::{DEFAULT_ROOT, Hierarchies},
     pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodSource, Roster},
-    usage::{CgroupUsage, UsageSource, raise_open_files},
+    usage::{CgroupUsage, DiskRoots, Gauge, UsageSource, raise_open_files},
 };
 use evictd_eviction::{Usage, usage::PodUsage};
 use jiff::Timestamp;
-use std::{fs, path::Path};
+use nix::{
+    mount::{MsFlags, mount, umount},
+    sched::{CloneFlags, unshare},
+    sys::{
+        signal::{Signal, kill},
+        wait::waitpid,
+    },
+    unistd::Pid,
+};
+use std::{fs, os::unix::fs::symlink, path::Path};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const MIB: i64 = 1 << 20;
@@ -126,4 +135,75 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
         assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
         holds_24_mib(usage.of(0))
     });
+}
+
+/// The mounts of this thread alone, and of what it starts; `None`, having said so, where there can be none.
+fn own_mounts(test: &str) -> Option<()> {
+    let nothing = None::<&str>;
+    let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+    let done = unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(nothing, "/", nothing, private, nothing));
+    done.map_err(|error| left_out(test, format!("cannot have mounts of its own: {error}")))
+        .ok()
+}
+
+#[test]
+fn what_a_pod_leaves_in_memory_is_seen_until_its_volume_is_unmounted() {
+    let name = "what_a_pod_leaves_in_memory_is_seen_until_its_volume_is_unmounted";
+    let Some(mut group) = TestCgroup::new(name, &["memory", "pids"]) else {
+        return;
+    };
+    let Some(()) = own_mounts(name) else { return };
+    let top = tempfile::tempdir().unwrap();
+    let volume = top
+        .path()
+        .join("pods/u-1/volumes/kubernetes.io~empty-dir/ram");
+    fs::create_dir_all(&volume).unwrap();
+    let tmpfs = Some("tmpfs");
+    mount(tmpfs, &volume, tmpfs, MsFlags::empty(), Some("size=64m")).unwrap();
+    // This thread's mounts are not those of the process.
+    symlink("/proc/thread-self", top.path().join("self")).unwrap();
+    let roots = DiskRoots {
+        kubelet: top.path().to_owned(),
+        logs: top.path().to_owned(),
+        proc: top.path().to_owned(),
+    };
+    let mut gauge = Gauge::new(hierarchies(), roots, None);
+    let cgroup = group.relative.join("pod");
+    let mut remains = || {
+        let remains = gauge.remains("u-1", &cgroup);
+        let mebibytes = |bytes: Option<i64>| bytes.map(|bytes| bytes / MIB);
+        (mebibytes(remains.memory), remains.processes)
+    };
+    assert_eq!(remains(), (Some(0), Some(0)));
+
+    let data = volume.join("data");
+    let script = format!(
+        "head -c 16M /dev/zero >{}; echo ready; exec sleep 600",
+        data.display()
+    );
+    let pid = group.script("pod", &script);
+    let (memory, processes) = remains();
+    assert!(
+        memory.is_some_and(|held| (16..24).contains(&held)),
+        "{memory:?}"
+    );
+    assert_eq!(processes, Some(1));
+
+    // It has ended, and nobody has waited for it yet.
+    kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).unwrap();
+    eventually("it has ended", || TestCgroup::has_ended(pid));
+    let (memory, processes) = remains();
+    assert!(
+        memory.is_some_and(|held| (16..24).contains(&held)),
+        "{memory:?}"
+    );
+    assert_eq!(processes, Some(1), "it still takes a process id");
+    waitpid(Pid::from_raw(pid.cast_signed()), None).unwrap();
+    eventually("its process id is free", || remains().1 == Some(0));
+
+    group.remove("pod");
+    assert_eq!(remains(), (Some(16), Some(0)));
+    umount(&volume).unwrap();
+    assert_eq!(remains(), (Some(0), Some(0)));
 }

@@ -287,7 +287,11 @@ impl Agent {
     async fn rank_and_decide(&mut self, seen: Timestamp, need: UsageNeed) -> Step {
         self.look_at_cgroups(seen);
         let set = Arc::clone(self.active.set());
-        let Some(mut usage) = self.ports.usage.read(seen, need.signal, &set).await else {
+        let thresholds = self.housekeeper.first_observed();
+        let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
+        let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(seen);
+        let gauge = &mut self.ports.usage;
+        let Some(mut usage) = gauge.read(seen, need.signal, crossed, &set).await else {
             return self.decide(seen, Answer::NotYet, None).await;
         };
         let (now, fresh) = self.look_again(seen, need);

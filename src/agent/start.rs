@@ -229,7 +229,7 @@ pub async fn ready(
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
     let mut publishers: Vec<Box<dyn Publish>> = vec![
-        Box::new(Board::new(Arc::clone(&shared))),
+        Box::new(Board::new(Arc::clone(&shared), hierarchies.clone())),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
         Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
@@ -386,10 +386,8 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
             .map(Path::to_owned)
     };
     let configured = &config.filesystems;
-    let nodefs = configured
-        .nodefs
-        .clone()
-        .or_else(|| first(&["/var/lib/kubelet", "/"]));
+    let root = Some(config.kubelet.root_dir.clone()).filter(|root| root.is_dir());
+    let nodefs = configured.nodefs.clone().or(root).or_else(|| first(&["/"]));
     let runtimes = [
         "/var/lib/containerd",
         "/var/lib/containers/storage",

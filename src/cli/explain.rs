@@ -19,7 +19,7 @@ use clap::{Args, builder::PossibleValuesParser};
 use evictd_command::{Failure, Output, printable};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
-use evictd_pod::{Node, Pod};
+use evictd_pod::{Node, Pod, node::Lease};
 use jiff::Timestamp;
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ const EXAMPLE: &str = "Example:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary > summary.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/configz > kubelet.json
-  kubectl get node node-1 -o json > node.json
+  kubectl get -n kube-node-lease node/node-1 lease/node-1 -o json > node.json
   evictd explain --pods pods.json --summary summary.json --config kubelet.json --node node.json";
 
 /// Who a node would evict next, and why: one cycle over captured state of any real node.
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     /// Thresholds and rules, the kubelet's own configuration or evictd's; without it, the kubelet's defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The v1 Node: adds its taints, and whom they remove when.
+    /// The v1 Node: adds its taints, and whom they remove when. In a List with its Lease, whether it is silent, too.
     #[arg(long, value_name = "FILE")]
     node: Option<PathBuf>,
     /// The images have a filesystem of their own. Without this and the next one, what the figures show.
@@ -86,9 +86,9 @@ impl Arguments {
             format!("{}: {}", layout_in_words(&assumed), assumed.because),
             age(&summary, now),
         ];
-        if let Some(node) = &node {
+        if let Some((node, lease)) = &node {
             let shown = &report.step.node_conditions;
-            report.node = Some(taints::report(node, shown, &pods, now));
+            report.node = Some(taints::report(node, lease.as_ref(), shown, &pods, now));
         }
         self.output.print(&report, page::page)
     }
@@ -98,7 +98,7 @@ impl Arguments {
 struct Captured {
     pods: Vec<Pod>,
     summary: Summary,
-    node: Option<Node>,
+    node: Option<(Node, Option<Lease>)>,
     loaded: Loaded,
 }
 
@@ -172,8 +172,8 @@ fn summary(document: &Document) -> Result<Summary, DocumentError> {
     Ok(summary)
 }
 
-fn read_node(file: &Path) -> Result<Node, DocumentError> {
-    Document::read(file, SMALL)?.node()
+fn read_node(file: &Path) -> Result<(Node, Option<Lease>), DocumentError> {
+    Document::read(file, SMALL)?.node_and_lease()
 }
 
 /// The pods that run where the summary comes from; all of them where their node names do not tell.

@@ -216,6 +216,8 @@ pub struct Kubelet {
     pub certificate_authority: Option<PathBuf>,
     /// Whether nobody need vouch for it.
     pub insecure: bool,
+    /// Its directory: each pod has one in `pods` there.
+    pub root_dir: PathBuf,
 }
 
 /// `usage`

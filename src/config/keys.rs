@@ -336,6 +336,13 @@ pub(super) const KEYS: &[Key] = &[
         "Trust whoever answers there: it gets the token, too.",
     ),
     key(
+        "kubelet.rootDir",
+        "/var/lib/kubelet",
+        Same,
+        one!(kubelet.root_dir),
+        "The kubelet's --root-dir: what pods hold on disk is looked for in its pods directory, and what is not there is unknown.",
+    ),
+    key(
         "usage.source",
         "auto",
         Same,

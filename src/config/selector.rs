@@ -5,7 +5,8 @@ use super::{
     node::{Content, Node},
     value::{Value, mismatch},
 };
-use evictd_eviction::rules::{LabelOperator, LabelSelector};
+use evictd_eviction::rules::LabelSelector;
+use evictd_pod::selector::Operator;
 use serde_json::{Value as Json, json};
 use serde_path_to_error::{Path, Segment};
 
@@ -42,11 +43,11 @@ impl Value for LabelSelector {
 }
 
 fn demands_without_sense(selector: &LabelSelector) -> impl Iterator<Item = (usize, &'static str)> {
-    let message = |operator: LabelOperator, no_values: bool| match operator {
-        LabelOperator::In | LabelOperator::NotIn if no_values => {
+    let message = |operator: Operator, no_values: bool| match operator {
+        Operator::In | Operator::NotIn if no_values => {
             Some("In and NotIn need at least one of values")
         }
-        LabelOperator::Exists | LabelOperator::DoesNotExist if !no_values => {
+        Operator::Exists | Operator::DoesNotExist if !no_values => {
             Some("Exists and DoesNotExist take no values")
         }
         _ => None,

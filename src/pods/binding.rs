@@ -190,7 +190,10 @@ impl Binder {
             };
             match resolved {
                 Ok(relative) if own.are_within(&relative) => {
-                    bindings.refuse(pod.full_name(), named, Refusal::Own);
+                    // That evictd runs in its own pod is nothing to mend.
+                    if annotation.is_some() {
+                        bindings.refuse(pod.full_name(), named, Refusal::Own);
+                    }
                 }
                 Ok(relative) => claims.push(Claim {
                     pod: Some(index),
@@ -206,6 +209,7 @@ impl Binder {
         let mut unknown: Vec<_> = by_uid
             .into_values()
             .filter(|group| !known.contains(group.uid.as_str()))
+            .filter(|group| !own.are_within(&group.relative))
             .collect();
         unknown.sort_unstable_by(|a, b| a.uid.cmp(&b.uid));
         claims.extend(unknown.iter().map(|group| Claim {

@@ -38,7 +38,8 @@ pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     for condition in conditions {
         condition.message.clear();
     }
-    pod.spec.affinity = None;
+    // Of where it may be placed its node looks at what it requires of a node alone.
+    pod.spec.affinity = pod.spec.affinity.take().and_then(wire::required_of_node);
     pod.spec.topology_spread_constraints = Vec::new();
     if has_ended {
         reduce(pod);
@@ -47,6 +48,7 @@ pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     if text.len() <= POD {
         return text;
     }
+    pod.spec.affinity = None;
     pod.spec.tolerations = Vec::new();
     pod.spec.node_selector.clear();
     let containers = &mut pod.spec.containers;

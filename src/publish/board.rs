@@ -2,11 +2,13 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::agent::{Act, Ruling};
+use crate::cgroup::Hierarchies;
 use crate::doors::state::{
     AdmissionFinding, Call, ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared,
     SignalStatus, Status, ThresholdStatus,
 };
 use crate::outbox::Publication;
+use crate::pods::PodSet;
 use crate::signals::SignalState;
 use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold};
 use jiff::{SignedDuration, Timestamp};
@@ -23,6 +25,7 @@ const FINDINGS: usize = 10;
 #[derive(Debug)]
 pub struct Board {
     shared: Arc<Shared>,
+    hierarchies: Hierarchies,
     written: Option<Timestamp>,
     pods_generation: Option<u64>,
     layout_written: bool,
@@ -33,10 +36,11 @@ pub struct Board {
 }
 
 impl Board {
-    /// Onto this page.
-    pub fn new(shared: Arc<Shared>) -> Self {
+    /// Onto this page; the pods' cgroups are in these hierarchies.
+    pub fn new(shared: Arc<Shared>, hierarchies: Hierarchies) -> Self {
         Self {
             shared,
+            hierarchies,
             written: None,
             pods_generation: None,
             layout_written: false,
@@ -84,6 +88,15 @@ impl Board {
         }
     }
 
+    /// How many pods run whose usage nobody can tell. Of those that have ended a cgroup may be left for a while.
+    fn unknown(&self, pods: &PodSet) -> usize {
+        let listed = pods.pods.iter().zip(&pods.cgroups);
+        let unbound = listed.filter(|(pod, cgroup)| cgroup.is_none() && !pod.terminal);
+        let unlisted = pods.unknown.iter();
+        let unlisted = unlisted.filter(|group| self.hierarchies.runs(&group.relative));
+        unbound.count() + unlisted.count()
+    }
+
     fn write_pods(&mut self, look: &Look<'_>) {
         let same_problem = self.usage_problem.as_deref() == look.usage_problem;
         if self.pods_generation == Some(look.pods.generation) && same_problem {
@@ -105,15 +118,11 @@ impl Board {
         let of_usage = self.usage_problem.iter().cloned();
         let warnings = withheld.chain(of_pods).chain(of_usage).chain(rejected);
         let warnings: Vec<String> = warnings.collect();
+        let unknown = self.unknown(pods);
         self.shared.update(|status| {
             status.pods.as_of = pods.as_of;
             status.pods.active = pods.pods.len();
-            status.pods.unknown = pods
-                .cgroups
-                .iter()
-                .filter(|cgroup| cgroup.is_none())
-                .count()
-                + pods.unknown.len();
+            status.pods.unknown = unknown;
             status.pods.protected = pods.pods.iter().filter(spared).count();
             status.warnings = warnings;
         });
@@ -280,8 +289,8 @@ fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
     match health.state {
         SignalState::Absent if wanted => Some("it has no source on this node".to_owned()),
         SignalState::Absent | SignalState::Observed => None,
-        // The first answer may come a moment late.
-        SignalState::Stale if health.stale == 1 => None,
+        // On a busy machine an answer may come a moment late.
+        SignalState::Stale if !health.hangs => None,
         SignalState::Failed => Some("its source cannot be read".to_owned()),
         SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
         SignalState::Stale => Some("its source does not answer".to_owned()),
@@ -346,7 +355,7 @@ fn write_thresholds(
 }
 
 /// As it was configured: a fraction reads better as a percentage.
-pub(super) fn configured(threshold: &Threshold) -> String {
+pub(crate) fn configured(threshold: &Threshold) -> String {
     match threshold.value {
         evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),
         evictd_eviction::ThresholdValue::Pressure(limit) => limit.to_string(),
@@ -371,5 +380,43 @@ fn write_conditions(entries: &mut Vec<ConditionStatus>, look: &Look<'_>) {
             entry.raised = raised;
             entry.since = Some(look.now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::PodCgroup;
+    use crate::clock::Clock;
+    use evictd_pod::{Pod, wire};
+    use std::fs;
+
+    #[test]
+    fn pods_that_have_ended_are_not_of_unknown_usage() {
+        let top = tempfile::tempdir().unwrap();
+        for (group, procs) in [("runs", "7\n"), ("ended", "")] {
+            let group = top.path().join("memory").join(group);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cgroup.procs"), procs).unwrap();
+        }
+        let hierarchies = Hierarchies::detect(top.path()).unwrap();
+        let (shared, _questions) =
+            Shared::new(Clock::start(), Status::default(), top.path().to_owned());
+        let pod = |phase: &str| {
+            let text = format!(r#"{{"status":{{"phase":"{phase}"}}}}"#);
+            let pod: wire::Pod = serde_json::from_str(&text).unwrap();
+            Pod::from_wire(pod)
+        };
+        let group = |name: &str| PodCgroup {
+            uid: name.to_owned(),
+            relative: name.into(),
+        };
+        let pods = PodSet {
+            pods: ["Running", "Failed", "Succeeded"].map(pod).into(),
+            cgroups: vec![None; 3],
+            unknown: ["runs", "ended", "removed"].map(group).into(),
+            ..PodSet::default()
+        };
+        assert_eq!(Board::new(shared, hierarchies).unknown(&pods), 2);
     }
 }

@@ -3,6 +3,7 @@
 use super::{Decided, Landed, Look, Publish};
 use crate::{
     agent::{Act, Ruling},
+    evict::EvictError,
     logging::chain,
     outbox::{Fate, Publication},
     pause::Pause,
@@ -138,6 +139,14 @@ impl Publish for Journal {
     fn landed(&mut self, landed: &Landed<'_>) {
         let flight = &landed.landing.departure;
         match &landed.landing.result {
+            // A budget is there to be kept: nothing is wrong.
+            Err(EvictError::Blocked { why, .. }) => tracing::warn!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} stays for now: its disruption budget does not let it go, or nobody could be asked: {why}",
+                flight.pod
+            ),
             Err(error) => tracing::error!(
                 EVICTD_DECISION_ID = flight.id,
                 EVICTD_POD = flight.pod,
@@ -270,6 +279,38 @@ mod tests {
         }
     }
 
+    fn landing(kind: Cause, signal: &str, result: Result<Departure, EvictError>) -> Landing {
+        let now = Timestamp::UNIX_EPOCH;
+        let purpose = Purpose::Eviction {
+            cause: kind,
+            signal: signal.to_owned(),
+            crossed_at: now,
+            clear_at: now,
+        };
+        let name = ["1", "shop/cart", "u"].map(str::to_owned).into();
+        Landing {
+            departure: Leaving::new(name, purpose, now, SignedDuration::ZERO),
+            result,
+        }
+    }
+
+    #[test]
+    fn a_budget_that_blocks_is_no_error() {
+        let blocked = EvictError::Blocked {
+            why: "the disruption budget cart needs 1 healthy pods".to_owned(),
+            again: std::time::Duration::ZERO,
+        };
+        let landing = &landing(Cause::Soft, "memory.available", Err(blocked));
+        let now = Timestamp::UNIX_EPOCH;
+        let log = logged(|| Journal.landed(&Landed { now, landing }));
+        assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
+        assert!(
+            log.contains("shop/cart stays for now: its disruption budget"),
+            "{log}"
+        );
+        assert!(log.contains("the disruption budget cart needs"), "{log}");
+    }
+
     #[test]
     fn a_threshold_is_passed_whichever_way_its_signal_goes() {
         for (kind, signal) in [
@@ -278,21 +319,11 @@ mod tests {
             (Cause::LocalStorage, "emptydirfs.limit"),
         ] {
             let now = Timestamp::UNIX_EPOCH;
-            let purpose = Purpose::Eviction {
-                cause: kind,
-                signal: signal.to_owned(),
-                crossed_at: now,
-                clear_at: now,
+            let departure = Departure {
+                gone_at: Some(now),
+                ..Departure::not_begun()
             };
-            let name = ["1", "shop/cart", "u"].map(str::to_owned).into();
-            let landing = Landing {
-                departure: Leaving::new(name, purpose, now, SignedDuration::ZERO),
-                result: Ok(Departure {
-                    gone_at: Some(now),
-                    ..Departure::not_begun()
-                }),
-            };
-            let landing = &landing;
+            let landing = &landing(kind, signal, Ok(departure));
             let said = since(&Landed { now, landing });
             let expected = format!("0 ms after {signal} was first seen past its threshold");
             assert_eq!(said, expected);

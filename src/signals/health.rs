@@ -3,8 +3,12 @@
 use super::kernel_file::ReadError;
 use super::reading::{Guard, Reading};
 use evictd_eviction::{Observation, Signal};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
+
+/// A busy machine keeps a question waiting for some milliseconds all the time; a filesystem that hangs does it for longer
+/// than this.
+const LASTING: SignedDuration = SignedDuration::from_secs(2);
 
 /// What became of one signal in one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -35,6 +39,12 @@ pub struct SignalHealth {
     pub rejected: u64,
     /// Looks that got no answer in time.
     pub stale: u64,
+    /// When the first look in a row got no answer in time.
+    #[serde(skip)]
+    unanswered_since: Option<Timestamp>,
+    /// Whether there has been no answer for so long that somebody should know.
+    #[serde(skip)]
+    pub hangs: bool,
 }
 
 /// What a source had to say on a signal.
@@ -43,7 +53,8 @@ pub(super) enum Outcome<'a> {
     Absent,
     Read(Reading, Timestamp),
     Failed(&'a ReadError),
-    Unanswered,
+    /// At this time.
+    Unanswered(Timestamp),
 }
 
 impl<'a> Outcome<'a> {
@@ -73,7 +84,8 @@ impl Registry {
     pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
         let health = &mut self.health[signal as usize];
         let told = &mut self.told[signal as usize];
-        let before = health.state;
+        let unanswered_since = health.unanswered_since.take();
+        health.hangs = false;
         let mut is_news = |state| std::mem::replace(told, state) != state;
         match outcome {
             Outcome::Absent => health.state = SignalState::Absent,
@@ -103,11 +115,13 @@ impl Registry {
                     tracing::warn!(%signal, "{signal} is unobserved: {error}");
                 }
             }
-            Outcome::Unanswered => {
+            Outcome::Unanswered(now) => {
+                let since = unanswered_since.unwrap_or(now);
                 health.state = SignalState::Stale;
                 health.stale += 1;
-                // One answer that comes a moment late, as the first one may, is no news.
-                if before == SignalState::Stale && is_news(SignalState::Stale) {
+                health.unanswered_since = Some(since);
+                health.hangs = now.duration_since(since) >= LASTING;
+                if health.hangs && is_news(SignalState::Stale) {
                     tracing::warn!(%signal, "{signal} is unobserved: its filesystem does not answer");
                 }
             }
@@ -132,11 +146,14 @@ mod tests {
                 }
             })
         };
-        assert_eq!(said(vec![Outcome::Unanswered, good(), good()]), "");
+        let unanswered = |second| Outcome::Unanswered(Timestamp::from_second(second).unwrap());
+        let late = vec![unanswered(0), unanswered(1), good(), unanswered(3), good()];
+        assert_eq!(said(late), "");
         let hanging = said(vec![
-            Outcome::Unanswered,
-            Outcome::Unanswered,
-            Outcome::Unanswered,
+            unanswered(0),
+            unanswered(1),
+            unanswered(2),
+            unanswered(3),
             good(),
             good(),
         ]);

@@ -290,7 +290,7 @@ impl Sampler {
     fn sample_filesystems(&mut self, now: Timestamp, sample: &mut Sample) {
         let registry = &mut self.registry;
         self.filesystems.look(now, |(bytes, inodes), look| {
-            let (of_bytes, of_inodes) = look.outcomes();
+            let (of_bytes, of_inodes) = look.outcomes(now);
             let mut record = |signal, outcome| {
                 let observation = registry.record(signal, outcome);
                 sample.observations.set(signal, observation);

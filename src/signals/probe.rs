@@ -97,8 +97,8 @@ pub(super) enum Look {
 }
 
 impl Look {
-    /// What it means for the bytes and the inodes.
-    pub(super) fn outcomes(&self) -> (Outcome<'_>, Outcome<'_>) {
+    /// What it means, at this time, for the bytes and the inodes.
+    pub(super) fn outcomes(&self, now: Timestamp) -> (Outcome<'_>, Outcome<'_>) {
         match self {
             Self::Space(space, time) => {
                 let read = |reading| Outcome::Read(reading, *time);
@@ -108,7 +108,7 @@ impl Look {
                 )
             }
             Self::Failed(error) => (Outcome::Failed(error), Outcome::Failed(error)),
-            Self::Unanswered => (Outcome::Unanswered, Outcome::Unanswered),
+            Self::Unanswered => (Outcome::Unanswered(now), Outcome::Unanswered(now)),
         }
     }
 }

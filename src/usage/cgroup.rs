@@ -1,6 +1,6 @@
 //! Memory, swap and processes from the pods' cgroups.
 
-use super::{UsageSource, UsageWarning};
+use super::{Remains, UsageSource, UsageWarning};
 use crate::{
     cgroup::{Controller, Hierarchies, Version},
     pods::{BoundCgroup, PodSet},
@@ -9,7 +9,10 @@ use crate::{
         kernel_file::{Buffer, KernelFile, number_or_max},
     },
 };
-use evictd_eviction::usage::{ContainerUsage, PodUsage, Usage};
+use evictd_eviction::{
+    StarvedResource,
+    usage::{ContainerUsage, PodUsage, Usage},
+};
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -62,6 +65,12 @@ impl CgroupUsage {
         }
     }
 
+    /// What a pod still holds whose processes may be gone already.
+    pub(super) fn remains(&mut self, mounts: &Path, uid: &str, cgroup: &Path) -> Remains {
+        let pod = (uid, cgroup);
+        Remains::read(&self.hierarchies, mounts, pod, &mut self.buffer)
+    }
+
     /// Keeps the files of pods that are still there, whatever their place is now.
     fn follow(&mut self, set: &PodSet) {
         if self.generation == Some(set.generation) {
@@ -102,12 +111,12 @@ impl CgroupUsage {
         let mut warnings = Vec::new();
         usage.pods.resize_with(set.pods.len(), || None);
         for index in pods {
-            let (place, pod) = (&mut usage.pods[index], &set.pods[index]);
+            let place = &mut usage.pods[index];
             let Some(files) = &mut self.files[index] else {
                 *place = None;
                 continue;
             };
-            let warn = |error| warnings.push(unreadable(pod, error));
+            let warn = |resource, error| warnings.push(unreadable(set, index, resource, error));
             let figures = files.read(&self.hierarchies, &mut self.buffer, warn);
             if index >= self.kept_open {
                 files.close();
@@ -149,7 +158,7 @@ impl CgroupUsage {
                 None => continue,
             };
             let memory = MemoryFiles::new(&self.hierarchies, relative)
-                .and_then(|mut files| present(files.read(&mut self.buffer), &mut warn));
+                .and_then(|mut files| present(files.read_twice(&mut self.buffer), &mut warn));
             if let Some(memory) = memory {
                 container_usage(usage, &container.name).working_set =
                     Some(bytes(memory.working_set));
@@ -183,7 +192,9 @@ impl UsageSource for CgroupUsage {
                 continue;
             };
             let mut pod_usage = usage.pods[index].take().unwrap_or_default();
-            let warn = |error| warnings.push(unreadable(pod, error));
+            let warn = |error| {
+                warnings.push(unreadable(set, index, StarvedResource::Memory, error));
+            };
             self.read_containers(cgroup, pod, &mut pod_usage, warn);
             pod_usage.time = Some(pod_usage.time.map_or(now, |time| time.min(now)));
             usage.pods[index] = Some(pod_usage);
@@ -256,16 +267,17 @@ impl PodFiles {
         &mut self,
         hierarchies: &Hierarchies,
         buffer: &mut Buffer,
-        mut warn: impl FnMut(ReadError),
+        mut warn: impl FnMut(StarvedResource, ReadError),
     ) -> Figures {
         let memory = self.memory.as_mut();
-        let memory = memory.and_then(|files| present(files.read(buffer), &mut warn));
+        let memory = memory.and_then(|files| {
+            let warn = |error| warn(StarvedResource::Memory, error);
+            present(files.read_twice(buffer), warn)
+        });
         let pids = self.pids.as_mut();
         let counted = pids.and_then(|file| {
-            present(
-                file.read(buffer, "a number of processes", number_or_max),
-                &mut warn,
-            )
+            let warn = |error| warn(StarvedResource::Pids, error);
+            present(processes(file, buffer), warn)
         });
         let listed = || {
             hierarchies
@@ -291,16 +303,16 @@ impl PodFiles {
 
 /// Memory of one cgroup and all below it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Memory {
+pub(super) struct Memory {
     /// All but file cache that has not been used for a while, as the kubelet counts it.
-    working_set: u64,
+    pub(super) working_set: u64,
     anon: u64,
     /// None where the kernel does not account it.
-    swap: Option<u64>,
+    pub(super) swap: Option<u64>,
 }
 
 #[derive(Debug)]
-struct MemoryFiles {
+pub(super) struct MemoryFiles {
     usage: KernelFile,
     stat: KernelFile,
     /// v2 only; v1 has it in `stat`.
@@ -332,7 +344,7 @@ const V2: Fields = Fields {
 
 impl MemoryFiles {
     /// None where no memory controller is mounted; the group itself need not exist.
-    fn new(hierarchies: &Hierarchies, relative: &Path) -> Option<Self> {
+    pub(super) fn new(hierarchies: &Hierarchies, relative: &Path) -> Option<Self> {
         let directory = hierarchies.dir(Controller::Memory, relative)?;
         let file = |name: &str| KernelFile::new(directory.join(name));
         let v2 = hierarchies.version() == Version::V2;
@@ -346,6 +358,11 @@ impl MemoryFiles {
             swap: v2.then(|| file("memory.swap.current")),
             fields: if v2 { &V2 } else { &V1 },
         })
+    }
+
+    /// What failed may succeed at once, with the file opened anew.
+    pub(super) fn read_twice(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
+        twice(|| self.read(buffer))
     }
 
     fn read(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
@@ -406,8 +423,21 @@ impl Stat {
     }
 }
 
+pub(super) fn processes(file: &mut KernelFile, buffer: &mut Buffer) -> Result<u64, ReadError> {
+    twice(|| file.read(buffer, "a number of processes", number_or_max))
+}
+
+/// Reads again at once what could not be read: no descriptor or no memory may be free for a moment alone. What is not
+/// there is not looked for a second time.
+pub(super) fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    match read() {
+        Err(error) if !error.is_missing() => read(),
+        found => found,
+    }
+}
+
 /// The figure if there is one. A group that was removed, or whose controller is off, has none; that is no warning.
-fn present<T>(read: Result<T, ReadError>, warn: &mut impl FnMut(ReadError)) -> Option<T> {
+fn present<T>(read: Result<T, ReadError>, mut warn: impl FnMut(ReadError)) -> Option<T> {
     match read {
         Ok(figure) => Some(figure),
         Err(error) if error.is_missing() => None,
@@ -418,14 +448,21 @@ fn present<T>(read: Result<T, ReadError>, warn: &mut impl FnMut(ReadError)) -> O
     }
 }
 
-fn unreadable(pod: &Pod, error: ReadError) -> UsageWarning {
+pub(super) fn unreadable(
+    set: &PodSet,
+    index: usize,
+    resource: StarvedResource,
+    error: ReadError,
+) -> UsageWarning {
     UsageWarning::Unreadable {
-        pod: pod.full_name(),
+        pod: set.pods[index].full_name(),
+        index,
+        resource,
         error,
     }
 }
 
-fn bytes(value: u64) -> i64 {
+pub(super) fn bytes(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 

@@ -37,15 +37,8 @@ pub struct DiskRoots {
     pub kubelet: PathBuf,
     /// Logs: `<this>/<namespace>_<name>_<uid>/<container>`.
     pub logs: PathBuf,
-}
-
-impl Default for DiskRoots {
-    fn default() -> Self {
-        Self {
-            kubelet: PathBuf::from("/var/lib/kubelet"),
-            logs: PathBuf::from("/var/log/pods"),
-        }
-    }
+    /// `/proc` on a real machine, which tells what volumes are mounted.
+    pub proc: PathBuf,
 }
 
 /// The most that is spent on counting.
@@ -78,8 +71,13 @@ pub struct DiskMeter {
     limits: Limits,
     threads: Pool,
     /// By UID.
-    hanging: HashMap<String, Receiver<Vec<Part>>>,
+    hanging: HashMap<String, Receiver<Walked>>,
+    /// Whether pods were looked for in the last walk and none of them has a directory.
+    astray: bool,
 }
+
+/// What a pod's directories hold, one by one; `None` where the kubelet has no directory for the pod.
+type Walked = Option<Vec<Part>>;
 
 /// One directory of a pod.
 #[derive(Debug, Clone)]
@@ -108,7 +106,19 @@ impl DiskMeter {
             limits: LIMITS,
             threads: Pool::of_this_process(),
             hanging: HashMap::new(),
+            astray: false,
         }
+    }
+
+    /// Why what pods hold is not found where the last walk looked for it.
+    pub fn problem(&self) -> Option<String> {
+        self.astray.then(|| {
+            format!(
+                "disk usage of pods is unknown: none of them has a directory in {}; name the kubelet's --root-dir under \
+                 kubelet.rootDir",
+                self.roots.pods().display()
+            )
+        })
     }
 
     /// Adds bytes and inodes of the local volumes and logs of these pods, by their indices, to `usage`. Takes 4 s and
@@ -125,25 +135,39 @@ impl DiskMeter {
         usage.pods.resize_with(set.pods.len(), || None);
         let mut warnings = Vec::new();
         let mut all = Box::pin(sleep(self.limits.all));
+        let (mut found, mut missing) = (0_usize, 0_usize);
         for &index in pods {
             let Some(pod) = set.pods.get(index) else {
                 continue;
             };
-            match self.walk(pod, all.as_mut()).await {
-                Ok(parts) => {
-                    warn(pod, &parts, &mut warnings);
+            let by_manifest = set.manifests.get(index).is_some_and(Option::is_some);
+            match self.walk(pod, by_manifest, all.as_mut()).await {
+                Ok(Some(parts)) => {
+                    found += 1;
+                    warn(pod, index, &parts, &mut warnings);
                     add(now, &parts, usage.pods[index].get_or_insert_default());
                 }
+                // It would be wrong to call nothing what may lie elsewhere.
+                Ok(None) => missing += 1,
                 Err(why) => warnings.push(UsageWarning::NotWalked {
                     pod: pod.full_name(),
                     why,
                 }),
             }
         }
+        if found + missing > 0 {
+            self.astray = found == 0;
+        }
         warnings
     }
 
-    async fn walk(&mut self, pod: &Pod, all: Pin<&mut Sleep>) -> Result<Vec<Part>, NotWalked> {
+    /// A pod that its manifest alone makes has no directory of the kubelet's, unless it has volumes there.
+    async fn walk(
+        &mut self,
+        pod: &Pod,
+        by_manifest: bool,
+        all: Pin<&mut Sleep>,
+    ) -> Result<Walked, NotWalked> {
         if self.hanging.contains_key(&pod.uid) {
             return Err(NotWalked::StillHangs);
         }
@@ -160,14 +184,19 @@ impl DiskMeter {
                 self.limits.entries,
                 Arc::clone(&stop),
             );
+            let in_kubelets = |part: &Part| matches!(part.what, What::Volume(_));
+            let needed = !by_manifest || parts.iter().any(in_kubelets);
+            let directory = needed.then(|| self.roots.pods().join(&pod.uid));
             self.threads.run(move || {
-                walk_parts(
-                    parts,
-                    Budget {
-                        entries,
-                        stop: &stop,
-                    },
-                )
+                // Where it cannot be told, the walk says what cannot be read.
+                if directory.is_some_and(|directory| matches!(directory.try_exists(), Ok(false))) {
+                    return None;
+                }
+                let budget = Budget {
+                    entries,
+                    stop: &stop,
+                };
+                Some(walk_parts(parts, budget))
             })
         }
         .map_err(|_| NotWalked::NoThread)?;
@@ -201,6 +230,11 @@ fn walk_parts(mut parts: Vec<Part>, mut budget: Budget<'_>) -> Vec<Part> {
 }
 
 impl DiskRoots {
+    /// Where the kubelet has a directory for each pod, by its UID.
+    fn pods(&self) -> PathBuf {
+        self.kubelet.join("pods")
+    }
+
     /// The directories of a pod that count as its local storage (S1-067).
     fn parts(&self, pod: &Pod) -> Vec<Part> {
         let part = |what, path| Part {
@@ -208,7 +242,7 @@ impl DiskRoots {
             path,
             held: None,
         };
-        let volumes = self.kubelet.join("pods").join(&pod.uid).join("volumes");
+        let volumes = self.pods().join(&pod.uid).join("volumes");
         let of_volumes = pod.volumes.iter().filter_map(|volume| {
             let name = volume.name.clone();
             match (volume.plugin_directory, &volume.host_path) {
@@ -233,12 +267,13 @@ impl DiskRoots {
     }
 }
 
-fn warn(pod: &Pod, parts: &[Part], warnings: &mut Vec<UsageWarning>) {
+fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<UsageWarning>) {
     let cut = parts
         .iter()
         .filter_map(|part| Some((part, part.held?.cut?)));
     warnings.extend(cut.map(|(part, cut)| UsageWarning::AtLeast {
         pod: pod.full_name(),
+        index,
         directory: part.path.clone(),
         cut,
     }));

@@ -2,8 +2,8 @@
 //! that looking never stops.
 
 use super::{
-    CgroupUsage, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
-    raise_open_files,
+    CgroupUsage, Cut, DiskMeter, DiskRoots, Remains, SummaryUsage, UsageSource, UsageWarning,
+    io::IoMeter, postponement::Postponement, raise_open_files,
 };
 use crate::{cgroup::Hierarchies, pods::PodSet};
 use evictd_eviction::{Signal, StarvedResource, Usage, local_storage, usage::ContainerUsage};
@@ -11,6 +11,7 @@ use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 use tokio::task::JoinHandle;
@@ -27,15 +28,27 @@ pub enum Whose {
     LimitedPods,
 }
 
+/// What a walk is begun for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Somebody may have to go for what it finds.
+    Decision,
+    /// Somebody wants to see, at a time of their own: what has been written since may be what matters.
+    Question,
+}
+
 /// What a walk brought.
 struct Walk {
     whose: Whose,
+    purpose: Purpose,
     begun: Timestamp,
     generation: u64,
     /// Whose usage it is, one by one.
     uids: Vec<String>,
     usage: Usage,
     warnings: Vec<UsageWarning>,
+    /// Why what pods hold is not found where it is looked for.
+    problem: Option<String>,
 }
 
 impl Walk {
@@ -48,6 +61,23 @@ impl Walk {
         let known: HashSet<&str> = self.uids.iter().map(String::as_str).collect();
         self.generation == set.generation
             || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
+    }
+
+    /// The pods of this set, by their indices, of which some part could not be read.
+    fn unread(&self, set: &PodSet) -> Vec<usize> {
+        let unread = self.warnings.iter().filter_map(|warning| match warning {
+            UsageWarning::AtLeast {
+                index,
+                cut: Cut::Unreadable,
+                ..
+            } => self.uids.get(*index).map(String::as_str),
+            _ => None,
+        });
+        let unread: HashSet<&str> = unread.collect();
+        let pods = set.pods.iter().enumerate();
+        pods.filter(|(_, pod)| unread.contains(pod.uid.as_str()))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// The usage of the pods of this set, `None` of those that were not there yet.
@@ -74,11 +104,17 @@ pub struct Gauge {
     walked: Option<Arc<Walk>>,
     /// The last of every pod, for whoever only wants to see.
     shown: Option<Arc<Walk>>,
+    postponement: Postponement,
+    /// The kernel's list of what is mounted.
+    mounts: PathBuf,
+    /// Why what pods hold on disk is not found where it is looked for.
+    disk_problem: Option<String>,
 }
 
 impl Gauge {
     /// Reads below these hierarchies and directories; asks the kubelet first, where there is a way to.
     pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
+        let mounts = roots.proc.join("self/mountinfo");
         Self {
             summary,
             cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
@@ -87,25 +123,36 @@ impl Gauge {
             walking: None,
             walked: None,
             shown: None,
+            postponement: Postponement::default(),
+            mounts,
+            disk_problem: None,
         }
     }
 
-    /// Usage of every pod as a decision on this signal needs it; `None` while it is being measured.
+    /// Usage of every pod as a decision on this signal needs it; `None` while it is being measured. `crossed` is when the
+    /// signal was first seen past a threshold: what was asked for before says nothing of who has taken it there.
+    /// Figures that cannot be read postpone the decision for a few looks.
     pub async fn read(
         &mut self,
         now: Timestamp,
         signal: Signal,
+        crossed: Timestamp,
         set: &Arc<PodSet>,
     ) -> Option<Usage> {
-        if self.waits_for_the_kubelet(now) {
+        if self.waits_for_the_kubelet(now, crossed) {
             return None;
         }
-        let usage = match self.told(now, set) {
-            Some(told) => told,
-            None if is_walked_for(signal) => self.walk(now, set, Whose::EveryPod)?,
-            None => Usage::default(),
+        let (usage, mut unread) = match self.told_since(crossed, now, set) {
+            Some(told) => (told, Vec::new()),
+            None if is_walked_for(signal) => {
+                let walk = self.walk(now, crossed, set, Whose::EveryPod)?;
+                (walk.usage_of(set), walk.unread(set))
+            }
+            None => (Usage::default(), Vec::new()),
         };
-        self.complete(now, signal, set, usage).await
+        let (usage, unread_here) = self.complete(now, signal, set, usage).await?;
+        unread.extend(unread_here);
+        (!self.postponement.postpones(set, &unread)).then_some(usage)
     }
 
     /// The same for a question, which needs no figures of now: those that were measured last, until newer ones are
@@ -116,7 +163,7 @@ impl Gauge {
         signal: Signal,
         set: &Arc<PodSet>,
     ) -> Option<Usage> {
-        let awaited = self.waits_for_the_kubelet(now);
+        let awaited = self.waits_for_the_kubelet(now, Timestamp::MIN);
         let summary = self.summary.as_ref();
         let usage = match summary.and_then(|summary| summary.last(now, set)) {
             Some(told) => told,
@@ -124,27 +171,49 @@ impl Gauge {
             None if is_walked_for(signal) => self.walked_last(now, set)?,
             None => Usage::default(),
         };
-        self.complete(now, signal, set, usage).await
+        let (usage, _) = self.complete(now, signal, set, usage).await?;
+        Some(usage)
     }
 
-    /// With what cgroups tell.
+    /// With what cgroups tell, and of which pods, by their indices, what this signal ranks by could not be read.
     async fn complete(
         &mut self,
         now: Timestamp,
         signal: Signal,
         set: &PodSet,
         mut usage: Usage,
-    ) -> Option<Usage> {
+    ) -> Option<(Usage, Vec<usize>)> {
         let mut cgroups = Usage::default();
-        let warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
-        report(&warnings);
+        let mut warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
+        // What the kubelet has told need not be read.
+        let is_told = |index: usize| {
+            usage.of(index).is_some_and(|pod| match signal.resource() {
+                StarvedResource::Memory => pod.working_set.is_some(),
+                StarvedResource::Pids => pod.processes.is_some(),
+                _ => false,
+            })
+        };
+        let told: Vec<bool> = (0..set.pods.len()).map(is_told).collect();
         merge(&mut usage, cgroups);
         if signal.resource() == StarvedResource::Io {
-            self.io.read(set, &mut usage);
+            warnings.extend(self.io.read(set, &mut usage));
         }
+        report(&warnings);
+        let unread = warnings.iter().filter_map(|warning| match warning {
+            UsageWarning::Unreadable {
+                index, resource, ..
+            } if *resource == signal.resource() && !told[*index] => Some(*index),
+            _ => None,
+        });
         let is_asking = self.summary.as_ref().is_some_and(SummaryUsage::is_asking);
         let nothing = usage.pods.iter().all(Option::is_none);
-        (!(is_asking && nothing)).then_some(usage)
+        (!(is_asking && nothing)).then(|| (usage, unread.collect()))
+    }
+
+    /// What the pod with this UID still holds that its cgroup or its volumes show, read at this moment, whether the pod is
+    /// still listed or not.
+    pub fn remains(&mut self, uid: &str, cgroup: &Path) -> Remains {
+        self.cgroups.remains(&self.mounts, uid, cgroup)
     }
 
     /// What the cgroups of these pods tell, by their indices; all others stay unknown.
@@ -168,19 +237,21 @@ impl Gauge {
         }
     }
 
-    fn waits_for_the_kubelet(&mut self, now: Timestamp) -> bool {
+    fn waits_for_the_kubelet(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
         let summary = self.summary.as_mut();
-        summary.is_some_and(|summary| summary.is_awaited(now))
+        summary.is_some_and(|summary| summary.is_awaited(now, crossed))
     }
 
-    /// What the kubelet has told, if it is asked and did.
-    fn told(&self, now: Timestamp, set: &PodSet) -> Option<Usage> {
-        self.summary.as_ref()?.usage(now, set)
+    /// What the kubelet has told, if it was asked at this time or later, and did.
+    fn told_since(&self, crossed: Timestamp, now: Timestamp, set: &PodSet) -> Option<Usage> {
+        self.summary.as_ref()?.usage(now, crossed, set)
     }
 
     /// Why usage does not come from where it should.
     pub fn problem(&self) -> Option<String> {
-        self.summary.as_ref()?.problem()
+        let summary = self.summary.as_ref();
+        let asked = summary.and_then(SummaryUsage::problem);
+        asked.or_else(|| self.disk_problem.clone())
     }
 
     /// Adds memory of the containers of one pod, for the words about it.
@@ -203,29 +274,40 @@ impl Gauge {
 
     /// What these pods hold on disk; `None` while it is being measured.
     pub fn read_disk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
-        if self.waits_for_the_kubelet(now) {
+        // A limit of a pod's own is crossed by what the pod holds, whoever has asked for that before.
+        let any = Timestamp::MIN;
+        if self.waits_for_the_kubelet(now, any) {
             return None;
         }
-        let told = self.told(now, set);
-        told.or_else(|| self.walk(now, set, whose))
+        let told = self.told_since(any, now, set);
+        told.or_else(|| Some(self.walk(now, any, set, whose)?.usage_of(set)))
     }
 
-    /// What these pods hold in directories, when a walk has ended that is fresh enough; else one is begun. Pods are listed
-    /// anew all the time: a limit of a pod's own is a matter between it and its directories, whoever came meanwhile, and
-    /// a ranking needs all of them.
-    fn walk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
+    /// What these pods hold in directories, when a walk for a decision has ended that was begun at this time or later and is
+    /// fresh enough; else one is begun. Pods are listed anew all the time: a limit of a pod's own is a matter between it and
+    /// its directories, whoever came meanwhile, and a ranking needs all of them.
+    fn walk(
+        &mut self,
+        now: Timestamp,
+        crossed: Timestamp,
+        set: &Arc<PodSet>,
+        whose: Whose,
+    ) -> Option<Arc<Walk>> {
         let decides = |walk: &Arc<Walk>| {
             let holds = match whose {
                 Whose::LimitedPods => true,
                 Whose::EveryPod => walk.whose == Whose::EveryPod && walk.knows(set),
             };
-            holds && walk.is_recent(now)
+            holds
+                && walk.purpose == Purpose::Decision
+                && walk.begun >= crossed
+                && walk.is_recent(now)
         };
-        if let Some(walk) = self.walked.take_if(|walk| decides(walk)) {
-            return Some(walk.usage_of(set));
+        let walk = self.walked.take_if(|walk| decides(walk));
+        if walk.is_none() {
+            self.set_out(now, set, whose, Purpose::Decision);
         }
-        self.set_out(now, set, whose);
-        None
+        walk
     }
 
     /// What the last walk found with every pod; where it was a while ago, another is begun.
@@ -233,13 +315,13 @@ impl Gauge {
         let last = self.shown.clone();
         let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.knows(set);
         if !last.as_ref().is_some_and(is_of_now) {
-            self.set_out(now, set, Whose::EveryPod);
+            self.set_out(now, set, Whose::EveryPod, Purpose::Question);
         }
         Some(last?.usage_of(set))
     }
 
     /// Begins a walk, unless one is under way.
-    fn set_out(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) {
+    fn set_out(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose, purpose: Purpose) {
         let Some(mut meter) = self.disk.take() else {
             return;
         };
@@ -251,7 +333,9 @@ impl Gauge {
             let mut usage = Usage::default();
             let warnings = meter.measure(now, &set, &pods, &mut usage).await;
             let walk = Walk {
+                problem: meter.problem(),
                 whose,
+                purpose,
                 begun: now,
                 generation: set.generation,
                 uids: set.pods.iter().map(|pod| pod.uid.clone()).collect(),
@@ -278,12 +362,14 @@ impl Gauge {
         };
         let walked = tokio::select! {
             () = answered => return,
+            () = self.postponement.over() => return,
             walked = walk => walked,
         };
         // A walk that was lost takes its meter with it; disks are then unknown until the next start.
         if let Ok((meter, walk)) = walked {
             self.disk = Some(meter);
             report(&walk.warnings);
+            self.take_problem(walk.problem.as_ref());
             let walk = Arc::new(walk);
             if walk.whose == Whose::EveryPod {
                 self.shown = Some(Arc::clone(&walk));
@@ -291,6 +377,16 @@ impl Gauge {
             self.walked = Some(walk);
         }
         self.walking = None;
+    }
+
+    /// A walk told this; a problem is logged once.
+    fn take_problem(&mut self, problem: Option<&String>) {
+        if self.disk_problem.as_ref() != problem {
+            if let Some(problem) = problem {
+                tracing::warn!("{problem}");
+            }
+            self.disk_problem = problem.cloned();
+        }
     }
 }
 

@@ -3,20 +3,27 @@
 //! The kernel counts from a group's beginning, so that two looks are needed to tell who is at it now: one when the
 //! pressure is first seen, one when somebody has to go for it.
 
+use super::{
+    UsageWarning,
+    cgroup::{twice, unreadable},
+};
 use crate::{
     cgroup::{Controller, Hierarchies},
     pods::PodSet,
-    signals::kernel_file::{Buffer, KernelFile},
+    signals::{
+        ReadError,
+        kernel_file::{Buffer, KernelFile},
+    },
 };
-use evictd_eviction::Usage;
+use evictd_eviction::{StarvedResource, Usage};
 use std::{collections::HashMap, path::Path};
 
 /// Counts from a moment on.
 #[derive(Debug)]
 pub(super) struct IoMeter {
     hierarchies: Hierarchies,
-    /// Bytes at that moment, by the pod's UID; `None` while nothing is counted.
-    begun: Option<HashMap<String, u64>>,
+    /// Bytes at that moment, by the pod's UID, or why they could not be read; `None` while nothing is counted.
+    begun: Option<HashMap<String, Result<u64, ReadError>>>,
 }
 
 impl IoMeter {
@@ -30,9 +37,9 @@ impl IoMeter {
     /// Begins to count, unless it counts already.
     pub(super) fn begin(&mut self, set: &PodSet) {
         if self.begun.is_none() {
-            let counted = self.counted(set).into_iter().enumerate();
-            let by_uid = counted
-                .filter_map(|(index, bytes)| Some((set.pods.get(index)?.uid.clone(), bytes?)));
+            let uids = set.pods.iter().map(|pod| pod.uid.clone());
+            let by_uid = uids.zip(self.counted(set));
+            let by_uid = by_uid.filter_map(|(uid, bytes)| Some((uid, bytes.transpose()?)));
             self.begun = Some(by_uid.collect());
         }
     }
@@ -42,37 +49,71 @@ impl IoMeter {
         self.begun = None;
     }
 
-    /// Adds what each pod has read and written since; a pod that came later, since it came.
-    pub(super) fn read(&self, set: &PodSet, usage: &mut Usage) {
-        let Some(begun) = &self.begun else { return };
+    /// Adds what each pod has read and written since; a pod that came later, since it came. A pod whose first figure could
+    /// not be read is counted from now on.
+    pub(super) fn read(&mut self, set: &PodSet, usage: &mut Usage) -> Vec<UsageWarning> {
         let counted = self.counted(set);
-        for ((place, pod), bytes) in usage.pods.iter_mut().zip(set.pods.iter()).zip(counted) {
-            let Some(bytes) = bytes else { continue };
-            let before = begun.get(&pod.uid).copied().unwrap_or(0);
+        let (Some(begun), mut warnings) = (&mut self.begun, Vec::new()) else {
+            return Vec::new();
+        };
+        for (index, (place, bytes)) in usage.pods.iter_mut().zip(counted).enumerate() {
+            let mut warn =
+                |error| warnings.push(unreadable(set, index, StarvedResource::Io, error));
+            let bytes = match bytes {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                Err(error) => {
+                    warn(error);
+                    continue;
+                }
+            };
+            let before = match begun.get_mut(&set.pods[index].uid) {
+                Some(Ok(before)) => *before,
+                None => 0,
+                Some(unread) => {
+                    if let Err(error) = std::mem::replace(unread, Ok(bytes)) {
+                        warn(error);
+                    }
+                    continue;
+                }
+            };
             let since = i64::try_from(bytes.saturating_sub(before)).unwrap_or(i64::MAX);
             place.get_or_insert_default().io = Some(since);
         }
+        warnings
     }
 
-    fn counted(&self, set: &PodSet) -> Vec<Option<u64>> {
+    /// `None` where there is no such figure.
+    fn counted(&self, set: &PodSet) -> Vec<Result<Option<u64>, ReadError>> {
         let mut buffer = Box::new([0; size_of::<Buffer>()]);
         let bytes = |cgroup: &Option<crate::pods::BoundCgroup>| {
-            bytes(&self.hierarchies, &cgroup.as_ref()?.relative, &mut buffer)
+            let Some(cgroup) = cgroup else {
+                return Ok(None);
+            };
+            match bytes(&self.hierarchies, &cgroup.relative, &mut buffer) {
+                Err(error) if error.is_missing() => Ok(None),
+                counted => counted,
+            }
         };
         set.cgroups.iter().map(bytes).collect()
     }
 }
 
-fn bytes(hierarchies: &Hierarchies, group: &Path, buffer: &mut Buffer) -> Option<u64> {
-    let expected = "bytes by device";
-    if let Some(directory) = hierarchies.dir(Controller::Io, group) {
-        let mut file = KernelFile::new(directory.join("io.stat"));
-        return file.read(buffer, expected, parse_v2).ok();
-    }
-    let directory = hierarchies.dir(Controller::Blkio, group)?;
-    let file = directory.join("blkio.throttle.io_service_bytes_recursive");
+fn bytes(
+    hierarchies: &Hierarchies,
+    group: &Path,
+    buffer: &mut Buffer,
+) -> Result<Option<u64>, ReadError> {
+    let v2 = hierarchies.dir(Controller::Io, group);
+    let v1 = || hierarchies.dir(Controller::Blkio, group);
+    let parse = if v2.is_some() { parse_v2 } else { parse_v1 };
+    let file = v2.map(|directory| directory.join("io.stat")).or_else(|| {
+        let name = "blkio.throttle.io_service_bytes_recursive";
+        v1().map(|directory| directory.join(name))
+    });
+    let Some(file) = file else { return Ok(None) };
     let mut file = KernelFile::new(file);
-    file.read(buffer, expected, parse_v1).ok()
+    twice(|| file.read(buffer, "bytes by device", parse)).map(Some)
 }
 
 /// `8:0 rbytes=1 wbytes=2 rios=..`, a line a device.
@@ -144,23 +185,55 @@ mod tests {
         (set.pods, set.cgroups) = (pods.into(), cgroups);
         write("old/io.stat", "8:0 rbytes=1000 wbytes=1\n");
         let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());
-        let io = |meter: &IoMeter| {
+        let io = |meter: &mut IoMeter| {
             let mut usage = Usage::default();
             usage.pods.resize_with(3, || None);
-            meter.read(&set, &mut usage);
+            assert!(meter.read(&set, &mut usage).is_empty());
             usage
                 .pods
                 .iter()
                 .map(|pod| pod.as_ref()?.io)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(io(&meter), [None; 3]);
+        assert_eq!(io(&mut meter), [None; 3]);
         meter.begin(&set);
         write("old/io.stat", "8:0 rbytes=1005 wbytes=1\n");
         write("new/io.stat", "8:0 rbytes=7 wbytes=0\n");
         meter.begin(&set);
-        assert_eq!(io(&meter), [Some(5), Some(7), None]);
+        assert_eq!(io(&mut meter), [Some(5), Some(7), None]);
         meter.end();
-        assert_eq!(io(&meter), [None; 3]);
+        assert_eq!(io(&mut meter), [None; 3]);
+    }
+
+    #[test]
+    fn who_could_not_be_read_when_the_pressure_began_is_counted_from_the_first_figure() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write("cgroup.controllers", "io memory");
+        fs::create_dir(root.path().join("old")).unwrap();
+        let bound = BoundCgroup {
+            relative: "old".into(),
+            by_annotation: true,
+        };
+        let set = PodSet {
+            pods: [pod("old")].into(),
+            cgroups: vec![Some(bound)],
+            ..PodSet::default()
+        };
+        let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());
+        write("old/io.stat", "8:0 rbytes=?\n");
+        meter.begin(&set);
+        let mut look = |bytes: &str| {
+            write("old/io.stat", &format!("8:0 rbytes={bytes} wbytes=0\n"));
+            let mut usage = Usage::default();
+            usage.pods.push(None);
+            let warnings = meter.read(&set, &mut usage).len();
+            (usage.of(0).and_then(|pod| pod.io), warnings)
+        };
+        // All that it has read since its own beginning would make it the first to go.
+        assert_eq!(look("1000"), (None, 1));
+        assert_eq!(look("1003"), (Some(3), 0));
+        assert_eq!(look("?"), (None, 1));
+        assert_eq!(look("1005"), (Some(5), 0));
     }
 }

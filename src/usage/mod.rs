@@ -4,17 +4,20 @@ mod cgroup;
 mod disk;
 mod gauge;
 mod io;
+mod postponement;
+mod remains;
 mod summary;
 mod walk;
 
 use crate::{pods::PodSet, signals::ReadError};
-use evictd_eviction::Usage;
+use evictd_eviction::{StarvedResource, Usage};
 use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
 pub use gauge::{Gauge, Whose};
+pub use remains::Remains;
 pub use summary::{SummaryUsage, summary};
 pub use walk::Cut;
 
@@ -42,10 +45,14 @@ pub trait UsageSource {
 /// A figure that is missing or is not the whole truth.
 #[derive(Debug)]
 pub enum UsageWarning {
-    /// A file of a pod's cgroup could not be read; that figure is missing.
+    /// A file of a pod's cgroup could not be read, not even a second time; that figure is missing.
     Unreadable {
         /// `namespace/name`.
         pod: String,
+        /// Its place in the set of pods.
+        index: usize,
+        /// What the figure is of.
+        resource: StarvedResource,
         /// What happened.
         error: ReadError,
     },
@@ -53,6 +60,8 @@ pub enum UsageWarning {
     AtLeast {
         /// `namespace/name`.
         pod: String,
+        /// Its place in the set of pods.
+        index: usize,
         /// Which directory.
         directory: PathBuf,
         /// Why the walk ended.
@@ -85,11 +94,12 @@ pub enum NotWalked {
 impl fmt::Display for UsageWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { pod, error } => write!(f, "usage of pod {pod}: {error}"),
+            Self::Unreadable { pod, error, .. } => write!(f, "usage of pod {pod}: {error}"),
             Self::AtLeast {
                 pod,
                 directory,
                 cut,
+                ..
             } => write!(
                 f,
                 "disk usage of pod {pod} is at least what was counted in {}: {cut}",

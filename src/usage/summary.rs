@@ -44,6 +44,8 @@ struct Asking {
 /// An answer.
 struct Told {
     summary: Summary,
+    /// When it was asked for.
+    asked: Timestamp,
     at: Timestamp,
     /// The machine's own clock then, by which the kubelet dates its figures.
     wall: Timestamp,
@@ -63,8 +65,9 @@ impl SummaryUsage {
         }
     }
 
-    /// Whether an answer is on its way that is worth waiting for; where one is needed the kubelet is asked.
-    pub fn is_awaited(&mut self, now: Timestamp) -> bool {
+    /// Whether an answer is on its way that is worth waiting for; where one is needed that was asked for at this time or later, the
+    /// kubelet is asked.
+    pub fn is_awaited(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
         let recent = |since: Timestamp, within| now.duration_since(since) < within;
         if let Some(asking) = &self.asking {
             return asking.patience > Instant::now();
@@ -72,7 +75,7 @@ impl SummaryUsage {
         if self
             .told
             .as_ref()
-            .is_some_and(|told| recent(told.at, FRESH))
+            .is_some_and(|told| recent(told.at, FRESH) && told.asked >= crossed)
             || self
                 .failed
                 .as_ref()
@@ -86,6 +89,7 @@ impl SummaryUsage {
             let (door, answer) = ask(door, settings, node).await;
             let told = answer.map(|summary| Told {
                 summary,
+                asked: now,
                 at: clock.now(),
                 wall: clock.wall(),
             });
@@ -132,8 +136,10 @@ impl SummaryUsage {
         }
     }
 
-    /// Usage of the pods of this set, each `None` where nothing recent is known of it.
-    pub fn usage(&self, now: Timestamp, set: &PodSet) -> Option<Usage> {
+    /// Usage of the pods of this set by an answer that was asked for at this time or later, each `None` where nothing recent is
+    /// known of it.
+    pub fn usage(&self, now: Timestamp, crossed: Timestamp, set: &PodSet) -> Option<Usage> {
+        self.told.as_ref().filter(|told| told.asked >= crossed)?;
         self.usage_within(MAX_AGE, now, set)
     }
 

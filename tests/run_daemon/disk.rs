@@ -2,7 +2,7 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{Node, Traits, requests};
+use crate::node::{Node, Traits, Worker, requests, spec};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
@@ -199,4 +199,77 @@ fn a_disk_on_which_no_history_can_be_begun_keeps_no_node_unguarded() {
         history["records"] == 2 && history["waiting"] == 0 && history["error"].is_null()
     });
     assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
+}
+
+/// A disk with these pods on it, whose only volume each is a directory there that holds so many MiB.
+fn pods_on(node: &Node, disk: &Path, pods: [(&str, usize); 2]) -> [Worker; 2] {
+    tmpfs(disk, "size=24m");
+    pods.map(|(pod, holds)| {
+        let path = disk.join(pod);
+        fill(&path.join("data"), holds);
+        let volumes = json!([{ "name": "data", "hostPath": { "path": path } }]);
+        node.pod(pod, "--hold 8Mi", spec(json!({ "volumes": volumes })))
+    })
+}
+
+#[test]
+fn what_somebody_looked_at_before_the_crossing_decides_nothing() {
+    let name = "what_somebody_looked_at_before_the_crossing_decides_nothing";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    let [mut other, mut writer] = pods_on(&node, &disk, [("other", 3), ("writer", 1)]);
+    let place = disk.display();
+    let daemon = Daemon::start(
+        &node,
+        &[("nodefs.available", "11Mi")],
+        &format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}"),
+    );
+    daemon.eventually("it shows what pods hold", |daemon| {
+        let shown = daemon.get("/v1/ranking?signal=nodefs.available");
+        shown.is_some_and(|shown| shown["next"] == "shop/other")
+    });
+    fill(&disk.join("writer/data"), 12);
+    assert_eq!(names(&daemon.evicted(1)), ["shop/writer"]);
+    assert!(other.lives() && !writer.lives());
+}
+
+#[test]
+fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_elsewhere() {
+    let name = "pods_of_a_kubelet_with_a_directory_of_its_own";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=24m");
+    let mut pods = [("small", 1), ("writer", 12)].map(|(pod, holds)| {
+        let volume = format!("kubelet/pods/uid-{pod}/volumes/kubernetes.io~empty-dir/scratch");
+        fill(&disk.join(volume).join("data"), holds);
+        let traits = Traits {
+            metadata: json!({ "uid": format!("uid-{pod}") }),
+            spec: json!({ "volumes": [{ "name": "scratch", "emptyDir": {} }] }),
+        };
+        node.pod(pod, "--hold 8Mi", traits)
+    });
+    let place = disk.display();
+    let low = [("nodefs.available", "13Mi")];
+    let filesystems =
+        format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}");
+    let daemon = Daemon::start(&node, &low, &format!("{filesystems}\ndryRun: true"));
+    daemon.eventually("it says that it finds none of them", |daemon| {
+        daemon.warns("/var/lib/kubelet/pods; name the kubelet's --root-dir under kubelet.rootDir")
+    });
+    drop(daemon);
+    let root = format!("{filesystems}\nkubelet: {{rootDir: '{place}/kubelet'}}");
+    let daemon = Daemon::start(&node, &low, &root);
+    daemon.eventually("somebody goes", |daemon| daemon.said(" is gone: ") > 0);
+    let decisions = daemon.history();
+    let done = |decision: &&serde_json::Value| decision["dryRun"] == false;
+    let first = decisions.iter().find(done).unwrap();
+    assert_eq!(first["pod"], "shop/writer");
+    assert!(!daemon.warns("kubelet.rootDir"));
+    assert_eq!(pods.each_mut().map(Worker::lives), [true, false]);
 }

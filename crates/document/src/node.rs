@@ -1,7 +1,28 @@
 //! The node.
 
 use super::{Document, DocumentError};
-use evictd_pod::Node;
+use evictd_pod::{Node, node::Lease};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Kind {
+    kind: String,
+}
+
+/// Several objects, as `kubectl get` prints them.
+#[derive(Deserialize)]
+struct List {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "kind")]
+enum Item {
+    Node(Node),
+    Lease(Lease),
+    #[serde(other)]
+    Other,
+}
 
 impl Document {
     /// A v1 Node, as `kubectl get node NAME -o json` prints it.
@@ -18,5 +39,31 @@ impl Document {
             }
             other => Err(self.wrong(format!("is a {other}; a v1 Node is needed"))),
         }
+    }
+
+    /// The same, or a v1 List with one Node, as `kubectl get -n kube-node-lease node/NAME lease/NAME -o json` prints it: with
+    /// that node's lease.
+    ///
+    /// # Errors
+    /// As for [`Self::node`], and when there is not exactly one.
+    pub fn node_and_lease(&self) -> Result<(Node, Option<Lease>), DocumentError> {
+        if !self.parse::<Kind>().is_ok_and(|one| one.kind == "List") {
+            return Ok((self.node()?, None));
+        }
+        let (mut nodes, mut leases) = (Vec::new(), Vec::new());
+        for item in self.parse::<List>()?.items {
+            match item {
+                Item::Node(node) => nodes.push(node),
+                Item::Lease(lease) => leases.push(lease),
+                Item::Other => {}
+            }
+        }
+        let [node] = <[Node; 1]>::try_from(nodes).map_err(|nodes| {
+            let count = nodes.len();
+            self.wrong(format!("holds {count} nodes; exactly one is needed"))
+        })?;
+        let own = |lease: &Lease| lease.metadata.name == node.metadata.name;
+        let lease = leases.into_iter().find(own);
+        Ok((node, lease))
     }
 }

@@ -340,3 +340,28 @@ fn what_a_tenant_may_write_makes_no_pod_static_or_a_mirror() {
     let critical: Vec<_> = pods.iter().map(|pod| pod.critical).collect();
     assert_eq!(critical, [None, None, None, Some(Critical::Mirror)]);
 }
+
+#[test]
+fn a_node_comes_alone_or_in_a_list_with_its_lease() {
+    let read = |text: &str| {
+        let document = Document::new("node.yaml", text.to_owned()).unwrap();
+        let found = document.node_and_lease().map_err(|error| error.to_string());
+        found.map(|(node, lease)| (node.metadata.name, lease.map(|lease| lease.metadata.name)))
+    };
+    let node = "{kind: Node, metadata: {name: one}}";
+    let lease = |name: &str| format!("{{kind: Lease, metadata: {{name: {name}}}}}");
+    let list = |items: &[&str]| format!("{{kind: List, items: [{}]}}", items.join(", "));
+    let alone = Ok(("one".to_owned(), None));
+    assert_eq!(read(node), alone);
+    assert_eq!(read(&list(&[node])), alone);
+    assert_eq!(read(&list(&["{kind: Secret}", node, &lease("two")])), alone);
+    let both = list(&[&lease("two"), &lease("one"), node]);
+    assert_eq!(read(&both), Ok(("one".to_owned(), Some("one".to_owned()))));
+    for (nodes, wrong) in [
+        (list(&[]), "holds 0 nodes"),
+        (list(&[node, node]), "holds 2 nodes"),
+    ] {
+        assert!(read(&nodes).unwrap_err().contains(wrong), "{nodes}");
+    }
+    assert!(read("{kind: Pod}").unwrap_err().contains("is a Pod"));
+}

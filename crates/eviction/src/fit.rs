@@ -1,25 +1,38 @@
-//! Whether a pod fits on a node beside the pods there: resources, name, selector, taints (S2-021, S2-022).
+//! Whether a pod fits on a node beside the pods there, as its kubelet asks: resources, affinity, name, ports, taints
+//! (S2-021, S2-022).
 
 use crate::admission::{Failure, Insufficient};
-use evictd_pod::{Node, Pod, resources};
+use evictd_pod::{
+    Node, Pod,
+    predicates::{self, Shortage},
+    resources,
+};
 
 /// What is against `pod` on `node` beside those of `pods` that run there, in the order in which the kubelet looks;
 /// it reports the first.
 pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
     let mut failures = shortages(pod, pods, node);
-    if !selects(pod, node) {
+    if !predicates::matches_affinity(pod, node) {
         failures.push(predicate(
             "NodeAffinity",
             "node(s) didn't match Pod's node affinity/selector",
         ));
     }
-    if !is_here(pod, node) {
+    if !predicates::matches_name(pod, node) {
         failures.push(predicate(
             "NodeName",
             "node(s) didn't match the requested node name",
         ));
     }
-    if has_untolerated_taint(pod, node) {
+    if !predicates::ports_are_free(pod, others(pod, pods, node)) {
+        failures.push(predicate(
+            "NodePorts",
+            "node(s) didn't have free ports for the requested pod ports",
+        ));
+    }
+    // Only `NoExecute` counts once a pod is bound to its node, and never for a static pod (S2-021).
+    let forbids = predicates::untolerated_taint(pod, node, &["NoExecute"]);
+    if forbids.is_some() && !pod.is_static() {
         failures.push(predicate(
             "TaintToleration",
             "node(s) had taints that the pod didn't tolerate",
@@ -30,22 +43,33 @@ pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
 
 /// The resources of which `pod` wants more than `node` has left beside those of `pods` that run there.
 pub fn shortages(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
-    let here: Vec<&Pod> = pods
-        .iter()
-        .filter(|other| is_here(other, node) && !is_same(other, pod))
-        .collect();
-    let short = wanted(pod, node).into_iter();
-    let short = short.filter_map(|resource| insufficient(pod, &here, node, resource));
-    too_many(here.len(), node)
-        .into_iter()
-        .chain(short)
-        .collect()
+    let others: Vec<&Pod> = others(pod, pods, node).collect();
+    let insufficient = |resource: &str, shortage: Shortage| {
+        Failure::Insufficient(Insufficient {
+            resource: resource.to_owned(),
+            requested: shortage.requested,
+            used: shortage.used,
+            capacity: shortage.capacity,
+        })
+    };
+    let many = predicates::too_many_pods(others.len(), node);
+    let short = wanted(pod, node).into_iter().filter_map(|resource| {
+        let shortage = predicates::shortage(pod, &others, node, resource)?;
+        Some(insufficient(resource, shortage))
+    });
+    let many = many.map(|shortage| insufficient(resources::PODS, shortage));
+    many.into_iter().chain(short).collect()
+}
+
+/// Those of `pods` that run on the node beside `pod`.
+fn others<'p>(pod: &'p Pod, pods: &'p [Pod], node: &'p Node) -> impl Iterator<Item = &'p Pod> {
+    let pods = pods.iter();
+    pods.filter(move |other| is_here(other, node) && !is_same(other, pod))
 }
 
 /// Whether `pod` takes room on `node`: it has not ended and is not bound to another node.
 pub fn is_here(pod: &Pod, node: &Node) -> bool {
-    let name = &node.metadata.name;
-    !pod.terminal && (pod.node_name.is_empty() || name.is_empty() || pod.node_name == *name)
+    !pod.terminal && predicates::matches_name(pod, node)
 }
 
 /// Whether they are the same pod as its owner sees it, whatever their ids.
@@ -58,20 +82,6 @@ fn predicate(name: &str, why: &str) -> Failure {
         name: name.to_owned(),
         why: why.to_owned(),
     }
-}
-
-/// A node that does not say how many pods it takes, as only a handwritten one does, takes any number.
-fn too_many(pods: usize, node: &Node) -> Option<Failure> {
-    let capacity = node.status.allocatable.get(resources::PODS)?.value();
-    let used = i64::try_from(pods).unwrap_or(i64::MAX);
-    (used >= capacity).then(|| {
-        Failure::Insufficient(Insufficient {
-            resource: resources::PODS.to_owned(),
-            requested: 1,
-            used,
-            capacity,
-        })
-    })
 }
 
 /// The resources to look at: cpu, memory and disk first, then the others by name, without those extended ones that
@@ -89,42 +99,6 @@ fn wanted<'a>(pod: &'a Pod, node: &Node) -> Vec<&'a str> {
     };
     let others = pod.requested_resources().into_iter().filter(checked);
     first.into_iter().chain(others).collect()
-}
-
-fn insufficient(pod: &Pod, here: &[&Pod], node: &Node, resource: &str) -> Option<Failure> {
-    let units = |quantity| resources::units(resource, quantity);
-    let requested = units(pod.fit_request(resource));
-    let used = here
-        .iter()
-        .map(|other| units(other.fit_request(resource)))
-        .fold(0_i64, i64::saturating_add);
-    let allocatable = node.status.allocatable.get(resource).copied();
-    let capacity = units(allocatable.unwrap_or_default());
-    (requested > 0 && requested > capacity.saturating_sub(used)).then(|| {
-        Failure::Insufficient(Insufficient {
-            resource: resource.to_owned(),
-            requested,
-            used,
-            capacity,
-        })
-    })
-}
-
-fn selects(pod: &Pod, node: &Node) -> bool {
-    pod.node_selector()
-        .iter()
-        .all(|(key, value)| node.metadata.labels.get(key) == Some(value))
-}
-
-/// Only `NoExecute` counts once a pod is bound to its node, and never for a static pod or its image (S2-021).
-fn has_untolerated_taint(pod: &Pod, node: &Node) -> bool {
-    !pod.is_static()
-        && !pod.is_mirror()
-        && node
-            .spec
-            .taints
-            .iter()
-            .any(|taint| taint.effect == "NoExecute" && !taint.is_tolerated(&pod.tolerations))
 }
 
 #[cfg(test)]
@@ -230,5 +204,39 @@ mod tests {
         assert_eq!(reasons("{}", "NoExecute"), ["TaintToleration"]);
         let static_pod = r#"{"metadata":{"annotations":{"kubernetes.io/config.source":"file"}}}"#;
         assert!(reasons(static_pod, "NoExecute").is_empty());
+    }
+
+    #[test]
+    fn s2_022_required_affinity_and_host_ports_count_on_the_node_too() {
+        let reasons = |spec: &str, pods: &[Pod]| {
+            let new = pod(&format!(r#"{{"metadata":{{"name":"new"}},"spec":{spec}}}"#));
+            let failures = failures(&new, pods, &node());
+            failures.iter().map(Failure::reason).collect::<Vec<_>>()
+        };
+        let affinity = |name: &str| {
+            let field = r#"{"key":"metadata.name","operator":"In","values":["NAME"]}"#;
+            let terms = r#"{"nodeSelectorTerms":[{"matchFields":[FIELD]}]}"#;
+            let required = r#"{"requiredDuringSchedulingIgnoredDuringExecution":TERMS}"#;
+            let affinity =
+                r#"{"affinity":{"nodeAffinity":REQUIRED}}"#.replace("REQUIRED", required);
+            affinity
+                .replace("TERMS", terms)
+                .replace("FIELD", field)
+                .replace("NAME", name)
+        };
+        assert!(reasons(&affinity("n"), &[]).is_empty());
+        assert_eq!(reasons(&affinity("m"), &[]), ["NodeAffinity"]);
+
+        let takes = |place: &str| {
+            format!(r#"{{"nodeName":"{place}","containers":[{{"ports":[{{"hostPort":80}}]}}]}}"#)
+        };
+        let other = |place: &str| {
+            pod(&format!(
+                r#"{{"metadata":{{"name":"old"}},"spec":{}}}"#,
+                takes(place)
+            ))
+        };
+        assert_eq!(reasons(&takes("n"), &[other("n")]), ["NodePorts"]);
+        assert!(reasons(&takes("n"), &[other("m")]).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     decision::{Preference, Spared},
     returning::Backoff,
 };
-use evictd_pod::Pod;
+use evictd_pod::{Pod, selector::Operator};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -82,23 +82,10 @@ pub struct LabelRequirement {
     /// The label's key.
     pub key: String,
     /// How it compares.
-    pub operator: LabelOperator,
+    pub operator: Operator,
     /// With what, for `In` and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
-}
-
-/// How a label compares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum LabelOperator {
-    /// The value is one of these.
-    In,
-    /// The value is none of these, or the key is absent.
-    NotIn,
-    /// The key is there.
-    Exists,
-    /// The key is absent.
-    DoesNotExist,
 }
 
 impl LabelSelector {
@@ -118,13 +105,7 @@ impl LabelSelector {
 
 impl LabelRequirement {
     fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        let value = labels.get(&self.key);
-        match self.operator {
-            LabelOperator::In => value.is_some_and(|value| self.values.contains(value)),
-            LabelOperator::NotIn => !value.is_some_and(|value| self.values.contains(value)),
-            LabelOperator::Exists => value.is_some(),
-            LabelOperator::DoesNotExist => value.is_none(),
-        }
+        self.operator.admits(&self.values, labels.get(&self.key))
     }
 }
 

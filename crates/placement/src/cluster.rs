@@ -4,14 +4,15 @@ use crate::labels::Labels;
 use crate::node::{Node, NodeId, Taint};
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, amount, scalars};
-use crate::selector::{Selector, SelectorError};
+use crate::selector::Selector;
 use crate::storage::Storage;
 use crate::symbol::{Symbol, Symbols};
-use crate::template::{Template, TemplateId, namespace_of};
+use crate::template::{Template, TemplateId};
 use evictd_pod::resources::{
     CPU, EPHEMERAL_STORAGE, MEMORY, PODS, scheduler_request, scheduler_resources, units,
     use_resized,
 };
+use evictd_pod::selector::SelectorError;
 use evictd_pod::wire;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use jiff::Timestamp;
@@ -352,7 +353,7 @@ impl Cluster {
 
     /// The namespace of an object.
     pub fn namespace_of(&mut self, metadata: &wire::Metadata) -> Symbol {
-        self.symbols.intern(namespace_of(metadata))
+        self.symbols.intern(metadata.namespace_or_default())
     }
 }
 

@@ -19,12 +19,13 @@ mod template;
 
 pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, Mistake};
+pub use evictd_pod::selector::SelectorError;
 pub use filter::{Code, Reason, Rejection};
 pub use labels::Labels;
 pub use node::{Node, NodeId, Taint};
 pub use pod::{Identity, NO_START, Pod};
 pub use resources::{Amounts, ScalarsId};
-pub use selector::{NodeSelector, Requirement, Selector, SelectorError};
+pub use selector::{NodeSelector, Requirement, Selector};
 pub use symbol::{Symbol, Symbols};
 pub use template::{
     Claim, HostPort, Owner, PodTerm, Spread, Template, TemplateId, Toleration, Volume,

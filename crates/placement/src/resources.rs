@@ -36,12 +36,14 @@ pub(crate) fn scalars(
     symbols: &mut Symbols,
     amounts: impl Iterator<Item = (String, i64)>,
 ) -> Box<[(Symbol, i64)]> {
-    let mut scalars: Box<[_]> = amounts
+    let mut scalars: Vec<_> = amounts
         .filter(|(name, amount)| *amount != 0 && !is_common(name))
         .map(|(name, amount)| (symbols.intern(&name), amount))
         .collect();
     scalars.sort_unstable();
-    scalars
+    // Several containers may ask for the same one.
+    scalars.dedup();
+    scalars.into()
 }
 
 /// Whether a resource has a field of its own.

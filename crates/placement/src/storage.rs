@@ -3,9 +3,9 @@
 use crate::cluster::Mistake;
 use crate::labels::Labels;
 use crate::resources::amount;
-use crate::selector::{NodeSelector, Selector, SelectorError};
+use crate::selector::{NodeSelector, Selector};
 use crate::symbol::{Symbol, Symbols};
-use crate::template::namespace_of;
+use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Metadata};
 use hashbrown::HashMap;
 
@@ -174,7 +174,7 @@ impl Storage {
         wire: &wire::PersistentVolumeClaim,
     ) -> Result<(), Mistake> {
         let (metadata, spec) = (&wire.metadata, &wire.spec);
-        let namespace = symbols.intern(namespace_of(metadata));
+        let namespace = symbols.intern(metadata.namespace_or_default());
         let name = symbols.intern(&metadata.name);
         let selector = spec.selector.as_ref();
         let selector = selector.map(|selector| Selector::new(symbols, Some(selector)));

@@ -2,9 +2,10 @@
 
 use crate::cluster::Mistake;
 use crate::labels::Labels;
-use crate::node::Taint;
-use crate::selector::{NodeSelector, Requirement, Selector, SelectorError};
+use crate::selector::{NodeSelector, Requirement, Selector};
 use crate::symbol::{Symbol, Symbols};
+use evictd_pod::predicates;
+use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Affinity, PodAffinityTerm, TopologySpreadConstraint};
 
 /// A template's place in the cluster's table.
@@ -57,38 +58,10 @@ pub struct Owner {
 }
 
 /// Taints that are put up with.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Toleration {
-    key: Option<Symbol>,
-    /// `None`: any value.
-    value: Option<Symbol>,
-    effect: Option<Symbol>,
-}
+pub type Toleration = predicates::Toleration<Symbol>;
 
-impl Toleration {
-    /// `None` for an operator that compares in a way that kube-scheduler 1.36 does not by default.
-    fn new(symbols: &mut Symbols, wire: &wire::Toleration) -> Option<Self> {
-        let value = match wire.operator.as_str() {
-            "" | "Equal" => Some(symbols.intern(&wire.value)),
-            "Exists" => None,
-            _ => return None,
-        };
-        let mut given = |text: &String| (!text.is_empty()).then(|| symbols.intern(text));
-        Some(Self {
-            key: given(&wire.key),
-            value,
-            effect: given(&wire.effect),
-        })
-    }
-
-    /// Whether it covers the taint.
-    pub fn covers(&self, taint: &Taint) -> bool {
-        let covers = |wanted: Option<Symbol>, own| wanted.is_none_or(|wanted| wanted == own);
-        covers(self.key, taint.key)
-            && covers(self.value, taint.value)
-            && covers(self.effect, taint.effect)
-    }
-}
+/// A port of the node.
+pub type HostPort = predicates::HostPort<Symbol>;
 
 /// Pods that a pod must be near, or away from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -185,40 +158,6 @@ fn same_values(
         .collect()
 }
 
-/// A port of the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct HostPort {
-    /// `None`: all addresses.
-    pub address: Option<Symbol>,
-    /// `TCP`, ...
-    pub protocol: Symbol,
-    /// The port.
-    pub port: i32,
-}
-
-impl HostPort {
-    fn new(symbols: &mut Symbols, wire: &wire::ContainerPort) -> Option<Self> {
-        let any = matches!(wire.host_ip.as_str(), "" | "0.0.0.0");
-        let protocol = if wire.protocol.is_empty() {
-            "TCP"
-        } else {
-            &wire.protocol
-        };
-        (wire.host_port > 0).then(|| Self {
-            address: (!any).then(|| symbols.intern(&wire.host_ip)),
-            protocol: symbols.intern(protocol),
-            port: wire.host_port,
-        })
-    }
-
-    /// Whether one node cannot give both.
-    pub fn conflicts(&self, other: &Self) -> bool {
-        let same = (self.protocol, self.port) == (other.protocol, other.port);
-        let any = self.address.is_none() || other.address.is_none();
-        same && (any || self.address == other.address)
-    }
-}
-
 /// A volume that decides where its pod may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Volume {
@@ -293,7 +232,7 @@ impl Template {
         placed: bool,
     ) -> Result<Self, Mistake> {
         let spec = &pod.spec;
-        let namespace = symbols.intern(namespace_of(&pod.metadata));
+        let namespace = symbols.intern(pod.metadata.namespace_or_default());
         let labels = Labels::new(symbols, &pod.metadata.labels);
         let nothing = Affinity::default();
         let affinity = spec.affinity.as_deref().unwrap_or(&nothing);
@@ -317,10 +256,7 @@ impl Template {
             .owner_references
             .iter()
             .find(|owner| owner.controller);
-        let sidecars = spec.init_containers.iter();
-        let sidecars = sidecars.filter(|container| container.restart_policy == "Always");
-        let ports = spec.containers.iter().chain(sidecars);
-        let ports = ports.flat_map(|container| &container.ports);
+        let ports = predicates::host_ports(spec, |text| symbols.intern(text)).collect();
         Ok(Self {
             namespace,
             owner: owner.map(|owner| Owner {
@@ -337,14 +273,14 @@ impl Template {
             tolerations: spec
                 .tolerations
                 .iter()
-                .filter_map(|toleration| Toleration::new(symbols, toleration))
+                .filter_map(|toleration| {
+                    Toleration::new(toleration, &mut |text| symbols.intern(text))
+                })
                 .collect(),
             affinity: near,
             anti_affinity: away,
             spread: hard_spread(symbols, pod, &labels)?,
-            ports: ports
-                .filter_map(|port| HostPort::new(symbols, port))
-                .collect(),
+            ports,
             volumes: spec
                 .volumes
                 .iter()
@@ -368,13 +304,4 @@ fn hard_spread(
         })
     })
     .collect()
-}
-
-/// Absent means `default`.
-pub(crate) fn namespace_of(metadata: &wire::Metadata) -> &str {
-    if metadata.namespace.is_empty() {
-        "default"
-    } else {
-        &metadata.namespace
-    }
 }

@@ -5,9 +5,11 @@
 
 pub mod node;
 pub mod pod;
+pub mod predicates;
 pub mod quantity;
 mod resource_list;
 pub mod resources;
+pub mod selector;
 pub mod wire;
 
 pub use node::Node;

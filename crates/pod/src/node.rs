@@ -1,5 +1,6 @@
 //! The node as it comes in dumps and manifests, with only the fields we use.
 
+use crate::predicates;
 use crate::wire::{Metadata, ResourceList, Toleration, null_is_default};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,26 @@ pub struct Condition {
     pub last_transition_time: Option<Timestamp>,
 }
 
+/// A lease of `coordination.k8s.io/v1`; each node has one of its name, which its kubelet renews every 10 s.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Lease {
+    /// The node's name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// Who has it, and since when.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: LeaseSpec,
+}
+
+/// `spec` of a lease.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct LeaseSpec {
+    /// When it was last renewed.
+    pub renew_time: Option<Timestamp>,
+}
+
 /// What keeps pods away from a node unless they tolerate it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -89,14 +110,9 @@ impl Taint {
     /// Whether any of `tolerations` puts up with it.
     pub fn is_tolerated(&self, tolerations: &[Toleration]) -> bool {
         tolerations.iter().any(|toleration| {
-            let covers = |wanted: &str, own: &str| wanted.is_empty() || wanted == own;
-            covers(&toleration.effect, &self.effect)
-                && covers(&toleration.key, &self.key)
-                && match toleration.operator.as_str() {
-                    "" | "Equal" => toleration.value == self.value,
-                    "Exists" => true,
-                    _ => false,
-                }
+            let toleration = predicates::Toleration::new(toleration, &mut |text| text);
+            toleration
+                .is_some_and(|toleration| toleration.covers(&self.key, &self.value, &self.effect))
         })
     }
 }

@@ -133,15 +133,11 @@ impl Pod {
             status,
             ..
         } = pod;
-        // Where it may be placed is settled once it is on the node, and it is kept for as long as the pod.
-        spec.affinity = None;
+        // Of where it may be placed only that is kept which its node looks at, too.
+        spec.affinity = spec.affinity.take().and_then(wire::required_of_node);
         spec.topology_spread_constraints = Vec::new();
         let critical = critical(&metadata, spec.priority);
-        let namespace = if metadata.namespace.is_empty() {
-            "default".to_owned()
-        } else {
-            metadata.namespace
-        };
+        let namespace = metadata.namespace_or_default().to_owned();
         let name_in_full: Arc<str> = [&namespace, "/", &metadata.name].concat().into();
         Self {
             namespace,
@@ -243,9 +239,9 @@ impl Pod {
         names
     }
 
-    /// Node labels that the pod demands.
-    pub fn node_selector(&self) -> &BTreeMap<String, String> {
-        &self.spec.node_selector
+    /// What is left of its spec for those who ask whether it may be here.
+    pub(crate) fn spec(&self) -> &PodSpec {
+        &self.spec
     }
 
     /// `namespace/name` to be kept by many: a ranking of thousands of pods copies no text.

@@ -23,6 +23,11 @@ pub fn units(resource: &str, quantity: Quantity) -> i64 {
     }
 }
 
+/// Whether more of a resource is requested than is left of what there is. What wraps around does so in Kubernetes, too.
+pub fn is_short(requested: i64, capacity: i64, used: i64) -> bool {
+    requested > 0 && requested > capacity.wrapping_sub(used)
+}
+
 /// Whether an init container keeps running beside the containers.
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"

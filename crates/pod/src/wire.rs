@@ -88,6 +88,16 @@ pub struct Metadata {
     pub resource_version: String,
 }
 
+impl Metadata {
+    /// The namespace; absent means `default`.
+    pub fn namespace_or_default(&self) -> &str {
+        match self.namespace.as_str() {
+            "" => "default",
+            namespace => namespace,
+        }
+    }
+}
+
 /// One owner of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -5,6 +5,7 @@ use crate::{
     api::Kubelet,
     config::{self, Effective, MemoryAvailable},
     doors::state::{Shared, SignalStatus, ThresholdStatus},
+    publish::board::configured,
 };
 use evictd_eviction::{Signal, Threshold};
 use std::{sync::Arc, time::Duration};
@@ -71,7 +72,9 @@ fn later_than_the_kubelet(
             return Some(format!(
                 "the kubelet evicts for {} at {} already, before evictd does at {}: set a higher threshold here, or a \
                  lower one there",
-                signal.signal, one.value, our.configured
+                signal.signal,
+                configured(one),
+                our.configured
             ));
         }
         let other_formula = signal.signal == Signal::MemoryAvailable
@@ -138,7 +141,7 @@ mod tests {
             (
                 hard,
                 ours(Signal::NodefsAvailable, &[100]),
-                Some("nodefs.available at "),
+                Some("nodefs.available at 10% already, before evictd does at 100Mi"),
             ),
             (hard, ours(Signal::PidAvailable, &[1]), None),
             (

@@ -8,7 +8,10 @@ use crate::{
     config::{CgroupPath, Effective, PodsSource, UsageSource},
     usage::{DiskRoots, Gauge, SummaryUsage, summary},
 };
-use std::fs::File;
+use std::{fs::File, path::PathBuf};
+
+/// Where kubelets keep the logs of pods.
+const LOGS: &str = "/var/log/pods";
 
 /// What tells the usage of pods.
 pub(super) struct Found {
@@ -34,7 +37,12 @@ impl Found {
     ) -> Gauge {
         let summary = (self.source == UsageSource::Summary)
             .then(|| SummaryUsage::new(config.kubelet.clone(), node_name(config), clock));
-        Gauge::new(hierarchies, DiskRoots::default(), summary)
+        let roots = DiskRoots {
+            kubelet: config.kubelet.root_dir.clone(),
+            logs: PathBuf::from(LOGS),
+            proc: config.roots.proc.clone(),
+        };
+        Gauge::new(hierarchies, roots, summary)
     }
 }
 

@@ -6,7 +6,7 @@ use evictd_command::table;
 use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,
-    node::{Node, Taint},
+    node::{Lease, Node, Taint},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -62,19 +62,20 @@ pub(super) struct NodeReport {
     pub(super) now: Timestamp,
     /// Of the Ready condition.
     pub(super) ready: String,
+    /// `None` without the node's lease: a healthy node writes its status only every five minutes.
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) taints: Vec<TaintState>,
     /// Pods that a `NoExecute` taint removes, the first one first.
     pub(super) removals: Vec<Removal>,
 }
 
-/// When the node was last heard of.
+/// When the node was last heard of, by its lease.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Heartbeat {
     pub(super) at: Timestamp,
     pub(super) age_seconds: f64,
-    /// Longer ago than the controller waits, unless the node's lease is newer.
+    /// Longer ago than the controller waits.
     pub(super) overdue: bool,
 }
 
@@ -88,7 +89,7 @@ pub(super) enum Standing {
     Missing,
     /// The node will ask for it once it has reported what this capture shows.
     Expected,
-    /// The controller adds it unless the node is heard of by its lease.
+    /// The controller adds it unless the node was heard of after this capture.
     IfSilent,
     /// No condition calls for it any more; the controller removes it.
     Stale,
@@ -126,6 +127,7 @@ pub(super) struct Removal {
 /// What becomes of this node and its pods. `shown` are the conditions that the captured state brings about.
 pub(super) fn report(
     node: &Node,
+    lease: Option<&Lease>,
     shown: &[NodeCondition],
     pods: &[Pod],
     now: Timestamp,
@@ -134,7 +136,8 @@ pub(super) fn report(
     let ready = conditions
         .iter()
         .find(|condition| condition.kind == "Ready");
-    let heartbeat = ready.and_then(|ready| ready.last_heartbeat_time).map(|at| {
+    let renewed = lease.and_then(|lease| lease.spec.renew_time);
+    let heartbeat = renewed.map(|at| {
         let age = now.duration_since(at);
         Heartbeat {
             at,
@@ -231,8 +234,7 @@ fn if_silent(heartbeat: &Heartbeat) -> impl Iterator<Item = TaintState> {
         effect: effect.to_owned(),
         standing: Standing::IfSilent,
         since,
-        because: "no heartbeat in the node's status; its lease, not seen here, may be newer"
-            .to_owned(),
+        because: "its lease was not renewed until this capture".to_owned(),
     })
 }
 
@@ -317,7 +319,7 @@ const SHOWN: usize = 20;
 /// For people.
 pub(super) fn page(node: &NodeReport) -> String {
     let heard = match &node.heartbeat {
-        None => "it has never been heard of".to_owned(),
+        None => String::new(),
         Some(heartbeat) => {
             let age = duration(node.now.duration_since(heartbeat.at));
             let overdue = if heartbeat.overdue {
@@ -328,10 +330,10 @@ pub(super) fn page(node: &NodeReport) -> String {
             } else {
                 String::new()
             };
-            format!("last heard of {age} ago{overdue}")
+            format!("; last heard of {age} ago{overdue}")
         }
     };
-    let node_line = format!("Node {}: Ready is {}; {heard}.", node.name, node.ready);
+    let node_line = format!("Node {}: Ready is {}{heard}.", node.name, node.ready);
     let taints = if node.taints.is_empty() {
         "It has no taints, and no condition calls for one.".to_owned()
     } else {

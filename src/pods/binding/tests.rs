@@ -229,14 +229,14 @@ fn every_refusal_has_its_reason() {
 }
 
 #[test]
-fn evictds_own_pod_is_not_touched() {
+fn evictds_own_pod_is_not_touched_and_nobody_is_warned_of_it() {
     let machine = Machine::new(&["kubepods/podu-1/leaf"], "/kubepods/podu-1/leaf");
-    let bindings = machine
-        .binder(&["kubepods"])
-        .tie(&[listed("evictd", "u-1", None)])
-        .unwrap();
+    let binder = machine.binder(&["kubepods"]);
+    let bindings = binder.tie(&[listed("evictd", "u-1", None)]).unwrap();
     assert_eq!(bound(&bindings), [None]);
-    assert_eq!(refusals(&bindings), [("default/evictd", &Refusal::Own)]);
+    assert_eq!(refusals(&bindings), []);
+    // Nor before it is listed.
+    assert_eq!(binder.tie(&[]).unwrap().unknown, []);
 }
 
 #[test]

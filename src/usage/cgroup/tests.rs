@@ -317,3 +317,26 @@ fn files_over_the_limit_are_opened_for_every_read() {
         assert!(read(&mut reader, &one()).0.of(0).is_some());
     }
 }
+
+#[test]
+fn what_cannot_be_read_for_a_moment_is_read_again_at_once() {
+    let error = |code| ReadError::Io {
+        path: Path::new("memory.current").into(),
+        source: std::io::Error::from_raw_os_error(code),
+    };
+    // Errors, how often is read, what is found.
+    let table: [(&[i32], usize, Option<u8>); 4] = [
+        (&[], 1, Some(7)),
+        (&[nix::libc::EMFILE], 2, Some(7)),
+        (&[nix::libc::EMFILE, nix::libc::EIO], 2, None),
+        (&[nix::libc::ENOENT], 1, None),
+    ];
+    for (errors, expected, found) in table {
+        let (mut left, mut reads) = (errors.iter(), 0);
+        let read = twice(|| {
+            reads += 1;
+            left.next().map_or(Ok(7), |code| Err(error(*code)))
+        });
+        assert_eq!((reads, read.ok()), (expected, found), "{errors:?}");
+    }
+}

@@ -23,6 +23,7 @@ fn meter(top: &Path) -> DiskMeter {
     DiskMeter::new(DiskRoots {
         kubelet: top.join("kubelet"),
         logs: top.join("logs"),
+        proc: "/proc".into(),
     })
 }
 
@@ -113,7 +114,7 @@ fn hang(meter: &mut DiskMeter, uid: &str) -> std::sync::mpsc::Sender<()> {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let hangs = move || {
         let _ = wait.recv();
-        Vec::new()
+        None
     };
     let walk = meter.threads.run(hangs).unwrap();
     meter.hanging.insert(uid.to_owned(), walk);
@@ -124,6 +125,9 @@ fn hang(meter: &mut DiskMeter, uid: &str) -> std::sync::mpsc::Sender<()> {
 async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     let top = tempfile::tempdir().unwrap();
     write(&top.path().join("logs/default_p1_u1/c/0.log"), 1);
+    for uid in ["u0", "u1"] {
+        fs::create_dir_all(top.path().join("kubelet/pods").join(uid)).unwrap();
+    }
     let set = set(&[
         r#"{"containers":[{"name":"c"}]}"#,
         r#"{"containers":[{"name":"c"}]}"#,
@@ -166,6 +170,43 @@ async fn pods_for_which_no_time_is_left_are_not_walked() {
     let set = set(&["{}"]);
     let mut all = Box::pin(sleep(Duration::ZERO));
     all.as_mut().await;
-    let walked = meter(top.path()).walk(&set.pods[0], all.as_mut()).await;
+    let walked = meter(top.path())
+        .walk(&set.pods[0], false, all.as_mut())
+        .await;
     assert_eq!(walked.unwrap_err(), NotWalked::NoTime);
+}
+
+#[tokio::test]
+async fn what_is_not_where_it_is_looked_for_is_unknown_and_not_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    write(&top.path().join("logs/default_p0_u0/c/0.log"), 8);
+    write(&top.path().join("host/a"), 4);
+    let kubelets = r#"{"containers":[{"name":"c"}],"volumes":[{"name":"v","emptyDir":{}}]}"#;
+    let host = format!(
+        r#"{{"volumes":[{{"name":"h","hostPath":{{"path":"{}"}}}}]}}"#,
+        top.path().join("host").display()
+    );
+    let known = |usage: &Usage| -> Vec<bool> { usage.pods.iter().map(Option::is_some).collect() };
+    let mut set = set(&[kubelets, &host]);
+    let mut meter = meter(top.path());
+    let mut usage = Usage::default();
+    let warnings = meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    assert!(warnings.is_empty());
+    assert_eq!(known(&usage), [false, false]);
+    let problem = meter.problem().unwrap();
+    assert!(
+        problem.contains("kubelet/pods") && problem.contains("kubelet.rootDir"),
+        "{problem}"
+    );
+
+    // A manifest's pod needs no kubelet, but for volumes that the kubelet makes.
+    set.manifests = vec![Some(Path::new("m.yaml").into()); 2];
+    usage = Usage::default();
+    meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    assert_eq!(known(&usage), [false, true]);
+    assert_eq!(meter.problem(), None);
+
+    fs::create_dir_all(top.path().join("kubelet/pods/u0")).unwrap();
+    meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    assert_eq!(known(&usage), [true, true]);
 }

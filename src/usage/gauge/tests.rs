@@ -24,10 +24,17 @@ fn set(generation: u64, names: &[&str]) -> Arc<PodSet> {
     })
 }
 
+fn roots(top: &Path) -> DiskRoots {
+    DiskRoots {
+        kubelet: top.join("kubelet"),
+        logs: top.join("logs"),
+        proc: "/proc".into(),
+    }
+}
+
 fn gauge(top: &Path) -> Gauge {
     let hierarchies = Hierarchies::detect(Path::new("/sys/fs/cgroup")).unwrap();
-    let (kubelet, logs) = (top.join("kubelet"), top.join("logs"));
-    Gauge::new(hierarchies, DiskRoots { kubelet, logs }, None)
+    Gauge::new(hierarchies, roots(top), None)
 }
 
 fn write(top: &Path, pod: &str, mebibytes: usize) {
@@ -68,17 +75,122 @@ async fn a_question_is_answered_by_the_last_walk_while_the_next_is_under_way() {
 }
 
 #[tokio::test]
-async fn a_walk_that_was_shown_decides_once() {
+async fn a_walk_decides_once_and_only_if_it_was_begun_for_that() {
     let top = tempfile::tempdir().unwrap();
     write(top.path(), "a", 1);
     let (mut gauge, pods) = (gauge(top.path()), set(1, &["a"]));
     assert_eq!(mebibytes(gauge.show(at(0), SIGNAL, &pods).await), None);
     gauge.measured().await;
-    let shown = gauge.show(at(1), SIGNAL, &pods).await;
-    assert_eq!(mebibytes(shown), Some(vec![Some(1)]));
-    let decides = gauge.read(at(1), SIGNAL, &pods).await;
-    assert_eq!(mebibytes(decides), Some(vec![Some(1)]));
-    assert_eq!(mebibytes(gauge.read(at(1), SIGNAL, &pods).await), None);
+    // What was written since somebody looked is what has crossed the threshold.
+    write(top.path(), "a", 3);
+    for now in [1, 2] {
+        let read = gauge.read(at(now), SIGNAL, at(1), &pods).await;
+        assert_eq!(mebibytes(read), None);
+        let shown = gauge.show(at(now), SIGNAL, &pods).await;
+        assert_eq!(mebibytes(shown), Some(vec![Some(1)]));
+    }
+    gauge.measured().await;
+    let decides = gauge.read(at(2), SIGNAL, at(1), &pods).await;
+    assert_eq!(mebibytes(decides), Some(vec![Some(3)]));
+    let again = gauge.read(at(2), SIGNAL, at(1), &pods).await;
+    assert_eq!(mebibytes(again), None);
+}
+
+#[tokio::test]
+async fn a_walk_of_an_earlier_pressure_does_not_decide() {
+    let top = tempfile::tempdir().unwrap();
+    write(top.path(), "a", 1);
+    let (mut gauge, pods) = (gauge(top.path()), set(1, &["a"]));
+    let early = gauge.read(at(1), SIGNAL, at(1), &pods).await;
+    assert_eq!(mebibytes(early), None);
+    gauge.measured().await;
+    let later = gauge.read(at(3), SIGNAL, at(3), &pods).await;
+    assert_eq!(mebibytes(later), None);
+    gauge.measured().await;
+    let later = gauge.read(at(4), SIGNAL, at(3), &pods).await;
+    assert_eq!(mebibytes(later), Some(vec![Some(1)]));
+}
+
+/// A tree of cgroup v2 with a group for each pod.
+fn cgroups(top: &Path, names: &[&str]) -> (Gauge, Arc<PodSet>) {
+    fs::write(top.join("cgroup.controllers"), "memory pids\n").unwrap();
+    for name in names {
+        fs::create_dir(top.join(name)).unwrap();
+        for (file, text) in [
+            ("memory.current", "5000\n"),
+            ("memory.stat", "anon 1\ninactive_file 0\n"),
+            ("pids.current", "2\n"),
+        ] {
+            fs::write(top.join(name).join(file), text).unwrap();
+        }
+    }
+    let bound = |name: &&str| {
+        Some(crate::pods::BoundCgroup {
+            relative: name.into(),
+            by_annotation: true,
+        })
+    };
+    let pods = PodSet {
+        cgroups: names.iter().map(bound).collect(),
+        ..Arc::into_inner(set(1, names)).unwrap()
+    };
+    let gauge = Gauge::new(Hierarchies::detect(top).unwrap(), roots(top), None);
+    (gauge, Arc::new(pods))
+}
+
+const MEMORY: Signal = Signal::MemoryAvailable;
+
+/// The working sets that a decision is based on; `None` where it waits.
+async fn decides(gauge: &mut Gauge, second: i64, pods: &Arc<PodSet>) -> Option<Vec<Option<i64>>> {
+    let usage = gauge.read(at(second), MEMORY, at(0), pods).await?;
+    Some(usage.pods.into_iter().map(|pod| pod?.working_set).collect())
+}
+
+#[tokio::test(start_paused = true)]
+async fn figures_that_cannot_be_read_postpone_a_decision_for_three_looks() {
+    let top = tempfile::tempdir().unwrap();
+    let (mut gauge, pods) = cgroups(top.path(), &["a", "b"]);
+    let write = |text: &str| fs::write(top.path().join("a/memory.current"), text).unwrap();
+    let complete = Some(vec![Some(5000), Some(5000)]);
+    let without = Some(vec![None, Some(5000)]);
+
+    write("?\n");
+    assert_eq!(decides(&mut gauge, 0, &pods).await, None);
+    // The loop is called for the next look at once.
+    gauge.measured().await;
+    write("5000\n");
+    assert_eq!(decides(&mut gauge, 0, &pods).await, complete);
+
+    write("?\n");
+    for _ in 0..3 {
+        assert_eq!(decides(&mut gauge, 1, &pods).await, None);
+        gauge.measured().await;
+        // Whoever only wants to see what there is waits for nothing.
+        assert!(gauge.show(at(1), MEMORY, &pods).await.is_some());
+    }
+    // Then it goes on, and so does the next one.
+    for second in [1, 2] {
+        assert_eq!(decides(&mut gauge, second, &pods).await, without);
+    }
+
+    // Once they could be read they are waited for again.
+    write("5000\n");
+    assert_eq!(decides(&mut gauge, 3, &pods).await, complete);
+    write("?\n");
+    assert_eq!(decides(&mut gauge, 3, &pods).await, None);
+    // A group that is gone is no error.
+    fs::remove_dir_all(top.path().join("a")).unwrap();
+    assert_eq!(decides(&mut gauge, 3, &pods).await, without);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decision_waits_for_no_figure_that_it_does_not_need() {
+    let top = tempfile::tempdir().unwrap();
+    let (mut gauge, pods) = cgroups(top.path(), &["a"]);
+    fs::write(top.path().join("a/memory.current"), "?").unwrap();
+    let counted = gauge.read(at(0), Signal::PidAvailable, at(0), &pods).await;
+    assert_eq!(counted.unwrap().of(0).unwrap().processes, Some(2));
+    assert_eq!(decides(&mut gauge, 0, &pods).await, None);
 }
 
 #[tokio::test]

@@ -10,6 +10,9 @@ use std::{
     },
 };
 
+/// Whenever it was asked for.
+const ANY: Timestamp = Timestamp::MIN;
+
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
@@ -37,6 +40,7 @@ fn nobody() -> SummaryUsage {
         client_key: None,
         certificate_authority: None,
         insecure: false,
+        root_dir: "/var/lib/kubelet".into(),
     };
     SummaryUsage::new(settings, "test".to_owned(), Clock::start())
 }
@@ -54,12 +58,13 @@ fn figures_are_as_old_as_the_machines_clock_says_and_useless_after_half_a_minute
     let mut usage = nobody();
     usage.told = Some(Told {
         summary: serde_json::from_value(pods).unwrap(),
+        asked: at(agent),
         at: at(agent),
         wall: at(wall),
     });
     let set = set(&["usual", "old", "ahead", "undated", "unheard-of"]);
     let known = |now: i64| -> Vec<Option<i64>> {
-        let pods = usage.usage(at(now), &set).unwrap().pods;
+        let pods = usage.usage(at(now), ANY, &set).unwrap().pods;
         let since = |time: Timestamp| time.duration_since(at(agent)).as_secs();
         let measured = |pod: Option<evictd_eviction::usage::PodUsage>| pod?.time.map(since);
         pods.into_iter().map(measured).collect()
@@ -91,20 +96,35 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
     let begin = usage.clock.now();
     let later = |seconds| begin + SignedDuration::from_secs(seconds);
 
-    assert!(usage.is_awaited(begin));
+    assert!(usage.is_awaited(begin, ANY));
     while usage.is_asking() {
         usage.answered().await;
     }
-    assert!(!usage.is_awaited(begin) && usage.problem().is_none());
-    assert!(usage.usage(begin, &set(&["a"])).is_some());
+    assert!(!usage.is_awaited(begin, ANY) && usage.problem().is_none());
+    assert!(usage.usage(begin, ANY, &set(&["a"])).is_some());
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 
-    assert!(usage.is_awaited(later(4)));
+    assert!(usage.is_awaited(later(4), ANY));
     while usage.is_asking() {
         usage.answered().await;
     }
     assert!(usage.problem().unwrap().contains("is not understood"));
-    assert!(!usage.is_awaited(later(4)));
-    assert!(usage.is_awaited(later(9)));
+    assert!(!usage.is_awaited(later(4), ANY));
+    assert!(usage.is_awaited(later(9), ANY));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
+}
+
+#[test]
+fn what_was_told_before_a_threshold_was_crossed_does_not_decide() {
+    let mut usage = nobody();
+    usage.told = Some(Told {
+        summary: serde_json::from_value(json!({"pods": [stats("a", None)]})).unwrap(),
+        asked: at(5),
+        at: at(5),
+        wall: at(5),
+    });
+    let set = set(&["a"]);
+    assert!(usage.usage(at(6), at(5), &set).is_some());
+    assert!(usage.usage(at(6), at(6), &set).is_none());
+    assert!(usage.last(at(6), &set).is_some());
 }

@@ -7,6 +7,7 @@ use crate::resources::{Amounts, ScalarsId};
 use crate::symbol::Symbol;
 use evictd_pod::Quantity;
 use evictd_pod::quantity::Format;
+use evictd_pod::resources::is_short;
 
 const TOO_MANY: u64 = 1;
 const CPU: u64 = 1 << 1;
@@ -118,9 +119,7 @@ impl Fit {
 
     /// Whether nothing is short: what is asked most often, in as few steps as possible.
     fn is_enough(&self) -> bool {
-        let enough = |wanted: i64, there: i64, taken: i64| {
-            wanted <= 0 || wanted <= there.wrapping_sub(taken)
-        };
+        let enough = |wanted: i64, there: i64, taken: i64| !is_short(wanted, there, taken);
         let (wanted, there, taken) = (&self.wanted, &self.allocatable, &self.taken);
         let mut rarer = self.rarer.iter();
         !self.too_many()
@@ -138,8 +137,7 @@ impl Fit {
     /// Resources of which there is too little now.
     fn short(&self) -> impl Iterator<Item = (u64, i64, i64, i64)> {
         let resources = self.resources().take_while(|_| !self.asks_for_nothing);
-        resources
-            .filter(|(_, wanted, there, taken)| *wanted > 0 && *wanted > there.wrapping_sub(*taken))
+        resources.filter(|(_, wanted, there, taken)| is_short(*wanted, *there, *taken))
     }
 }
 

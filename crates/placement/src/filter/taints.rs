@@ -21,7 +21,7 @@ pub(super) fn untolerated<'n>(
     let tolerated = |taint: &Taint| {
         tolerations
             .iter()
-            .any(|toleration| toleration.covers(taint))
+            .any(|toleration| toleration.covers(taint.key, taint.value, taint.effect))
     };
     taints
         .iter()

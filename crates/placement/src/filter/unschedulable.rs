@@ -9,8 +9,8 @@ struct Unschedulable;
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every filter")]
 pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let tolerations = &cluster.template(pod).tolerations;
-    let mut tolerations = tolerations.iter();
-    (!tolerations.any(|toleration| toleration.covers(cluster.cordon())))
+    let (mut tolerations, cordon) = (tolerations.iter(), cluster.cordon());
+    (!tolerations.any(|own| own.covers(cordon.key, cordon.value, cordon.effect)))
         .then(|| Box::new(Unschedulable) as _)
 }
 

@@ -25,7 +25,8 @@ pub struct Wanted {
 
 impl Wanted {
     fn is(&self, metadata: &wire::Metadata) -> bool {
-        let same_name = namespace_of(metadata) == self.namespace && metadata.name == self.name;
+        let same_name =
+            metadata.namespace_or_default() == self.namespace && metadata.name == self.name;
         let same_uid = !self.uid.is_empty() && metadata.uid == self.uid;
         same_name || same_uid
     }
@@ -151,7 +152,7 @@ impl<'w> Loader<'w> {
             );
             return None;
         }
-        let full = format!("{}/{}", namespace_of(metadata), metadata.name);
+        let full = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
         if !self.names.insert((T::KIND, full.into())) {
             let name = || name_of(&object);
             doubts.add("of objects with the same name only the first counts", name);
@@ -349,19 +350,16 @@ impl Sink for Loader<'_> {
     }
 }
 
-fn namespace_of(metadata: &wire::Metadata) -> &str {
-    match metadata.namespace.as_str() {
-        "" => "default",
-        namespace => namespace,
-    }
-}
-
 /// Kind, namespace and name.
 fn name_of<T: Object>(object: &T) -> String {
     let metadata = object.metadata();
     let kind = T::KIND.as_str();
     if T::KIND.is_namespaced() {
-        format!("{kind} {}/{}", namespace_of(metadata), metadata.name)
+        format!(
+            "{kind} {}/{}",
+            metadata.namespace_or_default(),
+            metadata.name
+        )
     } else {
         format!("{kind} {}", metadata.name)
     }

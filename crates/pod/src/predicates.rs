@@ -1,0 +1,276 @@
+//! Whether one pod may be on one node, a predicate each. The kubelet's check asks them one after the other; a scheduler, which
+//! asks of thousands of nodes, compiles its filters from the same parts.
+//!
+//! ```
+//! use evictd_pod::{Node, Pod, predicates};
+//!
+//! let wants_ssd = r#"{"spec": {"nodeSelector": {"disk": "ssd"}}}"#;
+//! let pod = Pod::from_wire(serde_json::from_str(wants_ssd)?);
+//! let node: Node = serde_json::from_str(r#"{"metadata": {"labels": {"disk": "hdd"}}}"#)?;
+//! assert!(!predicates::matches_affinity(&pod, &node));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+use crate::{
+    Node, Pod,
+    node::Taint,
+    resources::{self, is_sidecar},
+    selector::NodeTerm,
+    wire::{self, PodSpec},
+};
+
+/// Whether the node has every label of the pod's node selector, and is one of those that its required node affinity means.
+/// A term that makes no sense means no node.
+pub fn matches_affinity(pod: &Pod, node: &Node) -> bool {
+    let labels = &node.metadata.labels;
+    let spec = pod.spec();
+    let mut selector = spec.node_selector.iter();
+    let affinity = spec.affinity.as_deref();
+    let required = affinity.and_then(|affinity| affinity.node_affinity.required.as_ref());
+    selector.all(|(key, value)| labels.get(key) == Some(value))
+        && required.is_none_or(|required| {
+            let mut terms = required.node_selector_terms.iter();
+            terms.any(|term| {
+                let term = NodeTerm::new(term, &mut |text| text);
+                term.is_ok_and(|term| term.matches(node.metadata.name.as_str(), &labels))
+            })
+        })
+}
+
+/// Whether the pod names no node or this one. A handwritten node without a name is the one that is meant.
+pub fn matches_name(pod: &Pod, node: &Node) -> bool {
+    let name = &node.metadata.name;
+    pod.node_name.is_empty() || name.is_empty() || pod.node_name == *name
+}
+
+/// The first taint with one of these effects that the pod does not tolerate.
+pub fn untolerated_taint<'n>(pod: &Pod, node: &'n Node, effects: &[&str]) -> Option<&'n Taint> {
+    let mut taints = node.spec.taints.iter();
+    taints.find(|taint| {
+        effects.contains(&taint.effect.as_str()) && !taint.is_tolerated(&pod.tolerations)
+    })
+}
+
+/// Whether none of the others has a port of the node that the pod wants.
+pub fn ports_are_free<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) -> bool {
+    let wanted: Vec<_> = host_ports(pod.spec(), |text| text).collect();
+    let mut others = others.into_iter();
+    wanted.is_empty()
+        || !others.any(|other| {
+            let mut taken = host_ports(other.spec(), |text| text);
+            taken.any(|taken| wanted.iter().any(|own| own.conflicts(&taken)))
+        })
+}
+
+/// Too little of a resource is free. Amounts are millicores of cpu, whole units of anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shortage {
+    /// What the pod requests.
+    pub requested: i64,
+    /// What the others request.
+    pub used: i64,
+    /// What the node has to give.
+    pub capacity: i64,
+}
+
+/// What is short of this resource for the pod beside the others. Sums wrap around, as Kubernetes' own do.
+pub fn shortage(pod: &Pod, others: &[&Pod], node: &Node, resource: &str) -> Option<Shortage> {
+    let units = |quantity| resources::units(resource, quantity);
+    let requested = units(pod.fit_request(resource));
+    let used = others
+        .iter()
+        .map(|other| units(other.fit_request(resource)))
+        .fold(0_i64, i64::wrapping_add);
+    let allocatable = node.status.allocatable.get(resource).copied();
+    let capacity = units(allocatable.unwrap_or_default());
+    resources::is_short(requested, capacity, used).then_some(Shortage {
+        requested,
+        used,
+        capacity,
+    })
+}
+
+/// What is short of places for one more pod beside this many. A node that does not say how many it takes, as only a
+/// handwritten one does, takes any number.
+pub fn too_many_pods(others: usize, node: &Node) -> Option<Shortage> {
+    let capacity = node.status.allocatable.get(resources::PODS)?.value();
+    let used = i64::try_from(others).unwrap_or(i64::MAX);
+    (used >= capacity).then_some(Shortage {
+        requested: 1,
+        used,
+        capacity,
+    })
+}
+
+/// Taints that are put up with. `T` is text or stands for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Toleration<T> {
+    /// `None`: any key.
+    key: Option<T>,
+    /// `None`: any value.
+    value: Option<T>,
+    /// `None`: any effect.
+    effect: Option<T>,
+}
+
+impl<T: Copy + PartialEq> Toleration<T> {
+    /// `None` for an operator that compares in a way that Kubernetes 1.36 does not by default.
+    pub fn new<'w>(wire: &'w wire::Toleration, of: &mut impl FnMut(&'w str) -> T) -> Option<Self> {
+        let value = match wire.operator.as_str() {
+            "" | "Equal" => Some(of(&wire.value)),
+            "Exists" => None,
+            _ => return None,
+        };
+        let mut given = |text: &'w String| (!text.is_empty()).then(|| of(text));
+        Some(Self {
+            key: given(&wire.key),
+            value,
+            effect: given(&wire.effect),
+        })
+    }
+
+    /// Whether it covers a taint with this key, value and effect.
+    pub fn covers(&self, key: T, value: T, effect: T) -> bool {
+        let covers = |wanted: Option<T>, own| wanted.is_none_or(|wanted| wanted == own);
+        covers(self.key, key) && covers(self.value, value) && covers(self.effect, effect)
+    }
+}
+
+/// A port of the node that a pod takes. `T` is text or stands for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HostPort<T> {
+    /// `None`: all addresses.
+    pub address: Option<T>,
+    /// `TCP`, ...
+    pub protocol: T,
+    /// The port.
+    pub port: i32,
+}
+
+impl<T: Copy + PartialEq> HostPort<T> {
+    /// Whether one node cannot give both.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        let same = self.protocol == other.protocol && self.port == other.port;
+        let any = self.address.is_none() || other.address.is_none();
+        same && (any || self.address == other.address)
+    }
+}
+
+/// The ports of the node that the containers and sidecars of a pod take.
+pub fn host_ports<'w, T>(
+    spec: &'w PodSpec,
+    mut of: impl FnMut(&'w str) -> T,
+) -> impl Iterator<Item = HostPort<T>> {
+    let sidecars = spec.init_containers.iter();
+    let sidecars = sidecars.filter(|container| is_sidecar(container));
+    let containers = spec.containers.iter().chain(sidecars);
+    let ports = containers.flat_map(|container| &container.ports);
+    ports.filter(|port| port.host_port > 0).map(move |port| {
+        let any = matches!(port.host_ip.as_str(), "" | "0.0.0.0");
+        let protocol = match port.protocol.as_str() {
+            "" => "TCP",
+            protocol => protocol,
+        };
+        HostPort {
+            address: (!any).then(|| of(&port.host_ip)),
+            protocol: of(protocol),
+            port: port.host_port,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(spec: &str) -> Pod {
+        Pod::from_wire(serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap())
+    }
+
+    fn affinity(terms: &str) -> Pod {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        pod(&format!(
+            r#"{{"affinity":{{"nodeAffinity":{{"{required}":{{"nodeSelectorTerms":{terms}}}}}}}}}"#
+        ))
+    }
+
+    #[test]
+    fn which_nodes_required_affinity_means() {
+        let node = r#"{"metadata":{"name":"n","labels":{"disk":"ssd","cores":"8"}}}"#;
+        let node: Node = serde_json::from_str(node).unwrap();
+        let label = |key: &str, operator: &str, values: &str| {
+            format!(
+                r#"{{"matchExpressions":[{{"key":"{key}","operator":"{operator}","values":[{values}]}}]}}"#
+            )
+        };
+        let field = |operator: &str, name: &str| {
+            format!(
+                r#"{{"matchFields":[{{"key":"metadata.name","operator":"{operator}","values":["{name}"]}}]}}"#
+            )
+        };
+        let table = [
+            (vec![], false),
+            (vec!["{}".to_owned()], false),
+            (vec![label("disk", "In", r#""hdd","ssd""#)], true),
+            (vec![label("disk", "In", r#""hdd""#)], false),
+            (vec![label("gpu", "NotIn", r#""a""#)], true),
+            (vec![label("disk", "NotIn", r#""ssd""#)], false),
+            (vec![label("disk", "Exists", "")], true),
+            (vec![label("gpu", "Exists", "")], false),
+            (vec![label("gpu", "DoesNotExist", "")], true),
+            (vec![label("cores", "Gt", r#""7""#)], true),
+            (vec![label("cores", "Lt", r#""8""#)], false),
+            (vec![label("disk", "Gt", r#""7""#)], false),
+            (vec![field("In", "n")], true),
+            (vec![field("In", "m")], false),
+            (vec![field("NotIn", "m")], true),
+            // One that makes no sense means no node and leaves the others alone.
+            (vec![label("disk", "Is", r#""ssd""#)], false),
+            (
+                vec![label("disk", "Is", r#""ssd""#), field("In", "n")],
+                true,
+            ),
+        ];
+        for (terms, matches) in table {
+            let terms = format!("[{}]", terms.join(","));
+            let found = matches_affinity(&affinity(&terms), &node);
+            assert_eq!(found, matches, "{terms}");
+        }
+        let both = r#"{"nodeSelector":{"disk":"ssd","cores":"8"}}"#;
+        assert!(matches_affinity(&pod(both), &node));
+        assert!(!matches_affinity(&pod(&both.replace('8', "9")), &node));
+    }
+
+    #[test]
+    fn which_ports_a_node_cannot_give_twice() {
+        let with = |ports: &str| pod(&format!(r#"{{"containers":[{{"ports":[{ports}]}}]}}"#));
+        let (any, one) = (
+            r#"{"hostPort":80}"#,
+            r#"{"hostPort":80,"hostIP":"10.0.0.1"}"#,
+        );
+        let table = [
+            (any, any, false),
+            (any, one, false),
+            (one, r#"{"hostPort":80,"hostIP":"0.0.0.0"}"#, false),
+            (one, one, false),
+            (one, r#"{"hostPort":80,"hostIP":"10.0.0.2"}"#, true),
+            (any, r#"{"hostPort":80,"protocol":"TCP"}"#, false),
+            (any, r#"{"hostPort":80,"protocol":"UDP"}"#, true),
+            (any, r#"{"hostPort":81}"#, true),
+            (r#"{"containerPort":80}"#, r#"{"containerPort":80}"#, true),
+        ];
+        for (own, other, free) in table {
+            for (own, other) in [(own, other), (other, own)] {
+                let found = ports_are_free(&with(own), [&with(other)]);
+                assert_eq!(found, free, "{own} {other}");
+            }
+        }
+        let sidecar = |policy: &str| {
+            pod(&format!(
+                r#"{{"initContainers":[{{"restartPolicy":"{policy}","ports":[{any}]}}]}}"#
+            ))
+        };
+        assert!(!ports_are_free(&with(any), [&sidecar("Always")]));
+        assert!(ports_are_free(&with(any), [&sidecar("")]));
+    }
+}

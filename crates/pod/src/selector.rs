@@ -1,0 +1,275 @@
+//! What a selector demands of labels and of nodes, each meaning once: over text, or over whatever stands for text where a
+//! selector is compiled.
+
+use crate::wire;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Why a selector makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorError {
+    /// The operator is none that selectors of this kind know.
+    #[error(
+        "{key:?}: operator {operator:?} is not known here; say In, NotIn, Exists or DoesNotExist{more}"
+    )]
+    Operator {
+        /// The label or field.
+        key: String,
+        /// What was said.
+        operator: String,
+        /// What else this kind of selector knows.
+        more: &'static str,
+    },
+    /// `In` and `NotIn` need values, `Exists` and `DoesNotExist` take none, `Gt` and `Lt` exactly one integer.
+    #[error("{key:?}: {operator} {what}")]
+    Values {
+        /// The label or field.
+        key: String,
+        /// The operator.
+        operator: String,
+        /// What it takes.
+        what: &'static str,
+    },
+    /// Only `metadata.name` can be asked for, with `In` or `NotIn` and one value.
+    #[error("matchFields {key:?}: only metadata.name, In or NotIn, with one value is possible")]
+    Field {
+        /// The field.
+        key: String,
+    },
+}
+
+/// How a label compares with values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Operator {
+    /// The value is one of these.
+    In,
+    /// The value is none of these, or the key is absent.
+    NotIn,
+    /// The key is there.
+    Exists,
+    /// The key is absent.
+    DoesNotExist,
+}
+
+impl Operator {
+    fn parse(name: &str) -> Option<Self> {
+        let all = [
+            ("In", Self::In),
+            ("NotIn", Self::NotIn),
+            ("Exists", Self::Exists),
+            ("DoesNotExist", Self::DoesNotExist),
+        ];
+        let mut all = all.into_iter();
+        all.find_map(|(own, operator)| (own == name).then_some(operator))
+    }
+
+    /// Whether a label of this value, `None` where it is absent, is what is demanded.
+    pub fn admits<T: PartialEq<U>, U: ?Sized>(self, values: &[T], value: Option<&U>) -> bool {
+        let listed = || value.is_some_and(|value| values.iter().any(|own| own == value));
+        match self {
+            Self::In => listed(),
+            Self::NotIn => !listed(),
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+        }
+    }
+}
+
+/// Labels, as a demand looks at them. `T` is text or stands for it.
+pub trait Labels<T> {
+    /// The value of a label.
+    fn value(&self, key: T) -> Option<T>;
+
+    /// A value as an integer, where it is one.
+    fn number(&self, value: T) -> Option<i64>;
+}
+
+impl<'a> Labels<&'a str> for &'a BTreeMap<String, String> {
+    fn value(&self, key: &'a str) -> Option<&'a str> {
+        self.get(key).map(String::as_str)
+    }
+
+    fn number(&self, value: &'a str) -> Option<i64> {
+        value.parse().ok()
+    }
+}
+
+/// One demand on labels.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Requirement<T> {
+    key: T,
+    demand: Demand<T>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Demand<T> {
+    Compared(Operator, Box<[T]>),
+    Above(i64),
+    Below(i64),
+}
+
+impl<T: Copy + PartialEq> Requirement<T> {
+    /// One of a label selector.
+    ///
+    /// # Errors
+    /// Where it makes no sense.
+    pub fn new<'w>(
+        wire: &'w wire::Requirement,
+        of: &mut impl FnMut(&'w str) -> T,
+    ) -> Result<Self, SelectorError> {
+        let wrong = |what| SelectorError::Values {
+            key: wire.key.clone(),
+            operator: wire.operator.clone(),
+            what,
+        };
+        let operator = Operator::parse(&wire.operator);
+        let operator = operator.ok_or_else(|| SelectorError::Operator {
+            key: wire.key.clone(),
+            operator: wire.operator.clone(),
+            more: "",
+        })?;
+        match (operator, wire.values.is_empty()) {
+            (Operator::In | Operator::NotIn, true) => return Err(wrong("needs values")),
+            (Operator::Exists | Operator::DoesNotExist, false) => {
+                return Err(wrong("takes no values"));
+            }
+            _ => {}
+        }
+        let key = of(&wire.key);
+        let values = wire.values.iter().map(|value| of(value)).collect();
+        Ok(Self {
+            key,
+            demand: Demand::Compared(operator, values),
+        })
+    }
+
+    /// One of a node selector, which knows `Gt` and `Lt`, too.
+    ///
+    /// # Errors
+    /// Where it makes no sense.
+    pub fn of_node<'w>(
+        wire: &'w wire::Requirement,
+        of: &mut impl FnMut(&'w str) -> T,
+    ) -> Result<Self, SelectorError> {
+        let demand: fn(i64) -> Demand<T> = match wire.operator.as_str() {
+            "Gt" => Demand::Above,
+            "Lt" => Demand::Below,
+            _ => {
+                return Self::new(wire, of).map_err(|error| match error {
+                    SelectorError::Operator { key, operator, .. } => SelectorError::Operator {
+                        key,
+                        operator,
+                        more: ", Gt or Lt",
+                    },
+                    other => other,
+                });
+            }
+        };
+        let bound = match wire.values.as_slice() {
+            [value] => value.parse().ok(),
+            _ => None,
+        };
+        let bound = bound.ok_or_else(|| SelectorError::Values {
+            key: wire.key.clone(),
+            operator: wire.operator.clone(),
+            what: "needs one integer",
+        })?;
+        Ok(Self {
+            key: of(&wire.key),
+            demand: demand(bound),
+        })
+    }
+
+    /// That a label has this value.
+    pub fn equals(key: T, value: T) -> Self {
+        Self {
+            key,
+            demand: Demand::Compared(Operator::In, [value].into()),
+        }
+    }
+
+    /// That a label has not this value.
+    pub fn differs(key: T, value: T) -> Self {
+        Self {
+            key,
+            demand: Demand::Compared(Operator::NotIn, [value].into()),
+        }
+    }
+
+    /// The values of which the label must have one; none if it demands something else.
+    pub fn wanted(&self) -> &[T] {
+        match &self.demand {
+            Demand::Compared(Operator::In, values) => values,
+            _ => &[],
+        }
+    }
+
+    /// Whether these labels fulfil it.
+    pub fn matches(&self, labels: &impl Labels<T>) -> bool {
+        let value = labels.value(self.key);
+        let number = || value.and_then(|value| labels.number(value));
+        match &self.demand {
+            Demand::Compared(operator, values) => operator.admits(values, value.as_ref()),
+            Demand::Above(bound) => number().is_some_and(|number| number > *bound),
+            Demand::Below(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+/// One term of a node selector: a node is meant if it fulfils every demand; a term without any means no node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct NodeTerm<T> {
+    labels: Box<[Requirement<T>]>,
+    /// Names that the node must have (true) or must not have.
+    names: Box<[(bool, T)]>,
+}
+
+impl<T: Copy + PartialEq> NodeTerm<T> {
+    /// Compiles a term.
+    ///
+    /// # Errors
+    /// Where it makes no sense.
+    pub fn new<'w>(
+        wire: &'w wire::NodeSelectorTerm,
+        of: &mut impl FnMut(&'w str) -> T,
+    ) -> Result<Self, SelectorError> {
+        let labels = wire.match_expressions.iter();
+        let labels: Result<_, _> = labels
+            .map(|requirement| Requirement::of_node(requirement, of))
+            .collect();
+        let mut name = |field: &'w wire::Requirement| {
+            let is_name = field.key == "metadata.name";
+            match (field.operator.as_str(), field.values.as_slice()) {
+                ("In", [name]) if is_name => Ok((true, of(name))),
+                ("NotIn", [name]) if is_name => Ok((false, of(name))),
+                _ => Err(SelectorError::Field {
+                    key: field.key.clone(),
+                }),
+            }
+        };
+        let names: Result<_, _> = wire.match_fields.iter().map(&mut name).collect();
+        Ok(Self {
+            labels: labels?,
+            names: names?,
+        })
+    }
+
+    /// Values that labels must have, and names that the node must have.
+    pub fn wanted(&self) -> impl Iterator<Item = T> {
+        let labels = self.labels.iter().flat_map(Requirement::wanted).copied();
+        let names = self.names.iter().filter(|(wanted, _)| *wanted);
+        labels.chain(names.map(|(_, name)| *name))
+    }
+
+    /// Whether a node of this name and these labels is meant.
+    pub fn matches(&self, name: T, labels: &impl Labels<T>) -> bool {
+        let demands_anything = !(self.labels.is_empty() && self.names.is_empty());
+        let mut names = self.names.iter();
+        demands_anything
+            && names.all(|(wanted, own)| (*own == name) == *wanted)
+            && self
+                .labels
+                .iter()
+                .all(|requirement| requirement.matches(labels))
+    }
+}
