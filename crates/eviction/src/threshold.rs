@@ -7,7 +7,7 @@ use crate::{
 };
 use evictd_pod::{Quantity, quantity::QuantityError};
 use jiff::SignedDuration;
-use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error, ser::SerializeMap};
 use std::collections::BTreeMap;
 
 /// How much: an amount, or a part of the signal's capacity.
@@ -46,6 +46,19 @@ impl ThresholdValue {
             Self::Pressure(limit) => limit.lasting,
             Self::Quantity(_) | Self::Percentage(_) => SignedDuration::ZERO,
         }
+    }
+}
+
+impl ThresholdValue {
+    /// As [`std::fmt::Display`] writes it: of all quantities and fractions only a fraction has a decimal point.
+    fn read(signal: Signal, text: &str) -> Option<Self> {
+        if text.contains('>') {
+            return PressureLimit::parse(signal, text).ok().map(Self::Pressure);
+        }
+        if text.contains('.') {
+            return text.parse().ok().map(Self::Percentage);
+        }
+        text.parse().ok().map(Self::Quantity)
     }
 }
 
@@ -100,6 +113,31 @@ impl Serialize for Threshold {
             map.serialize_entry("minReclaim", &min_reclaim.to_string())?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Threshold {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Written {
+            signal: Signal,
+            value: String,
+            grace_period_seconds: f64,
+            min_reclaim: Option<String>,
+        }
+        let written = Written::deserialize(deserializer)?;
+        let value = |text: &str| {
+            ThresholdValue::read(written.signal, text)
+                .ok_or_else(|| D::Error::custom(format_args!("no value of a threshold: {text}")))
+        };
+        Ok(Self {
+            signal: written.signal,
+            value: value(&written.value)?,
+            grace_period: SignedDuration::try_from_secs_f64(written.grace_period_seconds)
+                .map_err(D::Error::custom)?,
+            min_reclaim: written.min_reclaim.as_deref().map(value).transpose()?,
+        })
     }
 }
 
