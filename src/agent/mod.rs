@@ -38,7 +38,7 @@ use crate::{
     evict::{CgroupEvictor, EvictError},
     pace::Pace,
     pods::{PodSet, Roster},
-    publish::{Decided, Landed, Look, Publish, ledger::WAITING},
+    publish::{Decided, Landed, Look, Publish},
     signals::{Layout, Sample, Sampler},
     usage,
     wake::{Wakers, WokenBy},
@@ -47,11 +47,11 @@ use active::Active;
 use cluster::{Leaving, Stage};
 use evictd_eviction::{
     Decision, Housekeeper, NodeCondition, Observation, Rules, Signal, Step, Usage, UsageNeed,
+    record::{self, Record},
     rules::FilesystemLayout,
 };
 use jiff::{SignedDuration, Timestamp};
 use news::News;
-use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
@@ -322,24 +322,20 @@ impl Agent {
         self.decisions += 1;
         let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
         let departure = self.departure(&id, &decision).filter(|_| !dry_run);
-        let mut record = serde_json::to_value(&decision).unwrap_or_default();
-        record["id"] = json!(id);
-        record["dryRun"] = json!(dry_run);
-        record["wokenBy"] = json!(self.woken_by);
-        record["bootId"] = json!(self.ports.boot_id);
-        if let Some(notice) = departure
-            .as_ref()
-            .and_then(|leaving| leaving.notice.as_ref())
-        {
-            record["publication"] = json!({ "state": WAITING, "notice": notice });
-        }
+        let notice = departure.as_ref().and_then(|one| one.notice.clone());
+        let record = Record {
+            dry_run,
+            woken_by: Some(self.woken_by.as_str().into()),
+            boot_id: Some(self.ports.boot_id.clone()),
+            publication: notice.map(record::Publication::waiting),
+            ..Record::of_decision(id, &decision)
+        };
         let acted_at = self.clock.now();
         let decided = Decided {
             decision: &decision,
             record: &record,
             measured_at,
             acted_at,
-            dry_run,
             asked: departure.as_ref().is_some_and(|one| self.asks(one)),
         };
         for publisher in &mut self.ports.publishers {

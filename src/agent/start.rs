@@ -1,6 +1,7 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
 mod cluster;
+mod history;
 mod kubelet;
 mod pods;
 mod usage;
@@ -17,7 +18,7 @@ use crate::{
         state::{Question, Shared, SourceStatus, Status},
     },
     evict::CgroupEvictor,
-    history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
+    history::{HistoryError, Recorder},
     notify::Notifier,
     pods::{Binder, Roster},
     publish::{
@@ -26,7 +27,7 @@ use crate::{
         heartbeat::Heartbeat,
         hurry::Hurry,
         journal::Journal,
-        ledger::{self, Ledger, Open},
+        ledger::Ledger,
         meter::Meter,
         metrics::Metrics,
     },
@@ -34,7 +35,7 @@ use crate::{
     wake::{MemcgNotification, WakeSources, Wakers},
 };
 use evictd_eviction::Signal;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use std::{
     error::Error,
     io,
@@ -221,12 +222,17 @@ pub async fn ready(
         config.roots.proc.clone(),
         pod_roots.clone(),
     );
-    let (history, open) = history_of(&config.state_directory)?;
-    let unfinished = open.values().filter_map(Unfinished::read).collect();
+    let boot_id = boot_id(&config.roots.proc);
+    let history::Found {
+        history,
+        before,
+        intents,
+        intended,
+    } = history::find(config, clock, &boot_id)?;
+    let unfinished = before.open.values().filter_map(Unfinished::read).collect();
+    let past = before.evictions();
     let mut first_status = first_status(config, &pods, &usage, clock);
-    if history.is_readable() {
-        first_status.last_decision = ledger::last(&config.state_directory).unwrap_or_default();
-    }
+    first_status.last_decision = before.last;
     let recorder = Recorder::start(history, HISTORY_RETRY).map_err(StartError::Recorder)?;
     let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
     let (metrics, exposition) = Metrics::new();
@@ -240,7 +246,13 @@ pub async fn ready(
         Box::new(Board::new(Arc::clone(&shared))),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
-        Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
+        Box::new(Ledger::new(
+            recorder,
+            intents,
+            Arc::clone(&shared),
+            before.open,
+            &intended,
+        )),
         Box::new(Heartbeat(Notifier::from_environment())),
         Box::new(Hurry(crowd.clone())),
     ];
@@ -277,10 +289,10 @@ pub async fn ready(
         cluster,
         publishers,
         unfinished,
-        boot_id: boot_id(&config.roots.proc),
+        boot_id,
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);
-    agent.remember(&past(config, clock));
+    agent.remember(&past);
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
         agent,
@@ -296,36 +308,6 @@ fn boot_id(proc_root: &Path) -> String {
     let file = proc_root.join("sys/kernel/random/boot_id");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().to_owned()
-}
-
-/// The history and what it leaves open. A node whose disk cannot be read needs its agent no less: that begins with nothing.
-fn history_of(directory: &Path) -> Result<(History, Open), HistoryError> {
-    let history = History::open(directory, DEFAULT_LIMIT)?;
-    if !history.is_readable() {
-        return Ok((history, Open::new()));
-    }
-    let open = ledger::open(directory).unwrap_or_else(|error| {
-        tracing::warn!(
-            "decisions that were not finished are not taken up: {error}; mend that disk, or name another stateDirectory"
-        );
-        Open::new()
-    });
-    Ok((history, open))
-}
-
-/// What owners are still held for.
-fn past(config: &Effective, clock: Clock) -> Vec<Past> {
-    let Some(backoff) = config.rules().owner_backoff() else {
-        return Vec::new();
-    };
-    let now = clock.now();
-    let since = now.saturating_sub(backoff.window());
-    let span = since.unwrap_or(Timestamp::MIN)..=now;
-    let past = history::evictions(&config.state_directory, &span);
-    past.unwrap_or_else(|error| {
-        tracing::warn!("owners whose pods come back are counted anew: {error}");
-        Vec::new()
-    })
 }
 
 /// The kernel calls as the configuration's kind has it: ours by pressure and events, a kubelet by cgroup v1's levels.

@@ -9,94 +9,63 @@ use super::{
 };
 use crate::{
     evict::{Departure, EvictError, Victim},
-    outbox::{Fate, Notice, Publication, Way},
-    publish::{Landed, ledger::WAITING},
+    outbox::{self, Fate, Notice, Way},
+    publish::Landed,
 };
-use evictd_eviction::Cause;
+use evictd_eviction::record::{Kind, Publication, Record};
 use jiff::{SignedDuration, Timestamp};
-use serde::Deserialize;
-use serde_json::Value;
 use std::{path::PathBuf, time::Duration};
 
-/// A decision that the history leaves open.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// A decision that its record leaves open.
+#[derive(Debug)]
 pub struct Unfinished {
-    id: String,
+    /// Without the ranking.
+    record: Record,
     pod: String,
     uid: String,
-    kind: Kind,
-    signal: String,
-    time: Timestamp,
     grace_period_seconds: i64,
-    #[serde(default)]
-    boot_id: String,
-    outcome: Option<Value>,
-    publication: Option<Told>,
-}
-
-/// What a record says that its pod went for.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Kind {
-    Hard,
-    Soft,
-    LocalStorage,
-    Admission,
-    Preemption,
-}
-
-#[derive(Debug, Deserialize)]
-struct Told {
-    state: String,
-    notice: Option<Notice>,
 }
 
 impl Unfinished {
     /// As its record has it; `None` where it has not what is needed.
-    pub fn read(record: &Value) -> Option<Self> {
-        let read = Self::deserialize(record);
-        if let Err(error) = &read {
-            let id = &record["id"];
-            tracing::warn!("decision {id} was not finished, and its record is no help: {error}");
-        }
-        read.ok()
-    }
-
-    fn is_waiting(&self) -> bool {
-        let told = self.publication.as_ref();
-        told.is_some_and(|told| told.state == WAITING)
-    }
-
-    fn is_told(&self) -> bool {
-        self.publication.is_some() && !self.is_waiting()
+    pub fn read(record: &Record) -> Option<Self> {
+        let who = record.pod.clone().zip(record.uid.clone());
+        let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
+            let id = &record.id;
+            tracing::warn!("decision {id} was not finished, and its record is no help: it lacks pod, uid or grace");
+            return None;
+        };
+        Some(Self {
+            record: record.clone().essential(),
+            pod,
+            uid,
+            grace_period_seconds,
+        })
     }
 
     fn flight(&self, grace: Duration) -> Flight {
-        let name = (self.id.clone(), self.pod.clone(), self.uid.clone());
-        let eviction = |kind| Errand::Eviction {
-            kind,
-            signal: self.signal.clone(),
-            crossed_at: self.time,
-            clear_at: self.time,
-        };
-        let errand = match self.kind {
-            Kind::Hard => eviction(Cause::Hard),
-            Kind::Soft => eviction(Cause::Soft),
-            Kind::LocalStorage => eviction(Cause::LocalStorage),
-            Kind::Admission => Errand::Rejection,
-            Kind::Preemption => Errand::Preemption {
-                resource: self.signal.clone(),
+        let record = &self.record;
+        let name = (record.id.clone(), self.pod.clone(), self.uid.clone());
+        let signal = || record.signal.clone().into_owned();
+        let errand = match (record.kind.cause(), record.kind) {
+            (Some(kind), _) => Errand::Eviction {
+                kind,
+                signal: signal(),
+                crossed_at: record.time,
+                clear_at: record.time,
             },
+            (None, Kind::Preemption) => Errand::Preemption { resource: signal() },
+            (None, _) => Errand::Rejection,
         };
-        Flight::new(name, errand, self.time, grace)
+        Flight::new(name, errand, record.time, grace)
     }
 
     /// The notice that nobody is known to have got.
     fn take_notice(&mut self) -> Option<Notice> {
-        let waits = self.is_waiting();
-        let told = self.publication.as_mut().filter(|_| waits);
-        told.and_then(|told| told.notice.take())
+        match &mut self.record.publication {
+            Some(Publication::Waiting { notice }) => notice.take().map(|notice| *notice),
+            _ => None,
+        }
     }
 }
 
@@ -136,22 +105,22 @@ impl Agent {
         let over = now.duration_since(flight.kill_at)
             >= self.housekeeper.rules().pressure_transition_period;
         tracing::info!(
-            EVICTD_DECISION_ID = one.id,
+            EVICTD_DECISION_ID = one.record.id,
             EVICTD_POD = one.pod,
             EVICTD_POD_UID = one.uid,
             "what was decided about {} was not finished; it is taken up",
             one.pod
         );
-        if runs && over && !one.is_told() {
+        if runs && over && !one.record.is_told() {
             self.let_run_on(now, &one, flight);
             return;
         }
         if !runs {
             self.active.evicted(&one.uid);
         }
-        let rebooted = one.boot_id != self.ports.boot_id;
+        let rebooted = one.record.boot_id.as_deref().unwrap_or_default() != self.ports.boot_id;
         match victim {
-            Some(victim) if one.outcome.is_none() && !rebooted => {
+            Some(victim) if one.record.outcome.is_none() && !rebooted => {
                 self.see_off(now, one, flight, victim);
             }
             victim => {
@@ -163,7 +132,7 @@ impl Agent {
                         self.restarts.begin(&flight, victim, grace, Some(gone));
                     }
                 }
-                if one.outcome.is_none() {
+                if one.record.outcome.is_none() {
                     self.conclude(now, flight, Ok(Departure::not_begun()));
                 }
             }
@@ -182,7 +151,7 @@ impl Agent {
         {
             *seconds = grace.as_secs();
         }
-        let stage = if one.is_told() {
+        let stage = if one.record.is_told() {
             Stage::Told
         } else {
             Stage::Again
@@ -199,15 +168,15 @@ impl Agent {
 
     /// Told or ended so late, it would be a pod that harms nobody.
     fn let_run_on(&mut self, now: Timestamp, one: &Unfinished, flight: Flight) {
-        if one.is_waiting() {
-            self.published(&Publication {
-                id: one.id.clone(),
+        if one.record.is_waiting() {
+            self.published(&outbox::Publication {
+                id: one.record.id.clone(),
                 pod: one.pod.clone(),
                 uid: one.uid.clone(),
                 fate: Fate::NotPublished(RUNS_ON.to_owned()),
             });
         }
-        if one.outcome.is_none() {
+        if one.record.outcome.is_none() {
             self.conclude(now, flight, Err(EvictError::RunsOn));
         }
     }

@@ -4,7 +4,7 @@ use super::daemon::Daemon;
 use super::outcome::remark;
 use super::ranking;
 use super::status::headline;
-use super::table::{amount, duration, text, told_moment};
+use super::table::{amount, duration, moment, text, told};
 use crate::doors::state::{SignalStatus, Status, ThresholdStatus};
 use anyhow::Context;
 use clap::Args;
@@ -210,13 +210,13 @@ impl Picture {
     fn last(&self) -> String {
         match &self.status.last_decision {
             None => "nothing was ever evicted".to_owned(),
-            Some(decision) => format!(
+            Some(record) => format!(
                 "{} {} for {}{}: {}",
-                told_moment(&decision["time"]),
-                text(&decision["pod"]),
-                text(&decision["signal"]),
-                remark(decision),
-                text(&decision["message"]),
+                moment(record.time),
+                told(record.pod.as_ref()),
+                record.signal,
+                remark(record),
+                told(record.message.as_ref()),
             ),
         }
     }
@@ -305,7 +305,10 @@ fn cell(left: i64, capacity: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::Signal;
+    use evictd_eviction::{
+        Signal,
+        record::{Kind, Record},
+    };
     use serde_json::json;
 
     #[test]
@@ -356,9 +359,16 @@ mod tests {
         let status = Status {
             node: "node-1".to_owned(),
             signals: vec![signal],
-            last_decision: Some(json!({
-                "pod": "shop/old", "dryRun": true, "time": "2026-11-21T23:26:43.123456789Z",
-            })),
+            last_decision: Some(Record {
+                pod: Some("shop/old".to_owned()),
+                dry_run: true,
+                ..Record::new(
+                    "1".to_owned(),
+                    "2026-11-21T23:26:43.123456789Z".parse().unwrap(),
+                    Kind::Hard,
+                    "memory.available",
+                )
+            }),
             ..Status::default()
         };
         let ranking = json!({ "signal": "memory.available", "next": "shop/hog", "pods": [{ "pod": "shop/hog" }] });

@@ -104,8 +104,8 @@ impl Publish for Journal {
 
     fn decided(&mut self, decided: &Decided<'_>) {
         let id = decided.id();
-        let woken_by = decided.record["wokenBy"].as_str();
-        announce(id, decided.decision, decided.dry_run, woken_by);
+        let woken_by = decided.record.woken_by.as_deref();
+        announce(id, decided.decision, decided.dry_run(), woken_by);
     }
 
     fn ruled(&mut self, ruling: &Ruling) {
@@ -113,7 +113,7 @@ impl Publish for Journal {
             MESSAGE_ID = ADMISSION,
             EVICTD_DECISION_ID = ruling.id,
             EVICTD_SIGNAL = ruling.signal(),
-            EVICTD_KIND = ruling.kind(),
+            EVICTD_KIND = ruling.kind().as_str(),
             EVICTD_POD = ruling.pod.full_name(),
             EVICTD_POD_UID = ruling.pod.uid,
             EVICTD_REASON = ruling.reason,

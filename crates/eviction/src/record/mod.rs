@@ -169,8 +169,8 @@ pub struct Record {
     pub publication: Option<Publication>,
 }
 
-/// `None` where another version has other words for it.
-fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+/// For `deserialize_with`: `None` where another version has other words for it.
+pub fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
