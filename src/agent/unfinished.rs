@@ -32,7 +32,9 @@ impl Unfinished {
         let who = record.pod.clone().zip(record.uid.clone());
         let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
             let id = &record.id;
-            tracing::warn!("decision {id} was not finished, and its record is no help: it lacks pod, uid or grace");
+            tracing::warn!(
+                "decision {id} was not finished, and its record is no help: it lacks pod, uid or grace"
+            );
             return None;
         };
         Some(Self {

@@ -285,10 +285,9 @@ impl Publish for Watcher {
 
     fn landed(&mut self, landed: &Landed<'_>) {
         let (flight, outcome) = (&landed.landing.flight, landed.outcome());
-        if let (true, Some((_, name))) = (
-            outcome.gone_seconds().is_some(),
-            flight.pod.split_once('/'),
-        ) {
+        if let (true, Some((_, name))) =
+            (outcome.gone_seconds().is_some(), flight.pod.split_once('/'))
+        {
             // What the kubelet does; without it what the pod has written would count until the next pod goes for it.
             let _ = fs::remove_dir_all(self.disk.join(name));
         }

@@ -19,8 +19,8 @@ use tokio::sync::Notify;
 
 pub use cgroup::CgroupEvictor;
 pub use cluster::{ClusterEvictor, Haste, ToldBefore};
-pub use eviction::ApiEvictor;
 pub use evictd_eviction::record::{Method, Survivor};
+pub use eviction::ApiEvictor;
 
 use crate::cgroup::CgroupError;
 

@@ -103,7 +103,11 @@ impl Intents {
             Err(TryLockError::Error(source)) => return Err(failed("lock", &path)(source)),
         }
         let filesystem = fstatfs(&file).map_err(io::Error::from);
-        if filesystem.map_err(failed("look at", &path))?.filesystem_type() != TMPFS_MAGIC {
+        if filesystem
+            .map_err(failed("look at", &path))?
+            .filesystem_type()
+            != TMPFS_MAGIC
+        {
             return Err(IntentsError::NotInMemory { path });
         }
         let bytes = (SLOTS * SLOT_BYTES) as u64;
@@ -221,4 +225,186 @@ fn fitting<'a>(record: &Record, line: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
         }
     }
     Err(io::ErrorKind::FileTooLarge.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{logged, wait_until, with_tmpfs};
+    use evictd_eviction::record::{Kind, Outcome, RankingRow};
+    use jiff::Timestamp;
+    use nix::sys::statfs::statfs;
+    use std::fs;
+
+    fn record(id: &str, pods: usize) -> Record {
+        let row = |number| RankingRow {
+            pod: format!("shop/pod-{number}"),
+            ..RankingRow::default()
+        };
+        Record {
+            pod: Some("shop/hog".to_owned()),
+            uid: Some("u".to_owned()),
+            ranking: (0..pods).map(row).collect(),
+            ..Record::new(
+                id.to_owned(),
+                Timestamp::UNIX_EPOCH,
+                Kind::Hard,
+                "memory.available",
+            )
+        }
+    }
+
+    fn write(intents: &mut Intents, record: &Record) -> Receipt {
+        intents.write(record, &encode(record).unwrap())
+    }
+
+    /// A process that another test is just starting has our lock for a moment, too, as copies of all descriptors.
+    fn opened(place: &Path) -> (Intents, Vec<Record>) {
+        let mut opened = Intents::open(place);
+        wait_until("the last one to hold it is gone", || {
+            if let Err(IntentsError::InUse { .. }) = opened {
+                opened = Intents::open(place);
+            }
+            !matches!(opened, Err(IntentsError::InUse { .. }))
+        });
+        opened.unwrap()
+    }
+
+    fn in_memory(name: &str, test: impl FnOnce(&Path) + Send + 'static) {
+        let directory = tempfile::tempdir().unwrap();
+        with_tmpfs(name, directory.path().to_owned(), 1024, test);
+    }
+
+    #[test]
+    fn what_was_written_is_found_until_the_history_has_it() {
+        in_memory(
+            "what_was_written_is_found_until_the_history_has_it",
+            |place| {
+                let (mut intents, before) = opened(place);
+                assert_eq!(before, []);
+                let receipts = ["a", "b", "c"].map(|id| write(&mut intents, &record(id, 2)));
+                receipts[1].sign();
+                intents.release();
+                drop(intents);
+                let (mut intents, found) = opened(place);
+                assert_eq!(found, [record("a", 2), record("c", 2)]);
+                intents.free("a");
+                drop(intents);
+                assert_eq!(opened(place).1, [record("c", 2)]);
+            },
+        );
+    }
+
+    #[test]
+    fn of_two_records_of_a_decision_the_later_is_kept() {
+        in_memory("of_two_records_of_a_decision_the_later_is_kept", |place| {
+            let (mut intents, _) = opened(place);
+            write(&mut intents, &record("a", 2));
+            let mut ended = record("a", 2);
+            ended.conclude(Outcome::not_started());
+            write(&mut intents, &ended);
+            drop(intents);
+            assert_eq!(opened(place).1, [ended]);
+        });
+    }
+
+    #[test]
+    fn of_a_large_decision_everything_but_the_ranking_is_kept() {
+        in_memory(
+            "of_a_large_decision_everything_but_the_ranking_is_kept",
+            |place| {
+                let (mut intents, _) = opened(place);
+                write(&mut intents, &record("large", 1000));
+                let words = Record {
+                    message: Some("word ".repeat(10_000)),
+                    ..record("long", 1)
+                };
+                write(&mut intents, &words);
+                drop(intents);
+                let found = opened(place).1;
+                assert_eq!(found, [record("large", 0), words.brief()]);
+            },
+        );
+    }
+
+    #[test]
+    fn once_it_is_made_no_full_filesystem_holds_it_up() {
+        in_memory("once_it_is_made_no_full_filesystem_holds_it_up", |place| {
+            let (mut intents, _) = opened(place);
+            while fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .open(place.join("filler"))
+                .and_then(|mut file| io::Write::write_all(&mut file, &[1; 512]))
+                .is_ok()
+            {}
+            for id in 0..SLOTS {
+                write(&mut intents, &record(&id.to_string(), 20));
+            }
+            drop(intents);
+            assert_eq!(opened(place).1.len(), SLOTS);
+        });
+    }
+
+    #[test]
+    fn where_all_slots_are_taken_what_is_closed_makes_room_and_it_is_said_once() {
+        in_memory(
+            "where_all_slots_are_taken_what_is_closed_makes_room",
+            |place| {
+                let (mut intents, _) = opened(place);
+                for id in 1..SLOTS {
+                    write(&mut intents, &record(&id.to_string(), 1));
+                }
+                let mut closed = record("closed", 1);
+                closed.conclude(Outcome::not_started());
+                write(&mut intents, &closed);
+                let log = logged(|| {
+                    for id in ["open", "too many", "far too many"] {
+                        write(&mut intents, &record(id, 1));
+                    }
+                });
+                assert_eq!(log.lines().count(), 1, "{log}");
+                drop(intents);
+                let found = opened(place).1;
+                let has = |id: &str| found.iter().any(|record| record.id == id);
+                assert!(has("open") && has("1") && !has("closed") && !has("too many"));
+                assert_eq!(found.len(), SLOTS);
+            },
+        );
+    }
+
+    #[test]
+    fn damage_costs_its_own_slot_and_is_warned_of() {
+        in_memory("damage_costs_its_own_slot_and_is_warned_of", |place| {
+            let (mut intents, _) = opened(place);
+            for id in ["a", "b", "c"] {
+                write(&mut intents, &record(id, 2));
+            }
+            intents.file.write_all_at(b"x", offset(1) + 40).unwrap();
+            drop(intents);
+            let mut found = Vec::new();
+            let log = logged(|| found = opened(place).1);
+            assert_eq!(found, [record("a", 2), record("c", 2)]);
+            assert!(
+                log.lines().count() == 1 && log.contains("damaged=1"),
+                "{log}"
+            );
+        });
+    }
+
+    #[test]
+    fn a_file_on_a_disk_and_one_in_use_are_refused() {
+        in_memory("a_file_on_a_disk_and_one_in_use_are_refused", |place| {
+            let _first = opened(place);
+            let second = Intents::open(place);
+            assert!(matches!(second, Err(IntentsError::InUse { .. })));
+            let error = Intents::open(Path::new("/proc/self")).unwrap_err();
+            assert!(error.to_string().contains("/proc/self"), "{error}");
+        });
+        let disk = tempfile::tempdir().unwrap();
+        if statfs(disk.path()).unwrap().filesystem_type() != TMPFS_MAGIC {
+            let error = Intents::open(disk.path()).unwrap_err();
+            assert!(matches!(error, IntentsError::NotInMemory { .. }), "{error}");
+        }
+    }
 }

@@ -234,7 +234,8 @@ impl History {
     }
 
     fn append_line(&mut self, line: Line) -> Result<(), HistoryError> {
-        let full = self.waiting_bytes + line.bytes.len() > WAITING_LIMIT && !self.waiting.is_empty();
+        let full =
+            self.waiting_bytes + line.bytes.len() > WAITING_LIMIT && !self.waiting.is_empty();
         if full && self.retry().is_err() {
             return Err(HistoryError::Full {
                 path: self.directory.clone(),

@@ -219,7 +219,8 @@ mod tests {
     fn the_latest_eviction_is_known_after_a_start_by_its_last_word() {
         let place = tempfile::tempdir().unwrap();
         let gone = json!({ "outcome": { "lastProcessGoneSeconds": 0.1 } });
-        let door = json!({ "kind": "admission", "outcome": { "processes": 0, "method": "not-started" } });
+        let door =
+            json!({ "kind": "admission", "outcome": { "processes": 0, "method": "not-started" } });
         let records = [
             json!({ "note": "of another version" }),
             decision("a", 1, json!({ "kind": "soft" })),
@@ -231,8 +232,58 @@ mod tests {
         ];
         let before = before(place.path(), &records, [0, 10]);
         let last = before.last.unwrap();
-        assert_eq!((last.id.as_str(), last.outcome.unwrap().gone_seconds()), ("b", Some(0.1)));
+        assert_eq!(
+            (last.id.as_str(), last.outcome.unwrap().gone_seconds()),
+            ("b", Some(0.1))
+        );
         assert!(before.open.is_empty(), "{:?}", before.open);
         assert!(before.asked["a"].outcome.is_some() && before.asked.len() == 1);
+    }
+
+    fn record(id: &str, more: Value) -> Record {
+        serde_json::from_value(decision(id, 1, more)).unwrap()
+    }
+
+    #[test]
+    fn what_was_intended_and_is_not_in_the_history_is_taken_up_once() {
+        let place = tempfile::tempdir().unwrap();
+        let here = json!({ "bootId": "here" });
+        let gone = json!({ "bootId": "here", "outcome": { "lastProcessGoneSeconds": 0.1 } });
+        let kept = [
+            decision("same", 1, here.clone()),
+            decision("finished", 1, here.clone()),
+            decision("finished", 1, gone.clone()),
+            decision("ended since", 1, here.clone()),
+        ];
+        let mut history = History::open(place.path(), 1 << 20).unwrap();
+        for line in &kept {
+            history.append(line).unwrap();
+        }
+        let intents = vec![
+            record("same", here.clone()),
+            record("finished", here.clone()),
+            record("ended since", gone.clone()).essential(),
+            record("new", here.clone()),
+            record("new", gone),
+            record("new and open", here),
+            record("of another boot", json!({ "bootId": "there" })),
+        ];
+        let ids = intents.iter().map(|record| record.id.clone()).collect();
+        let mut before = Before::new(Timestamp::MIN..=Timestamp::MAX, ids);
+        before.read(place.path()).unwrap();
+        let lacking = before.take_up(intents, "here");
+        let told: Vec<(&str, bool, usize)> = lacking
+            .iter()
+            .map(|record| (record.id.as_str(), record.is_open(), record.ranking.len()))
+            .collect();
+        let expected = [
+            ("ended since", false, 1),
+            ("new", false, 1),
+            ("new and open", true, 1),
+        ];
+        assert_eq!(told, expected);
+        let open: Vec<&str> = before.open.keys().map(String::as_str).collect();
+        assert_eq!(open, ["new and open", "same"]);
+        assert_eq!(before.evictions().len(), 5);
     }
 }

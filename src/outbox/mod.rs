@@ -13,8 +13,8 @@ mod sweeper;
 #[cfg(test)]
 mod tests;
 
-pub use evictd_eviction::record::{Notice, Way};
 pub use events::{Event, EventRecorder, Subject, WAITING};
+pub use evictd_eviction::record::{Notice, Way};
 pub use node::{
     CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes, daemon_set_is_deleted,
 };

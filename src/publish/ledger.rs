@@ -166,7 +166,12 @@ mod tests {
             pod: Some("shop/cart".to_owned()),
             uid: Some("u".to_owned()),
             publication: Some(Publication::Waiting { notice: None }),
-            ..Record::new(id.to_owned(), Timestamp::UNIX_EPOCH, Kind::Hard, "memory.available")
+            ..Record::new(
+                id.to_owned(),
+                Timestamp::UNIX_EPOCH,
+                Kind::Hard,
+                "memory.available",
+            )
         }
     }
 

@@ -63,6 +63,7 @@ pub(crate) fn configuration(node: &Node, hard: &[(&str, &str)], lines: &str) -> 
         ("metrics", "{address: '127.0.0.1:0'}".to_owned()),
         ("socket", format!("{place}/evictd.sock")),
         ("stateDirectory", format!("{place}/state")),
+        ("runtimeDirectory", format!("{place}/run")),
     ];
     for (key, value) in rest {
         if !lines

@@ -19,11 +19,7 @@ pub(super) struct Found {
 }
 
 /// A node whose disk cannot be read needs its agent no less: that begins with what was intended, or with nothing.
-pub(super) fn find(
-    config: &Effective,
-    clock: Clock,
-    boot_id: &str,
-) -> Result<Found, HistoryError> {
+pub(super) fn find(config: &Effective, clock: Clock, boot_id: &str) -> Result<Found, HistoryError> {
     // Its lock comes first: whoever has it has the intents, too.
     let history = History::open(&config.state_directory, DEFAULT_LIMIT)?;
     let (mut intents, intended) = match Intents::open(&config.runtime_directory) {

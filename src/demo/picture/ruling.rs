@@ -127,7 +127,10 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
         return Line::default();
     };
     let outcome = act.record.outcome.as_ref();
-    let ended: Ended = outcome.and_then(Outcome::ended).cloned().unwrap_or_default();
+    let ended: Ended = outcome
+        .and_then(Outcome::ended)
+        .cloned()
+        .unwrap_or_default();
     let seconds = |seconds: Option<f64>| Duration::try_from_secs_f64(seconds?).ok();
     let waited = act.decision.threshold.as_ref().map(|acting| {
         let since = act.decision.time.duration_since(acting.first_observed_at);
@@ -143,7 +146,8 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
         spans.push(Span::raw(format!("{label} ")));
         spans.push(Span::styled(millis(at), style.bold()));
     };
-    let clear = seconds(ended.reaction_from_last_clear_look_seconds).zip(seconds(ended.reaction_seconds));
+    let clear =
+        seconds(ended.reaction_from_last_clear_look_seconds).zip(seconds(ended.reaction_seconds));
     let clear = clear.map(|(clear, reaction)| clear.saturating_sub(reaction));
     let base = clear.unwrap_or_default();
     stop("clear look", clear.map(|_| Duration::ZERO), GOOD);

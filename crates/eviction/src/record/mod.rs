@@ -229,12 +229,7 @@ impl Record {
             runner_up: decision.runner_up.clone(),
             expected_gain: decision.expected_gain,
             why: Some(decision.why.clone()),
-            ..Self::new(
-                id,
-                decision.time,
-                decision.kind.into(),
-                decision.signal,
-            )
+            ..Self::new(id, decision.time, decision.kind.into(), decision.signal)
         };
         if let Some(eviction) = &decision.eviction {
             let annotations = eviction.annotations.iter();

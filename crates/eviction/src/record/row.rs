@@ -36,22 +36,13 @@ pub struct RankingRow {
     /// Whether it is spared because it is protected, or never to be evicted.
     pub protected: bool,
     /// Why it could not be ended then.
-    #[serde(
-        deserialize_with = "known",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,
     /// Its QoS class.
-    #[serde(
-        deserialize_with = "known",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosClass>,
     /// What it asked of us by annotation.
-    #[serde(
-        deserialize_with = "known",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub preference: Option<Preference>,
     /// Whether a controller would start it right here again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -50,7 +50,10 @@ fn evidence_in_words_of_another_version_is_left_out_and_the_decision_is_kept() {
     let record = read(&line);
     assert_eq!((record.threshold, record.resource), (None, None));
     assert_eq!((record.withheld, record.owner), (None, None));
-    assert_eq!((record.ranking[0].qos, record.ranking[0].preference), (None, None));
+    assert_eq!(
+        (record.ranking[0].qos, record.ranking[0].preference),
+        (None, None)
+    );
     assert_eq!(record.outcome.unwrap().gone_seconds(), Some(0.5));
     assert_eq!(record.publication, Some(Publication::Unknown));
 }
@@ -109,12 +112,21 @@ fn a_decision_is_open_until_what_became_of_the_pod_and_of_telling_it_is_known() 
     record.published(Publication::Published);
     assert!(!record.is_open() && record.is_told());
     for nobody_leaves in [
-        Record { dry_run: true, ..departure() },
-        Record { uid: None, ..departure() },
+        Record {
+            dry_run: true,
+            ..departure()
+        },
+        Record {
+            uid: None,
+            ..departure()
+        },
     ] {
         assert!(!nobody_leaves.is_open());
     }
-    let untold = Record { publication: None, ..departure() };
+    let untold = Record {
+        publication: None,
+        ..departure()
+    };
     assert!(untold.is_open() && !untold.is_told());
 }
 
