@@ -6,6 +6,7 @@ use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names};
 use crate::disk::{own_mounts, tmpfs};
 use crate::node::{Node, Traits, Worker, requests};
+use crate::unfinished::{decided, is_told};
 use evictd_testkit::Fault;
 use nix::poll::{PollTimeout, poll};
 use nix::sys::signal::Signal;
@@ -193,9 +194,10 @@ fn a_kill_that_no_disk_has_on_record_is_on_record_after_the_next_start() {
     let mut daemon = start();
     daemon.eventually_knows(&["hog"]);
     hog.grow();
-    daemon.eventually("the hog is gone", |daemon| {
-        daemon.said("shop/hog is gone: ") == 1
+    daemon.eventually("no disk has what became of the hog", |daemon| {
+        daemon.status()["history"]["waiting"] == 2
     });
+    assert!(!hog.lives());
     daemon.signal(Signal::SIGKILL);
     daemon.ended();
     fs::remove_file(&filler).unwrap();
@@ -231,4 +233,57 @@ fn without_a_place_in_memory_it_warns_once_and_evicts() {
     assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
     assert!(!hog.lives());
     assert_eq!(daemon.said("that may be in no record"), 1);
+}
+
+/// What another version has made of the record of a decision that it has begun to carry out.
+type Version = fn(&mut Value);
+
+#[test]
+fn what_another_version_has_begun_is_finished_once_and_nothing_is_lost() {
+    let as_before: Version = |_| {};
+    let older: Version = |record| {
+        let keys = [
+            "bootId",
+            "wokenBy",
+            "owner",
+            "annotations",
+            "disruptionTarget",
+        ];
+        let record = record.as_object_mut().unwrap();
+        record.retain(|key, _| !keys.contains(&key.as_str()));
+    };
+    let newer: Version = |record| {
+        record["threshold"]["signal"] = json!("gpu.available");
+        record["resource"] = json!("gpus");
+        record["ranking"][0]["qos"] = json!("Platinum");
+        record["unheardOf"] = json!({ "a": ["b"] });
+    };
+    // Of what nobody knows to be of this time no process is ended.
+    for (version, hold, ends) in [
+        (as_before, "--hold 90Mi", true),
+        (newer, "--hold 90Mi", true),
+        (older, "--hold 2Mi", false),
+    ] {
+        let Some(cluster) = Cluster::new("what_another_version_has_begun") else {
+            return;
+        };
+        let mut record = cluster.evict_untold();
+        fs::remove_dir_all(cluster.node.path("state")).unwrap();
+        fs::remove_file(cluster.node.path("run/intents")).unwrap();
+        record.as_object_mut().unwrap().remove("outcome");
+        version(&mut record);
+        cluster.write_record(&record);
+        let mut hog = cluster.run(record["uid"].as_str().unwrap(), hold);
+        cluster.api.come_back();
+        let daemon = cluster.daemon(LOW);
+        let told = decided(&daemon, "it is told", is_told);
+        assert_eq!(told["id"], record["id"]);
+        assert_eq!((hog.lives(), cluster.patches()), (!ends, 1), "{told:#}");
+        hog.end();
+        drop(daemon);
+        let daemon = cluster.daemon(LOW);
+        daemon.some_turns_pass();
+        assert_eq!((cluster.patches(), daemon.said("it is taken up")), (1, 0));
+        decided(&daemon, "it is told", is_told);
+    }
 }

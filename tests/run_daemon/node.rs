@@ -79,7 +79,7 @@ impl Node {
     }
 
     /// What the group of one pod may take.
-    pub(crate) fn limitmemory_of(&self, pod: &str, bytes: u64) {
+    pub(crate) fn limit_memory_of(&self, pod: &str, bytes: u64) {
         let group = self.group.make(pod);
         let directory = self.hierarchies.dir(Controller::Memory, &group).unwrap();
         let file = match self.hierarchies.version() {
