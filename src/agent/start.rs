@@ -217,17 +217,13 @@ pub async fn ready(
         pod_roots.clone(),
     );
     let boot_id = boot_id(&config.roots.proc);
-    let history::Found {
-        history,
-        before,
-        intents,
-        intended,
-    } = history::find(config, clock, &boot_id)?;
+    let found = history::find(config, clock, &boot_id)?;
+    let (before, intents) = (found.before, found.intents);
     let unfinished = before.open.values().filter_map(Unfinished::read).collect();
     let past = before.evictions();
     let mut first_status = first_status(config, &pods, &usage, clock);
     first_status.last_decision = before.last;
-    let recorder = Recorder::start(history, HISTORY_RETRY).map_err(StartError::Recorder)?;
+    let recorder = Recorder::start(found.history, HISTORY_RETRY).map_err(StartError::Recorder)?;
     let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
@@ -240,13 +236,7 @@ pub async fn ready(
         Box::new(Board::new(Arc::clone(&shared))),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
-        Box::new(Ledger::new(
-            recorder,
-            intents,
-            Arc::clone(&shared),
-            before.open,
-            &intended,
-        )),
+        Box::new(Ledger::new(recorder, intents, &shared, before.open)),
         Box::new(Heartbeat(Notifier::from_environment())),
         Box::new(Hurry(crowd.clone())),
     ];

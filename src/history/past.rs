@@ -94,14 +94,14 @@ impl Before {
         if self.ask.contains(id) {
             self.asked.insert(id.clone(), record.clone());
         }
-        let later = |last: &Record| last.time <= record.time;
-        if record.is_eviction() && self.last.as_ref().is_none_or(later) {
-            self.last = Some(record.clone());
-        }
         if record.is_open() {
-            self.open.insert(id.clone(), record);
+            self.open.insert(id.clone(), record.clone());
         } else {
             self.open.remove(id);
+        }
+        let later = |last: &Record| last.time <= record.time;
+        if record.is_eviction() && self.last.as_ref().is_none_or(later) {
+            self.last = Some(record);
         }
     }
 

@@ -29,25 +29,25 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`, and the history
-    /// lacks some that were `intended`.
+    /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`; of those that come
+    /// with the `intents` the history lacks something.
     pub fn new(
         recorder: Recorder,
-        intents: Option<Intents>,
-        shared: Arc<Shared>,
+        intents: Option<(Intents, Vec<Record>)>,
+        shared: &Arc<Shared>,
         open: Open,
-        intended: &[Record],
     ) -> Self {
+        let (intents, intended) = intents.unzip();
         let mut ledger = Self {
             recorder,
             intents,
-            shared,
+            shared: Arc::clone(shared),
             told: None,
             open,
             carried: 0,
             grown: false,
         };
-        for record in intended {
+        for record in intended.iter().flatten() {
             ledger.keep(record);
         }
         ledger
@@ -198,7 +198,7 @@ mod tests {
         let recorder = Recorder::start(history, Duration::from_millis(1)).unwrap();
         let (shared, _questions) =
             Shared::new(Clock::start(), Status::default(), place.path().to_owned());
-        let mut ledger = Ledger::new(recorder, None, shared, open(place.path()), &[]);
+        let mut ledger = Ledger::new(recorder, None, &shared, open(place.path()));
         ledger.begin(&decision("new"));
         for number in 0..200 {
             let before = ledger.recorder.kept();

@@ -13,25 +13,23 @@ use std::collections::BTreeSet;
 pub(super) struct Found {
     pub(super) history: History,
     pub(super) before: Before,
-    pub(super) intents: Option<Intents>,
-    /// Decisions of which the history lacks something.
-    pub(super) intended: Vec<Record>,
+    /// With the decisions of which the history lacks something.
+    pub(super) intents: Option<(Intents, Vec<Record>)>,
 }
 
 /// A node whose disk cannot be read needs its agent no less: that begins with what was intended, or with nothing.
 pub(super) fn find(config: &Effective, clock: Clock, boot_id: &str) -> Result<Found, HistoryError> {
     // Its lock comes first: whoever has it has the intents, too.
     let history = History::open(&config.state_directory, DEFAULT_LIMIT)?;
-    let (mut intents, intended) = match Intents::open(&config.runtime_directory) {
-        Ok((intents, intended)) => (Some(intents), intended),
-        Err(error) => {
-            tracing::warn!(
-                "if evictd is killed right after it has ended a pod, that may be in no record: {error}; let \
-                 runtimeDirectory be a tmpfs that evictd may write to"
-            );
-            (None, Vec::new())
-        }
-    };
+    let opened = Intents::open(&config.runtime_directory);
+    if let Err(error) = &opened {
+        tracing::warn!(
+            "if evictd is killed right after it has ended a pod, that may be in no record: {error}; let \
+             runtimeDirectory be a tmpfs that evictd may write to"
+        );
+    }
+    let (intents, intended) = opened.ok().unzip();
+    let intended: Vec<Record> = intended.unwrap_or_default();
     let ids: BTreeSet<String> = intended.iter().map(|record| record.id.clone()).collect();
     let now = clock.now();
     let backoff = config.rules().owner_backoff();
@@ -46,15 +44,15 @@ pub(super) fn find(config: &Effective, clock: Clock, boot_id: &str) -> Result<Fo
              {error}; mend that disk, or name another stateDirectory"
         );
     }
-    let intended = before.take_up(intended, boot_id);
-    if let Some(intents) = &mut intents {
-        let kept = |id: &&String| !intended.iter().any(|record| record.id == **id);
+    let lacking = before.take_up(intended, boot_id);
+    let intents = intents.map(|mut intents| {
+        let kept = |id: &&String| !lacking.iter().any(|record| record.id == **id);
         ids.iter().filter(kept).for_each(|id| intents.free(id));
-    }
+        (intents, lacking)
+    });
     Ok(Found {
         history,
         before,
         intents,
-        intended,
     })
 }

@@ -305,12 +305,14 @@ impl Record {
     }
 
     /// Everything but the ranking, which is by far the longest part and not needed to finish the decision.
+    #[must_use]
     pub fn essential(mut self) -> Self {
         self.ranking.clear();
         self
     }
 
     /// What is needed to finish the decision, in a bounded length however long a tenant's words are.
+    #[must_use]
     pub fn brief(self) -> Self {
         let mut record = self.essential();
         record.annotations.clear();
