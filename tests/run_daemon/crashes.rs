@@ -269,7 +269,6 @@ fn what_another_version_has_begun_is_finished_once_and_nothing_is_lost() {
         };
         let mut record = cluster.evict_untold();
         fs::remove_dir_all(cluster.node.path("state")).unwrap();
-        fs::remove_file(cluster.node.path("run/intents")).unwrap();
         record.as_object_mut().unwrap().remove("outcome");
         version(&mut record);
         cluster.write_record(&record);

@@ -45,8 +45,14 @@ impl Cluster {
         decision
     }
 
-    /// Writes a record into the history of a daemon that does not run.
+    /// What was in memory is gone, as after a reboot.
+    fn forget_intents(&self) {
+        fs::remove_file(self.node.path("run/intents")).unwrap();
+    }
+
+    /// Writes a record into the history of a daemon that does not run, which has nothing else to go by.
     pub(crate) fn write_record(&self, record: &Value) {
+        self.forget_intents();
         let mut history = History::open(&self.node.path("state"), DEFAULT_LIMIT).unwrap();
         history.append(record).unwrap();
     }
@@ -174,6 +180,7 @@ fn a_record_torn_at_any_byte_costs_itself_and_no_other() {
         (whole.len() - 2, true),
         (whole.len() - 1, true),
     ] {
+        cluster.forget_intents();
         fs::write(&path, &whole[..end]).unwrap();
         let daemon = cluster.daemon(LOW);
         if is_known {

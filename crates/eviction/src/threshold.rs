@@ -1,5 +1,7 @@
 //! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
 
+mod json;
+
 use crate::{
     Signal,
     duration::{self, DurationError},
@@ -7,7 +9,6 @@ use crate::{
 };
 use evictd_pod::{Quantity, quantity::QuantityError};
 use jiff::SignedDuration;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error, ser::SerializeMap};
 use std::collections::BTreeMap;
 
 /// How much: an amount, or a part of the signal's capacity.
@@ -49,19 +50,6 @@ impl ThresholdValue {
     }
 }
 
-impl ThresholdValue {
-    /// As [`std::fmt::Display`] writes it: of all quantities and fractions only a fraction has a decimal point.
-    fn read(signal: Signal, text: &str) -> Option<Self> {
-        if text.contains('>') {
-            return PressureLimit::parse(signal, text).ok().map(Self::Pressure);
-        }
-        if text.contains('.') {
-            return text.parse().ok().map(Self::Percentage);
-        }
-        text.parse().ok().map(Self::Quantity)
-    }
-}
-
 impl std::fmt::Display for ThresholdValue {
     /// A canonical quantity, or the fraction as its shortest decimal.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -100,57 +88,6 @@ impl Threshold {
     /// Sorting key of printed lists.
     pub fn order(&self) -> (&'static str, SignedDuration) {
         (self.signal.as_str(), self.grace_period)
-    }
-}
-
-impl Serialize for Threshold {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("signal", &self.signal)?;
-        map.serialize_entry("value", &self.value.to_string())?;
-        serialize_seconds(&mut map, "gracePeriodSeconds", self.grace_period)?;
-        if let Some(min_reclaim) = self.min_reclaim {
-            map.serialize_entry("minReclaim", &min_reclaim.to_string())?;
-        }
-        map.end()
-    }
-}
-
-impl<'de> Deserialize<'de> for Threshold {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Written {
-            signal: Signal,
-            value: String,
-            grace_period_seconds: f64,
-            min_reclaim: Option<String>,
-        }
-        let written = Written::deserialize(deserializer)?;
-        let value = |text: &str| {
-            ThresholdValue::read(written.signal, text)
-                .ok_or_else(|| D::Error::custom(format_args!("no value of a threshold: {text}")))
-        };
-        Ok(Self {
-            signal: written.signal,
-            value: value(&written.value)?,
-            grace_period: SignedDuration::try_from_secs_f64(written.grace_period_seconds)
-                .map_err(D::Error::custom)?,
-            min_reclaim: written.min_reclaim.as_deref().map(value).transpose()?,
-        })
-    }
-}
-
-/// Whole seconds as an integer, others as a decimal.
-fn serialize_seconds<M: SerializeMap>(
-    map: &mut M,
-    key: &str,
-    duration: SignedDuration,
-) -> Result<(), M::Error> {
-    if duration.subsec_nanos() == 0 {
-        map.serialize_entry(key, &duration.as_secs())
-    } else {
-        map.serialize_entry(key, &duration.as_secs_f64())
     }
 }
 
