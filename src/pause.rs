@@ -3,6 +3,7 @@
 //! It comes from `evictd pause`, which keeps it below the runtime directory, so that it outlives this process and not the
 //! boot, or from an annotation of this node's Node.
 
+use evictd_eviction::record::Paused;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -72,6 +73,19 @@ impl Pause {
             reason: one_line(reason),
             by: By::Annotation,
         })
+    }
+
+    /// As the record of a decision keeps it.
+    pub fn record(&self) -> Paused {
+        Paused {
+            since: self.since,
+            until: self.until,
+            reason: self.reason.clone(),
+            by: match self.by {
+                By::Command => "command".into(),
+                By::Annotation => "annotation".into(),
+            },
+        }
     }
 
     /// Whether it is over.

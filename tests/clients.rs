@@ -37,7 +37,11 @@ impl Daemon {
             "id": "d-1", "time": "2026-11-21T13:15:00Z", "signal": "memory.available", "kind": "hard",
             "pod": "shop/hog", "uid": "u-1", "gracePeriodSeconds": 0, "reason": "Evicted",
             "message": "The node was low on resource: memory. ", "why": "it uses the most",
-            "observed": { "available": 83_886_080, "capacity": 536_870_912 }, "quantity": "100Mi",
+            "threshold": {
+                "signal": "memory.available", "value": "100Mi", "gracePeriodSeconds": 0, "quantity": "100Mi",
+                "observed": { "available": 83_886_080, "capacity": 536_870_912 },
+                "firstObservedAt": "2026-11-21T13:14:59Z",
+            },
             "runnerUp": "shop/cart", "outcome": { "lastProcessGoneSeconds": 0.12 },
             "ranking": [{ "pod": "shop/hog", "priority": 0, "exceedsRequest": true, "usage": "300Mi" },
                 { "pod": "shop/cart", "priority": 0, "exceedsRequest": true, "unreachable": "budget" }],
@@ -115,7 +119,7 @@ fn status(decision: Value) -> Status {
             raised: true,
             since: None,
         }],
-        last_decision: Some(decision),
+        last_decision: serde_json::from_value(decision).unwrap(),
         warnings: vec!["CAP_IPC_LOCK is missing".to_owned()],
         ..Status::default()
     }

@@ -205,7 +205,7 @@ impl Agent {
             message: message.clone(),
             disruption_target: condition.map(str::to_owned),
             way: cluster.way(ruling.grace),
-            record: record::brief(id, ruling.time, ruling.kind(), reason, message),
+            record: record::brief(id, ruling.time, ruling.kind().as_str(), reason, message),
             time: ruling.time,
         })
     }

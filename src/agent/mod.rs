@@ -35,8 +35,9 @@ use crate::{
     evict::{CgroupEvictor, Departure as Outcome, EvictError},
     outbox::Notice,
     pace::Pace,
+    pause::Pause,
     pods::{PodSet, Roster},
-    publish::{Decided, Look, Publish, ledger::WAITING},
+    publish::{Decided, Look, Publish},
     signals::{Layout, Sample, Sampler},
     usage,
     wake::{Wakers, WokenBy},
@@ -46,11 +47,11 @@ use evictd_eviction::{
     Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
     Usage, UsageNeed,
     departures::{Departure, Purpose, Telling},
+    record::{self, Record},
     rules::FilesystemLayout,
 };
 use jiff::{SignedDuration, Timestamp};
 use news::News;
-use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -345,25 +346,22 @@ impl Agent {
         self.decisions += 1;
         let id = format!("{:x}-{}", decision.time.as_millisecond(), self.decisions);
         let leaving = self.departure(&id, &decision).filter(|_| !dry_run);
-        let mut record = serde_json::to_value(&decision).unwrap_or_default();
-        record["id"] = json!(id);
-        record["dryRun"] = json!(dry_run);
-        record["wokenBy"] = json!(self.woken_by);
-        record["bootId"] = json!(self.ports.boot_id);
+        let notice = leaving.as_ref().and_then(|(_, notice)| notice.clone());
         let paused = self.paused().cloned();
-        if let Some(paused) = &paused {
-            record["paused"] = json!(paused);
-        }
-        if let Some((_, Some(notice))) = &leaving {
-            record["publication"] = json!({ "state": WAITING, "notice": notice });
-        }
+        let record = Record {
+            dry_run,
+            paused: paused.as_ref().map(Pause::record),
+            woken_by: Some(self.woken_by.as_str().into()),
+            boot_id: Some(self.ports.boot_id.clone()),
+            publication: notice.map(record::Publication::waiting),
+            ..Record::of_decision(id, &decision)
+        };
         let acted_at = self.clock.now();
         let decided = Decided {
             decision: &decision,
             record: &record,
             measured_at,
             acted_at,
-            dry_run,
             paused: paused.as_ref(),
             asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
         };

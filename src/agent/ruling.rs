@@ -1,13 +1,13 @@
 //! What was ruled about a pod at the door: views of it are the log, the history, events, metrics and the status page.
 
-use crate::{outbox::Notice, publish::ledger::WAITING};
+use crate::outbox::Notice;
 use evictd_eviction::{
     NodeCondition,
     departures::{Departure, Purpose, Telling},
+    record::{self, Kind, Outcome, Record},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
 /// What was ruled about a new pod that is not simply let in, or about one that leaves for it.
@@ -73,10 +73,10 @@ impl Act {
 
 impl Ruling {
     /// The word in the journal and in the history.
-    pub const fn kind(&self) -> &'static str {
+    pub const fn kind(&self) -> Kind {
         match self.act {
-            Act::Leave { .. } => "preemption",
-            Act::Report | Act::Reject | Act::Preempt => "admission",
+            Act::Leave { .. } => Kind::Preemption,
+            Act::Report | Act::Reject | Act::Preempt => Kind::Admission,
         }
     }
 
@@ -102,32 +102,25 @@ impl Ruling {
         departure
     }
 
-    /// As the history keeps it, where a pod has to leave or is kept out.
-    pub fn record(&self) -> Option<Value> {
-        let mut record = json!({
-            "id": self.id,
-            "time": self.time,
-            "kind": self.kind(),
-            "signal": self.signal(),
-            "pod": self.pod.full_name(),
-            "uid": self.pod.uid,
-            "reason": self.reason,
-            "message": self.message,
-            "gracePeriodSeconds": self.grace.as_secs(),
-            "dryRun": false,
-            "bootId": self.boot_id,
-        });
-        match &self.act {
+    /// As it is kept, where a pod has to leave or is kept out.
+    pub fn record(&self) -> Option<Record> {
+        let preemptor = match &self.act {
             Act::Report | Act::Preempt => return None,
-            Act::Reject => {}
-            Act::Leave { preemptor } => record["preemptor"] = json!(preemptor),
-        }
-        if let Some(notice) = &self.notice {
-            record["publication"] = json!({ "state": WAITING, "notice": notice });
-        }
-        if !self.ends {
-            record["outcome"] = json!({ "processes": 0, "method": "not-started" });
-        }
-        Some(record)
+            Act::Reject => None,
+            Act::Leave { preemptor } => Some(preemptor.clone()),
+        };
+        let notice = self.notice.clone();
+        Some(Record {
+            pod: Some(self.pod.full_name()),
+            uid: Some(self.pod.uid.clone()),
+            grace_period_seconds: Some(i64::try_from(self.grace.as_secs()).unwrap_or(i64::MAX)),
+            reason: Some(self.reason.clone().into()),
+            message: Some(self.message.clone()),
+            preemptor,
+            boot_id: Some(self.boot_id.clone()),
+            outcome: (!self.ends).then(Outcome::not_started),
+            publication: notice.map(record::Publication::waiting),
+            ..Record::new(self.id.clone(), self.time, self.kind(), self.signal())
+        })
     }
 }

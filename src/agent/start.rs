@@ -1,6 +1,7 @@
 //! From a configuration to an agent: which source serves each port, and why.
 
 mod cluster;
+mod history;
 mod kubelet;
 mod pods;
 mod usage;
@@ -17,25 +18,19 @@ use crate::{
         state::{Question, Shared, SourceStatus, Status},
     },
     evict::CgroupEvictor,
-    history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
+    history::{HistoryError, Recorder},
     notify::Notifier,
     pause::PauseFile,
     pods::{Binder, Roster},
     publish::{
-        Publish,
-        board::Board,
-        heartbeat::Heartbeat,
-        hurry::Hurry,
-        journal::Journal,
-        ledger::{self, Ledger, Open},
-        meter::Meter,
-        metrics::Metrics,
+        Publish, board::Board, heartbeat::Heartbeat, hurry::Hurry, journal::Journal,
+        ledger::Ledger, meter::Meter, metrics::Metrics,
     },
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
     wake::{MemcgNotification, WakeSources, Wakers},
 };
 use evictd_eviction::Signal;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use std::{
     error::Error,
     io,
@@ -213,13 +208,14 @@ pub async fn ready(
         config.roots.proc.clone(),
         pod_roots.clone(),
     );
-    let (history, open) = history_of(&config.state_directory)?;
-    let left_open = open.values().filter_map(LeftOpen::read).collect();
+    let boot_id = boot_id(&config.roots.proc);
+    let found = history::find(config, clock, &boot_id)?;
+    let (before, intents) = (found.before, found.intents);
+    let left_open = before.open.values().filter_map(LeftOpen::read).collect();
+    let past = before.evictions();
     let mut first_status = first_status(config, &pods, &usage, clock);
-    if history.is_readable() {
-        first_status.last_decision = ledger::last(&config.state_directory).unwrap_or_default();
-    }
-    let recorder = Recorder::start(history, HISTORY_RETRY);
+    first_status.last_decision = before.last;
+    let recorder = Recorder::start(found.history, HISTORY_RETRY);
     let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
@@ -232,7 +228,7 @@ pub async fn ready(
         Box::new(Board::new(Arc::clone(&shared), hierarchies.clone())),
         Box::new(Meter::new(metrics)),
         Box::new(Journal),
-        Box::new(Ledger::new(recorder, Arc::clone(&shared), open)),
+        Box::new(Ledger::new(recorder, intents, &shared, before.open)),
         Box::new(Heartbeat::new(Notifier::from_environment())),
         Box::new(Hurry(crowd.clone())),
     ];
@@ -268,10 +264,10 @@ pub async fn ready(
         pauses,
         publishers,
         left_open,
-        boot_id: boot_id(&config.roots.proc),
+        boot_id,
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);
-    agent.remember(&past(config, clock));
+    agent.remember(&past);
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
         agent,
@@ -298,36 +294,6 @@ fn boot_id(proc_root: &Path) -> String {
     let file = proc_root.join("sys/kernel/random/boot_id");
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.trim().to_owned()
-}
-
-/// The history and what it leaves open. A node whose disk cannot be read needs its agent no less: that begins with nothing.
-fn history_of(directory: &Path) -> Result<(History, Open), HistoryError> {
-    let history = History::open(directory, DEFAULT_LIMIT)?;
-    if !history.is_readable() {
-        return Ok((history, Open::new()));
-    }
-    let open = ledger::open(directory).unwrap_or_else(|error| {
-        tracing::warn!(
-            "decisions that were not finished are not taken up: {error}; mend that disk, or name another stateDirectory"
-        );
-        Open::new()
-    });
-    Ok((history, open))
-}
-
-/// What owners are still held for.
-fn past(config: &Effective, clock: Clock) -> Vec<Past> {
-    let Some(backoff) = config.rules().owner_backoff() else {
-        return Vec::new();
-    };
-    let now = clock.now();
-    let since = now.saturating_sub(backoff.window());
-    let span = since.unwrap_or(Timestamp::MIN)..=now;
-    let past = history::evictions(&config.state_directory, &span);
-    past.unwrap_or_else(|error| {
-        tracing::warn!("owners whose pods come back are counted anew: {error}");
-        Vec::new()
-    })
 }
 
 /// The kernel calls as the configuration's kind has it: ours by pressure and events, a kubelet by cgroup v1's levels.

@@ -3,11 +3,12 @@
 use super::daemon::Daemon;
 use super::outcome::gone;
 use super::ranking;
-use super::table::{amount, quantity, text, told_moment, used};
+use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
-use evictd_eviction::Signal;
+use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -32,69 +33,65 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let all = latest(self.daemon.get("/v1/history")?);
+        let all = latest(records(self.daemon.get("/v1/history")?));
         let Some(id) = self.id else {
-            return self.output.print(&all, list);
+            return self.output.print(&all, |all| list(all));
         };
-        let one = decisions(&all)
-            .iter()
-            .find(|decision| decision["id"] == id)
-            .ok_or_else(|| {
-                Failure::Input(anyhow!(
-                    "no decision {id:?} is kept; `evictd history` lists them"
-                ))
-            })?;
+        let one = all.iter().find(|record| record.id == id).ok_or_else(|| {
+            Failure::Input(anyhow!(
+                "no decision {id:?} is kept; `evictd history` lists them"
+            ))
+        })?;
         self.output.print(one, evidence)
     }
 }
 
-/// A decision is recorded when it is made and again when its outcome is known: only the last word counts.
-fn latest(all: Value) -> Value {
+/// What another version wrote may be no decision to this one.
+fn records(all: Value) -> Vec<Record> {
     let Value::Array(records) = all else {
-        return all;
+        return Vec::new();
     };
-    let mut kept: Vec<Value> = Vec::with_capacity(records.len());
+    let known = records.into_iter().map(Record::deserialize);
+    known.filter_map(Result::ok).collect()
+}
+
+/// A decision is recorded when it is made and again when its outcome is known: only the last word counts.
+fn latest(records: Vec<Record>) -> Vec<Record> {
+    let mut kept: Vec<Record> = Vec::with_capacity(records.len());
     let mut places: HashMap<String, usize> = HashMap::new();
     for record in records {
-        let place = record["id"].as_str().and_then(|id| {
-            let place = *places.entry(id.to_owned()).or_insert(kept.len());
-            kept.get_mut(place)
-        });
-        match place {
+        let place = *places.entry(record.id.clone()).or_insert(kept.len());
+        match kept.get_mut(place) {
             Some(earlier) => *earlier = record,
             None => kept.push(record),
         }
     }
-    Value::Array(kept)
-}
-
-fn decisions(all: &Value) -> &[Value] {
-    all.as_array().map(Vec::as_slice).unwrap_or_default()
+    kept
 }
 
 /// What the pod's status was told; where nobody went, why not.
-fn words(decision: &Value) -> String {
-    match decision["message"].as_str() {
-        Some(message) => message.to_owned(),
-        None => format!("nobody: {}", text(&decision["why"])),
+fn words(record: &Record) -> String {
+    match &record.message {
+        Some(message) => message.clone(),
+        None => format!("nobody: {}", told(record.why.as_ref())),
     }
 }
 
-fn list(all: &Value) -> String {
-    if decisions(all).is_empty() {
+fn list(all: &[Record]) -> String {
+    if all.is_empty() {
         return "Nothing was ever evicted.".to_owned();
     }
-    let rows = decisions(all).iter().map(|decision| {
+    let rows = all.iter().map(|record| {
         vec![
-            told_moment(&decision["time"]),
-            text(&decision["id"]),
-            text(&decision["signal"]),
-            text(&decision["kind"]),
-            text(&decision["pod"]),
-            text(&decision["gracePeriodSeconds"]),
-            gone(decision),
-            text(&decision["publication"]["state"]),
-            words(decision),
+            moment(record.time),
+            record.id.clone(),
+            record.signal.clone().into_owned(),
+            record.kind.as_str().to_owned(),
+            told(record.pod.as_ref()),
+            told(record.grace_period_seconds),
+            gone(record),
+            told(record.publication.as_ref().map(Publication::state)),
+            words(record),
         ]
     });
     let headings = [
@@ -112,86 +109,86 @@ fn list(all: &Value) -> String {
 }
 
 /// From the look that saw the crossing to the last process gone, step by step.
-fn reaction(outcome: &Value) -> String {
+fn reaction(ended: Option<&Ended>) -> String {
+    let mut words = "crossed".to_owned();
+    let Some(ended) = ended else {
+        return words;
+    };
     let steps = [
-        ("decided", &outcome["crossedToDecidedSeconds"]),
-        ("first signal", &outcome["firstSignalSeconds"]),
-        ("gone", &outcome["lastProcessGoneSeconds"]),
+        ("decided", ended.crossed_to_decided_seconds),
+        ("first signal", ended.first_signal_seconds),
+        ("gone", ended.last_process_gone_seconds),
     ];
-    let mut told = "crossed".to_owned();
     let mut since = 0.0;
-    for (step, value) in steps {
-        let Some(value) = value.as_f64() else { break };
+    for (step, seconds) in steps {
+        let Some(seconds) = seconds else { break };
         // The first counts from the crossing, the others from the decision.
         let took = if step == "decided" {
-            value
+            seconds
         } else {
-            value - since
+            seconds - since
         };
-        since = if step == "decided" { 0.0 } else { value };
-        let _ = write!(told, " -> {step} {:.1} ms", took.max(0.0) * 1000.0);
+        since = if step == "decided" { 0.0 } else { seconds };
+        let _ = write!(words, " -> {step} {:.1} ms", took.max(0.0) * 1000.0);
     }
-    match outcome["reactionSeconds"].as_f64() {
-        Some(all) => format!("{told}; {:.1} ms in all", all * 1000.0),
-        None => told,
+    match ended.reaction_seconds {
+        Some(all) => format!("{words}; {:.1} ms in all", all * 1000.0),
+        None => words,
     }
 }
 
 /// What became of telling the cluster.
-fn cluster(decision: &Value) -> String {
-    let told = &decision["publication"];
-    let state = text(&told["state"]);
-    match told["why"].as_str() {
+fn cluster(record: &Record) -> String {
+    let publication = record.publication.as_ref();
+    let state = told(publication.map(Publication::state));
+    match publication.and_then(Publication::why) {
         Some(why) => format!("{state}: {why}"),
         None => state,
     }
 }
 
 /// Who would make it again, and how often that led here lately.
-fn owner(decision: &Value) -> String {
-    let owner = &decision["owner"];
-    match (owner["name"].as_str(), owner["evictions"].as_u64()) {
-        (Some(name), Some(evictions)) => {
-            let (kind, namespace) = (text(&owner["kind"]), text(&owner["namespace"]));
-            format!("{kind} {namespace}/{name}, {evictions} of its pods evicted here lately")
-        }
-        _ => text(&Value::Null),
-    }
+fn owner(record: &Record) -> String {
+    let counted = record.owner.as_ref();
+    told(counted.map(|counted| {
+        let (owner, evictions) = (&counted.owner, counted.evictions);
+        format!("{owner}, {evictions} of its pods evicted here lately")
+    }))
 }
 
 /// Everything kept of one decision.
-fn evidence(decision: &Value) -> String {
-    match decision["kind"].as_str() {
-        Some("admission" | "preemption") => at_the_door(decision),
-        _ => shortage(decision),
+fn evidence(record: &Record) -> String {
+    match record.kind {
+        Kind::Admission | Kind::Preemption => at_the_door(record),
+        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record),
     }
 }
 
 /// Of a pod that was not let in, or left for one that was.
-fn at_the_door(decision: &Value) -> String {
+fn at_the_door(record: &Record) -> String {
+    let ended = record.outcome.as_ref().and_then(Outcome::ended);
     page(&[
-        ("DECISION", text(&decision["id"])),
-        ("TIME", told_moment(&decision["time"])),
-        ("POD", pod(decision)),
-        ("SIGNAL", signal_and_kind(decision)),
-        ("REASON", text(&decision["reason"])),
-        ("MESSAGE", text(&decision["message"])),
-        ("FOR", text(&decision["preemptor"])),
-        ("GRACE", text(&decision["gracePeriodSeconds"])),
-        ("ENDED", text(&decision["outcome"]["method"])),
-        ("GONE", gone(decision)),
-        ("CLUSTER", cluster(decision)),
+        ("DECISION", record.id.clone()),
+        ("TIME", moment(record.time)),
+        ("POD", pod(record)),
+        ("SIGNAL", signal_and_kind(record)),
+        ("REASON", told(record.reason.as_ref())),
+        ("MESSAGE", told(record.message.as_ref())),
+        ("FOR", told(record.preemptor.as_ref())),
+        ("GRACE", told(record.grace_period_seconds)),
+        ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
+        ("GONE", gone(record)),
+        ("CLUSTER", cluster(record)),
     ])
 }
 
-fn pod(decision: &Value) -> String {
-    let (pod, uid) = (text(&decision["pod"]), text(&decision["uid"]));
+fn pod(record: &Record) -> String {
+    let (pod, uid) = (told(record.pod.as_ref()), told(record.uid.as_ref()));
     format!("{pod} (uid {uid})")
 }
 
-fn signal_and_kind(decision: &Value) -> String {
-    let (signal, kind) = (text(&decision["signal"]), text(&decision["kind"]));
-    format!("{signal} ({kind})")
+fn signal_and_kind(record: &Record) -> String {
+    format!("{} ({})", record.signal, record.kind.as_str())
 }
 
 fn page(lines: &[(&str, String)]) -> String {
@@ -204,46 +201,41 @@ fn page(lines: &[(&str, String)]) -> String {
 }
 
 /// Of a decision for which something was short.
-fn shortage(decision: &Value) -> String {
-    let signal = decision["signal"].as_str().and_then(Signal::parse);
-    let acting = match &decision["threshold"] {
-        threshold @ Value::Object(_) => threshold,
-        _ => decision,
-    };
+fn shortage(record: &Record) -> String {
+    let signal = record.acting_signal();
+    let acting = record.threshold.as_ref();
+    let seen = acting.map(|acting| acting.observed);
     let observed = format!(
         "{} available of {}",
-        amount(signal, acting["observed"]["available"].as_i64()),
-        amount(signal, acting["observed"]["capacity"].as_i64())
+        amount(signal, seen.map(|seen| seen.available)),
+        amount(signal, seen.map(|seen| seen.capacity))
     );
     let threshold = format!(
         "below {} since {}",
-        quantity(signal, &acting["quantity"]),
-        told_moment(&acting["firstObservedAt"])
+        amount(signal, acting.map(|acting| acting.quantity.value())),
+        told(acting.map(|acting| moment(acting.first_observed_at)))
     );
-    let lines = [
-        ("DECISION", text(&decision["id"])),
-        ("TIME", told_moment(&decision["time"])),
-        ("POD", pod(decision)),
-        ("SIGNAL", signal_and_kind(decision)),
+    let ended = record.outcome.as_ref().and_then(Outcome::ended);
+    let page = page(&[
+        ("DECISION", record.id.clone()),
+        ("TIME", moment(record.time)),
+        ("POD", pod(record)),
+        ("SIGNAL", signal_and_kind(record)),
         ("OBSERVED", observed),
         ("THRESHOLD", threshold),
-        (
-            "GRACE",
-            format!("{} s", text(&decision["gracePeriodSeconds"])),
-        ),
-        ("REASON", text(&decision["reason"])),
-        ("MESSAGE", text(&decision["message"])),
-        ("WHY", text(&decision["why"])),
-        ("NEXT", text(&decision["runnerUp"])),
-        ("GAIN", used(signal, &decision["expectedGain"])),
-        ("OWNER", owner(decision)),
-        ("WOKEN BY", text(&decision["wokenBy"])),
-        ("REACTION", reaction(&decision["outcome"])),
-        ("GONE", gone(decision)),
-        ("CLUSTER", cluster(decision)),
-    ];
-    let page = page(&lines);
-    format!("{page}\n{}\n", ranking::recorded(decision))
+        ("GRACE", format!("{} s", told(record.grace_period_seconds))),
+        ("REASON", told(record.reason.as_ref())),
+        ("MESSAGE", told(record.message.as_ref())),
+        ("WHY", told(record.why.as_ref())),
+        ("NEXT", told(record.runner_up.as_ref())),
+        ("GAIN", used(signal, record.expected_gain)),
+        ("OWNER", owner(record)),
+        ("WOKEN BY", told(record.woken_by.as_ref())),
+        ("REACTION", reaction(ended)),
+        ("GONE", gone(record)),
+        ("CLUSTER", cluster(record)),
+    ]);
+    format!("{page}\n{}\n", ranking::recorded(record))
 }
 
 #[cfg(test)]
@@ -253,21 +245,34 @@ mod tests {
 
     #[test]
     fn the_reaction_is_told_step_by_step() {
-        let outcome = json!({
-            "crossedToDecidedSeconds": 0.5, "firstSignalSeconds": 0.001,
-            "lastProcessGoneSeconds": 0.0215, "reactionSeconds": 0.5215,
-        });
+        let ended = Ended {
+            crossed_to_decided_seconds: Some(0.5),
+            first_signal_seconds: Some(0.001),
+            last_process_gone_seconds: Some(0.0215),
+            reaction_seconds: Some(0.5215),
+            ..Ended::default()
+        };
         assert_eq!(
-            reaction(&outcome),
+            reaction(Some(&ended)),
             "crossed -> decided 500.0 ms -> first signal 1.0 ms -> gone 20.5 ms; 521.5 ms in all"
         );
-        assert_eq!(reaction(&json!({})), "crossed");
+        assert_eq!(reaction(None), "crossed");
     }
 
     #[test]
     fn the_outcome_replaces_the_decision_it_belongs_to() {
-        let records = json!([{ "id": "1" }, { "id": "2" }, {}, { "id": "1", "outcome": {} }, {}]);
-        let expected = json!([{ "id": "1", "outcome": {} }, { "id": "2" }, {}, {}]);
-        assert_eq!(latest(records), expected);
+        let record = |id: &str, outcome: Value| json!({ "id": id, "time": "2026-01-01T00:00:00Z", "kind": "hard", "outcome": outcome });
+        let of_another_version = json!({ "note": "what it may be" });
+        let all = json!([
+            record("1", Value::Null),
+            record("2", Value::Null),
+            of_another_version,
+            record("1", json!({ "error": "a budget" })),
+        ]);
+        let told: Vec<(String, bool)> = latest(records(all))
+            .into_iter()
+            .map(|record| (record.id, record.outcome.is_some()))
+            .collect();
+        assert_eq!(told, [("1".to_owned(), true), ("2".to_owned(), false)]);
     }
 }

@@ -1,34 +1,32 @@
 //! What became of a decision, in words.
 
-use super::table::{seconds, text};
-use serde_json::Value;
+use super::table::seconds;
+use evictd_eviction::record::{Outcome, Record};
 
 /// `dry run`, or `FAILED: ` and why, where the pod is still there by that; else `None`.
-pub(super) fn shortfall(decision: &Value) -> Option<String> {
-    let outcome = &decision["outcome"];
-    let survivors = outcome["survivors"].as_array().map_or(0, Vec::len);
-    if decision["dryRun"] == true {
-        Some("dry run".to_owned())
-    } else if !outcome["error"].is_null() {
-        Some(format!("FAILED: {}", text(&outcome["error"])))
-    } else if survivors > 0 && outcome["lastProcessGoneSeconds"].is_null() {
-        Some(format!(
-            "FAILED: processes that outlive SIGKILL: {survivors}"
-        ))
-    } else {
-        None
+pub(super) fn shortfall(record: &Record) -> Option<String> {
+    if record.dry_run {
+        return Some("dry run".to_owned());
+    }
+    match record.outcome.as_ref()? {
+        Outcome::Failed { error } => Some(format!("FAILED: {}", error.trim_end())),
+        Outcome::Ended(ended) => {
+            let survivors = ended.survivors.len();
+            let some = survivors > 0 && ended.last_process_gone_seconds.is_none();
+            some.then(|| format!("FAILED: processes that outlive SIGKILL: {survivors}"))
+        }
     }
 }
 
 /// How long it took until the pod was gone, or why it is not.
-pub(super) fn gone(decision: &Value) -> String {
-    let took = decision["outcome"]["lastProcessGoneSeconds"].as_f64();
-    shortfall(decision).unwrap_or_else(|| took.map_or_else(|| "-".to_owned(), seconds))
+pub(super) fn gone(record: &Record) -> String {
+    let took = record.outcome.as_ref().and_then(Outcome::gone_seconds);
+    shortfall(record).unwrap_or_else(|| took.map_or_else(|| "-".to_owned(), seconds))
 }
 
 /// Whether it was more than words: ` [dry run]`, or nothing.
-pub(super) fn remark(decision: &Value) -> String {
-    shortfall(decision).map_or_else(String::new, |told| format!(" [{told}]"))
+pub(super) fn remark(record: &Record) -> String {
+    shortfall(record).map_or_else(String::new, |told| format!(" [{told}]"))
 }
 
 #[cfg(test)]
@@ -38,7 +36,8 @@ mod tests {
 
     #[test]
     fn what_ended_nobody_does_not_read_like_an_eviction() {
-        let survivors = json!({ "lastProcessGoneSeconds": null, "survivors": [{ "pid": 7 }] });
+        let survivor = json!({ "pid": 7, "name": "deaf", "state": "D" });
+        let survivors = json!({ "lastProcessGoneSeconds": null, "survivors": [survivor] });
         for (decision, told, remarked) in [
             (
                 json!({ "outcome": { "lastProcessGoneSeconds": 0.12 } }),
@@ -58,8 +57,13 @@ mod tests {
                 " [FAILED: processes that outlive SIGKILL: 1]",
             ),
         ] {
-            assert_eq!(gone(&decision), told);
-            assert_eq!(remark(&decision), remarked);
+            let mut record = decision;
+            record["id"] = json!("1");
+            record["time"] = json!("2026-01-01T00:00:00Z");
+            record["kind"] = json!("hard");
+            let record: Record = serde_json::from_value(record).unwrap();
+            assert_eq!(gone(&record), told);
+            assert_eq!(remark(&record), remarked);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `evictd pause`: nobody is ended for a while.
 
-use super::{daemon::Daemon, table::told_moment};
+use super::{daemon::Daemon, table::moment};
 use clap::Args;
 use evictd_command::{Failure, Output};
 use serde_json::{Value, json};
@@ -49,10 +49,8 @@ pub(super) fn told(answer: &Value) -> String {
     let mut told = if paused.is_null() {
         "The pause is over.".to_owned()
     } else {
-        let until = match &paused["until"] {
-            Value::Null => String::new(),
-            until => format!(", until {}", told_moment(until)),
-        };
+        let until = paused["until"].as_str().and_then(|text| text.parse().ok());
+        let until = until.map_or_else(String::new, |time| format!(", until {}", moment(time)));
         let by = match paused["by"].as_str() {
             Some("annotation") => {
                 " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- takes it back)"

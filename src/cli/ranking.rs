@@ -1,22 +1,34 @@
 //! The table of ranked pods, the same wherever a ranking is shown.
 
-use super::table::{text, used, yes};
+use super::table::{told as shown, used, yes};
 use evictd_command::table;
 use evictd_eviction::{
     RankedPod, Signal, StarvedResource,
-    decision::{Spared, Unreachable},
+    decision::Spared,
+    record::{RankingRow, Record},
     why,
 };
+use evictd_pod::QosClass;
 use serde::Deserialize;
 use serde_json::Value;
+
+/// A pod of a ranking, and why it stands before the next.
+#[derive(Deserialize)]
+struct Place {
+    #[serde(flatten)]
+    row: RankingRow,
+    #[serde(default)]
+    because: Option<String>,
+}
 
 /// The first `most` pods in ranked order with every key that put them there, and how many there are besides.
 pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal) -> String {
     let rows = why::rows(ranked, signal.resource()).take(most);
-    let shown: Vec<Value> = rows
-        .map(|row| serde_json::to_value(row).unwrap_or_default())
-        .collect();
-    let table = all(Some(signal), &shown);
+    let places = rows.map(|row| Place {
+        row: RankingRow::of(row.pod),
+        because: Some(row.because),
+    });
+    let table = all(Some(signal), &places.collect::<Vec<_>>());
     match ranked.len().saturating_sub(most) {
         0 => table,
         more => format!("{table}\n... and {more} more, all of them in -o json"),
@@ -25,24 +37,19 @@ pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal) -> String
 
 /// The ranking in an answer of the daemon.
 pub(super) fn told(answer: &Value) -> String {
-    all(signal_of(answer), list(&answer["pods"]))
+    let signal = answer["signal"].as_str().and_then(Signal::parse);
+    let places: Vec<Place> = Deserialize::deserialize(&answer["pods"]).unwrap_or_default();
+    all(signal, &places)
 }
 
 /// The ranking in a record of a decision, which has the keys and not the words.
-pub(super) fn recorded(decision: &Value) -> String {
-    all(signal_of(decision), list(&decision["ranking"]))
+pub(super) fn recorded(record: &Record) -> String {
+    let rows = record.ranking.iter().cloned();
+    let places = rows.map(|row| Place { row, because: None });
+    all(record.acting_signal(), &places.collect::<Vec<_>>())
 }
 
-/// The signal that an answer or a record is about.
-pub(super) fn signal_of(document: &Value) -> Option<Signal> {
-    document["signal"].as_str().and_then(Signal::parse)
-}
-
-fn list(pods: &Value) -> &[Value] {
-    pods.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn all(signal: Option<Signal>, pods: &[Value]) -> String {
+fn all(signal: Option<Signal>, pods: &[Place]) -> String {
     let mut headings = [
         ">#",
         "POD",
@@ -60,46 +67,43 @@ fn all(signal: Option<Signal>, pods: &[Value]) -> String {
     }
     // Only a record of a decision has no words.
     let words = pods.iter().any(|pod| !because(pod).is_empty());
-    let shown = headings.len() - usize::from(!words);
-    let rows = pods.iter().zip(1_u64..).map(|(pod, rank)| {
+    let shown_columns = headings.len() - usize::from(!words);
+    let rows = pods.iter().zip(1_u64..).map(|(place, rank)| {
+        let pod = &place.row;
         let mut row = vec![
             rank.to_string(),
-            text(&pod["pod"]),
-            yes(&pod["exceedsRequest"]),
-            text(&pod["priority"]),
-            used(signal, &pod["overage"]),
-            used(signal, &pod["usage"]),
-            used(signal, &pod["request"]),
-            text(&pod["qos"]),
-            because(pod),
+            pod.pod.clone(),
+            yes(pod.exceeds_request),
+            pod.priority.to_string(),
+            used(signal, pod.overage),
+            used(signal, pod.usage),
+            used(signal, pod.request),
+            shown(pod.qos.map(QosClass::as_str)),
+            because(place),
         ];
-        row.truncate(shown);
+        row.truncate(shown_columns);
         row
     });
-    table(&headings[..shown], rows)
+    table(&headings[..shown_columns], rows)
 }
 
-fn because(pod: &Value) -> String {
-    let flags = [
-        ("critical", "never goes: critical"),
-        ("protected", "never goes: protected"),
-    ];
-    let flag = flags.into_iter().find(|(key, _)| pod[key] == true);
-    match (pod["because"].as_str(), flag) {
-        (Some(because), _) => because.to_owned(),
-        (None, Some((_, spared))) => spared.to_owned(),
-        (None, None) => unreachable(pod).unwrap_or_default(),
+fn because(place: &Place) -> String {
+    let row = &place.row;
+    match &place.because {
+        Some(because) => because.clone(),
+        None if row.critical => "never goes: critical".to_owned(),
+        None if row.protected => "never goes: protected".to_owned(),
+        None => row
+            .unreachable
+            .map_or_else(String::new, |why| Spared::Unreachable(why).because()),
     }
-}
-
-fn unreachable(pod: &Value) -> Option<String> {
-    let why = Unreachable::deserialize(&pod["unreachable"]).ok()?;
-    Some(Spared::Unreachable(why).because())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_eviction::record::Kind;
+    use jiff::Timestamp;
     use serde_json::json;
 
     #[test]
@@ -119,7 +123,18 @@ mod tests {
         let pods = json!([{ "pod": "shop/hog", "because": "lower priority" }]);
         let answer = json!({ "signal": "memory.available", "pods": pods });
         assert!(told(&answer).contains("BECAUSE"));
-        let record = json!({ "signal": "memory.available", "ranking": [{ "pod": "shop/hog" }] });
+        let record = Record {
+            ranking: vec![RankingRow {
+                pod: "shop/hog".to_owned(),
+                ..RankingRow::default()
+            }],
+            ..Record::new(
+                "1".to_owned(),
+                Timestamp::UNIX_EPOCH,
+                Kind::Hard,
+                "memory.available",
+            )
+        };
         let page = recorded(&record);
         assert!(
             page.contains("shop/hog") && !page.contains("BECAUSE"),

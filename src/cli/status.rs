@@ -3,7 +3,7 @@
 use super::daemon::Daemon;
 use super::machine::Machine;
 use super::outcome::remark;
-use super::table::{amount, duration, moment, seconds, text, told_moment};
+use super::table::{amount, duration, moment, seconds, told};
 use crate::config::Admission;
 use crate::doors::state::{AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus};
 use crate::signals::{Pressure, RENEWAL};
@@ -11,9 +11,9 @@ use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
 use evictd_eviction::pressure::{self, WHOLE};
+use evictd_eviction::record::Record;
 use evictd_eviction::why::human_bytes;
 use jiff::SignedDuration;
-use serde_json::Value;
 use std::fmt::Write;
 
 const EXAMPLE: &str = "Example:
@@ -237,18 +237,18 @@ fn admission(status: &AdmissionStatus) -> String {
     )
 }
 
-fn last_decision(decision: Option<&Value>) -> String {
-    let Some(decision) = decision else {
+fn last_decision(record: Option<&Record>) -> String {
+    let Some(record) = record else {
         return "nothing was ever evicted".to_owned();
     };
     format!(
         "{} {} for {} ({}){}: {}",
-        told_moment(&decision["time"]),
-        text(&decision["pod"]),
-        text(&decision["signal"]),
-        text(&decision["kind"]),
-        remark(decision),
-        text(&decision["message"]),
+        moment(record.time),
+        told(record.pod.as_ref()),
+        record.signal,
+        record.kind.as_str(),
+        remark(record),
+        told(record.message.as_ref()),
     )
 }
 

@@ -4,7 +4,7 @@ use evictd_eviction::{Signal, StarvedResource, pressure, why::human_bytes};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 /// Bytes, a count or a share of time, as the signal has it; `-` where it is unknown.
 pub(super) fn amount(signal: Option<Signal>, value: Option<i64>) -> String {
@@ -16,27 +16,17 @@ pub(super) fn amount(signal: Option<Signal>, value: Option<i64>) -> String {
     }
 }
 
-/// A quantity in Kubernetes' grammar, shown as [`amount`] shows it.
-pub(super) fn quantity(signal: Option<Signal>, value: &Value) -> String {
-    parsed(value).map_or_else(|| text(value), |parsed| amount(signal, Some(parsed)))
-}
-
-/// A quantity of what a pod uses, bytes or a count: pods have no share of the time in which others stood still.
-pub(super) fn used(signal: Option<Signal>, value: &Value) -> String {
+/// What a pod uses, bytes or a count: pods have no share of the time in which others stood still.
+pub(super) fn used(signal: Option<Signal>, value: Option<Quantity>) -> String {
     let counted = |signal: Signal| {
         let resource = signal.resource();
         matches!(resource, StarvedResource::Inodes | StarvedResource::Pids)
     };
-    match parsed(value) {
-        None => text(value),
+    match value.map(|value| value.value()) {
+        None => "-".to_owned(),
         Some(count) if signal.is_some_and(counted) => count.to_string(),
         Some(bytes) => human_bytes(bytes),
     }
-}
-
-fn parsed(value: &Value) -> Option<i64> {
-    let quantity: Quantity = value.as_str()?.parse().ok()?;
-    Some(quantity.value())
 }
 
 /// A length of time in its two largest units: `2h 3m`, `12s`, `350ms`.
@@ -60,13 +50,15 @@ pub(super) fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// A moment out of a JSON document.
-pub(super) fn told_moment(value: &Value) -> String {
-    let time: Option<Timestamp> = value.as_str().and_then(|time| time.parse().ok());
-    time.map_or_else(|| text(value), moment)
+/// What there is, or `-`.
+pub(super) fn told(value: Option<impl Display>) -> String {
+    value.map_or_else(
+        || "-".to_owned(),
+        |value| value.to_string().trim_end().to_owned(),
+    )
 }
 
-/// A text field, or `-`.
+/// A text field of a JSON document, or `-`.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -76,8 +68,8 @@ pub(super) fn text(value: &Value) -> String {
 }
 
 /// `yes`, `no`, or `?` where it is unknown.
-pub(super) fn yes(value: &Value) -> String {
-    match value.as_bool() {
+pub(super) fn yes(value: Option<bool>) -> String {
+    match value {
         Some(true) => "yes",
         Some(false) => "no",
         None => "?",
@@ -88,15 +80,12 @@ pub(super) fn yes(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
-    fn quantities_are_shown_as_the_signal_counts() {
-        let memory = Some(Signal::MemoryAvailable);
-        assert_eq!(quantity(memory, &json!("1536Ki")), "1.5Mi");
-        assert_eq!(quantity(Some(Signal::PidAvailable), &json!("2k")), "2000");
-        assert_eq!(quantity(None, &Value::Null), "-");
-        assert_eq!(amount(memory, None), "-");
+    fn what_is_unknown_is_a_dash() {
+        assert_eq!(amount(Some(Signal::MemoryAvailable), None), "-");
+        assert_eq!(told(None::<&str>), "-");
+        assert_eq!(told(Some("words \n")), "words");
     }
 
     #[test]
@@ -109,9 +98,10 @@ mod tests {
             (Signal::NodefsInodesFree, "2048"),
             (Signal::PidAvailable, "2048"),
         ] {
-            assert_eq!(used(Some(signal), &json!("2Ki")), expected, "{signal}");
+            let two = Quantity::bytes(2048);
+            assert_eq!(used(Some(signal), Some(two)), expected, "{signal}");
         }
-        let unknown = used(Some(Signal::MemoryPsi), &Value::Null);
+        let unknown = used(Some(Signal::MemoryPsi), None);
         assert_eq!(unknown, "-");
     }
 

@@ -4,7 +4,7 @@ use super::daemon::Daemon;
 use super::outcome::remark;
 use super::ranking;
 use super::status::headline;
-use super::table::{amount, duration, text, told_moment};
+use super::table::{amount, duration, moment, text, told};
 use crate::doors::state::{SignalStatus, Status, ThresholdStatus};
 use anyhow::Context;
 use clap::Args;
@@ -214,13 +214,13 @@ impl Picture {
     fn last(&self) -> String {
         match &self.status.last_decision {
             None => "nothing was ever evicted".to_owned(),
-            Some(decision) => format!(
+            Some(record) => format!(
                 "{} {} for {}{}: {}",
-                told_moment(&decision["time"]),
-                text(&decision["pod"]),
-                text(&decision["signal"]),
-                remark(decision),
-                text(&decision["message"]),
+                moment(record.time),
+                told(record.pod.as_ref()),
+                record.signal,
+                remark(record),
+                told(record.message.as_ref()),
             ),
         }
     }
@@ -309,7 +309,10 @@ fn cell(left: i64, capacity: i64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use evictd_eviction::Signal;
+    use evictd_eviction::{
+        Signal,
+        record::{Kind, Record},
+    };
     use serde_json::json;
 
     #[test]
@@ -360,9 +363,16 @@ mod tests {
         let status = Status {
             node: "node-1".to_owned(),
             signals: vec![signal],
-            last_decision: Some(json!({
-                "pod": "shop/old", "dryRun": true, "time": "2026-11-21T23:26:43.123456789Z",
-            })),
+            last_decision: Some(Record {
+                pod: Some("shop/old".to_owned()),
+                dry_run: true,
+                ..Record::new(
+                    "1".to_owned(),
+                    "2026-11-21T23:26:43.123456789Z".parse().unwrap(),
+                    Kind::Hard,
+                    "memory.available",
+                )
+            }),
             ..Status::default()
         };
         let ranking = json!({ "signal": "memory.available", "next": "shop/hog", "pods": [{ "pod": "shop/hog" }] });
@@ -389,7 +399,10 @@ mod tests {
         let evil = "a\u{1b}[2J\u{9b}b";
         picture.ranking =
             Ok(json!({ "signal": "memory.available", "next": evil, "pods": [{ "pod": evil }] }));
-        picture.status.last_decision = Some(json!({ "pod": evil, "time": "2026-11-21T23:26:43Z" }));
+        picture.status.last_decision = serde_json::from_value(json!({
+            "id": "1", "kind": "hard", "pod": evil, "time": "2026-11-21T23:26:43Z",
+        }))
+        .ok();
         picture.status.node = evil.to_owned();
         let page = picture.page();
         let steers = |c: char| c.is_control() && c != '\n';

@@ -508,7 +508,7 @@ pub(super) const KEYS: &[Key] = &[
         "/run/evictd",
         Same,
         one!(runtime_directory),
-        "Where the pods last known are kept, so that a restart without the API server still knows them, and a pause.",
+        "Where a restart finds the pods last known, a pause, and decisions that no disk has yet; should be in memory (tmpfs).",
     ),
     key(
         "roots.proc",

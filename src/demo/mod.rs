@@ -20,11 +20,11 @@ use crate::{
     config,
     logging::chain,
 };
+use evictd_eviction::record::{Outcome, Record};
 use node::{Node, NodeError};
 use scenario::{NODE_BYTES, Play, Player, Scenario};
 use scene::{Stage, Watcher};
 use serde::Serialize;
-use serde_json::Value;
 use std::{io, path::Path, process::Stdio, time::Duration};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -59,14 +59,14 @@ pub struct Report {
     /// How often the kernel's OOM killer struck.
     pub kernel_oom_kills: u64,
     /// Every decision with its evidence and outcome.
-    pub decisions: Vec<Value>,
+    pub decisions: Vec<Record>,
 }
 
 impl Report {
     /// What the stage has seen, who went, and who lives.
     fn new(
         stage: &Stage,
-        landed: &[(String, Value)],
+        landed: &[(String, Outcome)],
         survivors: Vec<String>,
         kernel_oom_kills: u64,
     ) -> Self {
@@ -82,7 +82,8 @@ impl Report {
             evicted: landed.iter().map(|(pod, _)| pod.clone()).collect(),
             survivors,
             reaction_seconds: reaction
-                .and_then(|outcome| outcome["reactionFromLastClearLookSeconds"].as_f64()),
+                .and_then(Outcome::ended)
+                .and_then(|ended| ended.reaction_from_last_clear_look_seconds),
             lowest_available_bytes: scene.lowest_memory,
             kernel_oom_kills,
             decisions: scene.acts.iter().map(|act| act.record.clone()).collect(),
@@ -219,7 +220,7 @@ async fn perform(
     clock: Clock,
     stage: &Stage,
     calm: Duration,
-) -> Result<Vec<(String, Value)>, DemoError> {
+) -> Result<Vec<(String, Outcome)>, DemoError> {
     let (landed, mut landings) = mpsc::unbounded_channel();
     let watcher = Watcher {
         stage: stage.clone(),

@@ -2,9 +2,11 @@
 
 use super::scenario::{Player, Scenario};
 use crate::publish::{Decided, Landed, Look, Publish};
-use evictd_eviction::{Decision, Housekeeper, Observations, Signal, StarvedResource};
+use evictd_eviction::{
+    Decision, Housekeeper, Observations, Signal, StarvedResource,
+    record::{Outcome, Record},
+};
 use jiff::Timestamp;
-use serde_json::Value;
 use std::{
     fs,
     path::PathBuf,
@@ -74,8 +76,8 @@ pub struct SignalLine {
 pub struct Act {
     /// The decision.
     pub decision: Decision,
-    /// The same as the history keeps it, with its outcome once there is one.
-    pub record: Value,
+    /// The same as it is kept, with its outcome once there is one.
+    pub record: Record,
 }
 
 /// The picture's content.
@@ -203,7 +205,7 @@ impl Scene {
     }
 
     /// The loop has decided.
-    pub fn decide(&mut self, decision: &Decision, record: &Value) {
+    pub fn decide(&mut self, decision: &Decision, record: &Record) {
         self.acts.push(Act {
             decision: decision.clone(),
             record: record.clone(),
@@ -214,11 +216,11 @@ impl Scene {
     }
 
     /// A departure has ended.
-    pub fn land(&mut self, id: &str, pod: &str, outcome: &Value) {
-        let gone = outcome["lastProcessGoneSeconds"].is_number();
+    pub fn land(&mut self, id: &str, pod: &str, outcome: &Outcome) {
+        let gone = outcome.gone_seconds().is_some();
         self.set_fate(pod, if gone { Fate::Gone } else { Fate::Alive });
-        if let Some(act) = self.acts.iter_mut().find(|act| act.record["id"] == id) {
-            act.record["outcome"] = outcome.clone();
+        if let Some(act) = self.acts.iter_mut().find(|act| act.record.id == id) {
+            act.record.conclude(outcome.clone());
         }
     }
 
@@ -267,7 +269,7 @@ pub struct Watcher {
     /// The pods' directories on the node's disk.
     pub disk: PathBuf,
     /// `namespace/name` of each pod whose departure has ended, with the outcome.
-    pub landed: mpsc::UnboundedSender<(String, Value)>,
+    pub landed: mpsc::UnboundedSender<(String, Outcome)>,
 }
 
 impl Publish for Watcher {
@@ -283,10 +285,9 @@ impl Publish for Watcher {
 
     fn landed(&mut self, landed: &Landed<'_>) {
         let (flight, outcome) = (&landed.landing.departure, landed.outcome());
-        if let (true, Some((_, name))) = (
-            outcome["lastProcessGoneSeconds"].is_number(),
-            flight.pod.split_once('/'),
-        ) {
+        if let (true, Some((_, name))) =
+            (outcome.gone_seconds().is_some(), flight.pod.split_once('/'))
+        {
             // What the kubelet does; without it what the pod has written would count until the next pod goes for it.
             let _ = fs::remove_dir_all(self.disk.join(name));
         }

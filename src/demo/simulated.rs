@@ -10,11 +10,11 @@ use crate::{agent::start, config::PodsSource};
 use evictd_eviction::{
     Answer, Decision, Housekeeper, Observation, Observations, Signal, Step, Usage,
     departures::{Departure, Ending, Event, Purpose},
+    record::{Ended, Method, Outcome, Record},
     usage::{FsUsage, PodUsage, VolumeUsage},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -116,7 +116,7 @@ impl<'a> World<'a> {
     }
 
     /// Whoever was chosen at the look before is gone.
-    fn land(&mut self, now: Timestamp) -> Option<(String, Value)> {
+    fn land(&mut self, now: Timestamp) -> Option<(String, Outcome)> {
         let left = self.leaving.take()?;
         let (uid, ending) = (left.uid.clone(), Ending::Gone { at: now });
         self.housekeeper.on_event(now, Event::Ended { uid, ending });
@@ -124,15 +124,17 @@ impl<'a> World<'a> {
             actor.alive &= actor.pod.uid != left.uid;
         }
         let since = |time: Timestamp| now.duration_since(time).as_secs_f64();
-        let outcome = json!({
-            "firstSignalSeconds": 0.0,
-            "killedSeconds": left.hard.then_some(0.0),
-            "lastProcessGoneSeconds": since(left.decided),
-            "processes": 1,
-            "method": "simulated",
-            "survivors": [],
-            "reactionSeconds": since(left.crossed),
-            "reactionFromLastClearLookSeconds": since(left.clear),
+        let until_decided = left.decided.duration_since(left.crossed).as_secs_f64();
+        let outcome = Outcome::Ended(Ended {
+            first_signal_seconds: Some(0.0),
+            killed_seconds: left.hard.then_some(0.0),
+            last_process_gone_seconds: Some(since(left.decided)),
+            processes: 1,
+            method: Method::Simulated,
+            crossed_to_decided_seconds: Some(until_decided),
+            reaction_seconds: Some(since(left.crossed)),
+            reaction_from_last_clear_look_seconds: Some(since(left.clear)),
+            ..Ended::default()
         });
         self.stage.scene().land(&left.id, &left.pod, &outcome);
         Some((left.pod, outcome))
@@ -180,9 +182,7 @@ impl<'a> World<'a> {
             return;
         };
         let id = format!("simulated-{}", scene.acts.len() + 1);
-        let mut record = serde_json::to_value(decision).unwrap_or_default();
-        record["id"] = json!(id);
-        record["dryRun"] = json!(false);
+        let record = Record::of_decision(id.clone(), decision);
         scene.decide(decision, &record);
         let acting = decision.threshold.as_ref();
         let names = (id.clone(), eviction.pod.clone(), uid.clone());

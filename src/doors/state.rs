@@ -7,7 +7,10 @@ use crate::{
     signals::{Pressure, Swap},
     wake::WokenBy,
 };
-use evictd_eviction::Signal;
+use evictd_eviction::{
+    Signal,
+    record::{self, Record},
+};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,7 +65,8 @@ pub struct Status {
     /// What was found about new pods.
     pub admission: AdmissionStatus,
     /// The latest decision with all its evidence.
-    pub last_decision: Option<Value>,
+    #[serde(deserialize_with = "record::known")]
+    pub last_decision: Option<Record>,
     /// Signals for which eviction is suspended because it did not help.
     pub futile_stops: Vec<FutileStop>,
     /// Owners whose pods came back and were evicted again, for which conditions are held.

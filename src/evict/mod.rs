@@ -23,6 +23,7 @@ use tokio::sync::Notify;
 
 pub use cgroup::CgroupEvictor;
 pub use cluster::{ClusterEvictor, Haste, ToldBefore};
+pub use evictd_eviction::record::{Method, Survivor};
 pub use eviction::ApiEvictor;
 
 use crate::cgroup::CgroupError;
@@ -94,48 +95,6 @@ pub struct Departure {
     pub method: Method,
     /// Who would not die by the deadline, in uninterruptible sleep as a rule.
     pub survivors: Vec<Survivor>,
-}
-
-/// What ended a pod's last process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    /// Nothing: no process was alive when its turn came.
-    AlreadyGone,
-    /// SIGTERM, within the grace period.
-    Terminated,
-    /// The kubelet's own teardown, within the grace period.
-    TornDown,
-    /// One write to `cgroup.kill`.
-    CgroupKill,
-    /// SIGKILL to each process while cgroup v1's freezer held them.
-    FrozenKill,
-    /// SIGKILL to each process until none was left.
-    RepeatedKill,
-}
-
-impl Method {
-    /// The name in logs and in the history.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AlreadyGone => "already-gone",
-            Self::Terminated => "terminated",
-            Self::TornDown => "torn-down",
-            Self::CgroupKill => "cgroup-kill",
-            Self::FrozenKill => "frozen-kill",
-            Self::RepeatedKill => "repeated-kill",
-        }
-    }
-}
-
-/// A process that SIGKILL did not end in time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Survivor {
-    /// Its id.
-    pub pid: u32,
-    /// Its name, as in `/proc/PID/comm`.
-    pub name: String,
-    /// The kernel's letter for its state: `D` is uninterruptible sleep.
-    pub state: char,
 }
 
 /// Why a pod could not be made to leave.

@@ -8,13 +8,15 @@
 //! survives a power cut. A process killed at any byte leaves at most one torn record, which the next
 //! [`History::open`] cuts off. A disk can take seconds for a sync, so the daemon writes through a [`Recorder`].
 
+mod intents;
 mod past;
 mod recorder;
 mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use past::{Past, evicted, evictions};
+pub use intents::{Intents, IntentsError};
+pub use past::{Before, Open, Past, evicted};
 pub use recorder::{Kept, Recorder};
 pub use scan::Scanner;
 
@@ -24,6 +26,10 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 const CURRENT: &str = "decisions.log";
 const PREVIOUS: &str = "decisions.1.log";
@@ -143,7 +149,7 @@ pub struct History {
     records_previous: u64,
     /// How often a new segment has begun.
     segments: u64,
-    waiting: VecDeque<Vec<u8>>,
+    waiting: VecDeque<Line>,
     waiting_bytes: usize,
 }
 
@@ -224,18 +230,19 @@ impl History {
     /// On [`HistoryError::Write`] the record is kept in memory, in order, and goes out with the next `append` or
     /// [`History::retry`] that the disk takes.
     pub fn append(&mut self, record: &impl Serialize) -> Result<(), HistoryError> {
-        self.append_line(encode(record)?)
+        self.append_line(Line::of(record)?)
     }
 
-    fn append_line(&mut self, line: Vec<u8>) -> Result<(), HistoryError> {
-        let full = self.waiting_bytes + line.len() > WAITING_LIMIT && !self.waiting.is_empty();
+    fn append_line(&mut self, line: Line) -> Result<(), HistoryError> {
+        let full =
+            self.waiting_bytes + line.bytes.len() > WAITING_LIMIT && !self.waiting.is_empty();
         if full && self.retry().is_err() {
             return Err(HistoryError::Full {
                 path: self.directory.clone(),
                 waiting: self.waiting.len(),
             });
         }
-        self.waiting_bytes += line.len();
+        self.waiting_bytes += line.bytes.len();
         self.waiting.push_back(line);
         self.retry()
     }
@@ -243,7 +250,7 @@ impl History {
     /// Writes what waits in memory; does nothing when nothing does.
     pub fn retry(&mut self) -> Result<(), HistoryError> {
         while let Some(line) = self.waiting.pop_front() {
-            if let Err(source) = self.write(&line) {
+            if let Err(source) = self.write(&line.bytes) {
                 self.waiting.push_front(line);
                 return Err(HistoryError::Write {
                     path: self.path(CURRENT),
@@ -251,7 +258,8 @@ impl History {
                     source,
                 });
             }
-            self.waiting_bytes -= line.len();
+            line.receipt.sign();
+            self.waiting_bytes -= line.bytes.len();
         }
         Ok(())
     }
@@ -384,6 +392,37 @@ impl History {
     }
 }
 
+/// A record on its way to the disk.
+#[derive(Debug)]
+struct Line {
+    bytes: Vec<u8>,
+    receipt: Receipt,
+}
+
+impl Line {
+    /// For which nobody waits.
+    fn of(record: &impl Serialize) -> Result<Self, HistoryError> {
+        Ok(Self {
+            bytes: encode(record)?,
+            receipt: Receipt::default(),
+        })
+    }
+}
+
+/// Whether a record is on the disk. Clones are the same receipt.
+#[derive(Debug, Clone, Default)]
+pub struct Receipt(Arc<AtomicBool>);
+
+impl Receipt {
+    fn sign(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    fn is_signed(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// What a segment was found to hold.
 struct Checked {
     records: u64,
@@ -430,7 +469,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o750).create(path)
 }
 
-fn encode(record: &impl Serialize) -> Result<Vec<u8>, HistoryError> {
+pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>, HistoryError> {
     let json = serde_json::to_vec(record)?;
     if json.len() > LARGEST_RECORD {
         return Err(HistoryError::TooLarge { size: json.len() });

@@ -1,10 +1,11 @@
-//! What a new agent must know of the evictions before it.
+//! What a new start must know of the decisions before it, found in one reading of the history.
 
 use super::{HistoryError, read};
-use crate::evict::Method;
-use evictd_eviction::{NodeCondition, Owner, Signal};
+use evictd_eviction::{
+    NodeCondition, Owner,
+    record::{Method, Outcome, Record},
+};
 use jiff::Timestamp;
-use serde::Deserialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
@@ -22,81 +23,131 @@ pub struct Past {
     pub condition: NodeCondition,
 }
 
-/// What is read of a decision; most of one is its ranking.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Record {
-    id: String,
-    time: Timestamp,
-    signal: String,
-    #[serde(default)]
-    dry_run: bool,
-    owner: Option<Owner>,
-    outcome: Option<Outcome>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Outcome {
-    last_process_gone_seconds: Option<f64>,
-    #[serde(default)]
-    method: String,
-}
-
-/// Those of this span of time that are kept in this directory, oldest first. One whose end nobody lived to see counts: it
-/// was under way. What is no decision is passed over.
-pub fn evictions(
-    directory: &Path,
-    span: &RangeInclusive<Timestamp>,
-) -> Result<Vec<Past>, HistoryError> {
-    let mut by_id = BTreeMap::new();
-    for record in read(directory)? {
-        let Ok(record) = serde_json::from_str::<Record>(&record?) else {
-            continue;
+impl Past {
+    /// One whose end nobody lived to see counts: it was under way.
+    fn of(record: &Record) -> Option<Self> {
+        // Of one that went while no evictd ran nobody knows when.
+        let lives = |outcome: &Outcome| {
+            let found_gone = |method| method == Method::AlreadyGone;
+            let method = outcome.ended().map(|ended| ended.method);
+            outcome.gone_seconds().is_none() && !method.is_some_and(found_gone)
         };
-        if span.contains(&record.time) {
-            // The later of two says how it ended.
-            by_id.insert(record.id.clone(), record);
+        if record.dry_run || record.outcome.as_ref().is_some_and(lives) {
+            return None;
+        }
+        Some(Self {
+            time: record.time,
+            owner: record.owner.as_ref()?.owner.clone(),
+            condition: record.condition()?,
+        })
+    }
+}
+
+/// Decisions by id.
+pub type Open = BTreeMap<String, Record>;
+
+/// What was decided before. Of two records of one decision the later counts.
+#[derive(Debug)]
+pub struct Before {
+    /// The decisions of which not everything is known.
+    pub open: Open,
+    /// The latest eviction.
+    pub last: Option<Record>,
+    /// The last word on these decisions, by id.
+    pub asked: Open,
+    ask: BTreeSet<String>,
+    span: RangeInclusive<Timestamp>,
+    evictions: BTreeMap<String, Past>,
+}
+
+impl Before {
+    /// Nothing yet. Evictions of owners' pods are remembered within this span, records with these ids as they are.
+    pub fn new(span: RangeInclusive<Timestamp>, ask: BTreeSet<String>) -> Self {
+        Self {
+            open: Open::new(),
+            last: None,
+            asked: Open::new(),
+            ask,
+            span,
+            evictions: BTreeMap::new(),
         }
     }
-    let mut past: Vec<Past> = by_id.into_values().filter_map(Record::eviction).collect();
-    past.sort_by_key(|eviction| eviction.time);
-    Ok(past)
+
+    /// Learns all that is kept in this directory. What another version wrote may be no decision to this one: it is
+    /// passed over.
+    pub fn read(&mut self, directory: &Path) -> Result<(), HistoryError> {
+        for line in read(directory)? {
+            if let Ok(record) = serde_json::from_str::<Record>(&line?) {
+                self.note(record);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next record in the order in which they were written.
+    pub fn note(&mut self, record: Record) {
+        let id = &record.id;
+        match Past::of(&record).filter(|_| self.span.contains(&record.time)) {
+            Some(past) => drop(self.evictions.insert(id.clone(), past)),
+            None => drop(self.evictions.remove(id)),
+        }
+        if self.ask.contains(id) {
+            self.asked.insert(id.clone(), record.clone());
+        }
+        if record.is_open() {
+            self.open.insert(id.clone(), record.clone());
+        } else {
+            self.open.remove(id);
+        }
+        let later = |last: &Record| last.time <= record.time;
+        if record.is_eviction() && self.last.as_ref().is_none_or(later) {
+            self.last = Some(record);
+        }
+    }
+
+    /// Learns what the last run of this machine was about to do, and returns which of it the history lacks: what it
+    /// held when the machine was started anew it holds no longer.
+    pub fn take_up(&mut self, intents: Vec<Record>, boot_id: &str) -> Vec<Record> {
+        let mut latest = Open::new();
+        for intent in intents {
+            if intent.boot_id.as_deref() != Some(boot_id) {
+                continue;
+            }
+            match latest.get_mut(&intent.id) {
+                Some(other) => other.absorb(intent),
+                None => drop(latest.insert(intent.id.clone(), intent)),
+            }
+        }
+        let mut lacking = Vec::new();
+        for (id, intent) in latest {
+            let kept = self.asked.remove(&id);
+            let mut whole = kept.clone().unwrap_or_else(|| intent.clone());
+            whole.absorb(intent);
+            if kept.as_ref() != Some(&whole) {
+                self.note(whole.clone());
+                lacking.push(whole);
+            }
+        }
+        lacking
+    }
+
+    /// The evictions of owners' pods, oldest first.
+    pub fn evictions(&self) -> Vec<Past> {
+        let mut past: Vec<Past> = self.evictions.values().cloned().collect();
+        past.sort_by_key(|eviction| eviction.time);
+        past
+    }
 }
 
 /// UIDs of the pods that were ended or kept out, as far back as this directory goes.
 pub fn evicted(directory: &Path) -> Result<BTreeSet<String>, HistoryError> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Whom {
-        uid: String,
-        #[serde(default)]
-        dry_run: bool,
-    }
     let mut uids = BTreeSet::new();
-    for record in read(directory)? {
-        let whom = serde_json::from_str::<Whom>(&record?);
-        uids.extend(whom.ok().filter(|whom| !whom.dry_run).map(|whom| whom.uid));
+    for line in read(directory)? {
+        let record = serde_json::from_str::<Record>(&line?);
+        let departure = record.ok().filter(Record::is_departure);
+        uids.extend(departure.and_then(|record| record.uid));
     }
     Ok(uids)
-}
-
-impl Record {
-    fn eviction(self) -> Option<Past> {
-        // Of one that went while no evictd ran nobody knows when.
-        let lives = |outcome: Outcome| {
-            outcome.last_process_gone_seconds.is_none()
-                && outcome.method != Method::AlreadyGone.as_str()
-        };
-        if self.dry_run || self.outcome.is_some_and(lives) {
-            return None;
-        }
-        Some(Past {
-            time: self.time,
-            owner: self.owner?,
-            condition: Signal::parse(&self.signal)?.condition()?,
-        })
-    }
 }
 
 #[cfg(test)]
@@ -107,7 +158,8 @@ mod tests {
 
     fn decision(id: &str, second: i64, more: Value) -> Value {
         let mut decision = json!({
-            "id": id, "time": Timestamp::from_second(second).unwrap(), "signal": "memory.available", "dryRun": false,
+            "id": id, "time": Timestamp::from_second(second).unwrap(), "kind": "hard", "signal": "memory.available",
+            "dryRun": false, "uid": id,
             "owner": { "apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "shop", "name": "web", "uid": "1", "evictions": 2 },
             "ranking": [{ "pod": "shop/web-a" }],
         });
@@ -115,6 +167,17 @@ mod tests {
             decision.extend(more);
         }
         decision
+    }
+
+    fn before(place: &Path, records: &[Value], span: [i64; 2]) -> Before {
+        let mut history = History::open(place, 1 << 20).unwrap();
+        for record in records {
+            history.append(record).unwrap();
+        }
+        let [since, now] = span.map(|second| Timestamp::from_second(second).unwrap());
+        let mut before = Before::new(since..=now, ["a".to_owned()].into());
+        before.read(place).unwrap();
+        before
     }
 
     #[test]
@@ -140,12 +203,7 @@ mod tests {
             ),
             decision("of a clock that was wrong", 18, json!({})),
         ];
-        let mut history = History::open(place.path(), 1 << 20).unwrap();
-        for record in &records {
-            history.append(record).unwrap();
-        }
-        let [since, now] = [10, 17].map(|second| Timestamp::from_second(second).unwrap());
-        let past = evictions(place.path(), &(since..=now)).unwrap();
+        let past = before(place.path(), &records, [10, 17]).evictions();
         let found: Vec<_> = past
             .iter()
             .map(|past| (past.time.as_second(), past.condition))
@@ -161,27 +219,99 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_no_history_nothing_was_decided() {
+        let place = tempfile::tempdir().unwrap();
+        let before = before(&place.path().join("nothing"), &[], [0, 10]);
+        assert_eq!(before.evictions(), []);
+        assert!(before.open.is_empty() && before.last.is_none());
+    }
+
+    #[test]
+    fn the_latest_eviction_is_known_after_a_start_by_its_last_word() {
+        let place = tempfile::tempdir().unwrap();
+        let gone = json!({ "outcome": { "lastProcessGoneSeconds": 0.1 } });
+        let door =
+            json!({ "kind": "admission", "outcome": { "processes": 0, "method": "not-started" } });
+        let records = [
+            json!({ "note": "of another version" }),
+            decision("a", 1, json!({ "kind": "soft" })),
+            decision("b", 2, json!({})),
+            decision("b", 2, gone.clone()),
+            decision("turned away", 3, door),
+            decision("nobody", 4, json!({ "uid": null })),
+            decision("a", 1, gone),
+        ];
+        let before = before(place.path(), &records, [0, 10]);
+        let last = before.last.unwrap();
+        assert_eq!(
+            (last.id.as_str(), last.outcome.unwrap().gone_seconds()),
+            ("b", Some(0.1))
+        );
+        assert!(before.open.is_empty(), "{:?}", before.open);
+        assert!(before.asked["a"].outcome.is_some() && before.asked.len() == 1);
+    }
+
+    fn record(id: &str, more: Value) -> Record {
+        serde_json::from_value(decision(id, 1, more)).unwrap()
+    }
+
+    #[test]
+    fn what_was_intended_and_is_not_in_the_history_is_taken_up_once() {
+        let place = tempfile::tempdir().unwrap();
+        let here = json!({ "bootId": "here" });
+        let gone = json!({ "bootId": "here", "outcome": { "lastProcessGoneSeconds": 0.1 } });
+        let kept = [
+            decision("same", 1, here.clone()),
+            decision("finished", 1, here.clone()),
+            decision("finished", 1, gone.clone()),
+            decision("ended since", 1, here.clone()),
+        ];
+        let mut history = History::open(place.path(), 1 << 20).unwrap();
+        for line in &kept {
+            history.append(line).unwrap();
+        }
+        let intents = vec![
+            record("same", here.clone()),
+            record("finished", here.clone()),
+            record("ended since", gone.clone()).essential(),
+            record("new", here.clone()),
+            record("new", gone),
+            record("new and open", here),
+            record("of another boot", json!({ "bootId": "there" })),
+        ];
+        let ids = intents.iter().map(|record| record.id.clone()).collect();
+        let mut before = Before::new(Timestamp::MIN..=Timestamp::MAX, ids);
+        before.read(place.path()).unwrap();
+        let lacking = before.take_up(intents, "here");
+        let told: Vec<(&str, bool, usize)> = lacking
+            .iter()
+            .map(|record| (record.id.as_str(), record.is_open(), record.ranking.len()))
+            .collect();
+        let expected = [
+            ("ended since", false, 1),
+            ("new", false, 1),
+            ("new and open", true, 1),
+        ];
+        assert_eq!(told, expected);
+        let open: Vec<&str> = before.open.keys().map(String::as_str).collect();
+        assert_eq!(open, ["new and open", "same"]);
+        assert_eq!(before.evictions().len(), 5);
+    }
+
+    #[test]
     fn who_was_evicted_is_known_by_uid_but_for_rehearsals() {
         let place = tempfile::tempdir().unwrap();
         let mut history = History::open(place.path(), 1 << 20).unwrap();
         for record in [
             json!({ "note": "of another version" }),
-            json!({ "uid": null, "dryRun": false }),
-            json!({ "uid": "a", "dryRun": false }),
-            json!({ "uid": "b", "dryRun": true }),
-            json!({ "uid": "c" }),
+            decision("nobody", 1, json!({ "uid": null })),
+            decision("one", 1, json!({ "uid": "a" })),
+            decision("rehearsed", 1, json!({ "uid": "b", "dryRun": true })),
         ] {
             history.append(&record).unwrap();
         }
-        let expected = ["a", "c"].map(str::to_owned);
+        let expected = ["a"].map(str::to_owned);
         assert_eq!(evicted(place.path()).unwrap(), expected.into());
-    }
-
-    #[test]
-    fn where_there_is_no_history_nothing_was_evicted() {
-        let place = tempfile::tempdir().unwrap();
-        let ever = Timestamp::MIN..=Timestamp::MAX;
-        assert_eq!(evictions(place.path(), &ever).unwrap(), []);
-        assert!(evicted(place.path()).unwrap().is_empty());
+        assert!(evicted(&place.path().join("nothing")).unwrap().is_empty());
     }
 }

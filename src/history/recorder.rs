@@ -1,6 +1,6 @@
 //! Writes the history beside the loop, so that a slow or full disk delays no eviction.
 
-use super::{History, HistoryError, encode};
+use super::{History, HistoryError, Line, Receipt};
 use crate::threads::Pool;
 use serde::Serialize;
 use std::io;
@@ -29,7 +29,7 @@ pub struct Kept {
 }
 
 /// What is written without another's record in between.
-type Lines = Vec<Vec<u8>>;
+type Lines = Vec<Line>;
 
 /// A handle on the thread that writes. Dropping it writes what is still queued and ends the thread.
 #[derive(Debug)]
@@ -102,7 +102,12 @@ impl Recorder {
 
     /// Hands one record to the writer, never waiting for the disk.
     pub fn record(&self, record: &impl Serialize) -> Result<(), HistoryError> {
-        self.send(vec![encode(record)?])
+        self.send(vec![Line::of(record)?])
+    }
+
+    /// The same with a whole line, for which somebody waits.
+    pub(crate) fn deliver(&self, bytes: Vec<u8>, receipt: Receipt) -> Result<(), HistoryError> {
+        self.send(vec![Line { bytes, receipt }])
     }
 
     /// The same with several, all of them or none. One that is no record is left out.
@@ -110,7 +115,8 @@ impl Recorder {
         &self,
         records: impl Iterator<Item = &'a R>,
     ) -> Result<(), HistoryError> {
-        self.send(records.filter_map(|record| encode(record).ok()).collect())
+        let lines = records.filter_map(|record| Line::of(record).ok());
+        self.send(lines.collect())
     }
 
     fn send(&self, lines: Lines) -> Result<(), HistoryError> {
@@ -244,7 +250,7 @@ mod tests {
             let large = json!({ "text": "x".repeat(LARGEST_RECORD / 3) });
             let (queue, lines) = sync_channel(QUEUE);
             for _ in 0..5 {
-                queue.send(vec![encode(&large).unwrap()]).unwrap();
+                queue.send(vec![Line::of(&large).unwrap()]).unwrap();
             }
             drop(queue);
             let writer = Writer {

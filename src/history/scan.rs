@@ -117,7 +117,7 @@ impl<R: BufRead> Scanner<R> {
 }
 
 /// Where the JSON is, if `bytes` begins with a whole and good record.
-fn good_record(bytes: &[u8]) -> Option<Range<usize>> {
+pub(super) fn good_record(bytes: &[u8]) -> Option<Range<usize>> {
     let (checksum, rest) = bytes.split_at_checked(8)?;
     let rest = rest.strip_prefix(b" ")?;
     let digits = rest

@@ -14,6 +14,7 @@ mod sweeper;
 mod tests;
 
 pub use events::{Event, EventRecorder, Subject, WAITING};
+pub use evictd_eviction::record::{Notice, Way};
 pub use node::{
     ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes,
     daemon_set_is_deleted,
@@ -23,11 +24,7 @@ pub use sweeper::Sweeper;
 
 use crate::api::Actions;
 use delivery::deliver;
-use evictd_eviction::record::record;
-use evictd_eviction::{Decision, decision::Eviction};
-use evictd_pod::Pod;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use evictd_eviction::record;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -36,42 +33,6 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Notices that may wait for the API server; one more is not taken on.
 const MOST: usize = 256;
-
-/// That one pod had to leave, or is not let in: what becomes its status. The history keeps it until it is told.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Notice {
-    /// Id of the decision.
-    pub id: String,
-    /// Of the pod.
-    pub namespace: String,
-    /// Of the pod.
-    pub name: String,
-    /// Of the pod; no other may be touched.
-    pub uid: String,
-    /// Status reason.
-    pub reason: String,
-    /// Status message.
-    pub message: String,
-    /// Message of the condition `DisruptionTarget`, where the pod gets it (S1-053, S2-018).
-    pub disruption_target: Option<String>,
-    /// How it is told.
-    pub way: Way,
-    /// Value of the annotation.
-    pub record: String,
-    /// When it was decided.
-    pub time: jiff::Timestamp,
-}
-
-/// How the API server is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Way {
-    /// The pod's status says it, and the pod stays.
-    Status,
-    /// The pod is deleted with this grace in seconds.
-    Delete(u64),
-}
 
 /// What became of a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,20 +55,14 @@ impl Fate {
         }
     }
 
-    /// As the history keeps it: `{ state, why? }`.
-    pub fn record(&self) -> Value {
-        match self.why() {
-            None => json!({ "state": self.as_str() }),
-            Some(why) => json!({ "state": self.as_str(), "why": why }),
-        }
-    }
-
-    /// Why not, where it was not published.
-    pub fn why(&self) -> Option<&str> {
+    /// As the record has it.
+    pub fn record(&self) -> record::Publication {
         match self {
-            Self::Published => None,
-            Self::Recorded(why) => Some(why),
-            Self::NotPublished(why) => Some(why),
+            Self::Published => record::Publication::Published,
+            Self::Recorded(why) => record::Publication::Recorded {
+                why: (*why).to_owned(),
+            },
+            Self::NotPublished(why) => record::Publication::NotPublished { why: why.clone() },
         }
     }
 }
@@ -148,33 +103,6 @@ impl Waiting {
             // It may have landed this moment.
             let _ = withdraw.send(why);
         }
-    }
-}
-
-impl Notice {
-    /// Of this decision on this pod.
-    pub fn new(id: &str, decision: &Decision, pod: &Pod, way: Way) -> Self {
-        let eviction = decision.eviction.as_ref();
-        let message = |eviction: &Eviction| eviction.message.clone();
-        Self {
-            id: id.to_owned(),
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            reason: eviction.map_or("", |eviction| eviction.reason).to_owned(),
-            message: eviction.map(message).unwrap_or_default(),
-            disruption_target: eviction
-                .filter(|eviction| eviction.disruption_target)
-                .map(message),
-            way,
-            record: record(id, decision),
-            time: decision.time,
-        }
-    }
-
-    /// `namespace/name`
-    pub fn pod(&self) -> String {
-        format!("{}/{}", self.namespace, self.name)
     }
 }
 

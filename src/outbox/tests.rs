@@ -2,6 +2,7 @@ use super::*;
 use crate::api::Access;
 use evictd_testkit::{ApiServer, Fault, Status};
 use jiff::Timestamp;
+use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;

@@ -10,9 +10,8 @@ use crate::doors::state::{
 use crate::outbox::Publication;
 use crate::pods::PodSet;
 use crate::signals::SignalState;
-use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold};
+use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold, record::Record};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Looks closer together than this are not all written down: nobody reads that fast.
@@ -67,15 +66,10 @@ impl Board {
     }
 
     /// Adds to the latest decision, if this is it.
-    fn amend(&self, id: &str, key: &str, value: Value) {
+    fn amend(&self, id: &str, change: impl FnOnce(&mut Record)) {
         self.shared.update(|status| {
-            if let Some(last) = status
-                .last_decision
-                .as_mut()
-                .filter(|last| last["id"] == id)
-            {
-                last[key] = value;
-            }
+            let last = status.last_decision.as_mut();
+            last.filter(|last| last.id == id).map(change);
         });
     }
 
@@ -212,7 +206,8 @@ impl Publish for Board {
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
-        self.amend(&landed.landing.departure.id, "outcome", landed.outcome());
+        let outcome = landed.outcome();
+        self.amend(&landed.landing.departure.id, |last| last.conclude(outcome));
     }
 
     fn was_gone(&mut self, landed: &Landed<'_>) {
@@ -220,7 +215,8 @@ impl Publish for Board {
     }
 
     fn published(&mut self, publication: &Publication) {
-        self.amend(&publication.id, "publication", publication.fate.record());
+        let fate = publication.fate.record();
+        self.amend(&publication.id, |last| last.published(fate));
     }
 }
 

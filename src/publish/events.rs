@@ -74,7 +74,7 @@ impl Publish for Events {
 
     fn decided(&mut self, decided: &Decided<'_>) {
         let decision = decided.decision;
-        if decided.dry_run {
+        if decided.dry_run() {
             return;
         }
         if decision.threshold.is_some() {

@@ -19,7 +19,7 @@ impl Publish for Evicted {
     fn looked(&mut self, _: &Look<'_>) {}
 
     fn deciding(&mut self, decided: &Decided<'_>) {
-        if let Some(uid) = decided.decision.uid.as_ref().filter(|_| !decided.dry_run) {
+        if let Some(uid) = decided.decision.uid.as_ref().filter(|_| !decided.dry_run()) {
             self.add(uid);
         }
     }

@@ -117,8 +117,8 @@ impl Publish for Journal {
 
     fn decided(&mut self, decided: &Decided<'_>) {
         let id = decided.id();
-        let woken_by = decided.record["wokenBy"].as_str();
-        let why_not = (decided.dry_run, decided.paused);
+        let woken_by = decided.record.woken_by.as_deref();
+        let why_not = (decided.dry_run(), decided.paused);
         announce(id, decided.decision, why_not, woken_by);
     }
 
@@ -127,7 +127,7 @@ impl Publish for Journal {
             MESSAGE_ID = ADMISSION,
             EVICTD_DECISION_ID = ruling.id,
             EVICTD_SIGNAL = ruling.signal(),
-            EVICTD_KIND = ruling.kind(),
+            EVICTD_KIND = ruling.kind().as_str(),
             EVICTD_POD = ruling.pod.full_name(),
             EVICTD_POD_UID = ruling.pod.uid,
             EVICTD_REASON = ruling.reason,

@@ -6,18 +6,18 @@ use super::{Decided, Landed, Look, Publish};
 use crate::{
     agent::Ruling,
     doors::state::Shared,
-    history::{self, HistoryError, Kept, Recorder},
+    history::{HistoryError, Intents, Kept, Open, Recorder, encode},
     outbox::Publication,
 };
-use jiff::Timestamp;
-use serde::Deserialize;
-use serde_json::Value;
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use evictd_eviction::record::Record;
+use std::sync::Arc;
 
 /// Writes decisions to the history.
 #[derive(Debug)]
 pub struct Ledger {
     recorder: Recorder,
+    /// Where a record is before anything follows from it; `None` where there is no such place.
+    intents: Option<Intents>,
     shared: Arc<Shared>,
     told: Option<Kept>,
     /// Decisions of which not everything is known yet, by id.
@@ -28,110 +28,48 @@ pub struct Ledger {
     grown: bool,
 }
 
-/// The state of a publication of which nobody knows yet whether it was told.
-pub const WAITING: &str = "waiting";
-
-/// The decisions that the history leaves open, by id.
-pub type Open = BTreeMap<String, Value>;
-
-/// Enough of a record to see whether it is open.
-#[derive(Deserialize)]
-struct Head {
-    id: String,
-    #[serde(default, rename = "dryRun")]
-    dry_run: bool,
-    uid: Option<String>,
-    outcome: Option<serde::de::IgnoredAny>,
-    publication: Option<State>,
-}
-
-#[derive(Deserialize)]
-struct State {
-    state: String,
-}
-
-impl Head {
-    fn is_open(&self) -> bool {
-        let waits = self.publication.as_ref().map(|told| told.state.as_str()) == Some(WAITING);
-        !self.dry_run && self.uid.is_some() && (waits || self.outcome.is_none())
-    }
-}
-
-/// What the history in `directory` leaves open.
-pub fn open(directory: &Path) -> Result<Open, HistoryError> {
-    let mut open = BTreeMap::new();
-    for record in history::read(directory)? {
-        let record = record?;
-        // What another version wrote is no decision to this one.
-        let Ok(head) = serde_json::from_str::<Head>(&record) else {
-            continue;
-        };
-        if head.is_open() {
-            open.insert(head.id, record);
-        } else {
-            open.remove(&head.id);
-        }
-    }
-    let parsed = open.into_iter();
-    Ok(parsed
-        .filter_map(|(id, record)| Some((id, serde_json::from_str(&record).ok()?)))
-        .collect())
-}
-
-/// The last word of the history in `directory` on the latest eviction.
-pub fn last(directory: &Path) -> Result<Option<Value>, HistoryError> {
-    let mut last: Option<(Latest, String)> = None;
-    for record in history::read(directory)? {
-        let record = record?;
-        let Ok(head) = serde_json::from_str::<Latest>(&record) else {
-            continue;
-        };
-        let later = |(latest, _): &(Latest, String)| latest.time <= head.time;
-        if head.is_eviction() && last.as_ref().is_none_or(later) {
-            last = Some((head, record));
-        }
-    }
-    Ok(last.and_then(|(_, record)| serde_json::from_str(&record).ok()))
-}
-
-/// Enough of a record to see whether it is the latest eviction.
-#[derive(Deserialize)]
-struct Latest {
-    time: Timestamp,
-    kind: String,
-    uid: Option<String>,
-}
-
-impl Latest {
-    /// Whether somebody was chosen because something was short, and not at the door.
-    fn is_eviction(&self) -> bool {
-        self.uid.is_some() && !matches!(self.kind.as_str(), "admission" | "preemption")
-    }
-}
-
 impl Ledger {
-    /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`.
-    pub fn new(recorder: Recorder, shared: Arc<Shared>, open: Open) -> Self {
-        Self {
+    /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`; of those that come
+    /// with the `intents` the history lacks something.
+    pub fn new(
+        recorder: Recorder,
+        intents: Option<(Intents, Vec<Record>)>,
+        shared: &Arc<Shared>,
+        open: Open,
+    ) -> Self {
+        let (intents, intended) = intents.unzip();
+        let mut ledger = Self {
             recorder,
-            shared,
+            intents,
+            shared: Arc::clone(shared),
             told: None,
             open,
             carried: 0,
             grown: false,
+        };
+        for record in intended.iter().flatten() {
+            ledger.keep(record);
+        }
+        ledger
+    }
+
+    /// Before anything follows from it.
+    fn begin(&mut self, record: &Record) {
+        self.keep(record);
+        if record.is_open() {
+            self.open.insert(record.id.clone(), record.clone());
         }
     }
 
     /// Adds to an open decision, and closes it when everything is known.
-    fn amend(&mut self, id: &str, change: impl FnOnce(&mut Value)) {
-        let Some(record) = self.open.get_mut(id) else {
+    fn amend(&mut self, id: &str, change: impl FnOnce(&mut Record)) {
+        let Some(mut record) = self.open.remove(id) else {
             return;
         };
-        change(record);
-        let record = record.clone();
+        change(&mut record);
         self.keep(&record);
-        if is_whole(&record) {
-            self.open.remove(id);
+        if record.is_open() {
+            self.open.insert(record.id.clone(), record);
         }
     }
 
@@ -149,22 +87,27 @@ impl Ledger {
         }
     }
 
-    fn keep(&mut self, record: &Value) {
+    fn keep(&mut self, record: &Record) {
         self.grown = true;
-        if let Err(error) = self.recorder.record(record) {
+        if let Err(error) = self.write(record) {
             tracing::error!("a decision is not kept in the history: {error}");
         }
     }
-}
 
-/// Whether everything is known of a decision.
-fn is_whole(record: &Value) -> bool {
-    record["publication"]["state"] != WAITING && !record["outcome"].is_null()
+    fn write(&mut self, record: &Record) -> Result<(), HistoryError> {
+        let line = encode(record)?;
+        let intents = self.intents.as_mut().filter(|_| record.is_departure());
+        let receipt = intents.map(|intents| intents.write(record, &line));
+        self.recorder.deliver(line, receipt.unwrap_or_default())
+    }
 }
 
 impl Publish for Ledger {
     fn looked(&mut self, _: &Look<'_>) {
         let kept = self.recorder.kept();
+        if let Some(intents) = &mut self.intents {
+            intents.release();
+        }
         self.carry(&kept);
         if self.told.as_ref() != Some(&kept) {
             self.shared.update(|status| {
@@ -177,29 +120,21 @@ impl Publish for Ledger {
     }
 
     fn deciding(&mut self, decided: &Decided<'_>) {
-        self.keep(decided.record);
-        if decided.decision.eviction.is_some() && !decided.dry_run {
-            let id = decided.id();
-            self.open.insert(id.to_owned(), decided.record.clone());
-        }
+        self.begin(decided.record);
     }
 
     fn decided(&mut self, _: &Decided<'_>) {}
 
     fn ruling(&mut self, ruling: &Ruling) {
-        let Some(record) = ruling.record() else {
-            return;
-        };
-        self.keep(&record);
-        if !is_whole(&record) {
-            self.open.insert(ruling.id.clone(), record);
+        if let Some(record) = ruling.record() {
+            self.begin(&record);
         }
     }
 
     fn landed(&mut self, landed: &Landed<'_>) {
         let outcome = landed.outcome();
         self.amend(&landed.landing.departure.id, |record| {
-            record["outcome"] = outcome;
+            record.conclude(outcome)
         });
     }
 
@@ -208,23 +143,52 @@ impl Publish for Ledger {
     }
 
     fn published(&mut self, publication: &Publication) {
-        self.amend(&publication.id, |record| {
-            record["publication"] = publication.fate.record();
-        });
+        let fate = publication.fate.record();
+        self.amend(&publication.id, |record| record.published(fate));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{clock::Clock, doors::state::Status, history::History, testing::wait_until};
-    use serde_json::json;
-    use std::time::Duration;
+    use crate::{
+        clock::Clock,
+        doors::state::Status,
+        history::{Before, History},
+        testing::wait_until,
+    };
+    use evictd_eviction::record::{Kind, Outcome, Publication};
+    use jiff::Timestamp;
+    use std::{collections::BTreeSet, path::Path, time::Duration};
 
     const LIMIT: u64 = 4000;
 
-    fn decision(id: &str) -> Value {
-        json!({ "id": id, "uid": "u", "pod": "shop/cart", "outcome": null, "publication": { "state": WAITING } })
+    fn decision(id: &str) -> Record {
+        Record {
+            pod: Some("shop/cart".to_owned()),
+            uid: Some("u".to_owned()),
+            publication: Some(Publication::Waiting { notice: None }),
+            ..Record::new(
+                id.to_owned(),
+                Timestamp::UNIX_EPOCH,
+                Kind::Hard,
+                "memory.available",
+            )
+        }
+    }
+
+    fn whole(id: &str) -> Record {
+        Record {
+            publication: None,
+            outcome: Some(Outcome::not_started()),
+            ..decision(id)
+        }
+    }
+
+    fn open(directory: &Path) -> Open {
+        let mut before = Before::new(Timestamp::MIN..=Timestamp::MAX, BTreeSet::new());
+        before.read(directory).unwrap();
+        before.open
     }
 
     #[test]
@@ -236,48 +200,19 @@ mod tests {
         let recorder = Recorder::start(history, Duration::from_millis(1));
         let (shared, _questions) =
             Shared::new(Clock::start(), Status::default(), place.path().to_owned());
-        let mut ledger = Ledger::new(recorder, shared, open(place.path()).unwrap());
-        ledger.open.insert("new".to_owned(), decision("new"));
-        ledger.keep(&decision("new"));
+        let mut ledger = Ledger::new(recorder, None, &shared, open(place.path()));
+        ledger.begin(&decision("new"));
         for number in 0..200 {
-            let whole = json!({ "id": format!("whole-{number}"), "uid": "u", "outcome": {} });
             let before = ledger.recorder.kept();
-            ledger.keep(&whole);
+            ledger.keep(&whole(&format!("whole-{number}")));
             wait_until("it is written", || ledger.recorder.kept() != before);
             let kept = ledger.recorder.kept();
             ledger.carry(&kept);
         }
-        ledger.amend("new", |record| {
-            *record = json!({ "id": "new", "outcome": {} });
-        });
+        ledger.amend("new", |record| *record = whole("new"));
         assert!(ledger.recorder.kept().segments > 2);
         drop(ledger);
-        let left: Vec<_> = open(place.path()).unwrap().into_values().collect();
+        let left: Vec<_> = open(place.path()).into_values().collect();
         assert_eq!(left, [from_before]);
-    }
-
-    #[test]
-    fn the_latest_eviction_is_known_after_a_start_by_its_last_word() {
-        let place = tempfile::tempdir().unwrap();
-        let record = |id: &str, second: i64, kind: &str, outcome: Value| {
-            let time = Timestamp::from_second(second).unwrap();
-            json!({ "id": id, "time": time, "kind": kind, "uid": id, "outcome": outcome })
-        };
-        let gone = json!({ "lastProcessGoneSeconds": 0.1 });
-        let mut history = History::open(place.path(), 1 << 20).unwrap();
-        assert_eq!(last(place.path()).unwrap(), None);
-        for record in [
-            json!({ "note": "of another version" }),
-            record("a", 1, "soft", Value::Null),
-            record("b", 2, "hard", Value::Null),
-            record("b", 2, "hard", gone.clone()),
-            record("turned away", 3, "admission", gone.clone()),
-            json!({ "id": "nobody", "time": Timestamp::from_second(4).unwrap(), "kind": "hard" }),
-            record("a", 1, "soft", gone.clone()),
-        ] {
-            history.append(&record).unwrap();
-        }
-        let latest = last(place.path()).unwrap();
-        assert_eq!(latest, Some(record("b", 2, "hard", gone)));
     }
 }

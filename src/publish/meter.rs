@@ -125,7 +125,7 @@ impl Publish for Meter {
         let (signal, kind) = (decision.signal, decision.kind.as_str());
         if decided.asked {
             self.asked.insert(decided.id().to_owned(), (signal, kind));
-        } else if !decided.dry_run {
+        } else if !decided.dry_run() {
             self.metrics.evicted(signal, kind);
         }
     }

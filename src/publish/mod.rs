@@ -23,9 +23,12 @@ use crate::{
     signals::{Layout, Sample},
     wake::WokenBy,
 };
-use evictd_eviction::{Decision, Housekeeper, Returned, departures::Purpose};
+use evictd_eviction::{
+    Decision, Housekeeper, Returned,
+    departures::Purpose,
+    record::{Ended, Outcome, Record},
+};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use std::time::Duration;
 
 /// Somebody who is told. Every method returns at once: nothing here may delay a decision.
@@ -84,15 +87,13 @@ pub struct Look<'a> {
 pub struct Decided<'a> {
     /// The decision.
     pub decision: &'a Decision,
-    /// The same as JSON with `id` and `dryRun`.
-    pub record: &'a Value,
+    /// The same as it is kept.
+    pub record: &'a Record,
     /// When the figures that decided were measured, where that is known.
     pub measured_at: Option<Timestamp>,
     /// Right before the pod was set on its way out.
     pub acted_at: Timestamp,
-    /// Whether nothing follows from it.
-    pub dry_run: bool,
-    /// Why nothing does, where that is a pause.
+    /// Why nothing follows from it, where that is a pause.
     pub paused: Option<&'a Pause>,
     /// Whether the API server is asked for it: a disruption budget may keep the pod.
     pub asked: bool,
@@ -101,7 +102,12 @@ pub struct Decided<'a> {
 impl Decided<'_> {
     /// The decision's name.
     pub fn id(&self) -> &str {
-        self.record["id"].as_str().unwrap_or_default()
+        &self.record.id
+    }
+
+    /// Whether nothing follows from it.
+    pub const fn dry_run(&self) -> bool {
+        self.record.dry_run
     }
 }
 
@@ -125,29 +131,29 @@ impl Landed<'_> {
         }
     }
 
-    /// The outcome as the history keeps it; seconds count from the decision.
-    pub fn outcome(&self) -> Value {
+    /// The outcome as the record has it; seconds count from the decision.
+    pub fn outcome(&self) -> Outcome {
         let flight = &self.landing.departure;
         let departure = match &self.landing.result {
-            Err(error) => return json!({ "error": chain(error) }),
+            Err(error) => {
+                return Outcome::Failed {
+                    error: chain(error),
+                };
+            }
             Ok(departure) => departure,
         };
         let since = |time: Option<Timestamp>| {
             time.map(|time| time.duration_since(flight.since).as_secs_f64())
         };
-        let survivors: Vec<Value> = departure
-            .survivors
-            .iter()
-            .map(|survivor| json!({ "pid": survivor.pid, "name": survivor.name, "state": survivor.state }))
-            .collect();
-        let mut outcome = json!({
-            "firstSignalSeconds": since(departure.first_signal_at),
-            "killedSeconds": since(departure.killed_at),
-            "lastProcessGoneSeconds": since(departure.gone_at),
-            "processes": departure.processes,
-            "method": departure.method.as_str(),
-            "survivors": survivors,
-        });
+        let mut ended = Ended {
+            first_signal_seconds: since(departure.first_signal_at),
+            killed_seconds: since(departure.killed_at),
+            last_process_gone_seconds: since(departure.gone_at),
+            processes: departure.processes,
+            method: departure.method,
+            survivors: departure.survivors.clone(),
+            ..Ended::default()
+        };
         if let Purpose::Eviction {
             crossed_at,
             clear_at,
@@ -155,12 +161,11 @@ impl Landed<'_> {
         } = flight.purpose
         {
             let until_decided = flight.since.duration_since(crossed_at).as_secs_f64();
-            outcome["crossedToDecidedSeconds"] = json!(until_decided);
-            let reaction = self.reaction().map(|reaction| reaction.as_secs_f64());
-            outcome["reactionSeconds"] = json!(reaction);
+            ended.crossed_to_decided_seconds = Some(until_decided);
+            ended.reaction_seconds = self.reaction().map(|reaction| reaction.as_secs_f64());
             let from_clear = |gone: Timestamp| gone.duration_since(clear_at).as_secs_f64();
-            outcome["reactionFromLastClearLookSeconds"] = json!(departure.gone_at.map(from_clear));
+            ended.reaction_from_last_clear_look_seconds = departure.gone_at.map(from_clear);
         }
-        outcome
+        Outcome::Ended(ended)
     }
 }

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 /// Gives this thread and the processes it starts mounts of their own.
-fn own_mounts(test: &str) -> bool {
+pub(crate) fn own_mounts(test: &str) -> bool {
     let nothing = None::<&str>;
     let private = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
     let done = unshare(CloneFlags::CLONE_NEWNS)
@@ -21,7 +21,7 @@ fn own_mounts(test: &str) -> bool {
     done.is_ok()
 }
 
-fn tmpfs(at: &Path, size: &str) {
+pub(crate) fn tmpfs(at: &Path, size: &str) {
     fs::create_dir_all(at).unwrap();
     mount(
         Some("tmpfs"),

@@ -11,6 +11,7 @@ mod beside;
 mod budget;
 mod cluster;
 mod container;
+mod crashes;
 mod daemon;
 mod disk;
 mod evicted_pods;

@@ -5,6 +5,7 @@ use evictd::cgroup::{Controller, Hierarchies, Version};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tempfile::TempDir;
@@ -17,6 +18,8 @@ pub(crate) const NODE_MIB: u64 = 192;
 pub(crate) struct Node {
     pub(crate) group: TestCgroup,
     pub(crate) directory: TempDir,
+    /// What `run` below the directory leads to, where this machine has a place in memory for all.
+    memory: Option<TempDir>,
     hierarchies: Hierarchies,
 }
 
@@ -53,8 +56,12 @@ impl Node {
         let node = Self {
             group,
             directory: tempfile::tempdir().unwrap(),
+            memory: tempfile::tempdir_in("/dev/shm").ok(),
             hierarchies,
         };
+        if let Some(memory) = &node.memory {
+            symlink(memory.path(), node.path("run")).unwrap();
+        }
         if node.hierarchies.version() == Version::V2 {
             fs::write(node.group.dir("cgroup.subtree_control"), "+memory +pids").unwrap();
         }

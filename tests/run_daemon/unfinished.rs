@@ -22,7 +22,7 @@ impl Cluster {
     }
 
     /// How many patches of a pod's status were carried out.
-    fn patches(&self) -> usize {
+    pub(crate) fn patches(&self) -> usize {
         let log = self.api.log();
         let told = log.iter().filter(|entry| {
             entry.verb == "patch" && entry.path.contains("/pods/") && entry.status == 200
@@ -31,7 +31,7 @@ impl Cluster {
     }
 
     /// Evicts `shop/hog` while the API server is away, and kills the daemon; the decision.
-    fn evict_untold(&self) -> Value {
+    pub(crate) fn evict_untold(&self) -> Value {
         let mut hog = self.pod("hog", HOG);
         let mut daemon = self.daemon(LOW);
         daemon.eventually_knows(&["hog"]);
@@ -45,15 +45,21 @@ impl Cluster {
         decision
     }
 
-    /// Writes a record into the history of a daemon that does not run.
-    fn write_record(&self, record: &Value) {
+    /// What was in memory is gone, as after a reboot.
+    fn forget_intents(&self) {
+        fs::remove_file(self.node.path("run/intents")).unwrap();
+    }
+
+    /// Writes a record into the history of a daemon that does not run, which has nothing else to go by.
+    pub(crate) fn write_record(&self, record: &Value) {
+        self.forget_intents();
         let mut history = History::open(&self.node.path("state"), DEFAULT_LIMIT).unwrap();
         history.append(record).unwrap();
     }
 }
 
 /// The only decision, once this holds of it.
-fn decided(daemon: &Daemon, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn decided(daemon: &Daemon, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let mut found = Value::Null;
     daemon.eventually(what, |daemon| {
         let mut history = daemon.history();
@@ -64,7 +70,7 @@ fn decided(daemon: &Daemon, what: &str, holds: impl Fn(&Value) -> bool) -> Value
     found
 }
 
-fn is_told(decision: &Value) -> bool {
+pub(crate) fn is_told(decision: &Value) -> bool {
     decision["publication"]["state"] == "published" && !decision["outcome"].is_null()
 }
 
@@ -174,6 +180,7 @@ fn a_record_torn_at_any_byte_costs_itself_and_no_other() {
         (whole.len() - 2, true),
         (whole.len() - 1, true),
     ] {
+        cluster.forget_intents();
         fs::write(&path, &whole[..end]).unwrap();
         let daemon = cluster.daemon(LOW);
         if is_known {

@@ -1,10 +1,12 @@
 //! A decision with its whole evidence; logs, events, history, metrics and `explain` are views of this value.
 
-use crate::{Observation, Owner, Signal, StarvedResource, Threshold, relief::Shares};
+use crate::{
+    Observation, Owner, Signal, StarvedResource, Threshold, record::RankingRow, relief::Shares,
+};
 use evictd_pod::{Critical, QosClass, Quantity};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 /// What brought an eviction about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -108,7 +110,9 @@ impl Excess {
 }
 
 /// What the pod asked of us by annotation, where its namespace may.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum Preference {
     /// Goes before its equals.
@@ -154,7 +158,7 @@ pub struct RankedPod {
 }
 
 /// A threshold at work.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActingThreshold {
     /// As configured.
@@ -191,7 +195,7 @@ pub struct Eviction {
 }
 
 /// An owner, and which of its pods this one is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerCount {
     /// The owner.
@@ -202,7 +206,7 @@ pub struct OwnerCount {
 }
 
 /// Why nobody goes although a threshold acts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "because")]
 pub enum Withheld {
     /// There are no pods (S1-042).
@@ -232,7 +236,7 @@ pub enum Withheld {
     /// Disk evictions are off; says why.
     DiskEvictionsOff {
         /// The reason.
-        reason: &'static str,
+        reason: Cow<'static, str>,
     },
 }
 
@@ -302,39 +306,6 @@ impl Decision {
 
 impl Serialize for RankedPod {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("pod", &*self.pod)?;
-        map.serialize_entry("exceedsRequest", &self.excess.as_option())?;
-        map.serialize_entry("priority", &self.priority)?;
-        map.serialize_entry("usage", &self.usage)?;
-        if !self.swap.is_zero() {
-            map.serialize_entry("swap", &self.swap)?;
-        }
-        map.serialize_entry("request", &self.request)?;
-        map.serialize_entry("overage", &self.overage)?;
-        map.serialize_entry(
-            "critical",
-            &matches!(self.spared, Some(Spared::Critical(_))),
-        )?;
-        let protected = matches!(self.spared, Some(Spared::Protected | Spared::Never));
-        map.serialize_entry("protected", &protected)?;
-        if let Some(Spared::Unreachable(why)) = self.spared {
-            map.serialize_entry("unreachable", &why)?;
-        }
-        map.serialize_entry("qos", &self.qos)?;
-        if self.preference != Preference::None {
-            map.serialize_entry("preference", &self.preference)?;
-        }
-        if self.returns {
-            map.serialize_entry("returnsToThisNode", &true)?;
-        }
-        if self.overdue {
-            map.serialize_entry("overdue", &true)?;
-        }
-        if self.terminating {
-            map.serialize_entry("terminating", &true)?;
-        }
-        map.end()
+        RankingRow::of(self).serialize(serializer)
     }
 }

@@ -6,11 +6,11 @@ use crate::{
     signal::Signal,
 };
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One signal at one moment, in bytes, counts or shares of time as [`Signal::counts_bytes`] and
 /// [`Signal::is_pressure`] say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
     /// What is left.

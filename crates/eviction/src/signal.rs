@@ -143,7 +143,7 @@ impl<'de> Deserialize<'de> for Signal {
 }
 
 /// The name that messages, events and annotations give to what ran low (S1-002).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StarvedResource {
     /// Bytes of memory.
     #[serde(rename = "memory")]

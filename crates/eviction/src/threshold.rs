@@ -1,5 +1,7 @@
 //! Thresholds: their grammar, their values, and what the kubelet derives from them (S1-004 to S1-017).
 
+mod json;
+
 use crate::{
     Signal,
     duration::{self, DurationError},
@@ -7,7 +9,6 @@ use crate::{
 };
 use evictd_pod::{Quantity, quantity::QuantityError};
 use jiff::SignedDuration;
-use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::collections::BTreeMap;
 
 /// How much: an amount, or a part of the signal's capacity.
@@ -87,32 +88,6 @@ impl Threshold {
     /// Sorting key of printed lists.
     pub fn order(&self) -> (&'static str, SignedDuration) {
         (self.signal.as_str(), self.grace_period)
-    }
-}
-
-impl Serialize for Threshold {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("signal", &self.signal)?;
-        map.serialize_entry("value", &self.value.to_string())?;
-        serialize_seconds(&mut map, "gracePeriodSeconds", self.grace_period)?;
-        if let Some(min_reclaim) = self.min_reclaim {
-            map.serialize_entry("minReclaim", &min_reclaim.to_string())?;
-        }
-        map.end()
-    }
-}
-
-/// Whole seconds as an integer, others as a decimal.
-fn serialize_seconds<M: SerializeMap>(
-    map: &mut M,
-    key: &str,
-    duration: SignedDuration,
-) -> Result<(), M::Error> {
-    if duration.subsec_nanos() == 0 {
-        map.serialize_entry(key, &duration.as_secs())
-    } else {
-        map.serialize_entry(key, &duration.as_secs_f64())
     }
 }
 

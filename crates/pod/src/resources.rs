@@ -183,7 +183,9 @@ fn add_positive(sums: &mut [Option<Quantity>; 2], list: &ResourceList) -> bool {
 }
 
 /// How firmly a pod's resources are promised to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum QosClass {
     /// Nothing is promised.
     BestEffort,

@@ -5,12 +5,12 @@ use crate::demo::scene::{Act, Scene};
 use evictd_eviction::{
     RankedPod, StarvedResource,
     decision::{Excess, Spared},
+    record::{Ended, Outcome},
 };
 use ratatui::{
     style::Style,
     text::{Line, Span},
 };
-use serde_json::Value;
 use std::time::Duration;
 
 /// Lines that the sentence why may need.
@@ -126,11 +126,12 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
     let Some(act) = scene.act() else {
         return Line::default();
     };
-    let outcome = &act.record["outcome"];
-    let seconds = |key: &str| {
-        let seconds = Value::as_f64(&outcome[key])?;
-        Duration::try_from_secs_f64(seconds).ok()
-    };
+    let outcome = act.record.outcome.as_ref();
+    let ended: Ended = outcome
+        .and_then(Outcome::ended)
+        .cloned()
+        .unwrap_or_default();
+    let seconds = |seconds: Option<f64>| Duration::try_from_secs_f64(seconds?).ok();
     let waited = act.decision.threshold.as_ref().map(|acting| {
         let since = act.decision.time.duration_since(acting.first_observed_at);
         since.unsigned_abs()
@@ -145,7 +146,8 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
         spans.push(Span::raw(format!("{label} ")));
         spans.push(Span::styled(millis(at), style.bold()));
     };
-    let clear = seconds("reactionFromLastClearLookSeconds").zip(seconds("reactionSeconds"));
+    let clear =
+        seconds(ended.reaction_from_last_clear_look_seconds).zip(seconds(ended.reaction_seconds));
     let clear = clear.map(|(clear, reaction)| clear.saturating_sub(reaction));
     let base = clear.unwrap_or_default();
     stop("clear look", clear.map(|_| Duration::ZERO), GOOD);
@@ -153,14 +155,14 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
     if !waited.is_zero() {
         stop("decided", Some(base + waited), Style::new());
     }
-    let first = if outcome["killedSeconds"] == outcome["firstSignalSeconds"] {
+    let first = if ended.killed_seconds == ended.first_signal_seconds {
         "SIGKILL"
     } else {
         "SIGTERM"
     };
-    let after = |key| seconds(key).map(|seconds| base + waited + seconds);
-    stop(first, after("firstSignalSeconds"), Style::new());
-    stop("gone", after("lastProcessGoneSeconds"), BAD);
+    let after = |step| seconds(step).map(|seconds| base + waited + seconds);
+    stop(first, after(ended.first_signal_seconds), Style::new());
+    stop("gone", after(ended.last_process_gone_seconds), BAD);
     spans.push(Span::raw(" ms"));
     Line::from(spans)
 }

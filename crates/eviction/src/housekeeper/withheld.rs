@@ -63,7 +63,9 @@ impl Housekeeper {
         if let Some(reason) = self.rules.withhold_disk_evictions
             && self.reclaim_for(signal).is_some()
         {
-            return Some(Withheld::DiskEvictionsOff { reason });
+            return Some(Withheld::DiskEvictionsOff {
+                reason: reason.into(),
+            });
         }
         let evictions = self.futile.stopped(signal)?;
         self.futility_stops(signal)

@@ -122,7 +122,9 @@ fn a_disk_signal_for_which_nobody_may_go_does_not_hide_another() {
         },
         vec![(priority("a", 0), memory(MI))],
     );
-    let off = Some(Withheld::DiskEvictionsOff { reason });
+    let off = Some(Withheld::DiskEvictionsOff {
+        reason: reason.into(),
+    });
     assert_eq!(node.withheld(0, &[(NODEFS, 0)]), off);
     assert_eq!(node.keeper.hard_since(), None, "nor does it cut a grace");
     let decision = node.cycle(1, &[(NODEFS, 0), (PID, 0)]).unwrap();
