@@ -16,7 +16,7 @@ use crate::{
         socket::{self, SocketError},
         state::{Question, Shared, SourceStatus, Status},
     },
-    evict::CgroupEvictor,
+    evict::{CgroupEvictor, SpareFiles, hidden_processes},
     history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
     notify::Notifier,
     pods::{Binder, Roster},
@@ -233,6 +233,10 @@ pub async fn ready(
     let heartbeat = metrics.node_heartbeat();
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
+    if let Some(warning) = hidden_processes(&config.roots.proc) {
+        tracing::warn!("{warning}");
+        shared.always_warn(vec![warning]);
+    }
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
@@ -273,6 +277,7 @@ pub async fn ready(
                 .collect(),
             kill_deadline: KILL_DEADLINE,
             clock,
+            spare: Arc::new(SpareFiles::filled()),
         }),
         cluster,
         publishers,
