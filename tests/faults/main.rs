@@ -26,12 +26,11 @@ mod daemon;
 #[path = "../run_daemon/node.rs"]
 mod node;
 
-use crate::daemon::{Daemon, names, wait};
+use crate::daemon::{Daemon, wait};
 use crate::node::{Node, Traits, Worker};
 use crate::tracer::{Plan, Tracer, Watch};
 use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
 use nix::errno::Errno;
-use rustix::process::{Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -265,40 +264,4 @@ fn whatever_fails_of_a_kill_in_the_freezer_the_hog_goes_and_nobody_else() {
 #[test]
 fn whatever_fails_of_a_repeated_kill_the_hog_goes_and_nobody_else() {
     every_call_fails("whatever_fails_of_a_repeated_kill", WAYS[2]);
-}
-
-/// Neither this process nor anybody on its machine has so many files: the daemon lives on those that it has open, and on
-/// those that it keeps back.
-#[test]
-fn a_daemon_that_may_open_no_further_file_ends_the_hog() {
-    let test = "a_daemon_that_may_open_no_further_file_ends_the_hog";
-    for hierarchies in WAYS {
-        let Some(node) = Node::within(test, "", hierarchies) else {
-            return;
-        };
-        let mut innocent = node.pod("one", "--hold 8Mi", Traits::default());
-        let mut hog = Hog::new(&node, "hog".to_owned());
-        let daemon = Daemon::start(&node, &LOW, "");
-        daemon.eventually("both pods are known", |daemon| {
-            daemon.status()["pods"]["active"] == 2
-        });
-        let pid = rustix::process::Pid::from_raw(daemon.pid().cast_signed());
-        let files = fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
-        let open = files.filter_map(|file| file.ok()?.file_name().to_str()?.parse::<u64>().ok());
-        // The one that asks just now is none of the daemon's any more when it is closed.
-        let highest = open.max().unwrap();
-        let limit = |current| {
-            let maximum = Some(4096);
-            let files = Rlimit { current, maximum };
-            prlimit(pid, Resource::Nofile, files).unwrap()
-        };
-        let before = limit(Some(highest + 1)).current;
-        hog.worker.grow();
-        let gone = wait(|| !hog.lives());
-        limit(before.map(|before| before.min(4096)));
-        assert!(gone, "the hog lives on");
-        let decisions = daemon.evicted(1);
-        assert_eq!(names(&decisions), ["shop/hog"]);
-        assert!(innocent.lives());
-    }
 }
