@@ -42,8 +42,17 @@ fn hierarchies() -> Hierarchies {
 }
 
 async fn leave(group: &TestCgroup, proc_root: &Path, grace: Duration) -> Departure {
+    leave_from(hierarchies(), group, proc_root, grace).await
+}
+
+async fn leave_from(
+    hierarchies: Hierarchies,
+    group: &TestCgroup,
+    proc_root: &Path,
+    grace: Duration,
+) -> Departure {
     let evictor = CgroupEvictor {
-        hierarchies: hierarchies(),
+        hierarchies,
         proc_root: proc_root.to_owned(),
         pod_roots: vec![group.relative.clone()],
         kill_deadline: Duration::from_secs(20),
@@ -156,4 +165,34 @@ async fn cpu_time_is_freed_below_any_name() {
     let departure = leave(&group, Path::new("/proc"), NO_GRACE).await;
     assert!(departure.gone_at.is_some());
     assert_eq!(fs::read_to_string(limit).unwrap().trim(), "1000");
+}
+
+/// As if the tree beside cgroup v1 were the only one.
+#[tokio::test]
+async fn in_the_one_tree_a_pod_that_hides_goes_too() {
+    let test = "in_the_one_tree_a_pod_that_hides_goes_too";
+    let beside = Path::new(DEFAULT_ROOT).join("unified");
+    let root = if beside.exists() {
+        beside
+    } else {
+        DEFAULT_ROOT.into()
+    };
+    let tree = Hierarchies::detect(&root).unwrap();
+    if tree.version() != Version::V2 {
+        return cgroup_support::left_out(test, "no cgroup2 tree here");
+    }
+    for grace in [NO_GRACE, Duration::from_millis(100)] {
+        let Some(mut group) = TestCgroup::new(test, &["unified"]) else {
+            return;
+        };
+        let hidden = group.script("pod/app", DEAF);
+        let below = root.join(&group.relative).join("pod");
+        let below = below.join(OsStr::from_bytes(b"\xff"));
+        fs::create_dir(&below).unwrap();
+        fs::write(below.join("cgroup.procs"), hidden.to_string()).unwrap();
+        let departure = leave_from(tree.clone(), &group, Path::new("/proc"), grace).await;
+        assert_eq!(departure.method, Method::CgroupKill);
+        assert!(departure.gone_at.is_some() && departure.processes >= 1);
+        assert!(TestCgroup::has_ended(hidden));
+    }
 }

@@ -16,7 +16,7 @@ use crate::{
         socket::{self, SocketError},
         state::{Question, Shared, SourceStatus, Status},
     },
-    evict::{CgroupEvictor, SpareFiles, hidden_processes},
+    evict::{CgroupEvictor, SpareFiles, warn_of_hidden_processes},
     history::{self, DEFAULT_LIMIT, History, HistoryError, Past, Recorder},
     notify::Notifier,
     pods::{Binder, Roster},
@@ -233,10 +233,7 @@ pub async fn ready(
     let heartbeat = metrics.node_heartbeat();
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
-    if let Some(warning) = hidden_processes(&config.roots.proc) {
-        tracing::warn!("{warning}");
-        shared.always_warn(vec![warning]);
-    }
+    shared.always_warn(warn_of_hidden_processes(&config.roots.proc));
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }

@@ -64,11 +64,10 @@ impl Drop for Frozen {
         if (0..TRIES).any(|_| thaw(&dir).is_ok()) {
             return;
         }
-        match Handle::try_current() {
-            Ok(runtime) => {
-                runtime.spawn(async move { until_thawed(&dir).await });
-            }
-            Err(_) => tracing::error!(cgroup = %dir.path().display(), "left frozen"),
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { until_thawed(&dir).await });
+        } else {
+            tracing::error!(cgroup = %dir.path().display(), "left frozen");
         }
     }
 }

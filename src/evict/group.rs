@@ -133,15 +133,13 @@ impl<'a> Group<'a> {
 
     /// Whether the process that a descriptor holds is in this group: by its own account, else by the group's.
     pub(super) fn holds(&self, pid: u32) -> Result<bool, EvictError> {
-        match self.is_in(pid, self.hierarchy) {
-            Ok(Some(is_in)) => Ok(is_in),
-            // Hidden, or its path is longer than the kernel tells. While it is held its id is nobody else's.
-            Ok(None) | Err(_) => {
-                let look = self.list(&self.home)?;
-                let listed = look.pids.binary_search(&pid).is_ok();
-                Ok(listed || look.whole().map(|_| false)?)
-            }
+        if let Ok(Some(is_in)) = self.is_in(pid, self.hierarchy) {
+            return Ok(is_in);
         }
+        // Hidden, or its path is longer than the kernel tells. While it is held its id is nobody else's.
+        let look = self.list(&self.home)?;
+        let listed = look.pids.binary_search(&pid).is_ok();
+        Ok(listed || look.whole().map(|_| false)?)
     }
 
     fn is_in(&self, pid: u32, hierarchy: Option<Controller>) -> Result<Option<bool>, CgroupError> {

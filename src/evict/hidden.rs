@@ -4,8 +4,17 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+/// Says in the log what is wrong with this process's view of others, if anything is, and returns it for the status.
+pub(crate) fn warn_of_hidden_processes(proc_root: &Path) -> Vec<String> {
+    let warning = hidden_processes(proc_root);
+    if let Some(warning) = &warning {
+        tracing::warn!("{warning}");
+    }
+    warning.into_iter().collect()
+}
+
 /// What is wrong with this process's view of others, and what to change; None where it sees them.
-pub(crate) fn hidden_processes(proc_root: &Path) -> Option<String> {
+fn hidden_processes(proc_root: &Path) -> Option<String> {
     let refused = match fs::read(proc_root.join("1/stat")) {
         Ok(_) => return None,
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,

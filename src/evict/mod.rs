@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 pub use cgroup::CgroupEvictor;
 pub use cluster::{ClusterEvictor, Haste, ToldBefore};
 pub use eviction::ApiEvictor;
-pub(crate) use hidden::hidden_processes;
+pub(crate) use hidden::warn_of_hidden_processes;
 pub use spare::SpareFiles;
 
 use crate::cgroup::CgroupError;

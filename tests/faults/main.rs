@@ -26,12 +26,13 @@ mod daemon;
 #[path = "../run_daemon/node.rs"]
 mod node;
 
+use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, wait};
 use crate::node::{Node, Traits, Worker};
 use crate::tracer::{Plan, Tracer, Watch};
 use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
 use nix::errno::Errno;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::fs;
 use std::path::Path;
 
@@ -122,7 +123,13 @@ impl Stage {
         let node = Node::within(test, "", hierarchies)?;
         let innocents = ["one", "two"].map(|name| node.pod(name, "--hold 8Mi", Traits::default()));
         let daemon = Daemon::start(&node, &LOW, "");
-        let tracer = Tracer::attach(daemon.pid()).expect("a daemon can be traced");
+        let tracer = match Tracer::attach(daemon.pid()) {
+            Ok(tracer) => tracer,
+            Err(error) => {
+                left_out(test, format!("the daemon cannot be traced: {error}"));
+                return None;
+            }
+        };
         Some(Self {
             crowd: Vec::new(),
             innocents,
@@ -151,12 +158,12 @@ impl Stage {
     }
 
     /// One more pod grows and these calls fail; the calls that there were.
-    fn play(&mut self, plan: Option<Plan>) -> Vec<String> {
+    fn play(&mut self, plan: Option<&Plan>) -> Vec<String> {
         if self.crowd.is_empty() {
             self.gather();
         }
         let mut hog = self.crowd.pop().unwrap();
-        self.tracer.begin(hog.watch(&self.node, plan.clone()));
+        self.tracer.begin(hog.watch(&self.node, plan.cloned()));
         hog.worker.grow();
         let gone = wait(|| !hog.lives());
         let said = |daemon: &Daemon| {
@@ -167,7 +174,7 @@ impl Stage {
         let Watch {
             seen, kill_began, ..
         } = self.tracer.end();
-        let failed = plan.as_ref().map(|plan| {
+        let failed = plan.map(|plan| {
             let from = kill_began.filter(|_| plan.of_kill).unwrap_or_default();
             let first = seen.get(from + plan.calls.start);
             let first = first.map_or("nothing", String::as_str);
@@ -204,7 +211,6 @@ impl Stage {
                 outcome["lastProcessGoneSeconds"].is_number(),
                 "{decision:#}"
             );
-            assert_eq!(decision["error"], Value::Null, "{decision:#}");
         }
     }
 }
@@ -214,6 +220,7 @@ fn cases(calls: &[String]) -> Vec<Plan> {
     let one = |call: usize, errno: usize| Plan {
         of_kill: false,
         calls: call..call + 1,
+        only: None,
         errno: ERRORS[errno % ERRORS.len()],
     };
     let mut cases: Vec<Plan> = if std::env::var("EVICTD_FAULTS").is_ok_and(|value| value == "all") {
@@ -233,6 +240,7 @@ fn cases(calls: &[String]) -> Vec<Plan> {
     cases.extend(bursts.map(|errno| Plan {
         of_kill: true,
         calls: 0..BURST,
+        only: None,
         errno: *errno,
     }));
     cases
@@ -246,7 +254,7 @@ fn every_call_fails(test: &str, hierarchies: &[&str]) {
     let cases = cases(&calls);
     eprintln!("{test}: {} cases in {} calls", cases.len(), calls.len());
     for case in &cases {
-        stage.play(Some(case.clone()));
+        stage.play(Some(case));
     }
     stage.check_history(cases.len() + 1);
 }
@@ -264,4 +272,30 @@ fn whatever_fails_of_a_kill_in_the_freezer_the_hog_goes_and_nobody_else() {
 #[test]
 fn whatever_fails_of_a_repeated_kill_the_hog_goes_and_nobody_else() {
     every_call_fails("whatever_fails_of_a_repeated_kill", WAYS[2]);
+}
+
+/// As where a security module forbids it of one pod only.
+#[test]
+fn a_pod_that_may_not_be_signalled_is_set_aside_and_the_daemon_lives_on() {
+    let test = "a_pod_that_may_not_be_signalled_is_set_aside";
+    let Some(mut stage) = Stage::new(test, WAYS[2]) else {
+        return;
+    };
+    stage.gather();
+    let mut hog = stage.crowd.pop().unwrap();
+    stage.crowd.clear();
+    let plan = Plan {
+        of_kill: false,
+        calls: 0..usize::MAX,
+        only: Some("pidfd_send_signal"),
+        errno: Errno::EPERM,
+    };
+    stage.tracer.begin(hog.watch(&stage.node, Some(plan)));
+    hog.worker.grow();
+    let refused = format!("shop/{} was not evicted: cannot signal process", hog.name);
+    stage
+        .daemon
+        .eventually("the pod is set aside", |daemon| daemon.said(&refused) == 1);
+    stage.daemon.some_turns_pass();
+    assert!(hog.is_whole(), "nothing could be sent to it");
 }

@@ -70,6 +70,8 @@ pub(crate) struct Plan {
     /// They are counted from the kill's beginning, else from that of the watch.
     pub(crate) of_kill: bool,
     pub(crate) calls: Range<usize>,
+    /// Only those of this name.
+    pub(crate) only: Option<&'static str>,
     pub(crate) errno: Errno,
 }
 
@@ -244,16 +246,17 @@ impl Watch {
         if KILL.iter().any(|file| call.ends_with(file)) {
             self.kill_began.get_or_insert(number);
         }
+        let fails = self.plan.as_ref().is_some_and(|plan| {
+            let from = if plan.of_kill {
+                self.kill_began
+            } else {
+                Some(0)
+            };
+            let is_planned = from.is_some_and(|from| plan.calls.contains(&(number - from)));
+            is_planned && plan.only.is_none_or(|name| call.starts_with(name))
+        });
         self.seen.push(call);
-        let Some(plan) = &self.plan else {
-            return false;
-        };
-        let from = if plan.of_kill {
-            self.kill_began
-        } else {
-            Some(0)
-        };
-        from.is_some_and(|from| plan.calls.contains(&(number - from)))
+        fails
     }
 
     fn matters(&self, what: &Path) -> bool {
