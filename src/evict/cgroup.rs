@@ -308,15 +308,17 @@ impl Eviction<'_> {
         if self.seen.is_empty() {
             self.verify(look)?;
         }
-        match self.group.in_the_one_tree() {
-            Some(dir) if dir.is_populated() == Some(true) => {
-                write_kill(dir);
-                Err(EvictError::Unlisted {
-                    cgroup: self.group.relative.clone(),
-                })
-            }
-            _ => Ok(Pass::Gone),
+        // Old kernels count zombies, and list them.
+        if let Some(dir) = self.group.in_the_one_tree()
+            && dir.is_populated() == Some(true)
+            && self.group.listed(dir)?.is_empty()
+        {
+            write_kill(dir);
+            return Err(EvictError::Unlisted {
+                cgroup: self.group.relative.clone(),
+            });
         }
+        Ok(Pass::Gone)
     }
 
     /// Whether the kernel says that nobody is left, where the lists cannot be read.

@@ -28,10 +28,13 @@ impl Frozen {
     /// that is still freezing then is as good as the kernel allows. Whether it was told is in the second part.
     pub(super) async fn freeze(dir: GroupDir) -> (Self, io::Result<()>) {
         let told = dir.write(STATE, b"FROZEN");
-        if told.is_ok() && !stands_still(&dir).await {
+        let frozen = Self(Some(dir));
+        if let (Ok(()), Some(dir)) = (&told, &frozen.0)
+            && !stands_still(dir).await
+        {
             tracing::debug!(cgroup = %dir.path().display(), "not frozen after 100 ms; killing anyway");
         }
-        (Self(Some(dir)), told)
+        (frozen, told)
     }
 
     /// Returns once the group and all below it are seen thawed, or are gone.

@@ -15,6 +15,7 @@ mod daemon;
 mod disk;
 mod evicted_pods;
 mod futility;
+mod hidden;
 mod kubelet;
 mod memory;
 mod metrics;
