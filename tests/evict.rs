@@ -49,6 +49,7 @@ fn evictor(group: &TestCgroup) -> CgroupEvictor {
         pod_roots: vec![group.relative.clone()],
         kill_deadline: Duration::from_secs(20),
         clock: Clock::start(),
+        spare: Arc::default(),
     }
 }
 

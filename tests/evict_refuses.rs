@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use evictd::cgroup::Hierarchies;
 use evictd::clock::Clock;
-use evictd::evict::{CgroupEvictor, EvictError, GraceCut, Leave, Method, Refusal, Victim};
+use evictd::evict::{
+    CgroupEvictor, Departure, EvictError, GraceCut, Leave, Method, Refusal, Victim,
+};
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -41,6 +43,7 @@ fn fixture(procs: &str) -> (tempfile::TempDir, CgroupEvictor) {
         pod_roots: vec!["pods".into(), "kubepods".into()],
         kill_deadline: LONG,
         clock: Clock::start(),
+        spare: std::sync::Arc::default(),
     };
     (dir, evictor)
 }
@@ -112,7 +115,7 @@ async fn a_foreign_pid_namespace_is_not_permitted() {
 async fn processes_that_are_elsewhere_by_their_own_account_are_not_signalled() {
     let error = refusal("4000000\n", "pods/app").await;
     assert!(matches!(error, EvictError::Unverifiable { .. }), "{error}");
-    assert!(error.is_not_permitted());
+    assert!(!error.is_not_permitted(), "it may hold for this pod alone");
 }
 
 /// A list that still holds the id of a process that ended, while another process elsewhere has that id by now.
@@ -179,13 +182,58 @@ async fn a_cgroup_that_is_gone_has_left_already() {
     assert!(departure.gone_at.is_some());
 }
 
-#[tokio::test]
-async fn unreadable_process_lists_are_errors_with_the_file() {
-    let error = refusal("rubbish\n", "pods/app").await;
-    assert!(
-        error.to_string().contains("pods/app/cgroup.procs"),
-        "{error}"
-    );
-    let error = refusal("4000001\n4000000 \n", "pods/app").await;
-    assert!(matches!(error, EvictError::Cgroup(_)), "{error}");
+#[tokio::test(start_paused = true)]
+async fn process_lists_that_stay_unreadable_are_errors_with_the_file_and_what_was_tried() {
+    for procs in ["rubbish\n", "4000001\n4000000 \n"] {
+        let start = tokio::time::Instant::now();
+        let error = refusal(procs, "pods/app").await;
+        assert!(start.elapsed() >= LONG, "{:?}", start.elapsed());
+        let EvictError::GaveUp { tries, source, .. } = error else {
+            panic!("{error}")
+        };
+        assert!(tries > 1000, "{tries}");
+        assert!(
+            source.to_string().contains("pods/app/cgroup.procs"),
+            "{source}"
+        );
+    }
+}
+
+/// A pod of cgroup v2 whose list nobody can read, and to which the kernel writes what `populated` says once it is killed.
+async fn killed_unread(populated: &'static str) -> Result<Departure, EvictError> {
+    let (dir, evictor) = fixture("rubbish\n");
+    let pod = dir.path().join("cgroup/pods/app");
+    fs::write(pod.join("cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
+    fs::write(pod.join("cgroup.kill"), "").unwrap();
+    let kernel = async {
+        while fs::read_to_string(pod.join("cgroup.kill")).unwrap() != "1" {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        fs::write(pod.join("cgroup.events"), populated).unwrap();
+    };
+    let (app, cut) = (app(), GraceCut::default());
+    let (departure, ()) = tokio::join!(evictor.leave(&app, NO_GRACE, &cut), kernel);
+    departure
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_one_tree_a_pod_is_killed_before_anybody_is_looked_for() {
+    let departure = killed_unread("populated 0\nfrozen 0\n").await.unwrap();
+    assert_eq!(departure.method, Method::CgroupKill);
+    assert!(departure.gone_at.is_some() && departure.killed_at.is_some());
+    assert!(departure.processes >= 1 && departure.survivors.is_empty());
+    let error = killed_unread("populated 1\nfrozen 0\n").await.unwrap_err();
+    assert!(matches!(error, EvictError::GaveUp { .. }), "{error}");
+}
+
+/// What the kernel counts and does not list is there.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_lists_nobody_and_is_populated_is_not_gone() {
+    let (dir, evictor) = fixture("");
+    let pod = dir.path().join("cgroup/pods/app");
+    fs::write(pod.join("cgroup.events"), "populated 1\n").unwrap();
+    fs::write(pod.join("cgroup.kill"), "").unwrap();
+    let error = evictor.leave(&app(), NO_GRACE, &GraceCut::default()).await;
+    let error = error.unwrap_err();
+    assert!(matches!(error, EvictError::GaveUp { .. }), "{error}");
 }

@@ -17,7 +17,7 @@ use crate::{
         socket::{self, SocketError},
         state::{Question, Shared, SourceStatus, Status},
     },
-    evict::CgroupEvictor,
+    evict::{CgroupEvictor, SpareFiles, warn_of_hidden_processes},
     history::{HistoryError, Recorder},
     notify::Notifier,
     pause::PauseFile,
@@ -221,6 +221,7 @@ pub async fn ready(
     let heartbeat = metrics.node_heartbeat();
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
+    shared.always_warn(warn_of_hidden_processes(&config.roots.proc));
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
@@ -259,6 +260,7 @@ pub async fn ready(
             pod_roots,
             kill_deadline: KILL_DEADLINE,
             clock,
+            spare: Arc::new(SpareFiles::filled()),
         }),
         cluster,
         pauses,

@@ -4,6 +4,7 @@
 //! `kubepods.slice[/kubepods-burstable.slice]/kubepods-burstable-pod<UID with _>.slice/cri-containerd-<container id>.scope`.
 //! A kubelet with a cgroup root of its own puts that before (`kubelet/kubepods`, `kubelet.slice/kubelet-kubepods.slice`).
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{CgroupError, Hierarchies, normal, subdirectories};
@@ -47,15 +48,27 @@ impl Hierarchies {
     /// The containers' groups directly below a pod's group, the sandbox's included.
     pub fn children(&self, pod: &Path) -> Result<Vec<Container>, CgroupError> {
         let names = subdirectories(&self.home(pod)?)?;
-        Ok(names
-            .into_iter()
-            .filter(|name| !is_monitor(name))
-            .map(|name| Container {
-                id: container_id(&name).to_owned(),
+        let container = |name| {
+            Some(Container {
+                id: container_of(name)?,
                 relative: pod.join(name),
             })
-            .collect())
+        };
+        Ok(names.iter().filter_map(|name| container(name)).collect())
     }
+}
+
+/// The id of the container whose group has this name directly below its pod's; None for a group that is no container's. A
+/// name that is no text stays recognisable.
+pub(crate) fn container_of(name: &OsStr) -> Option<String> {
+    let name = name.to_string_lossy();
+    // CRI-O may keep the monitor process of each container in a group of its own beside the container's.
+    let is_monitor = name.starts_with("crio-conmon-");
+    let id = match name.strip_suffix(".scope") {
+        Some(scope) => scope.rsplit_once('-').map_or(scope, |(_, id)| id),
+        None => &name,
+    };
+    (!is_monitor).then(|| id.to_owned())
 }
 
 fn collect_pods(
@@ -70,7 +83,7 @@ fn collect_pods(
                 uid,
                 relative: below,
             });
-        } else if is_pod_parent(&name) {
+        } else if name.to_str().is_some_and(is_pod_parent) {
             match collect_pods(&dir.join(&name), &below, found) {
                 Err(error) if !error.is_gone() => return Err(error),
                 _ => {}
@@ -104,16 +117,4 @@ pub(crate) fn pod_uid(relative: &Path) -> Option<String> {
         None => name.strip_prefix("pod")?.to_owned(),
     };
     (is_pod_parent(parent) && !uid.is_empty()).then_some(uid)
-}
-
-fn container_id(name: &str) -> &str {
-    match name.strip_suffix(".scope") {
-        Some(scope) => scope.rsplit_once('-').map_or(scope, |(_, id)| id),
-        None => name,
-    }
-}
-
-/// CRI-O may keep the monitor process of each container in a group of its own beside the container's.
-fn is_monitor(name: &str) -> bool {
-    name.starts_with("crio-conmon-")
 }

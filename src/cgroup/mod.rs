@@ -3,16 +3,20 @@
 //! A control group is named by a path relative to the root of its hierarchy (`kubepods/burstable/pod<UID>`), because
 //! on cgroup v1 the same group is one directory in every controller's hierarchy. A leading slash is ignored.
 
+mod dir;
 mod layout;
 mod namespace;
 mod own;
 
+use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-pub(crate) use layout::pod_uid;
+pub(crate) use dir::GroupDir;
 pub use layout::{Container, PodCgroup};
+pub(crate) use layout::{container_of, pod_uid};
 pub use own::OwnCgroups;
 pub(crate) use own::memberships;
 
@@ -26,6 +30,14 @@ pub enum CgroupError {
     #[error("cannot read {}", path.display())]
     Read {
         /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file could not be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -56,7 +68,7 @@ impl CgroupError {
     /// Whether the group is simply not there (any more), which is how a finished pod looks.
     pub fn is_gone(&self) -> bool {
         match self {
-            Self::Read { source, .. } => removed(source),
+            Self::Read { source, .. } | Self::Write { source, .. } => is_removed(source),
             Self::NoSuchCgroup { .. } => true,
             Self::Malformed { .. } | Self::NoHierarchy { .. } => false,
         }
@@ -140,9 +152,11 @@ impl Hierarchies {
         }
         let mounts = subdirectories(root)?;
         let mount_of = |controller: Controller| {
-            let mount = mounts
-                .iter()
-                .find(|name| name.split(',').any(|part| part == controller.as_str()))?;
+            let wanted = controller.as_str().as_bytes();
+            let mount = mounts.iter().find(|name| {
+                let mut parts = name.as_bytes().split(|byte| *byte == b',');
+                parts.any(|part| part == wanted)
+            })?;
             Some((controller, root.join(mount)))
         };
         let v1: Vec<_> = Controller::ALL.into_iter().filter_map(mount_of).collect();
@@ -207,12 +221,23 @@ impl Hierarchies {
             relative: relative.to_owned(),
         };
         let group = normal(relative).ok_or_else(gone)?;
+        for (hierarchy, mount) in self.everywhere() {
+            let dir = mount.join(&group);
+            match fs::metadata(&dir) {
+                Ok(found) if found.is_dir() => return Ok((hierarchy, dir)),
+                Err(source) if !is_missing(&source) => {
+                    return Err(CgroupError::Read { path: dir, source });
+                }
+                _ => {}
+            }
+        }
+        Err(gone())
+    }
+
+    /// All hierarchies, the cgroup2 tree last.
+    fn everywhere(&self) -> impl Iterator<Item = (Option<Controller>, &PathBuf)> {
         let v1 = self.v1.iter().map(|(known, mount)| (Some(*known), mount));
-        let unified = self.unified.iter().map(|mount| (None, mount));
-        v1.chain(unified)
-            .map(|(hierarchy, mount)| (hierarchy, mount.join(&group)))
-            .find(|(_, dir)| dir.is_dir())
-            .ok_or_else(gone)
+        v1.chain(self.unified.iter().map(|mount| (None, mount)))
     }
 
     /// The ids of all processes in a group and below it. An id of 0 is a process in a pid namespace that we can't see.
@@ -246,42 +271,12 @@ fn controllers_of(root: &Path) -> Result<Option<Vec<Controller>>, CgroupError> {
 /// The ids of all processes in the group at `dir` and below it, without duplicates. Groups that vanish meanwhile
 /// count as empty; a missing `dir` is an error for which [`CgroupError::is_gone`] holds.
 pub fn procs_below(dir: &Path) -> Result<Vec<u32>, CgroupError> {
-    let mut pids = Vec::new();
-    collect_procs(dir, &mut String::new(), &mut pids)?;
-    pids.sort_unstable();
-    pids.dedup();
-    Ok(pids)
+    let (pids, outcome) = GroupDir::open(dir)?.processes();
+    outcome.map(|()| pids)
 }
 
-fn collect_procs(dir: &Path, text: &mut String, pids: &mut Vec<u32>) -> Result<(), CgroupError> {
-    let file = dir.join("cgroup.procs");
-    text.clear();
-    match fs::File::open(&file).and_then(|mut open| open.read_to_string(text)) {
-        // A threaded group keeps its processes in the list of the group above.
-        Err(source) if source.kind() == ErrorKind::Unsupported => {}
-        Err(source) => return Err(CgroupError::Read { path: file, source }),
-        Ok(_) => {
-            for line in text.lines() {
-                let pid = line.parse().map_err(|_| CgroupError::Malformed {
-                    path: file.clone(),
-                    line: line.to_owned(),
-                })?;
-                pids.push(pid);
-            }
-        }
-    }
-    for child in subdirectories(dir)? {
-        match collect_procs(&dir.join(child), text, pids) {
-            Err(error) if !error.is_gone() => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// The names of the directories in `dir` (links to directories included), sorted; names that are not UTF-8, which no
-/// container runtime makes, are left out.
-pub fn subdirectories(dir: &Path) -> Result<Vec<String>, CgroupError> {
+/// The names of the directories in `dir` (links to directories included), sorted.
+pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
     let failed = |source| CgroupError::Read {
         path: dir.to_owned(),
         source,
@@ -291,7 +286,7 @@ pub fn subdirectories(dir: &Path) -> Result<Vec<String>, CgroupError> {
         let entry = entry.map_err(failed)?;
         let kind = entry.file_type().map_err(failed)?;
         if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
-            names.extend(entry.file_name().into_string());
+            names.push(entry.file_name());
         }
     }
     names.sort_unstable();
@@ -311,8 +306,13 @@ pub(crate) fn normal(relative: &Path) -> Option<PathBuf> {
     Some(path)
 }
 
+/// Whether the error means that there is no such file or directory.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 /// Whether the error means that the group was removed: before the file was opened, or while it was open (ENODEV).
-fn removed(error: &io::Error) -> bool {
+pub(crate) fn is_removed(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
         || error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)
 }

@@ -15,7 +15,7 @@ impl Hierarchies {
     /// The same as seen by this process, which finds itself below `proc_root` (`/proc` on a real machine).
     pub fn seen_from(mut self, proc_root: &Path) -> Result<Self, CgroupError> {
         let path = proc_root.join("self/cgroup");
-        let text = fs::read_to_string(&path).map_err(|source| CgroupError::Read {
+        let text = fs::read(&path).map_err(|source| CgroupError::Read {
             path: path.clone(),
             source,
         })?;

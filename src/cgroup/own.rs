@@ -1,6 +1,8 @@
 //! Which groups this process itself is in, so that it never ends its own.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::{CgroupError, Hierarchies, normal};
@@ -15,7 +17,7 @@ impl OwnCgroups {
     /// Reads `self/cgroup` below `proc_root` (`/proc` on a real machine).
     pub fn read(hierarchies: &Hierarchies, proc_root: &Path) -> Result<Self, CgroupError> {
         let path = proc_root.join("self/cgroup");
-        let text = fs::read_to_string(&path).map_err(|source| CgroupError::Read {
+        let text = fs::read(&path).map_err(|source| CgroupError::Read {
             path: path.clone(),
             source,
         })?;
@@ -33,15 +35,17 @@ impl OwnCgroups {
 }
 
 /// The lines of a `/proc/PID/cgroup`: the hierarchy's controllers (empty for cgroup2) and the group, which starts with
-/// a slash. A line that is none is returned as the error.
-pub(crate) fn memberships(text: &str) -> impl Iterator<Item = Result<(&str, &Path), String>> {
-    text.lines().map(|line| {
-        let mut parts = line.splitn(3, ':').skip(1);
-        match (parts.next(), parts.next()) {
-            (Some(controllers), Some(group)) if group.starts_with('/') => {
-                Ok((controllers, Path::new(group)))
+/// a slash and may be any bytes. A line that is none is returned as the error.
+pub(crate) fn memberships(text: &[u8]) -> impl Iterator<Item = Result<(&str, &Path), String>> {
+    let lines = text.split(|byte| *byte == b'\n');
+    lines.filter(|line| !line.is_empty()).map(|line| {
+        let mut parts = line.splitn(3, |byte| *byte == b':').skip(1);
+        let controllers = parts.next().and_then(|part| str::from_utf8(part).ok());
+        match (controllers, parts.next()) {
+            (Some(controllers), Some(group)) if group.starts_with(b"/") => {
+                Ok((controllers, Path::new(OsStr::from_bytes(group))))
             }
-            _ => Err(line.to_owned()),
+            _ => Err(String::from_utf8_lossy(line).into_owned()),
         }
     })
 }

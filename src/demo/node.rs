@@ -267,7 +267,8 @@ impl Node {
         for root in self.directories(Path::new("")) {
             for name in crate::cgroup::subdirectories(&root).unwrap_or_default() {
                 let pid = name
-                    .strip_prefix(PREFIX)
+                    .to_str()
+                    .and_then(|name| name.strip_prefix(PREFIX))
                     .and_then(|pid| pid.parse::<u32>().ok());
                 if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
                     remove(&self.hierarchies, Path::new(&name));

@@ -4,7 +4,9 @@
 //! rustix nor nix wraps that call and this workspace has no unsafe code of its own.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -13,10 +15,12 @@ use tokio::time::{sleep, timeout};
 
 use super::cpu::Freed;
 use super::freezer::{self, Frozen};
-use super::group::{Group, write_switch};
+use super::group::{Group, Look, Targets};
+use super::patience::Patience;
 use super::process::signal_if;
-use super::{Departure, EvictError, GraceCut, Leave, Method, Victim};
-use crate::cgroup::{Controller, Hierarchies};
+use super::spare::SpareFiles;
+use super::{Departure, EvictError, GraceCut, Leave, Method, Passes, Victim};
+use crate::cgroup::{Controller, GroupDir, Hierarchies};
 use crate::clock::Clock;
 
 /// Ends pods through their cgroups.
@@ -28,10 +32,12 @@ pub struct CgroupEvictor {
     pub proc_root: PathBuf,
     /// The cgroups that may hold pods: a victim's must be strictly below one of them.
     pub pod_roots: Vec<PathBuf>,
-    /// How long after the first SIGKILL to wait for the last process.
+    /// How long after the first try to kill to wait for the last process.
     pub kill_deadline: Duration,
     /// Dates the steps of a departure.
     pub clock: Clock,
+    /// For when no file can be opened any more.
+    pub spare: Arc<SpareFiles>,
 }
 
 /// Who asks a pod to stop when its grace begins.
@@ -63,8 +69,20 @@ impl CgroupEvictor {
         cut: &GraceCut,
         asks: Asks,
     ) -> Result<Departure, EvictError> {
-        let group = Group::open(&self.hierarchies, &self.proc_root, &self.pod_roots, victim)?;
-        let Some(group) = group else {
+        self.spare.refill();
+        let departure = self.see_off(victim, grace, cut, asks).await;
+        self.spare.refill();
+        departure
+    }
+
+    async fn see_off(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+        asks: Asks,
+    ) -> Result<Departure, EvictError> {
+        let Some(group) = self.open(victim).await? else {
             return Ok(Departure {
                 gone_at: Some(self.clock.now()),
                 ..Departure::not_begun()
@@ -73,24 +91,42 @@ impl CgroupEvictor {
         let mut eviction = Eviction {
             clock: self.clock,
             group,
+            patience: Patience::new(&self.spare),
             seen: BTreeSet::new(),
+            begun: false,
+            verified: false,
+            counted: false,
+            struck: BTreeSet::new(),
             departure: Departure::not_begun(),
             freed: None,
         };
-        let pids = eviction.look(&[])?;
-        eviction.group.verify(&pids)?;
-        if pids.is_empty() {
-            eviction.group.verify_empty()?;
-        }
         if !grace.is_zero() {
-            let sandboxes = eviction.ask(victim.sandbox.as_deref(), asks)?;
-            eviction.wait(&sandboxes, grace, cut).await?;
+            tokio::select! {
+                left = eviction.leave_by_itself(victim.sandbox.as_deref(), asks) => left?,
+                () = sleep(grace) => {}
+                () = cut.wait() => {}
+            }
         }
         match timeout(self.kill_deadline, eviction.kill(cut)).await {
             Ok(killed) => killed?,
-            Err(_) => eviction.departure.survivors = eviction.group.survivors()?,
+            Err(_) => eviction.outlived()?,
         }
         Ok(eviction.finish())
+    }
+
+    async fn open(&self, victim: &Victim) -> Result<Option<Group<'_>>, EvictError> {
+        let mut patience = Patience::new(&self.spare);
+        let opened = async {
+            loop {
+                let (hierarchies, proc_root) = (&self.hierarchies, &self.proc_root);
+                match Group::open(hierarchies, proc_root, &self.pod_roots, victim) {
+                    Err(error) => patience.bear(error).await?,
+                    opened => return opened,
+                }
+            }
+        };
+        let opened = timeout(self.kill_deadline, opened).await;
+        opened.unwrap_or_else(|_| patience.given_up(&victim.cgroup).map_or(Ok(None), Err))
     }
 }
 
@@ -112,157 +148,331 @@ impl Departure {
 struct Eviction<'a> {
     clock: Clock,
     group: Group<'a>,
+    patience: Patience<'a>,
     seen: BTreeSet<u32>,
+    /// The kill has.
+    begun: bool,
+    /// The processes are known to be where the group lists them.
+    verified: bool,
+    /// The kernel counted processes in the group once.
+    counted: bool,
+    /// Who of those seen last was sent SIGKILL.
+    struck: BTreeSet<u32>,
     departure: Departure,
     freed: Option<Freed>,
 }
 
+/// What one pass of the kill has come to.
+enum Pass {
+    /// Somebody was hit.
+    Struck,
+    /// Nobody is left who was not.
+    Waiting,
+    /// Nobody is left.
+    Gone,
+}
+
 impl Eviction<'_> {
     /// Looks who is in the pod now, sandboxes aside; nobody once all are dead.
-    fn look(&mut self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
-        let pids = self.group.living_outside(sandboxes)?;
-        self.seen.extend(&pids);
-        Ok(pids)
+    fn look(&mut self, sandboxes: &[OsString]) -> Result<Look, EvictError> {
+        let look = self.group.look(sandboxes)?;
+        self.seen.extend(&look.pids);
+        Ok(look)
     }
 
-    /// Sees to it that the pod is asked to stop; its sandboxes, which are not.
-    fn ask(&mut self, sandbox: Option<&str>, asks: Asks) -> Result<Vec<PathBuf>, EvictError> {
-        let targets = self.group.first_processes(sandbox)?;
-        match asks {
-            Asks::Evictd => {
-                self.signal(Signal::TERM, &targets.pids)?;
-                if self.departure.first_signal_at.is_some() {
-                    self.departure.method = Method::Terminated;
-                }
-            }
-            Asks::Kubelet if targets.pids.is_empty() => {}
-            Asks::Kubelet => self.departure.method = Method::TornDown,
-        }
-        Ok(targets.sandboxes)
-    }
-
-    /// Waits until all but the sandboxes have left, the grace is over, or it is cut.
-    async fn wait(
+    /// Sees to it that the pod is asked to stop, and waits until all but the sandboxes have left.
+    async fn leave_by_itself(
         &mut self,
-        sandboxes: &[PathBuf],
-        grace: Duration,
-        cut: &GraceCut,
+        sandbox: Option<&str>,
+        asks: Asks,
     ) -> Result<(), EvictError> {
-        if self.departure.method == Method::AlreadyGone {
+        let Targets {
+            mut pids,
+            sandboxes,
+        } = loop {
+            match self.targets(sandbox) {
+                Ok(targets) => break targets,
+                Err(error) => self.patience.bear(error).await?,
+            }
+        };
+        if pids.is_empty() {
             return Ok(());
         }
-        let left = async {
-            let mut changes = self.group.changes();
-            loop {
-                if self.look(sandboxes)?.is_empty() {
+        if asks == Asks::Kubelet {
+            self.departure.method = Method::TornDown;
+            pids.clear();
+        }
+        let mut changes = self.group.changes();
+        loop {
+            pids = self.ask(pids);
+            let nobody_asked = self.departure.method == Method::AlreadyGone && pids.is_empty();
+            match self.look(&sandboxes) {
+                Ok(look) if nobody_asked || (look.pids.is_empty() && look.trouble.is_none()) => {
                     return Ok(());
                 }
-                changes.next().await;
-            }
-        };
-        tokio::select! {
-            left = left => left,
-            () = sleep(grace) => Ok(()),
-            () = cut.wait() => Ok(()),
-        }
-    }
-
-    /// Kills whoever is left, and whoever they fork meanwhile, until nobody is alive.
-    async fn kill(&mut self, cut: &GraceCut) -> Result<(), EvictError> {
-        let mut changes = self.group.changes();
-        let mut struck = Vec::new();
-        loop {
-            let pids = self.look(&[])?;
-            if pids.is_empty() {
-                return Ok(());
-            }
-            if pids.iter().any(|pid| struck.binary_search(pid).is_err()) {
-                struck = self.strike(pids).await?;
-                cut.note_killed();
-                self.free_cpu(&struck);
-                yield_now().await;
-            } else {
-                // Forgets who is gone, so that a recycled id counts as new.
-                struck = pids;
-                changes.next().await;
-            }
-        }
-    }
-
-    /// Kills all processes of the pod once, by the surest way there is; returns whom it hit.
-    async fn strike(&mut self, pids: Vec<u32>) -> Result<Vec<u32>, EvictError> {
-        let now = self.clock.now();
-        self.departure.killed_at.get_or_insert(now);
-        let freezer = self.freezer()?;
-        if let Some(unified) = self.group.unified_with_same_processes(&pids)?
-            && write_kill(&unified)
-        {
-            self.departure.first_signal_at.get_or_insert(now);
-            self.departure.method = Method::CgroupKill;
-            if let Some(freezer) = freezer {
-                freezer::thaw(&freezer);
-            }
-            return Ok(pids);
-        }
-        if let Some(freezer) = freezer {
-            match Frozen::freeze(&freezer).await {
-                Ok(_held) => {
-                    let pids = self.look(&[])?;
-                    self.signal(Signal::KILL, &pids)?;
-                    self.departure.method = Method::FrozenKill;
-                    return Ok(pids);
+                Ok(_) if pids.is_empty() => {
+                    self.patience.over();
+                    changes.next().await;
                 }
-                Err(error) => tracing::warn!(path = %freezer.display(), %error, "cannot freeze"),
+                Ok(_) => changes.next().await,
+                Err(error) => self.patience.bear(error).await?,
             }
         }
-        self.signal(Signal::KILL, &pids)?;
-        self.departure.method = Method::RepeatedKill;
-        Ok(pids)
     }
 
-    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed. Where that is not
-    /// to be had they end all the same.
-    fn free_cpu(&mut self, struck: &[u32]) {
-        let Group {
-            hierarchies,
-            relative,
-            ..
-        } = &self.group;
-        let dir = hierarchies.dir(Controller::Cpu, relative);
-        let Some(dir) = dir.filter(|_| self.freed.is_none()) else {
-            return;
-        };
-        let within = self.group.checked_pids(&dir).unwrap_or_default();
-        if !within.is_empty() && within.iter().all(|pid| struck.contains(pid)) {
-            self.freed = Some(Freed::below(&dir));
-        }
+    fn targets(&mut self, sandbox: Option<&str>) -> Result<Targets, EvictError> {
+        let look = self.look(&[])?;
+        self.verify(&look)?;
+        self.group.first_processes(sandbox)
     }
 
-    /// The pod's directory in cgroup v1's freezer hierarchy, if there is one.
-    fn freezer(&self) -> Result<Option<PathBuf>, EvictError> {
-        let dir = self
-            .group
-            .hierarchies
-            .dir(Controller::Freezer, &self.group.relative)
-            .filter(|dir| dir.join("freezer.state").is_file());
-        if let Some(dir) = &dir {
-            self.group.checked_pids(dir)?;
-        }
-        Ok(dir)
-    }
-
-    fn signal(&mut self, signal: Signal, pids: &[u32]) -> Result<(), EvictError> {
-        for &pid in pids {
-            let now = self.clock.now();
-            if signal_if(pid, signal, || self.group.holds(pid))? {
-                self.departure.first_signal_at.get_or_insert(now);
+    /// Sends SIGTERM to each of these; who is to be asked again, since it could not be sent. It is sent once: some
+    /// programs give up their shutdown at the second.
+    fn ask(&mut self, mut pids: Vec<u32>) -> Vec<u32> {
+        pids.retain(|pid| match self.signal(Signal::TERM, *pid) {
+            Ok(sent) => {
+                if sent {
+                    self.departure.method = Method::Terminated;
+                }
+                false
             }
+            Err(error) => error.passes() == Passes::Perhaps,
+        });
+        pids
+    }
+
+    /// What is seen must be what is there, before anybody is ended for it.
+    fn verify(&mut self, look: &Look) -> Result<(), EvictError> {
+        if look.pids.is_empty() {
+            return self.group.verify_empty();
+        }
+        if !self.verified {
+            self.group.verify(&look.pids)?;
+            self.verified = true;
         }
         Ok(())
     }
 
+    /// Kills whoever is left, and whoever they fork meanwhile, until nobody is alive. What fails is tried again.
+    async fn kill(&mut self, cut: &GraceCut) -> Result<(), EvictError> {
+        let mut changes = self.group.changes();
+        loop {
+            match self.pass().await {
+                Ok(Pass::Gone) => return Ok(()),
+                Ok(Pass::Struck) => {
+                    cut.note_killed();
+                    self.patience.over();
+                    yield_now().await;
+                }
+                Ok(Pass::Waiting) => {
+                    cut.note_killed();
+                    self.patience.over();
+                    changes.next().await;
+                }
+                Err(error) => self.patience.bear(error).await?,
+            }
+        }
+    }
+
+    async fn pass(&mut self) -> Result<Pass, EvictError> {
+        let struck_unseen = !self.begun && self.strike_unseen();
+        self.begun = true;
+        let look = match self.look(&[]) {
+            Err(error) if error.passes() != Passes::Never && self.is_surely_empty() => {
+                tracing::debug!(%error, "it is empty all the same");
+                return Ok(Pass::Gone);
+            }
+            look => look?,
+        };
+        if look.trouble.is_some() && self.is_surely_empty() {
+            return Ok(Pass::Gone);
+        }
+        if look.pids.is_empty() && look.trouble.is_none() {
+            return self.emptied(&look);
+        }
+        let Look { pids, trouble } = look;
+        if struck_unseen {
+            self.struck.extend(&pids);
+            self.free_cpu();
+        }
+        if pids.iter().any(|pid| !self.struck.contains(pid)) {
+            self.strike(pids).await?;
+            self.free_cpu();
+            return trouble.map_or(Ok(Pass::Struck), Err);
+        }
+        // Forgets who is gone, so that a recycled id counts as new.
+        self.struck = pids.into_iter().collect();
+        trouble.map_or(Ok(Pass::Waiting), Err)
+    }
+
+    /// Nobody alive is listed: the last word is the kernel's own.
+    fn emptied(&mut self, look: &Look) -> Result<Pass, EvictError> {
+        if self.seen.is_empty() {
+            self.verify(look)?;
+        }
+        // Old kernels count zombies, and list them.
+        if let Some(dir) = self.group.in_the_one_tree()
+            && dir.is_populated() == Some(true)
+            && self.group.listed(dir)?.is_empty()
+        {
+            write_kill(dir);
+            return Err(EvictError::Unlisted {
+                cgroup: self.group.relative.clone(),
+            });
+        }
+        Ok(Pass::Gone)
+    }
+
+    /// Whether the kernel says that nobody is left, where the lists cannot be read.
+    fn is_surely_empty(&self) -> bool {
+        match self.group.in_the_one_tree() {
+            Some(dir) => dir.is_populated() == Some(false),
+            None => self.counted && self.count() == Some(0),
+        }
+    }
+
+    fn count(&self) -> Option<u64> {
+        let dir = self.group.dir(Controller::Pids).ok().flatten()?;
+        dir.pids_current()
+    }
+
+    /// In the one tree of cgroup v2 a pod is killed before anybody is looked for: nothing that fails can come before.
+    fn strike_unseen(&mut self) -> bool {
+        let Some(dir) = self.group.in_the_one_tree() else {
+            return false;
+        };
+        if dir.is_populated() == Some(false) || !write_kill(dir) {
+            return false;
+        }
+        self.verified = true;
+        self.note_killed_whole();
+        true
+    }
+
+    fn note_killed_whole(&mut self) {
+        let now = self.clock.now();
+        self.departure.killed_at.get_or_insert(now);
+        self.departure.first_signal_at.get_or_insert(now);
+        self.departure.method = Method::CgroupKill;
+    }
+
+    /// Kills all processes of the pod once, by the surest way there is; those of which this failed are not `struck`.
+    async fn strike(&mut self, mut pids: Vec<u32>) -> Result<(), EvictError> {
+        if !self.verified {
+            self.group.verify(&pids)?;
+            self.verified = true;
+        }
+        self.counted |= self.count() > Some(0);
+        let freezer = self.freezer()?;
+        if self.kill_whole(&pids)? {
+            self.note_killed_whole();
+            // Somebody else may have frozen it.
+            freezer.as_ref().map_or(Ok(()), freezer::thaw)?;
+            self.struck = pids.into_iter().collect();
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.departure.killed_at.get_or_insert(now);
+        let Some(freezer) = freezer else {
+            return self.kill_each(&pids, Method::RepeatedKill);
+        };
+        let (frozen, told) = Frozen::freeze(freezer).await;
+        if let Err(error) = told {
+            tracing::warn!(cgroup = %self.group.relative.display(), %error, "cannot freeze");
+            drop(frozen);
+            return self.kill_each(&pids, Method::RepeatedKill);
+        }
+        if let Ok(look) = self.look(&[]) {
+            pids.extend(look.pids);
+            pids.sort_unstable();
+            pids.dedup();
+        }
+        let killed = self.kill_each(&pids, Method::FrozenKill);
+        frozen.thaw().await;
+        killed
+    }
+
+    /// Whether all were killed by one write.
+    fn kill_whole(&self, pids: &[u32]) -> Result<bool, EvictError> {
+        if let Some(dir) = self.group.in_the_one_tree() {
+            return Ok(write_kill(dir));
+        }
+        match self.group.unified_with_same_processes(pids) {
+            Ok(unified) => Ok(unified.is_some_and(|unified| write_kill(&unified))),
+            Err(error) if error.passes() == Passes::Never => Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "killing one by one");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Sends SIGKILL to each of these, whatever fails of the others; the first failure.
+    fn kill_each(&mut self, pids: &[u32], method: Method) -> Result<(), EvictError> {
+        self.departure.method = method;
+        self.struck.clear();
+        let mut outcome = Ok(());
+        for &pid in pids {
+            match self.signal(Signal::KILL, pid) {
+                Ok(_) => {
+                    self.struck.insert(pid);
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    }
+
+    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed. Where that is not
+    /// to be had they end all the same.
+    fn free_cpu(&mut self) {
+        if self.freed.is_some() {
+            return;
+        }
+        let Some(dir) = self.group.dir(Controller::Cpu).ok().flatten() else {
+            return;
+        };
+        let within = self.group.listed(&dir).unwrap_or_default();
+        if !within.is_empty() && within.iter().all(|pid| self.struck.contains(pid)) {
+            self.freed = Some(Freed::below(dir));
+        }
+    }
+
+    /// The pod's directory in cgroup v1's freezer hierarchy, if there is one; none where it cannot be had now.
+    fn freezer(&self) -> Result<Option<GroupDir>, EvictError> {
+        let dir = self.group.dir(Controller::Freezer).ok().flatten();
+        let dir = dir.filter(|dir| dir.has("freezer.state"));
+        match dir.as_ref().map(|dir| self.group.listed(dir)) {
+            Some(Err(error)) if error.passes() == Passes::Never => Err(error),
+            Some(Ok(_) | Err(_)) | None => Ok(dir),
+        }
+    }
+
+    fn signal(&mut self, signal: Signal, pid: u32) -> Result<bool, EvictError> {
+        let now = self.clock.now();
+        let sent = signal_if(pid, signal, || self.group.holds(pid))?;
+        if sent {
+            self.departure.first_signal_at.get_or_insert(now);
+        }
+        Ok(sent)
+    }
+
+    /// The deadline has come: who is left, or why nobody knows.
+    fn outlived(&mut self) -> Result<(), EvictError> {
+        if self.begun && self.is_surely_empty() {
+            return Ok(());
+        }
+        if let Some(error) = self.patience.given_up(&self.group.relative) {
+            return Err(error);
+        }
+        let survivors = self.group.survivors();
+        self.departure.survivors = survivors.or_else(|_| self.group.survivors())?;
+        Ok(())
+    }
+
     fn finish(mut self) -> Departure {
-        self.departure.processes = self.seen.len();
+        let killed_unseen = usize::from(self.departure.killed_at.is_some());
+        self.departure.processes = self.seen.len().max(killed_unseen);
         if self.departure.survivors.is_empty() {
             self.departure.gone_at = Some(self.clock.now());
         }
@@ -271,12 +481,12 @@ impl Eviction<'_> {
 }
 
 /// Kills everything in a group of the cgroup2 tree; false where the kernel has no such file (before 5.14) or refuses.
-fn write_kill(unified: &Path) -> bool {
-    let file = unified.join("cgroup.kill");
-    match write_switch(&file, "1") {
+fn write_kill(unified: &GroupDir) -> bool {
+    match unified.write("cgroup.kill", b"1") {
         Ok(()) => true,
         Err(error) => {
-            tracing::debug!(path = %file.display(), %error, "no cgroup.kill, killing one by one");
+            let path = unified.path().display();
+            tracing::debug!(%path, %error, "no cgroup.kill, killing one by one");
             false
         }
     }

@@ -1,11 +1,6 @@
 //! A killed process gives back its memory on its own pod's CPU time, and a limit draws that out for seconds.
 
-use super::group::write_switch;
-use crate::cgroup::subdirectories;
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use crate::cgroup::{GroupDir, is_removed};
 
 /// What lets a group have all the CPU time that is to be had; those that a kernel has not are skipped. The weight counts
 /// among pods of the same QoS class only: the classes' own groups are the kubelet's.
@@ -15,49 +10,80 @@ const FREE: [(&str, &str); 4] = [
     ("cpu.cfs_quota_us", "-1"),
     ("cpu.shares", "262144"),
 ];
+/// So many groups of one pod are freed; each is kept open until it is over.
+const MOST: usize = 64;
+/// How often what a group was allowed is put back before that is given up.
+const TRIES: u32 = 3;
 
 /// A group, and all below it, that may use the CPU time that they need to end. What they were allowed before is put back when
 /// this is dropped, where they are still there: what starts in them again is no matter of ours.
 #[derive(Default)]
-pub(super) struct Freed(Vec<(PathBuf, String)>);
+pub(super) struct Freed(Vec<Free>);
+
+struct Free {
+    dir: GroupDir,
+    before: Vec<(&'static str, Vec<u8>)>,
+}
 
 impl Freed {
     /// `dir` is in the hierarchy of the CPU controller.
-    pub(super) fn below(dir: &Path) -> Self {
+    pub(super) fn below(dir: GroupDir) -> Self {
         let mut freed = Self::default();
-        freed.free(dir);
-        freed
-    }
-
-    fn free(&mut self, dir: &Path) {
-        for (file, value) in FREE {
-            let file = dir.join(file);
-            let Ok(before) = fs::read_to_string(&file) else {
-                continue;
-            };
-            match write_switch(&file, value) {
-                Ok(()) => self.0.push((file, before)),
-                Err(error) => {
-                    tracing::debug!(path = %file.display(), %error, "its end may take longer");
-                }
+        let mut next = vec![dir];
+        while let Some(dir) = next.pop()
+            && freed.0.len() < MOST
+        {
+            let names = dir.children().unwrap_or_default();
+            next.extend(names.iter().filter_map(|name| dir.child(name).ok()));
+            let before = free(&dir);
+            if !before.is_empty() {
+                freed.0.push(Free { dir, before });
             }
         }
-        for child in subdirectories(dir).unwrap_or_default() {
-            self.free(&dir.join(child));
+        freed
+    }
+}
+
+/// Frees one group; what it was allowed before.
+fn free(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
+    let mut changed = Vec::new();
+    for (file, value) in FREE {
+        let Ok(before) = dir.read(file) else {
+            continue;
+        };
+        match dir.write(file, value.as_bytes()) {
+            Ok(()) => changed.push((file, before)),
+            Err(error) => {
+                let path = dir.path().join(file);
+                tracing::debug!(path = %path.display(), %error, "its end may take longer");
+            }
         }
     }
+    changed
 }
 
 impl Drop for Freed {
     fn drop(&mut self) {
-        for (file, before) in &self.0 {
-            match write_switch(file, before) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    tracing::warn!(path = %file.display(), %error, "cannot put back {before:?}");
-                }
-                _ => {}
+        for Free { dir, before } in &self.0 {
+            for (file, before) in before {
+                put_back(dir, file, before);
             }
         }
+    }
+}
+
+fn put_back(dir: &GroupDir, file: &str, before: &[u8]) {
+    let mut put = Ok(());
+    for _ in 0..TRIES {
+        put = dir.write(file, before);
+        if put.as_ref().err().is_none_or(is_removed) {
+            return;
+        }
+    }
+    if let Err(error) = put {
+        let path = dir.path().join(file);
+        let before = String::from_utf8_lossy(before);
+        tracing::warn!(path = %path.display(), %error, "cannot put back {before:?}");
     }
 }
 
@@ -88,11 +114,11 @@ mod tests {
                 }
             }
         };
-        let freed = Freed::below(pod.path());
+        let freed = Freed::below(GroupDir::open(pod.path()).unwrap());
         all(&|value| value.to_owned());
         drop(freed);
         all(&|_| "5000 ".to_owned());
         fs::remove_dir_all(container).unwrap();
-        drop(Freed::below(pod.path()));
+        drop(Freed::below(GroupDir::open(pod.path()).unwrap()));
     }
 }

@@ -1,44 +1,58 @@
 //! cgroup v1's freezer: holds a pod still while its processes are killed, so that none can fork away.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-use super::group::write_switch;
-use crate::cgroup::subdirectories;
+use crate::cgroup::{CgroupError, GroupDir};
 
 /// How long to wait for a group to stand still. A process in uninterruptible sleep may not do so for minutes.
 const FREEZE_DEADLINE: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Between two tries to thaw a group, the first and the longest pause.
+const THAW_AGAIN: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How often a group is thawed by whoever cannot wait.
+const TRIES: u32 = 5;
 
-/// A group that was told to freeze; thawed, with all below it, when dropped.
-pub(super) struct Frozen {
-    dir: PathBuf,
-}
+const STATE: &str = "freezer.state";
+
+/// A group that was told to freeze. It is thawed with all below it, whatever becomes of whoever holds this: a frozen process
+/// does not act on SIGKILL, and keeps its memory.
+pub(super) struct Frozen(Option<GroupDir>);
 
 impl Frozen {
     /// Tells the group to freeze and waits until all its processes stand still, but no longer than 100 ms: a group
-    /// that is still freezing then is as good as the kernel allows.
-    pub(super) async fn freeze(dir: &Path) -> io::Result<Self> {
-        let frozen = Self {
-            dir: dir.to_owned(),
-        };
-        let state = dir.join("freezer.state");
-        write_switch(&state, "FROZEN")?;
-        if !stands_still(&state).await {
-            tracing::debug!(cgroup = %dir.display(), "not frozen after 100 ms; killing anyway");
+    /// that is still freezing then is as good as the kernel allows. Whether it was told is in the second part.
+    pub(super) async fn freeze(dir: GroupDir) -> (Self, io::Result<()>) {
+        let told = dir.write(STATE, b"FROZEN");
+        let frozen = Self(Some(dir));
+        if let (Ok(()), Some(dir)) = (&told, &frozen.0)
+            && !stands_still(dir).await
+        {
+            tracing::debug!(cgroup = %dir.path().display(), "not frozen after 100 ms; killing anyway");
         }
-        Ok(frozen)
+        (frozen, told)
+    }
+
+    /// Returns once the group and all below it are seen thawed, or are gone.
+    pub(super) async fn thaw(mut self) {
+        if let Some(dir) = &self.0 {
+            until_thawed(dir).await;
+        }
+        self.0 = None;
     }
 }
 
 /// Waits until a group that was told to freeze has done so; false at the deadline.
-async fn stands_still(state: &Path) -> bool {
+async fn stands_still(dir: &GroupDir) -> bool {
     let freezing = async {
-        while fs::read_to_string(state).is_ok_and(|state| state.trim_end() == "FREEZING") {
+        while dir
+            .read(STATE)
+            .is_ok_and(|state| state.starts_with(b"FREEZING"))
+        {
             sleep(LOOK_AGAIN).await;
         }
     };
@@ -47,28 +61,62 @@ async fn stands_still(state: &Path) -> bool {
 
 impl Drop for Frozen {
     fn drop(&mut self) {
-        thaw(&self.dir);
+        let Some(dir) = self.0.take() else {
+            return;
+        };
+        if (0..TRIES).any(|_| thaw(&dir).is_ok()) {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { until_thawed(&dir).await });
+        } else {
+            tracing::error!(cgroup = %dir.path().display(), "left frozen");
+        }
     }
 }
 
-/// Thaws a group and every group below it: a frozen process does not act on SIGKILL. A group below may have been
-/// frozen by someone else before.
-pub(super) fn thaw(dir: &Path) {
-    let state = dir.join("freezer.state");
-    match write_switch(&state, "THAWED") {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(path = %state.display(), %error, "cannot thaw");
+async fn until_thawed(dir: &GroupDir) {
+    let mut pause = THAW_AGAIN;
+    while let Err(error) = thaw(dir) {
+        if pause == THAW_AGAIN {
+            tracing::warn!(%error, "cannot thaw {}; trying on", dir.path().display());
         }
-        _ => {}
+        sleep(pause).await;
+        pause = (pause + pause / 4).min(LONGEST_PAUSE);
     }
-    for child in subdirectories(dir).unwrap_or_default() {
-        thaw(&dir.join(child));
+}
+
+/// Thaws a group and every group below it. A group below may have been frozen by someone else before. Success is that all
+/// are seen thawed.
+pub(super) fn thaw(dir: &GroupDir) -> Result<(), CgroupError> {
+    match dir.walk(thaw_one) {
+        Err(error) if error.is_gone() => Ok(()),
+        thawed => thawed,
     }
+}
+
+fn thaw_one(dir: &GroupDir) -> Result<(), CgroupError> {
+    let told = dir.write(STATE, b"THAWED");
+    let state = dir.read(STATE)?;
+    if state.trim_ascii_end() == b"THAWED" {
+        return Ok(());
+    }
+    let source = told.err().unwrap_or_else(|| {
+        io::Error::other(format!(
+            "it stays {}",
+            String::from_utf8_lossy(&state).trim_end()
+        ))
+    });
+    Err(CgroupError::Write {
+        path: dir.path().join(STATE),
+        source,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::create_dir_all;
+    use std::fs::{self, create_dir_all};
+    use std::path::{Path, PathBuf};
 
     use super::*;
 
@@ -85,10 +133,15 @@ mod tests {
         fs::read_to_string(dir.join("freezer.state")).unwrap()
     }
 
+    fn opened(dir: &Path) -> GroupDir {
+        GroupDir::open(dir).unwrap()
+    }
+
     #[tokio::test]
     async fn a_group_is_frozen_until_dropped_and_then_thawed_with_all_below() {
         let (_dir, pod, below) = tree();
-        let frozen = Frozen::freeze(&pod).await.unwrap();
+        let (frozen, told) = Frozen::freeze(opened(&pod)).await;
+        told.unwrap();
         assert_eq!(state(&pod), "FROZEN");
         drop(frozen);
         assert_eq!(state(&pod), "THAWED");
@@ -99,8 +152,46 @@ mod tests {
     async fn a_group_that_cannot_be_frozen_is_an_error() {
         let (_dir, pod, _) = tree();
         fs::remove_file(pod.join("freezer.state")).unwrap();
-        assert!(Frozen::freeze(&pod).await.is_err());
+        let (frozen, told) = Frozen::freeze(opened(&pod)).await;
+        assert!(told.is_err());
+        frozen.thaw().await;
         assert!(!pod.join("freezer.state").exists());
+    }
+
+    /// A file that refuses to be written, as the kernel's does that fails, until `mend` makes it a file again.
+    fn refuses_to_thaw(pod: &Path) {
+        fs::remove_file(pod.join("freezer.state")).unwrap();
+        fs::create_dir(pod.join("freezer.state")).unwrap();
+    }
+
+    fn mend(pod: &Path) {
+        fs::remove_dir(pod.join("freezer.state")).unwrap();
+        fs::write(pod.join("freezer.state"), "FROZEN").unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_group_is_thawed_until_it_is_thawed() {
+        let (_dir, pod, _) = tree();
+        let (frozen, _) = Frozen::freeze(opened(&pod)).await;
+        refuses_to_thaw(&pod);
+        let thawing = frozen.thaw();
+        tokio::pin!(thawing);
+        assert!(timeout(Duration::from_mins(1), &mut thawing).await.is_err());
+        mend(&pod);
+        thawing.await;
+        assert_eq!(state(&pod), "THAWED");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_group_whose_killer_is_gone_is_thawed_all_the_same() {
+        let (_dir, pod, _) = tree();
+        let (frozen, _) = Frozen::freeze(opened(&pod)).await;
+        refuses_to_thaw(&pod);
+        drop(frozen);
+        sleep(Duration::from_mins(1)).await;
+        mend(&pod);
+        sleep(LONGEST_PAUSE * 2).await;
+        assert_eq!(state(&pod), "THAWED");
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,10 +199,11 @@ mod tests {
         let (_dir, pod, _) = tree();
         let state = pod.join("freezer.state");
         fs::write(&state, "FREEZING\n").unwrap();
+        let dir = opened(&pod);
         let start = tokio::time::Instant::now();
-        assert!(!stands_still(&state).await);
+        assert!(!stands_still(&dir).await);
         assert_eq!(start.elapsed(), FREEZE_DEADLINE);
-        let (still, ()) = tokio::join!(stands_still(&state), async {
+        let (still, ()) = tokio::join!(stands_still(&dir), async {
             sleep(LOOK_AGAIN * 7).await;
             fs::write(&state, "FROZEN\n").unwrap();
         });

@@ -1,9 +1,8 @@
 //! The victim's cgroup: whether it may be touched at all, who is in it, and when that changes.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,20 +13,33 @@ use tokio::time::{Instant, sleep};
 use super::process::{self, Stat};
 use super::{EvictError, Refusal, Survivor, Victim};
 use crate::cgroup::{
-    CgroupError, Controller, Hierarchies, OwnCgroups, normal, pod_uid, procs_below,
+    CgroupError, Controller, GroupDir, Hierarchies, OwnCgroups, container_of, normal, pod_uid,
 };
 
 /// The cgroup of a victim that passed every check of [`Group::open`].
 pub(super) struct Group<'a> {
-    pub(super) hierarchies: &'a Hierarchies,
-    pub(super) proc_root: &'a Path,
+    hierarchies: &'a Hierarchies,
+    proc_root: &'a Path,
     /// Relative to the root of its hierarchy.
     pub(super) relative: PathBuf,
     /// The hierarchy whose list of processes counts: a v1 controller's or (None) the cgroup2 tree.
     hierarchy: Option<Controller>,
-    home: PathBuf,
-    /// Device and inode of `home`: a group that was removed and made anew is another one.
-    identity: (u64, u64),
+    /// Its directory there. A group that was removed and made anew is another one.
+    home: GroupDir,
+}
+
+/// Processes of the group, as far as they could be seen, and why not all of them could.
+#[derive(Default)]
+pub(super) struct Look {
+    pub(super) pids: Vec<u32>,
+    pub(super) trouble: Option<EvictError>,
+}
+
+impl Look {
+    /// All of them, or why not all could be seen.
+    fn whole(self) -> Result<Vec<u32>, EvictError> {
+        self.trouble.map_or(Ok(self.pids), Err)
+    }
 }
 
 impl<'a> Group<'a> {
@@ -55,37 +67,43 @@ impl<'a> Group<'a> {
         if let Some(found) = pod_uid(&relative).filter(|found| *found != victim.uid) {
             return Err(refused(Refusal::OtherPod { found }));
         }
-        let (hierarchy, home) = match hierarchies.home_hierarchy(&relative) {
+        let home = hierarchies
+            .home_hierarchy(&relative)
+            .and_then(|(hierarchy, dir)| Ok((hierarchy, GroupDir::open(&dir)?)));
+        let (hierarchy, home) = match home {
             Err(error) if error.is_gone() => return Ok(None),
             found => found?,
         };
-        let Some(identity) = identity(&home)? else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
+        let group = Self {
             hierarchies,
             proc_root,
             relative,
             hierarchy,
             home,
-            identity,
-        }))
-    }
-
-    /// The ids of all processes that the group and those below it list, zombies included on older kernels.
-    fn pids(&self) -> Result<Vec<u32>, EvictError> {
-        if identity(&self.home)? != Some(self.identity) {
-            return Ok(Vec::new());
-        }
-        self.checked_pids(&self.home)
-    }
-
-    /// The ids listed at and below `dir`, a directory of this group in any hierarchy; none where it does not exist.
-    pub(super) fn checked_pids(&self, dir: &Path) -> Result<Vec<u32>, EvictError> {
-        let pids = match procs_below(dir) {
-            Err(error) if error.is_gone() => Vec::new(),
-            listed => listed?,
         };
+        // Where /proc hides the first process, its list of processes tells.
+        if group
+            .is_in(1, hierarchy)
+            .is_ok_and(|found| found == Some(true))
+        {
+            return Err(refused(Refusal::HoldsInit));
+        }
+        Ok(Some(group))
+    }
+
+    /// Its directory in the cgroup2 tree, where that is the one that counts.
+    pub(super) fn in_the_one_tree(&self) -> Option<&GroupDir> {
+        self.hierarchy.is_none().then_some(&self.home)
+    }
+
+    /// Its directory in a controller's hierarchy; None where it has none.
+    pub(super) fn dir(&self, controller: Controller) -> Result<Option<GroupDir>, CgroupError> {
+        open_if_there(self.hierarchies.dir(controller, &self.relative))
+    }
+
+    /// Processes listed at and below `dir`, a directory of this group in any hierarchy; none where it is gone.
+    fn list(&self, dir: &GroupDir) -> Result<Look, EvictError> {
+        let (pids, outcome) = dir.processes();
         let refused = |why| EvictError::Refused {
             cgroup: self.relative.clone(),
             why,
@@ -101,15 +119,30 @@ impl<'a> Group<'a> {
         if pids.contains(&std::process::id()) {
             return Err(refused(Refusal::HoldsEvictd));
         }
-        Ok(pids)
+        let trouble = outcome.err().filter(|error| !error.is_gone());
+        Ok(Look {
+            pids,
+            trouble: trouble.map(EvictError::Cgroup),
+        })
     }
 
-    /// Whether the process is in this group by its own account.
-    pub(super) fn holds(&self, pid: u32) -> Result<bool, CgroupError> {
-        self.is_in(pid, self.hierarchy)
+    /// The same, all or nothing.
+    pub(super) fn listed(&self, dir: &GroupDir) -> Result<Vec<u32>, EvictError> {
+        self.list(dir)?.whole()
     }
 
-    fn is_in(&self, pid: u32, hierarchy: Option<Controller>) -> Result<bool, CgroupError> {
+    /// Whether the process that a descriptor holds is in this group: by its own account, else by the group's.
+    pub(super) fn holds(&self, pid: u32) -> Result<bool, EvictError> {
+        if let Ok(Some(is_in)) = self.is_in(pid, self.hierarchy) {
+            return Ok(is_in);
+        }
+        // Hidden, or its path is longer than the kernel tells. While it is held its id is nobody else's.
+        let look = self.list(&self.home)?;
+        let listed = look.pids.binary_search(&pid).is_ok();
+        Ok(listed || look.whole().map(|_| false)?)
+    }
+
+    fn is_in(&self, pid: u32, hierarchy: Option<Controller>) -> Result<Option<bool>, CgroupError> {
         process::is_member(
             self.hierarchies,
             self.proc_root,
@@ -123,18 +156,17 @@ impl<'a> Group<'a> {
     pub(super) fn unified_with_same_processes(
         &self,
         pids: &[u32],
-    ) -> Result<Option<PathBuf>, EvictError> {
-        let Some(unified) = self.hierarchies.unified(&self.relative) else {
+    ) -> Result<Option<GroupDir>, EvictError> {
+        let unified = self.hierarchies.unified(&self.relative);
+        let Some(unified) = open_if_there(unified)? else {
             return Ok(None);
         };
-        if self.hierarchy.is_none() {
-            return Ok(Some(unified));
-        }
         let here: BTreeSet<_> = pids.iter().copied().collect();
-        let there: BTreeSet<_> = self.checked_pids(&unified)?.into_iter().collect();
+        let there: BTreeSet<_> = self.listed(&unified)?.into_iter().collect();
         // What is in one list only was born or died between the two looks, or is really elsewhere.
         for &pid in here.symmetric_difference(&there) {
-            let in_both = self.holds(pid)? && self.is_in(pid, None)?;
+            let is_in = |hierarchy| Ok::<_, CgroupError>(self.is_in(pid, hierarchy)? == Some(true));
+            let in_both = is_in(self.hierarchy)? && is_in(None)?;
             if !in_both && self.is_settled(pid)? {
                 return Ok(None);
             }
@@ -142,28 +174,38 @@ impl<'a> Group<'a> {
         Ok(Some(unified))
     }
 
-    /// The listed processes outside the given groups; empty once none of them is alive.
-    pub(super) fn living_outside(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
-        living(|| self.pids_outside(sandboxes), |pids| self.any_alive(pids))
+    /// The listed processes outside the given groups; none once none of them is alive.
+    pub(super) fn look(&self, sandboxes: &[OsString]) -> Result<Look, EvictError> {
+        living(
+            || self.list_outside(sandboxes),
+            |look| look.trouble.is_some() || self.any_alive(look),
+        )
     }
 
-    fn any_alive(&self, pids: &[u32]) -> Result<bool, EvictError> {
-        for &pid in pids {
-            if self.is_alive(pid)? {
-                return Ok(true);
+    fn any_alive(&self, look: &mut Look) -> bool {
+        let alive = look.pids.iter().map(|pid| self.is_alive(*pid));
+        for is_alive in alive {
+            match is_alive {
+                Ok(false) => {}
+                Ok(true) => return true,
+                Err(error) => {
+                    look.trouble = Some(error);
+                    return true;
+                }
             }
         }
-        Ok(false)
+        false
     }
 
     /// Refuses a cgroup whose processes say that they are elsewhere: no check could pass later.
     pub(super) fn verify(&self, pids: &[u32]) -> Result<(), EvictError> {
         let mut contradicted = false;
         for &pid in pids {
-            if self.holds(pid)? {
-                return Ok(());
+            match self.is_in(pid, self.hierarchy) {
+                Ok(Some(false)) => contradicted |= self.is_settled(pid).unwrap_or_default(),
+                // Who is hidden is checked when it is signalled.
+                Ok(Some(true) | None) | Err(_) => return Ok(()),
             }
-            contradicted |= self.is_settled(pid)?;
         }
         if contradicted {
             return Err(EvictError::Unverifiable {
@@ -176,8 +218,8 @@ impl<'a> Group<'a> {
     /// Cgroup v1 leaves processes of a foreign pid namespace out of its lists, so that a pod full of them looks empty;
     /// the cgroup2 tree beside it lists them as 0.
     pub(super) fn verify_empty(&self) -> Result<(), EvictError> {
-        if let Some(unified) = self.hierarchies.unified(&self.relative) {
-            self.checked_pids(&unified)?;
+        if let Some(unified) = open_if_there(self.hierarchies.unified(&self.relative))? {
+            self.listed(&unified)?;
         }
         Ok(())
     }
@@ -188,20 +230,21 @@ impl<'a> Group<'a> {
         Ok(stat.is_some_and(|stat| stat.is_alive() && !stat.is_exiting()))
     }
 
-    fn is_alive(&self, pid: u32) -> Result<bool, CgroupError> {
-        Ok(Stat::read(self.proc_root, pid)?.is_some_and(|stat| stat.is_alive()))
+    fn is_alive(&self, pid: u32) -> Result<bool, EvictError> {
+        match Stat::read(self.proc_root, pid) {
+            Ok(Some(stat)) => Ok(stat.is_alive()),
+            Ok(None) | Err(_) => process::can_be_opened_alive(pid),
+        }
     }
 
     /// The processes that are still alive, for the report.
     pub(super) fn survivors(&self) -> Result<Vec<Survivor>, EvictError> {
         let mut survivors = Vec::new();
-        for pid in self.pids()? {
-            if let Some(stat) = Stat::read(self.proc_root, pid)?.filter(Stat::is_alive) {
-                survivors.push(Survivor {
-                    pid,
-                    name: stat.name,
-                    state: stat.state,
-                });
+        for pid in self.listed(&self.home)? {
+            let stat = Stat::read(self.proc_root, pid).ok().flatten();
+            if self.is_alive(pid)? {
+                let (name, state) = stat.map_or((String::new(), '?'), |it| (it.name, it.state));
+                survivors.push(Survivor { pid, name, state });
             }
         }
         Ok(survivors)
@@ -211,36 +254,41 @@ impl<'a> Group<'a> {
     /// container, or every process where there are no containers. `sandbox` is its container id, where it is known.
     pub(super) fn first_processes(&self, sandbox: Option<&str>) -> Result<Targets, EvictError> {
         let mut targets = Targets::default();
-        let containers = match self.hierarchies.children(&self.relative) {
+        let containers = match self.home.children() {
             Err(error) if error.is_gone() => Vec::new(),
             found => found?,
         };
-        for container in containers {
-            let Some(name) = container.relative.file_name() else {
+        for name in containers {
+            let Some(id) = container_of(&name) else {
                 continue;
             };
-            let dir = self.home.join(name);
-            let first = self.oldest(&self.checked_pids(&dir)?)?;
+            let Some(dir) = there(self.home.child(&name))? else {
+                continue;
+            };
+            let first = self.oldest(&self.listed(&dir)?)?;
             let is_pause = first.as_ref().is_some_and(|(_, stat)| stat.name == "pause");
-            if is_pause || sandbox == Some(&container.id) {
-                targets.sandboxes.push(dir);
+            if is_pause || sandbox == Some(&id) {
+                targets.sandboxes.push(name);
             } else if let Some((pid, _)) = first {
                 targets.pids.push(pid);
             }
         }
         if targets.pids.is_empty() {
-            targets.pids = self.pids_outside(&targets.sandboxes)?;
+            targets.pids = self.list_outside(&targets.sandboxes)?.whole()?;
         }
         Ok(targets)
     }
 
-    fn pids_outside(&self, sandboxes: &[PathBuf]) -> Result<Vec<u32>, EvictError> {
-        let mut pids = self.pids()?;
-        for dir in sandboxes {
-            let spared = self.checked_pids(dir)?;
-            pids.retain(|pid| spared.binary_search(pid).is_err());
+    fn list_outside(&self, sandboxes: &[OsString]) -> Result<Look, EvictError> {
+        let mut look = self.list(&self.home)?;
+        for name in sandboxes {
+            let Some(dir) = there(self.home.child(name))? else {
+                continue;
+            };
+            let spared = self.listed(&dir)?;
+            look.pids.retain(|pid| spared.binary_search(pid).is_err());
         }
-        Ok(pids)
+        Ok(look)
     }
 
     /// The living process that started first, the lowest id among those of the same tick.
@@ -260,36 +308,50 @@ impl<'a> Group<'a> {
 
     /// Waits for the group's processes to change.
     pub(super) fn changes(&self) -> Changes {
-        let events = self.hierarchies.unified(&self.relative);
+        let unified = self.hierarchies.unified(&self.relative);
+        let unified = open_if_there(unified).ok().flatten();
         Changes {
-            events: events.and_then(|dir| watch(&dir.join("cgroup.events"))),
+            events: unified.and_then(|dir| watch(&dir)),
             begun: Instant::now(),
         }
     }
 }
 
-/// The processes of a list that has at least one living; empty once none is alive. A list of only dead processes
+/// Opens a directory of the group; None where it has none there.
+fn open_if_there(dir: Option<PathBuf>) -> Result<Option<GroupDir>, CgroupError> {
+    dir.map_or(Ok(None), |dir| there(GroupDir::open(&dir)))
+}
+
+/// None where it is gone.
+fn there(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, CgroupError> {
+    match opened {
+        Err(error) if error.is_gone() => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The processes of a list that has at least one living; none once none is alive. A list of only dead processes
 /// proves nothing, for each may have forked before it died, unless the next look finds the very same.
 fn living<E>(
-    look: impl Fn() -> Result<Vec<u32>, E>,
-    any_alive: impl Fn(&[u32]) -> Result<bool, E>,
-) -> Result<Vec<u32>, E> {
-    let mut pids = look()?;
-    while !any_alive(&pids)? {
+    look: impl Fn() -> Result<Look, E>,
+    any_alive: impl Fn(&mut Look) -> bool,
+) -> Result<Look, E> {
+    let mut seen = look()?;
+    while !any_alive(&mut seen) {
         let again = look()?;
-        if again == pids {
-            return Ok(Vec::new());
+        if again.pids == seen.pids && again.trouble.is_none() {
+            return Ok(Look::default());
         }
-        pids = again;
+        seen = again;
     }
-    Ok(pids)
+    Ok(seen)
 }
 
 /// Who gets SIGTERM and who is spared it.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     pub(super) pids: Vec<u32>,
-    pub(super) sandboxes: Vec<PathBuf>,
+    pub(super) sandboxes: Vec<OsString>,
 }
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
@@ -319,32 +381,14 @@ impl Changes {
     }
 }
 
-/// Writes to one of the kernel's files. Never makes one: what isn't there can't be switched.
-pub(super) fn write_switch(file: &Path, value: &str) -> io::Result<()> {
-    fs::OpenOptions::new()
-        .write(true)
-        .open(file)?
-        .write_all(value.as_bytes())
-}
-
 #[expect(
     deprecated,
     reason = "its successor is unsafe, for types that may lie about their descriptor; an owned File can't"
 )]
-fn watch(events: &Path) -> Option<AsyncFd<File>> {
+fn watch(dir: &GroupDir) -> Option<AsyncFd<File>> {
     // A fixture's plain file can't be watched; the kernel's can.
-    AsyncFd::with_interest(File::open(events).ok()?, Interest::PRIORITY).ok()
-}
-
-fn identity(dir: &Path) -> Result<Option<(u64, u64)>, CgroupError> {
-    match fs::metadata(dir) {
-        Ok(metadata) => Ok(Some((metadata.dev(), metadata.ino()))),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(CgroupError::Read {
-            path: dir.to_owned(),
-            source,
-        }),
-    }
+    let events = dir.to_read("cgroup.events").ok()?;
+    AsyncFd::with_interest(events, Interest::PRIORITY).ok()
 }
 
 #[cfg(test)]
@@ -352,12 +396,18 @@ mod tests {
     use std::cell::RefCell;
     use std::convert::Infallible;
 
-    use super::living;
+    use super::{Look, living};
 
     fn seen(looks: &[&[u32]], alive: &[u32]) -> Vec<u32> {
         let looks = RefCell::new(looks.iter());
-        let look = || Ok::<_, Infallible>(looks.borrow_mut().next().unwrap().to_vec());
-        living(look, |pids| Ok(pids.iter().any(|pid| alive.contains(pid)))).unwrap()
+        let look = || {
+            Ok::<_, Infallible>(Look {
+                pids: looks.borrow_mut().next().unwrap().to_vec(),
+                trouble: None,
+            })
+        };
+        let found = living(look, |look| look.pids.iter().any(|pid| alive.contains(pid)));
+        found.unwrap_or_else(|never| match never {}).pids
     }
 
     #[test]

@@ -7,7 +7,10 @@ mod cpu;
 mod eviction;
 mod freezer;
 mod group;
+mod hidden;
+mod patience;
 mod process;
+mod spare;
 
 use std::future::Future;
 use std::io;
@@ -25,13 +28,16 @@ pub use cgroup::CgroupEvictor;
 pub use cluster::{ClusterEvictor, Haste, ToldBefore};
 pub use evictd_eviction::record::{Method, Survivor};
 pub use eviction::ApiEvictor;
+pub(crate) use hidden::warn_of_hidden_processes;
+pub use spare::SpareFiles;
 
 use crate::cgroup::CgroupError;
 
 /// A way to make a pod leave.
 pub trait Leave {
     /// Ends the pod: asks it to stop, waits `grace` (zero: neither asks nor waits) or until `cut` says otherwise, then
-    /// kills, and returns when its last process is gone or has outlived the deadline.
+    /// kills, and returns when its last process is gone or has outlived the deadline. An error that may pass is none
+    /// before that deadline.
     fn leave(
         &self,
         victim: &Victim,
@@ -149,17 +155,67 @@ pub enum EvictError {
         /// Why not.
         source: io::Error,
     },
+    /// The kernel counts processes in it and lists none.
+    #[error("cgroup {} lists no process, and the kernel says that there are some", cgroup.display())]
+    Unlisted {
+        /// The cgroup, relative to the root of its hierarchy.
+        cgroup: PathBuf,
+    },
+    /// What might have passed has not until the kill's deadline.
+    #[error(
+        "cannot end cgroup {}: it was tried {tries} times in {:.3} s", cgroup.display(), over.as_secs_f64()
+    )]
+    GaveUp {
+        /// The cgroup, relative to the root of its hierarchy.
+        cgroup: PathBuf,
+        /// How often it was tried since all went well.
+        tries: u32,
+        /// For how long.
+        over: Duration,
+        /// What came of the last try.
+        source: Box<EvictError>,
+    },
+}
+
+/// What is to be hoped of an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passes {
+    /// Another try may do.
+    Perhaps,
+    /// A permission is missing.
+    Seldom,
+    /// No other try can do.
+    Never,
 }
 
 impl EvictError {
-    /// Whether evictd lacks a permission or a view of the host, so that trying again is useless (exit code 3).
+    /// Whether evictd lacks a permission or a view of the host, so that it could not end any other pod either (exit code 3).
+    /// What holds for one pod only, as what a security module forbids, is no reason to end.
     pub fn is_not_permitted(&self) -> bool {
         match self {
-            Self::ForeignPidNamespace { .. } | Self::Unverifiable { .. } => true,
-            Self::Signal { source, .. } | Self::Cgroup(CgroupError::Read { source, .. }) => {
-                source.kind() == io::ErrorKind::PermissionDenied
+            Self::ForeignPidNamespace { .. } => true,
+            Self::Signal { .. } => {
+                self.passes() == Passes::Seldom && !crate::protect::may_end_others()
             }
-            Self::Refused { .. } | Self::Blocked { .. } | Self::RunsOn | Self::Cgroup(_) => false,
+            _ => false,
+        }
+    }
+
+    fn passes(&self) -> Passes {
+        match self {
+            Self::Cgroup(CgroupError::Read { source, .. } | CgroupError::Write { source, .. })
+            | Self::Signal { source, .. }
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                Passes::Seldom
+            }
+            Self::Cgroup(_) | Self::Signal { .. } | Self::Unlisted { .. } => Passes::Perhaps,
+            Self::Refused { .. }
+            | Self::ForeignPidNamespace { .. }
+            | Self::Unverifiable { .. }
+            | Self::Blocked { .. }
+            | Self::RunsOn
+            | Self::GaveUp { .. } => Passes::Never,
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -25,7 +27,7 @@ pub(super) struct Stat {
 const PF_EXITING: u64 = 0x4;
 
 impl Stat {
-    /// Reads a process's line; None if it is gone.
+    /// Reads a process's line; None if it is gone, or hidden.
     pub(super) fn read(proc_root: &Path, pid: u32) -> Result<Option<Self>, CgroupError> {
         let path = proc_root.join(pid.to_string()).join("stat");
         let Some(line) = gone_is_none(fs::read(&path), &path)? else {
@@ -68,18 +70,18 @@ impl Stat {
     }
 }
 
-/// Whether a process is in a cgroup, or below it, in one hierarchy: a v1 controller's, or (None) the cgroup2 tree.
-/// False if it is gone.
+/// Whether a process is in a cgroup, or below it, in one hierarchy: a v1 controller's, or (None) the cgroup2 tree. None
+/// if `/proc` shows no such process.
 pub(super) fn is_member(
     hierarchies: &Hierarchies,
     proc_root: &Path,
     pid: u32,
     hierarchy: Option<Controller>,
     cgroup: &Path,
-) -> Result<bool, CgroupError> {
+) -> Result<Option<bool>, CgroupError> {
     let path = proc_root.join(pid.to_string()).join("cgroup");
-    let Some(text) = gone_is_none(fs::read_to_string(&path), &path)? else {
-        return Ok(false);
+    let Some(text) = gone_is_none(fs::read(&path), &path)? else {
+        return Ok(None);
     };
     let wanted = hierarchy.map_or("", Controller::as_str);
     for membership in memberships(&text) {
@@ -88,10 +90,44 @@ pub(super) fn is_member(
             line,
         })?;
         if controllers.split(',').any(|name| name == wanted) {
-            return Ok(hierarchies.absolute(controllers, group).starts_with(cgroup));
+            let within = hierarchies.absolute(controllers, group).starts_with(cgroup);
+            return Ok(Some(within));
         }
     }
-    Ok(false)
+    Ok(Some(false))
+}
+
+fn failed(pid: u32) -> impl Fn(Errno) -> EvictError {
+    move |errno| EvictError::Signal {
+        pid,
+        source: errno.into(),
+    }
+}
+
+/// Holds the process that has this id now; None if there is none.
+fn hold(pid: u32) -> Result<Option<OwnedFd>, EvictError> {
+    let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+        return Ok(None);
+    };
+    match pidfd_open(id, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => Ok(None),
+        opened => opened.map(Some).map_err(failed(pid)),
+    }
+}
+
+/// Whether a process that `/proc` does not show is alive all the same: one that is hidden (`hidepid`) can be opened, and one
+/// that has ended says so.
+pub(super) fn can_be_opened_alive(pid: u32) -> Result<bool, EvictError> {
+    let Some(pidfd) = hold(pid)? else {
+        return Ok(false);
+    };
+    let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let found = poll(&mut ended, Some(&at_once)).map_err(failed(pid))?;
+    Ok(found == 0)
 }
 
 /// Sends a signal to `pid` if `is_the_one` still says so once a pidfd holds the process, so that a recycled id is never
@@ -99,35 +135,29 @@ pub(super) fn is_member(
 pub(super) fn signal_if(
     pid: u32,
     signal: Signal,
-    is_the_one: impl FnOnce() -> Result<bool, CgroupError>,
+    is_the_one: impl FnOnce() -> Result<bool, EvictError>,
 ) -> Result<bool, EvictError> {
-    let failed = |errno: Errno| EvictError::Signal {
-        pid,
-        source: errno.into(),
-    };
-    let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
+    let Some(pidfd) = hold(pid)? else {
         return Ok(false);
-    };
-    let pidfd = match pidfd_open(id, PidfdFlags::empty()) {
-        Err(Errno::SRCH) => return Ok(false),
-        opened => opened.map_err(failed)?,
     };
     if !is_the_one()? {
         return Ok(false);
     }
     match pidfd_send_signal(pidfd, signal) {
         Err(Errno::SRCH) => Ok(false),
-        sent => sent.map(|()| true).map_err(failed),
+        sent => sent.map(|()| true).map_err(failed(pid)),
     }
 }
 
 fn gone_is_none<T>(read: io::Result<T>, path: &Path) -> Result<Option<T>, CgroupError> {
     match read {
         Ok(content) => Ok(Some(content)),
-        // ESRCH: it ended between open and read.
+        // ESRCH: it ended between open and read. A permission is what `hidepid=1` refuses.
         Err(error)
-            if error.kind() == io::ErrorKind::NotFound
-                || error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+            ) || error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) =>
         {
             Ok(None)
         }
@@ -214,16 +244,16 @@ mod tests {
             fs::create_dir_all(proc_root.path().join(pid)).unwrap();
             fs::write(proc_root.path().join(pid).join("cgroup"), text).unwrap();
         };
-        assert!(!in_memory(1).unwrap(), "a process that is gone");
+        assert_eq!(in_memory(1).unwrap(), None, "a process that is gone");
         write(
             "7",
             "9:name=systemd:/kubepods/poda\n4:cpu,memory:/kubepods/poda/c1\n0::/\n",
         );
-        assert!(in_memory(7).unwrap());
-        assert!(!in_unified(7).unwrap());
+        assert_eq!(in_memory(7).unwrap(), Some(true));
+        assert_eq!(in_unified(7).unwrap(), Some(false));
         write("8", "4:memory:/kubepods/podab\n0::/kubepods/poda\n");
-        assert!(!in_memory(8).unwrap());
-        assert!(in_unified(8).unwrap());
+        assert_eq!(in_memory(8).unwrap(), Some(false));
+        assert_eq!(in_unified(8).unwrap(), Some(true));
         write("9", "4:memory:kubepods\n");
         assert!(matches!(in_memory(9), Err(CgroupError::Malformed { .. })));
     }
@@ -236,6 +266,7 @@ mod tests {
         assert!(!sent);
         assert!(stranger.try_wait().unwrap().is_none(), "the stranger died");
         assert!(signal_if(stranger.id(), Signal::KILL, || Ok(true)).unwrap());
+        assert!(!can_be_opened_alive(1 << 30).unwrap());
         stranger.wait().unwrap();
         assert!(!signal_if(stranger.id(), Signal::KILL, || Ok(true)).unwrap());
     }

@@ -16,6 +16,7 @@ mod daemon;
 mod disk;
 mod evicted_pods;
 mod futility;
+mod hidden;
 mod kubelet;
 mod lines;
 mod memory;

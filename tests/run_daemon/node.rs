@@ -50,8 +50,12 @@ impl Node {
     }
 
     fn named(test: &str, suffix: &str) -> Option<Self> {
-        let controllers = ["memory", "pids", "freezer", "unified"];
-        let group = TestCgroup::named(test, &controllers, suffix)?;
+        Self::within(test, suffix, &["memory", "pids", "freezer", "unified"])
+    }
+
+    /// The same in these hierarchies of cgroup v1 only.
+    pub(crate) fn within(test: &str, suffix: &str, hierarchies: &[&str]) -> Option<Self> {
+        let group = TestCgroup::named(test, hierarchies, suffix)?;
         let hierarchies = Hierarchies::detect(Path::new(evictd::cgroup::DEFAULT_ROOT)).unwrap();
         let node = Self {
             group,

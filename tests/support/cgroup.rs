@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -171,8 +171,12 @@ fn hand_down_controllers(top: &Path, below: &Path) {
 }
 
 fn remove(dir: &Path) -> io::Result<()> {
-    for child in subdirectories(dir).unwrap_or_default() {
-        remove(&dir.join(child))?;
+    if let Ok(open) = fs::File::open(dir) {
+        // However deep it is, the path to it stays short.
+        let here = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        for child in subdirectories(&here).unwrap_or_default() {
+            remove(&here.join(child))?;
+        }
     }
     match fs::remove_dir(dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

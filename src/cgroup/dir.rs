@@ -1,0 +1,216 @@
+//! A group's directory held open.
+//!
+//! What is below it is opened from its descriptor, name by name: whoever runs in a pod may give the groups that it makes
+//! names that are no text, and nest them until no path reaches the last one.
+
+use super::CgroupError;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+/// Names in messages grow no longer than this; groups may be nested far deeper.
+const LONGEST_NAME: usize = 4096;
+
+/// One directory of a group in one hierarchy. A group that is removed and made anew under its name is another one, which
+/// this never shows.
+#[derive(Debug)]
+pub(crate) struct GroupDir {
+    fd: OwnedFd,
+    /// For messages.
+    path: PathBuf,
+}
+
+impl GroupDir {
+    /// Opens a directory; where there is none, [`CgroupError::is_gone`] holds for the error.
+    pub(crate) fn open(path: &Path) -> Result<Self, CgroupError> {
+        let opened = openat(CWD, path, DIRECTORY, Mode::empty());
+        Self::opened(opened, path.to_owned())
+    }
+
+    /// Opens the group of this name directly below.
+    pub(crate) fn child(&self, name: &OsStr) -> Result<Self, CgroupError> {
+        let flags = DIRECTORY | OFlags::NOFOLLOW;
+        let opened = openat(&self.fd, name, flags, Mode::empty());
+        let mut path = self.path.clone();
+        if path.as_os_str().len() < LONGEST_NAME {
+            path.push(name);
+        }
+        Self::opened(opened, path)
+    }
+
+    fn opened(opened: rustix::io::Result<OwnedFd>, path: PathBuf) -> Result<Self, CgroupError> {
+        match opened {
+            Ok(fd) => Ok(Self { fd, path }),
+            Err(errno) => Err(CgroupError::Read {
+                path,
+                source: errno.into(),
+            }),
+        }
+    }
+
+    /// Its path, for messages.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let opened = openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(File::from(opened))
+    }
+
+    /// Opens one of its files to read.
+    pub(crate) fn to_read(&self, name: &str) -> io::Result<File> {
+        self.file(name, OFlags::RDONLY)
+    }
+
+    /// All of one of its files.
+    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, CgroupError> {
+        let mut text = Vec::new();
+        let read = self.to_read(name);
+        match read.and_then(|mut file| file.read_to_end(&mut text)) {
+            Ok(_) => Ok(text),
+            Err(source) => Err(self.failed(name, source)),
+        }
+    }
+
+    /// Writes to one of the kernel's files. Never makes one: what isn't there can't be switched.
+    pub(crate) fn write(&self, name: &str, value: &[u8]) -> io::Result<()> {
+        self.file(name, OFlags::WRONLY)?.write_all(value)
+    }
+
+    /// Whether it has this file; false where nobody can tell.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        statat(&self.fd, name, AtFlags::empty()).is_ok()
+    }
+
+    fn failed(&self, name: &str, source: io::Error) -> CgroupError {
+        CgroupError::Read {
+            path: self.path.join(name),
+            source,
+        }
+    }
+
+    /// The names of the groups directly below, sorted.
+    pub(crate) fn children(&self) -> Result<Vec<OsString>, CgroupError> {
+        let failed = |errno: rustix::io::Errno| CgroupError::Read {
+            path: self.path.clone(),
+            source: errno.into(),
+        };
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.fd).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_bytes();
+            if entry.file_type() == FileType::Directory && !matches!(name, b"." | b"..") {
+                names.push(OsString::from_vec(name.to_vec()));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Visits this group and every group below it, all that can be reached whatever fails on the way; the first failure.
+    /// Groups below that vanish meanwhile are none.
+    pub(crate) fn walk(
+        &self,
+        mut visit: impl FnMut(&Self) -> Result<(), CgroupError>,
+    ) -> Result<(), CgroupError> {
+        let mut outcome = visit(self);
+        let mut way = match self.children() {
+            Ok(names) => vec![(None, names.into_iter())],
+            Err(error) => {
+                outcome = outcome.and(Err(error));
+                Vec::new()
+            }
+        };
+        // A loop, and no recursion: a pod may nest its groups deeper than a stack reaches.
+        while let Some((dir, names)) = way.last_mut() {
+            let Some(name) = names.next() else {
+                way.pop();
+                continue;
+            };
+            let child = match dir.as_ref().unwrap_or(self).child(&name) {
+                Ok(child) => child,
+                Err(error) => {
+                    outcome = outcome.and(still_there(error));
+                    continue;
+                }
+            };
+            outcome = outcome.and(visit(&child).or_else(still_there));
+            match child.children() {
+                Ok(names) => way.push((Some(child), names.into_iter())),
+                Err(error) => outcome = outcome.and(still_there(error)),
+            }
+        }
+        outcome
+    }
+
+    /// The ids of all processes in this group and below it, sorted, each once, and what could not be read of them. An id
+    /// of 0 is a process in a pid namespace that we can't see.
+    pub(crate) fn processes(&self) -> (Vec<u32>, Result<(), CgroupError>) {
+        let mut pids = Vec::new();
+        let outcome = self.walk(|group| group.collect_own(&mut pids));
+        pids.sort_unstable();
+        pids.dedup();
+        (pids, outcome)
+    }
+
+    fn collect_own(&self, pids: &mut Vec<u32>) -> Result<(), CgroupError> {
+        const LIST: &str = "cgroup.procs";
+        let list = match self.read(LIST) {
+            // A threaded group keeps its processes in the list of the group above.
+            Err(CgroupError::Read { source, .. }) if source.kind() == ErrorKind::Unsupported => {
+                return Ok(());
+            }
+            list => list?,
+        };
+        let mut outcome = Ok(());
+        for line in list
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
+            let line = String::from_utf8_lossy(line);
+            match line.parse() {
+                Ok(pid) => pids.push(pid),
+                Err(_) => {
+                    outcome = Err(CgroupError::Malformed {
+                        path: self.path.join(LIST),
+                        line: line.into_owned(),
+                    });
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Whether anything lives at or below it, by the kernel's own account; None where that cannot be had, as on cgroup v1.
+    pub(crate) fn is_populated(&self) -> Option<bool> {
+        let events = self.read("cgroup.events").ok()?;
+        let events = String::from_utf8_lossy(&events);
+        let value = events
+            .lines()
+            .find_map(|line| line.strip_prefix("populated "))?;
+        match value.trim() {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        }
+    }
+
+    /// How many processes and threads the kernel counts at and below it, zombies included; None where that cannot be had.
+    pub(crate) fn pids_current(&self) -> Option<u64> {
+        let text = self.read("pids.current").ok()?;
+        String::from_utf8_lossy(&text).trim().parse().ok()
+    }
+}
+
+/// An error of a group below, unless that is gone.
+fn still_there(error: CgroupError) -> Result<(), CgroupError> {
+    if error.is_gone() { Ok(()) } else { Err(error) }
+}

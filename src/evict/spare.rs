@@ -1,0 +1,56 @@
+//! Descriptors kept back for the moment in which a pod must be killed and there are none left.
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use std::error::Error;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+/// As many as one kill has open at a time: the pod's directories in three hierarchies, a way down through its groups, a file,
+/// a process.
+const SPARE: usize = 16;
+
+/// A reserve of open files that stand for nothing. They are given up where this process, or the whole machine, has as many
+/// open files as it may have, and taken back when the kill is over.
+#[derive(Debug, Default)]
+pub struct SpareFiles(Mutex<Vec<OwnedFd>>);
+
+impl SpareFiles {
+    /// A full reserve, or what can be had of it.
+    pub fn filled() -> Self {
+        let spare = Self::default();
+        spare.refill();
+        spare
+    }
+
+    pub(super) fn refill(&self) {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while files.len() < SPARE {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let Ok(file) = openat(CWD, "/dev/null", flags, Mode::empty()) else {
+                return;
+            };
+            files.push(file);
+        }
+    }
+
+    /// Gives the reserve up if that is what the error calls for.
+    pub(super) fn give_up_for(&self, error: &(dyn Error + 'static)) {
+        let mut chain = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| {
+            (*error).source()
+        });
+        let exhausted = chain.any(|error| {
+            let code = error
+                .downcast_ref::<io::Error>()
+                .and_then(io::Error::raw_os_error);
+            [Errno::MFILE, Errno::NFILE]
+                .iter()
+                .any(|errno| code == Some(errno.raw_os_error()))
+        });
+        if exhausted {
+            let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            files.clear();
+        }
+    }
+}

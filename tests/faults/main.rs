@@ -1,0 +1,301 @@
+//! System calls of a kill fail, one after the other: the hog goes all the same, and nobody else.
+//!
+//! The daemon is the built one, as an operator runs it, and what fails is what it really calls: a tracer of our own (`ptrace`,
+//! which nix wraps safely) makes any call fail that concerns the victim. An injectable layer in the program would only fail where
+//! somebody thought of it, and would be there in production; `strace --inject` fails the same calls, but starts anew for each
+//! and cannot say which call it was.
+//!
+//! Of all cases a sample is played: each different call when it is made first and last, with one error. `EVICTD_FAULTS=all`
+//! plays every call with every error.
+#![cfg(target_arch = "x86_64")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "in a test a panic is the report"
+)]
+
+mod tracer;
+
+#[allow(dead_code, reason = "other tests need what these do not")]
+#[path = "../support/cgroup.rs"]
+mod cgroup_support;
+#[allow(dead_code, reason = "other tests need what these do not")]
+#[path = "../run_daemon/daemon.rs"]
+mod daemon;
+#[allow(dead_code, reason = "other tests need what these do not")]
+#[path = "../run_daemon/node.rs"]
+mod node;
+
+use crate::cgroup_support::left_out;
+use crate::daemon::{Daemon, wait};
+use crate::node::{Node, Traits, Worker};
+use crate::tracer::{Plan, Tracer, Watch};
+use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
+use nix::errno::Errno;
+use serde_json::json;
+use std::fs;
+use std::path::Path;
+
+/// Crossed by the pod that has grown.
+const LOW: [(&str, &str); 1] = [("memory.available", "88Mi")];
+const GROWS: &str = "--hold 1Mi --grow-to 100Mi --per-second 4Gi";
+/// The hierarchies that lead to each way to kill on a machine with cgroup v1: `cgroup.kill`, the freezer, one by one.
+const WAYS: [&[&str]; 3] = [
+    &["memory", "pids", "freezer", "unified"],
+    &["memory", "pids", "freezer"],
+    &["memory", "pids"],
+];
+/// Pods that are there at a time, one of which grows after the other.
+const CROWD: usize = 6;
+/// A burst lasts for so many calls.
+const BURST: usize = 40;
+
+const ERRORS: [Errno; 7] = [
+    Errno::EMFILE,
+    Errno::ENFILE,
+    Errno::ENOMEM,
+    Errno::EIO,
+    Errno::EAGAIN,
+    Errno::EINTR,
+    Errno::EACCES,
+];
+
+/// A pod of two processes that may grow.
+struct Hog {
+    name: String,
+    worker: Worker,
+    beside: Worker,
+}
+
+impl Hog {
+    fn new(node: &Node, name: String) -> Self {
+        let worker = node.worker(&format!("{name}/app"), GROWS);
+        let beside = node.worker(&format!("{name}/beside"), "");
+        node.admit(&name, Traits::default());
+        Self {
+            name,
+            worker,
+            beside,
+        }
+    }
+
+    fn lives(&mut self) -> bool {
+        // Both are asked, so that both are buried.
+        let lives = [self.worker.lives(), self.beside.lives()];
+        lives.contains(&true)
+    }
+
+    fn is_whole(&mut self) -> bool {
+        self.worker.lives() && self.beside.lives()
+    }
+
+    fn watch(&self, node: &Node, plan: Option<Plan>) -> Watch {
+        let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap();
+        let pod = node.group.relative.join(&self.name);
+        let below: Vec<_> = hierarchies.mounts().map(|mount| mount.join(&pod)).collect();
+        let pids = below
+            .iter()
+            .flat_map(|dir| procs_below(dir).unwrap_or_default());
+        Watch {
+            pids: pids.collect(),
+            below,
+            plan,
+            ..Watch::default()
+        }
+    }
+}
+
+/// A node on which one pod after the other grows until it is evicted.
+struct Stage {
+    crowd: Vec<Hog>,
+    innocents: [Worker; 2],
+    made: usize,
+    /// Evicted, and still in the manifests: what reads them looks at every pod.
+    gone: Vec<String>,
+    /// Ends before its tracer, which waits for that.
+    daemon: Daemon,
+    tracer: Tracer,
+    node: Node,
+}
+
+impl Stage {
+    fn new(test: &str, hierarchies: &[&str]) -> Option<Self> {
+        let node = Node::within(test, "", hierarchies)?;
+        let innocents = ["one", "two"].map(|name| node.pod(name, "--hold 8Mi", Traits::default()));
+        let daemon = Daemon::start(&node, &LOW, "");
+        let tracer = match Tracer::attach(daemon.pid()) {
+            Ok(tracer) => tracer,
+            Err(error) => {
+                left_out(test, format!("the daemon cannot be traced: {error}"));
+                return None;
+            }
+        };
+        Some(Self {
+            crowd: Vec::new(),
+            innocents,
+            made: 0,
+            gone: Vec::new(),
+            daemon,
+            tracer,
+            node,
+        })
+    }
+
+    /// Makes pods that are small yet, and waits until all are known that are there, and nobody else.
+    fn gather(&mut self) {
+        for name in self.gone.drain(..) {
+            fs::remove_file(self.node.path(&format!("manifests/{name}.yaml"))).unwrap();
+        }
+        for number in self.made..self.made + CROWD {
+            self.crowd
+                .push(Hog::new(&self.node, format!("hog-{number}")));
+        }
+        self.made += CROWD;
+        let all = CROWD + self.innocents.len();
+        self.daemon.eventually("all pods are known", |daemon| {
+            daemon.status()["pods"]["active"] == all
+        });
+    }
+
+    /// One more pod grows and these calls fail; the calls that there were.
+    fn play(&mut self, plan: Option<&Plan>) -> Vec<String> {
+        if self.crowd.is_empty() {
+            self.gather();
+        }
+        let mut hog = self.crowd.pop().unwrap();
+        self.tracer.begin(hog.watch(&self.node, plan.cloned()));
+        hog.worker.grow();
+        let gone = wait(|| !hog.lives());
+        let said = |daemon: &Daemon| {
+            let last = daemon.status()["lastDecision"].clone();
+            last["pod"] == json!(format!("shop/{}", hog.name)) && !last["outcome"].is_null()
+        };
+        let recorded = gone && wait(|| said(&self.daemon));
+        let Watch {
+            seen, kill_began, ..
+        } = self.tracer.end();
+        let failed = plan.map(|plan| {
+            let from = kill_began.filter(|_| plan.of_kill).unwrap_or_default();
+            let first = seen.get(from + plan.calls.start);
+            let first = first.map_or("nothing", String::as_str);
+            format!("{plan:?}, the first of which is {first}")
+        });
+        let failed = failed.unwrap_or_default();
+        assert!(
+            gone,
+            "{} lives on after {failed}; calls: {seen:#?}",
+            hog.name
+        );
+        assert!(
+            recorded,
+            "what became of {} is not told after {failed}",
+            hog.name
+        );
+        let others = self.innocents.iter_mut().all(Worker::lives);
+        assert!(
+            others && self.crowd.iter_mut().all(Hog::is_whole),
+            "somebody else has gone after {failed}"
+        );
+        self.gone.push(hog.name);
+        seen
+    }
+
+    /// Every decision was about a pod that has grown, and each is whole.
+    fn check_history(&mut self, played: usize) {
+        let history = self.daemon.history();
+        assert_eq!(history.len(), played, "{history:#?}");
+        for decision in &history {
+            let outcome = &decision["outcome"];
+            assert_eq!(outcome["survivors"], json!([]), "{decision:#}");
+            assert!(
+                outcome["lastProcessGoneSeconds"].is_number(),
+                "{decision:#}"
+            );
+        }
+    }
+}
+
+/// What is to fail of a kill that makes these calls.
+fn cases(calls: &[String]) -> Vec<Plan> {
+    let one = |call: usize, errno: usize| Plan {
+        of_kill: false,
+        calls: call..call + 1,
+        only: None,
+        errno: ERRORS[errno % ERRORS.len()],
+    };
+    let mut cases: Vec<Plan> = if std::env::var("EVICTD_FAULTS").is_ok_and(|value| value == "all") {
+        let all =
+            (0..calls.len()).flat_map(|call| (0..ERRORS.len()).map(move |errno| (call, errno)));
+        all.map(|(call, errno)| one(call, errno)).collect()
+    } else {
+        let is_first = |call: &usize| !calls[..*call].contains(&calls[*call]);
+        let is_last = |call: &usize| !calls[*call + 1..].contains(&calls[*call]);
+        let some = (0..calls.len()).filter(|call| is_first(call) || is_last(call));
+        some.enumerate()
+            .map(|(number, call)| one(call, number))
+            .collect()
+    };
+    // Permissions that are refused for long are refused.
+    let bursts = ERRORS.iter().filter(|errno| **errno != Errno::EACCES);
+    cases.extend(bursts.map(|errno| Plan {
+        of_kill: true,
+        calls: 0..BURST,
+        only: None,
+        errno: *errno,
+    }));
+    cases
+}
+
+fn every_call_fails(test: &str, hierarchies: &[&str]) {
+    let Some(mut stage) = Stage::new(test, hierarchies) else {
+        return;
+    };
+    let calls = stage.play(None);
+    let cases = cases(&calls);
+    eprintln!("{test}: {} cases in {} calls", cases.len(), calls.len());
+    for case in &cases {
+        stage.play(Some(case));
+    }
+    stage.check_history(cases.len() + 1);
+}
+
+#[test]
+fn whatever_fails_of_one_write_to_cgroup_kill_the_hog_goes_and_nobody_else() {
+    every_call_fails("whatever_fails_of_one_write_to_cgroup_kill", WAYS[0]);
+}
+
+#[test]
+fn whatever_fails_of_a_kill_in_the_freezer_the_hog_goes_and_nobody_else() {
+    every_call_fails("whatever_fails_of_a_kill_in_the_freezer", WAYS[1]);
+}
+
+#[test]
+fn whatever_fails_of_a_repeated_kill_the_hog_goes_and_nobody_else() {
+    every_call_fails("whatever_fails_of_a_repeated_kill", WAYS[2]);
+}
+
+/// As where a security module forbids it of one pod only.
+#[test]
+fn a_pod_that_may_not_be_signalled_is_set_aside_and_the_daemon_lives_on() {
+    let test = "a_pod_that_may_not_be_signalled_is_set_aside";
+    let Some(mut stage) = Stage::new(test, WAYS[2]) else {
+        return;
+    };
+    stage.gather();
+    let mut hog = stage.crowd.pop().unwrap();
+    stage.crowd.clear();
+    let plan = Plan {
+        of_kill: false,
+        calls: 0..usize::MAX,
+        only: Some("pidfd_send_signal"),
+        errno: Errno::EPERM,
+    };
+    stage.tracer.begin(hog.watch(&stage.node, Some(plan)));
+    hog.worker.grow();
+    let refused = format!("shop/{} was not evicted: cannot signal process", hog.name);
+    stage
+        .daemon
+        .eventually("the pod is set aside", |daemon| daemon.said(&refused) == 1);
+    stage.daemon.some_turns_pass();
+    assert!(hog.is_whole(), "nothing could be sent to it");
+}
