@@ -219,6 +219,9 @@ impl Agent {
         self.admission
             .observe(now, &self.housekeeper, &sample.observations);
         self.note_crossings(now);
+        for publisher in &mut self.ports.publishers {
+            publisher.observed(now, &self.housekeeper, self.behaviour.dry_run);
+        }
         let rung = self.woken_by.is_rung();
         self.ports.wakers.tend(now, rung);
         let seen = &sample.observations;

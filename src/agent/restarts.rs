@@ -121,6 +121,9 @@ impl Agent {
                     "{} was started again before its status was told; it is ended again",
                     untold.pod
                 );
+                for publisher in &mut self.ports.publishers {
+                    publisher.restarted();
+                }
                 let evictor = Arc::clone(&self.ports.evictor);
                 untold.again = Some(end(evictor, untold.victim.clone(), untold.grace));
             } else if now.duration_since(gone) >= period {
