@@ -11,17 +11,18 @@ mod cgroup_support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cgroup_support::{TestCgroup, eventually, left_out};
 use evictd::api::Access;
 use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use evictd::clock::Clock;
+use evictd::config::Tell;
 use evictd::evict::{
     CgroupEvictor, ClusterEvictor, Departure, GraceCut, Haste, Leave, Method, Victim,
 };
 use evictd::outbox::{Notice, Outbox, Way};
-use evictd_testkit::ApiServer;
+use evictd_testkit::{ApiServer, Fault};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -315,7 +316,8 @@ async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
         let (api, notice) = a_notice();
         let config = kube::Config::new(api.url().parse().unwrap());
         let access = Access::new("a test".into(), config);
-        let (outbox, _publications) = Outbox::new(access.actions().unwrap());
+        let settled = watch::channel(true).1;
+        let (outbox, _publications) = Outbox::new(access.actions().unwrap(), settled);
         if away {
             api.go_away();
         }
@@ -324,8 +326,8 @@ async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
             outbox,
             notice,
             again: false,
-            settled: watch::channel(true).1,
             haste: Haste::Hard(LONG),
+            tell: Tell::Together,
             kubelet,
         };
         let (grace, cut) = (Duration::from_secs(1), GraceCut::default());
@@ -335,6 +337,45 @@ async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
         assert_eq!(asked, !kubelet || away, "{kubelet} {away}: {departure:?}");
         assert_eq!(departure.killed_at.is_none(), asked, "{departure:?}");
         assert!(departure.gone_at.is_some());
+    }
+}
+
+#[tokio::test]
+async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
+    let test = "a_hard_kill_waits_for_no_answer";
+    for tell in [Tell::Together, Tell::First] {
+        let Some(mut group) = TestCgroup::new(test, &["memory"]) else {
+            return;
+        };
+        group.script("pod/app", SLEEPER);
+        let (api, notice) = a_notice();
+        let hang = Fault::delay(Duration::from_mins(10));
+        api.fault(hang.on("patch", "pods/status"));
+        let config = kube::Config::new(api.url().parse().unwrap());
+        let access = Access::new("a test".into(), config);
+        let settled = watch::channel(true).1;
+        let (outbox, _publications) = Outbox::new(access.actions().unwrap(), settled);
+        let evictor = ClusterEvictor {
+            local: Arc::new(evictor(&group)),
+            outbox: outbox.clone(),
+            notice,
+            again: false,
+            haste: Haste::Hard(Duration::from_secs(2)),
+            tell,
+            kubelet: true,
+        };
+        let began = Instant::now();
+        let (grace, cut) = (Duration::ZERO, GraceCut::default());
+        let departure = evictor.leave(&victim(&group), grace, &cut).await.unwrap();
+        let waited = began.elapsed() >= Duration::from_secs(2);
+        assert_eq!(
+            waited,
+            tell == Tell::First,
+            "{tell:?}: {:?}",
+            began.elapsed()
+        );
+        assert!(departure.killed_at.is_some() && departure.gone_at.is_some());
+        assert_eq!(outbox.waits(), 1, "it is still being told");
     }
 }
 

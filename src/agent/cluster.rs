@@ -4,7 +4,7 @@ use super::{Agent, Errand, Flight, Ruling};
 use crate::{
     api::Actions,
     clock,
-    config::{EvictMethod, SoftTierFallback},
+    config::{EvictMethod, SoftTierFallback, Tell},
     doors::state::Answer,
     evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore, Victim},
     outbox::{Notice, Outbox, Publication, Way},
@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::{path::Path, sync::Arc, time::Duration};
 use tokio::{
-    sync::{Mutex, mpsc, oneshot, watch},
+    sync::{Mutex, mpsc, oneshot},
     task::JoinHandle,
 };
 
@@ -43,10 +43,10 @@ pub(super) fn victim(pod: &Pod, cgroup: &Path) -> Victim {
 pub struct Cluster {
     /// Takes notices.
     pub outbox: Outbox,
-    /// Whether the Node shows its pressure.
-    pub settled: watch::Receiver<bool>,
     /// How pods leave.
     pub method: EvictMethod,
+    /// Whether a hard kill waits until that is told.
+    pub tell: Tell,
     /// What happens where every budget blocks.
     pub fallback: SoftTierFallback,
     /// Asks for evictions.
@@ -183,7 +183,7 @@ impl Agent {
                     outbox: cluster.outbox.clone(),
                     notice,
                     again: stage == Stage::Again,
-                    settled: cluster.settled.clone(),
+                    tell: cluster.tell,
                     haste: match flight.errand.cause() {
                         Some(Cause::Soft) => Haste::Soft,
                         Some(Cause::Hard | Cause::LocalStorage) | None => Haste::Hard(patience),
@@ -324,15 +324,16 @@ impl Agent {
 mod tests {
     use super::*;
     use crate::api::Access;
+    use tokio::sync::watch;
 
     fn cluster(method: EvictMethod, fallback: SoftTierFallback) -> Cluster {
         let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let actions = Access::new("a test".into(), nowhere).actions().unwrap();
-        let (outbox, publications) = Outbox::new(actions.clone());
+        let (outbox, publications) = Outbox::new(actions.clone(), watch::channel(true).1);
         Cluster {
             outbox,
-            settled: watch::channel(true).1,
             method,
+            tell: Tell::Together,
             fallback,
             actions,
             blocked: None,

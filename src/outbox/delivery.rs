@@ -1,9 +1,12 @@
-//! One notice on its way: a patch of the pod's status, asked again until it is known to have landed, or cannot.
+//! One notice on its way: a patch of the pod's status, asked again until it is known to have landed and to last, or cannot.
+//!
+//! A kubelet that has not heard of it writes its own view of the pod over it, phase and all, above all in the seconds after
+//! the API server was started again. So what was told counts only once the kubelet has made it its own.
 
-use super::{Fate, Notice, Way};
+use super::{Fate, Notice, Outbox, Way};
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
-use evictd_eviction::record::ANNOTATION;
-use k8s_openapi::api::core::v1::Pod;
+use evictd_eviction::record::{self, ANNOTATION};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -11,91 +14,191 @@ use kube::{
 };
 use serde_json::{Value, json};
 use std::time::Duration;
-use tokio::{sync::oneshot, time::sleep};
+use tokio::{
+    sync::{oneshot, watch},
+    time::{sleep, timeout},
+};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long a pod's status waits for the Node's taint: who makes the pod again binds the next one milliseconds after it.
+/// The kill waits for neither, and a kubelet looks once a second whether it must start containers again.
+const TAINT: Duration = Duration::from_millis(500);
+/// When it is looked whether what was told lasts, each after the one before: 1, 3, 10 and 30 s after it was told. Kubelets
+/// were seen to take 13 s to hear again from an API server that was started again.
+const LOOKS: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(7),
+    Duration::from_secs(20),
+];
+/// From a look that finds it written over to the next telling; twice as long each time. Who makes the pod again makes one
+/// and takes it back each time.
+const FIRST_REPEAT: Duration = Duration::from_secs(1);
+
 /// Keeps at it; `first` is told whether the first attempt landed. What may have landed before is looked for first.
 pub(super) async fn deliver(
-    actions: &Actions,
+    outbox: &Outbox,
     notice: &Notice,
     again: bool,
     first: oneshot::Sender<bool>,
 ) -> Fate {
-    let mail = Mail {
-        pods: Api::namespaced(actions.client(), &notice.namespace),
-        actions,
+    let mut mail = Mail {
+        pods: Api::namespaced(outbox.actions.client(), &notice.namespace),
+        actions: &outbox.actions,
+        settled: outbox.settled.clone(),
         notice,
+        told: 0,
+        warned: false,
     };
-    let found = if again {
-        mail.look().await
-    } else {
-        Ok(Look::Unsaid)
-    };
-    let mut attempt = match found {
-        Ok(Look::Settled(fate)) => {
-            let _ = first.send(fate == Fate::Published);
+    let mut first = Some(first);
+    let mut look = again;
+    let mut pause = FIRST_REPEAT;
+    loop {
+        if let Err(fate) = mail.land(look, &mut first).await {
             return fate;
         }
-        Ok(Look::Unsaid) => mail.tell().await,
-        Err(unknown) => Err(unknown),
-    };
-    // Nobody may be waiting for it any more.
-    let _ = first.send(attempt.is_ok());
-    let mut pause = FIRST_PAUSE;
-    let mut warned = false;
-    loop {
-        let Err(error) = attempt else {
+        if mail.lasts().await {
             return Fate::Published;
-        };
-        if !std::mem::replace(&mut warned, true) {
-            tracing::warn!(
-                EVICTD_DECISION_ID = notice.id,
-                EVICTD_POD = notice.pod(),
-                EVICTD_POD_UID = notice.uid,
-                "the API server is not told yet: {error}"
-            );
         }
-        let about_the_pod = matches!(code(&error), Some(404 | 409 | 422));
-        if !about_the_pod {
-            rest(&mut pause, &error).await;
-        }
-        attempt = match mail.look().await {
-            Ok(Look::Settled(fate)) => return fate,
-            Ok(Look::Unsaid) if !may_change(&error) => {
-                return Fate::NotPublished(error.to_string());
-            }
-            Ok(Look::Unsaid) => {
-                if about_the_pod {
-                    rest(&mut pause, &error).await;
-                }
-                mail.tell().await
-            }
-            Err(unknown) => Err(unknown),
-        };
+        tracing::warn!(
+            EVICTD_DECISION_ID = notice.id,
+            EVICTD_POD = notice.pod(),
+            EVICTD_POD_UID = notice.uid,
+            "what the API server was told of {} was written over by its kubelet; it is told again",
+            notice.pod()
+        );
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        look = true;
     }
 }
 
 /// What the pod's object says.
 enum Look {
-    /// There is nothing left to do.
-    Settled(Fate),
-    /// It is the pod, and it does not know.
+    /// Nobody is left to be told; why.
+    Gone(&'static str),
+    /// It says what it was told.
+    Said {
+        /// Nobody will write over it.
+        for_good: bool,
+    },
+    /// It is the pod, and it does not say it.
     Unsaid,
 }
 
 struct Mail<'a> {
     pods: Api<PartialObjectMeta<Pod>>,
     actions: &'a Actions,
+    settled: watch::Receiver<bool>,
     notice: &'a Notice,
+    /// How often the pod's annotation says that it was told.
+    told: u64,
+    warned: bool,
 }
 
 impl Mail<'_> {
-    async fn tell(&self) -> Result<(), ApiError> {
+    /// Tells it until the server has it; why it never will.
+    async fn land(
+        &mut self,
+        mut look: bool,
+        first: &mut Option<oneshot::Sender<bool>>,
+    ) -> Result<(), Fate> {
+        let mut pause = FIRST_PAUSE;
+        let mut refused = None;
+        loop {
+            let found = if look {
+                self.look().await
+            } else {
+                Ok(Look::Unsaid)
+            };
+            let attempt = match found {
+                Ok(Look::Gone(why)) => {
+                    report(first, false);
+                    return Err(Fate::Recorded(why));
+                }
+                Ok(Look::Said { .. }) => Ok(()),
+                Ok(Look::Unsaid) => match refused.take() {
+                    Some(why) => return Err(Fate::NotPublished(why)),
+                    None => self.tell().await,
+                },
+                Err(unknown) => Err(unknown),
+            };
+            report(first, attempt.is_ok());
+            let Err(error) = attempt else {
+                return Ok(());
+            };
+            self.warn(&error);
+            refused = (!may_change(&error)).then(|| error.to_string());
+            rest(&mut pause, &error).await;
+            look = true;
+        }
+    }
+
+    /// Whether what was told stays.
+    async fn lasts(&mut self) -> bool {
+        if let Way::Delete(_) = self.notice.way {
+            // No kubelet takes a deletion back.
+            return true;
+        }
+        let mut looks = LOOKS.iter();
+        let mut pause = FIRST_PAUSE;
+        while let Some(after) = looks.next() {
+            sleep(*after).await;
+            match self.look().await {
+                Ok(Look::Gone(_) | Look::Said { for_good: true }) => return true,
+                Ok(Look::Said { for_good: false }) => {}
+                Ok(Look::Unsaid) => return false,
+                Err(error) => {
+                    // Kubelets have lost the server, too.
+                    looks = LOOKS.iter();
+                    rest(&mut pause, &error).await;
+                }
+            }
+        }
+        true
+    }
+
+    fn warn(&mut self, error: &ApiError) {
+        if !std::mem::replace(&mut self.warned, true) {
+            tracing::warn!(
+                EVICTD_DECISION_ID = self.notice.id,
+                EVICTD_POD = self.notice.pod(),
+                EVICTD_POD_UID = self.notice.uid,
+                "the API server is not told yet: {error}"
+            );
+        }
+    }
+
+    async fn tell(&mut self) -> Result<(), ApiError> {
+        // The sender is gone only when the agent ends.
+        let _ = timeout(TAINT, self.settled.wait_for(|settled| *settled)).await;
         match self.notice.way {
-            Way::Status => self.patch().await,
-            Way::Delete(seconds) => self.delete(seconds).await,
+            Way::Status => self.patch(status(self.notice)).await,
+            Way::Delete(seconds) => {
+                self.tell_before_deletion().await?;
+                self.delete(seconds).await
+            }
+        }
+    }
+
+    /// A Job's `podFailurePolicy` goes by the condition, which nobody can set on a pod that is gone. The pod goes in any
+    /// case: a server that refuses this is not asked twice.
+    async fn tell_before_deletion(&self) -> Result<(), ApiError> {
+        let Some(condition) = condition(self.notice) else {
+            return Ok(());
+        };
+        match self.patch(json!({ "conditions": [condition] })).await {
+            Err(error) if code(&error).is_none_or(|code| code >= 500) => Err(error),
+            Err(error) => {
+                tracing::debug!(
+                    "{} is deleted without its condition: {error}",
+                    self.notice.pod()
+                );
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 
@@ -116,62 +219,101 @@ impl Mail<'_> {
         Ok(())
     }
 
-    async fn patch(&self) -> Result<(), ApiError> {
+    /// The annotation comes with it, for without a new one the kubelet does not look at the pod again, and writes the phase
+    /// back. The UID is a precondition.
+    async fn patch(&self, status: Value) -> Result<(), ApiError> {
         let what = format!("telling the status of pod {}", self.notice.pod());
         let by = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let patch = Patch::Strategic(body(self.notice));
+        let record = match self.told {
+            0 => self.notice.record.clone(),
+            told => record::told_again(&self.notice.record, told + 1),
+        };
+        let patch = Patch::Strategic(json!({
+            "metadata": { "uid": self.notice.uid, "annotations": { ANNOTATION: record } },
+            "status": status,
+        }));
         let call = self.pods.patch_status(&self.notice.name, &by, &patch);
         self.actions.call(&what, CALL_TIMEOUT, call).await?;
         Ok(())
     }
 
-    /// Before anything is asked twice: what was not answered may have landed all the same.
-    async fn look(&self) -> Result<Look, ApiError> {
+    async fn look(&mut self) -> Result<Look, ApiError> {
         let what = format!("looking at pod {}", self.notice.pod());
-        let call = self.pods.get_opt(&self.notice.name);
-        let found = self.actions.call(&what, CALL_TIMEOUT, call).await?;
-        let Some(pod) = found.map(|pod| pod.metadata) else {
-            return Ok(Look::Settled(Fate::Recorded("the pod is gone")));
+        let pods: Api<Pod> = Api::namespaced(self.actions.client(), &self.notice.namespace);
+        let call = pods.get_opt(&self.notice.name);
+        let Some(pod) = self.actions.call(&what, CALL_TIMEOUT, call).await? else {
+            return Ok(Look::Gone("the pod is gone"));
         };
-        if pod.uid.as_ref() != Some(&self.notice.uid) {
-            let why = "another pod has its name now";
-            return Ok(Look::Settled(Fate::Recorded(why)));
+        if pod.metadata.uid.as_ref() != Some(&self.notice.uid) {
+            return Ok(Look::Gone("another pod has its name now"));
         }
-        let annotations = pod.annotations.unwrap_or_default();
-        Ok(
-            if annotations.get(ANNOTATION) == Some(&self.notice.record) {
-                Look::Settled(Fate::Published)
+        let leaves = pod.metadata.deletion_timestamp.is_some();
+        if let Way::Delete(_) = self.notice.way {
+            return Ok(if leaves {
+                Look::Said { for_good: true }
             } else {
                 Look::Unsaid
-            },
-        )
+            });
+        }
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        let mark = annotations.get(ANNOTATION).map(String::as_str);
+        let mark = mark.and_then(record::mark);
+        let Some(mark) = mark.filter(|mark| mark.decision == self.notice.id) else {
+            return Ok(Look::Unsaid);
+        };
+        self.told = mark.told;
+        let status = pod.status.unwrap_or_default();
+        let ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
+        Ok(if ended {
+            Look::Said {
+                for_good: leaves || is_for_good(&status),
+            }
+        } else {
+            Look::Unsaid
+        })
     }
 }
 
-/// The annotation comes with it, for without one the kubelet does not look at the pod again, and writes the phase back.
-/// The UID is a precondition.
-fn body(notice: &Notice) -> Value {
+/// Whether no kubelet will write another phase: it says itself that the pod has ended, which it never takes back, or none
+/// has ever written here.
+fn is_for_good(status: &PodStatus) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    let ready = conditions.find(|condition| condition.type_ == "Ready");
+    let why = ready.and_then(|ready| ready.reason.as_deref());
+    matches!(why, Some("PodFailed" | "PodCompleted")) || status.container_statuses.is_none()
+}
+
+/// Nobody may be waiting for it any more.
+fn report(first: &mut Option<oneshot::Sender<bool>>, landed: bool) {
+    if let Some(first) = first.take() {
+        let _ = first.send(landed);
+    }
+}
+
+fn status(notice: &Notice) -> Value {
     let mut status = json!({
         "phase": "Failed",
         "reason": notice.reason,
         "message": notice.message,
     });
-    if let Some(message) = &notice.disruption_target {
-        status["conditions"] = json!([{
-            "type": "DisruptionTarget",
-            "status": "True",
-            "reason": "TerminationByKubelet",
-            "message": message,
-            "lastTransitionTime": notice.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        }]);
+    if let Some(condition) = condition(notice) {
+        status["conditions"] = json!([condition]);
     }
-    json!({
-        "metadata": { "uid": notice.uid, "annotations": { ANNOTATION: notice.record } },
-        "status": status,
-    })
+    status
+}
+
+fn condition(notice: &Notice) -> Option<Value> {
+    let message = notice.disruption_target.as_ref()?;
+    Some(json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": message,
+        "lastTransitionTime": notice.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    }))
 }
 
 fn code(error: &ApiError) -> Option<u16> {
