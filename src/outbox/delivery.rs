@@ -6,7 +6,7 @@
 use super::{Fate, Notice, Outbox, Way};
 use crate::api::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::record::{self, ANNOTATION};
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, Preconditions},
@@ -36,6 +36,19 @@ const LOOKS: [Duration; 4] = [
 /// From a look that finds it written over to the next telling; twice as long each time. Who makes the pod again makes one
 /// and takes it back each time.
 const FIRST_REPEAT: Duration = Duration::from_secs(1);
+/// Between two looks at a pod whose reason its kubelet has emptied. Kubelets write their own view every 10 s.
+const WORDS_PERIOD: Duration = Duration::from_secs(15);
+/// How often it is looked: for 10 minutes, which is longer than nearly any grace.
+const WORDS_LOOKS: u32 = 40;
+/// How often the reason is written again.
+const WORDS_TELLINGS: u32 = 3;
+
+/// What became of a notice.
+pub(super) struct Delivered {
+    pub(super) fate: Fate,
+    /// Whether the pod says that it has failed and not why.
+    pub(super) lacks_words: bool,
+}
 
 /// Keeps at it; `first` is told whether the first attempt landed. What may have landed before is looked for first.
 pub(super) async fn deliver(
@@ -43,24 +56,21 @@ pub(super) async fn deliver(
     notice: &Notice,
     again: bool,
     first: oneshot::Sender<bool>,
-) -> Fate {
-    let mut mail = Mail {
-        pods: Api::namespaced(outbox.actions.client(), &notice.namespace),
-        actions: &outbox.actions,
-        settled: outbox.settled.clone(),
-        notice,
-        told: 0,
-        warned: false,
-    };
+) -> Delivered {
+    let mut mail = Mail::new(outbox, notice);
     let mut first = Some(first);
     let mut look = again;
     let mut pause = FIRST_REPEAT;
     loop {
         if let Err(fate) = mail.land(look, &mut first).await {
-            return fate;
+            return fate.into();
         }
         if mail.lasts().await {
-            return Fate::Published;
+            let lacks_words = mail.lacks_words;
+            return Delivered {
+                lacks_words,
+                ..Fate::Published.into()
+            };
         }
         tracing::warn!(
             EVICTD_DECISION_ID = notice.id,
@@ -73,6 +83,47 @@ pub(super) async fn deliver(
         pause = (pause * 2).min(LONGEST_PAUSE);
         look = true;
     }
+}
+
+impl From<Fate> for Delivered {
+    fn from(fate: Fate) -> Self {
+        Self {
+            fate,
+            lacks_words: false,
+        }
+    }
+}
+
+/// Where every container exits with 0 the kubelet leaves the pod without a reason and a message: they are written again when
+/// all have ended, as often as is worth it, for some kubelets write over that, too. The annotation says it in any case.
+pub(super) async fn keep_words(outbox: &Outbox, notice: &Notice) {
+    let mail = Mail::new(outbox, notice);
+    let mut tellings = 0;
+    for _ in 0..WORDS_LOOKS {
+        sleep(WORDS_PERIOD).await;
+        match mail.words().await {
+            Ok(Words::Stand) => return,
+            Ok(Words::Lost) if tellings == WORDS_TELLINGS => return,
+            Ok(Words::Lost) => {
+                tellings += 1;
+                let words = json!({ "reason": notice.reason, "message": notice.message });
+                if let Err(error) = mail.patch(None, words).await {
+                    tracing::debug!("{} is without its reason: {error}", notice.pod());
+                }
+            }
+            Ok(Words::Awaited) | Err(_) => {}
+        }
+    }
+}
+
+/// What of the reason and the message is left.
+enum Words {
+    /// They are there, or nobody is left to have them.
+    Stand,
+    /// The kubelet has emptied them, and writes them again if a container exits with another code than 0.
+    Awaited,
+    /// It has emptied them for good.
+    Lost,
 }
 
 /// What the pod's object says.
@@ -95,10 +146,24 @@ struct Mail<'a> {
     notice: &'a Notice,
     /// How often the pod's annotation says that it was told.
     told: u64,
+    /// Whether it had no reason at the last look.
+    lacks_words: bool,
     warned: bool,
 }
 
-impl Mail<'_> {
+impl<'a> Mail<'a> {
+    fn new(outbox: &'a Outbox, notice: &'a Notice) -> Self {
+        Self {
+            pods: Api::namespaced(outbox.actions.client(), &notice.namespace),
+            actions: &outbox.actions,
+            settled: outbox.settled.clone(),
+            notice,
+            told: 0,
+            lacks_words: false,
+            warned: false,
+        }
+    }
+
     /// Tells it until the server has it; why it never will.
     async fn land(
         &mut self,
@@ -175,7 +240,7 @@ impl Mail<'_> {
         // The sender is gone only when the agent ends.
         let _ = timeout(TAINT, self.settled.wait_for(|settled| *settled)).await;
         match self.notice.way {
-            Way::Status => self.patch(status(self.notice)).await,
+            Way::Status => self.patch(Some(self.record()), status(self.notice)).await,
             Way::Delete(seconds) => {
                 self.tell_before_deletion().await?;
                 self.delete(seconds).await
@@ -189,7 +254,10 @@ impl Mail<'_> {
         let Some(condition) = condition(self.notice) else {
             return Ok(());
         };
-        match self.patch(json!({ "conditions": [condition] })).await {
+        match self
+            .patch(Some(self.record()), json!({ "conditions": [condition] }))
+            .await
+        {
             Err(error) if code(&error).is_none_or(|code| code >= 500) => Err(error),
             Err(error) => {
                 tracing::debug!(
@@ -219,37 +287,72 @@ impl Mail<'_> {
         Ok(())
     }
 
-    /// The annotation comes with it, for without a new one the kubelet does not look at the pod again, and writes the phase
-    /// back. The UID is a precondition.
-    async fn patch(&self, status: Value) -> Result<(), ApiError> {
+    /// What the annotation says this time.
+    fn record(&self) -> String {
+        match self.told {
+            0 => self.notice.record.clone(),
+            told => record::told_again(&self.notice.record, told + 1),
+        }
+    }
+
+    /// A new value of the annotation comes with a new phase, for without one the kubelet does not look at the pod again, and
+    /// writes the phase back. The UID is a precondition.
+    async fn patch(&self, record: Option<String>, status: Value) -> Result<(), ApiError> {
         let what = format!("telling the status of pod {}", self.notice.pod());
         let by = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let record = match self.told {
-            0 => self.notice.record.clone(),
-            told => record::told_again(&self.notice.record, told + 1),
-        };
-        let patch = Patch::Strategic(json!({
-            "metadata": { "uid": self.notice.uid, "annotations": { ANNOTATION: record } },
-            "status": status,
-        }));
+        let mut patch = json!({ "metadata": { "uid": self.notice.uid }, "status": status });
+        if let Some(record) = record {
+            patch["metadata"]["annotations"] = json!({ ANNOTATION: record });
+        }
+        let patch = Patch::Strategic(patch);
         let call = self.pods.patch_status(&self.notice.name, &by, &patch);
         self.actions.call(&what, CALL_TIMEOUT, call).await?;
         Ok(())
     }
 
-    async fn look(&mut self) -> Result<Look, ApiError> {
+    /// The pod, where it is the one; else why nobody is left to be told.
+    async fn find(&self) -> Result<Result<Pod, &'static str>, ApiError> {
         let what = format!("looking at pod {}", self.notice.pod());
         let pods: Api<Pod> = Api::namespaced(self.actions.client(), &self.notice.namespace);
         let call = pods.get_opt(&self.notice.name);
-        let Some(pod) = self.actions.call(&what, CALL_TIMEOUT, call).await? else {
-            return Ok(Look::Gone("the pod is gone"));
+        let found = self.actions.call(&what, CALL_TIMEOUT, call).await?;
+        Ok(match found {
+            None => Err("the pod is gone"),
+            Some(pod) if pod.metadata.uid.as_ref() != Some(&self.notice.uid) => {
+                Err("another pod has its name now")
+            }
+            Some(pod) => Ok(pod),
+        })
+    }
+
+    async fn words(&self) -> Result<Words, ApiError> {
+        let Ok(pod) = self.find().await? else {
+            return Ok(Words::Stand);
         };
-        if pod.metadata.uid.as_ref() != Some(&self.notice.uid) {
-            return Ok(Look::Gone("another pod has its name now"));
-        }
+        let status = pod.status.unwrap_or_default();
+        let has_reason = has_reason(&status);
+        let containers = status.container_statuses.unwrap_or_default();
+        let has_ended = |one: &ContainerStatus| {
+            let state = one.state.as_ref();
+            state.is_some_and(|state| state.terminated.is_some())
+        };
+        Ok(if has_reason || containers.is_empty() {
+            Words::Stand
+        } else if containers.iter().all(has_ended) {
+            Words::Lost
+        } else {
+            Words::Awaited
+        })
+    }
+
+    async fn look(&mut self) -> Result<Look, ApiError> {
+        let pod = match self.find().await? {
+            Ok(pod) => pod,
+            Err(why) => return Ok(Look::Gone(why)),
+        };
         let leaves = pod.metadata.deletion_timestamp.is_some();
         if let Way::Delete(_) = self.notice.way {
             return Ok(if leaves {
@@ -266,6 +369,7 @@ impl Mail<'_> {
         };
         self.told = mark.told;
         let status = pod.status.unwrap_or_default();
+        self.lacks_words = !has_reason(&status);
         let ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
         Ok(if ended {
             Look::Said {
@@ -284,6 +388,11 @@ fn is_for_good(status: &PodStatus) -> bool {
     let ready = conditions.find(|condition| condition.type_ == "Ready");
     let why = ready.and_then(|ready| ready.reason.as_deref());
     matches!(why, Some("PodFailed" | "PodCompleted")) || status.container_statuses.is_none()
+}
+
+fn has_reason(status: &PodStatus) -> bool {
+    let reason = status.reason.as_ref();
+    reason.is_some_and(|reason| !reason.is_empty())
 }
 
 /// Nobody may be waiting for it any more.

@@ -22,7 +22,7 @@ pub use records::clean_pods;
 pub use sweeper::Sweeper;
 
 use crate::api::Actions;
-use delivery::deliver;
+use delivery::{deliver, keep_words};
 use evictd_eviction::record::record;
 use evictd_eviction::{Decision, decision::Eviction};
 use evictd_pod::Pod;
@@ -228,18 +228,14 @@ impl Outbox {
         drop(waiting);
         let outbox = self.clone();
         tokio::spawn(async move {
-            let fate = tokio::select! {
+            let delivered = tokio::select! {
                 biased;
-                fate = deliver(&outbox, &notice, again, first) => fate,
-                why = withdrawn => Fate::NotPublished(why.unwrap_or_default()),
+                delivered = deliver(&outbox, &notice, again, first) => delivered,
+                why = withdrawn => Fate::NotPublished(why.unwrap_or_default()).into(),
             };
-            let mut waiting = outbox.waiting();
-            outbox.tell(&notice, fate);
-            if waiting
-                .get(&notice.uid)
-                .is_some_and(|entry| entry.id == notice.id)
-            {
-                waiting.remove(&notice.uid);
+            outbox.close(&notice, delivered.fate);
+            if delivered.lacks_words {
+                keep_words(&outbox, &notice).await;
             }
         });
         posted
@@ -255,6 +251,18 @@ impl Outbox {
     /// Of how many the fate is not told yet.
     pub fn waits(&self) -> usize {
         self.waiting().len()
+    }
+
+    /// It waits no more, and is told to have come to this.
+    fn close(&self, notice: &Notice, fate: Fate) {
+        let mut waiting = self.waiting();
+        self.tell(notice, fate);
+        if waiting
+            .get(&notice.uid)
+            .is_some_and(|entry| entry.id == notice.id)
+        {
+            waiting.remove(&notice.uid);
+        }
     }
 
     fn tell(&self, notice: &Notice, fate: Fate) {

@@ -36,7 +36,9 @@ async fn answer(State(fake): State<Shared>, request: Request) -> Response {
     fake.asked.push((method.clone(), fake.since.elapsed()));
     if method == Method::PATCH {
         let patch: Value = serde_json::from_slice(&body).unwrap();
-        fake.pod["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        if let Some(annotations) = patch["metadata"].get("annotations") {
+            fake.pod["metadata"]["annotations"] = annotations.clone();
+        }
         for (field, value) in patch["status"].as_object().unwrap() {
             fake.pod["status"][field] = value.clone();
         }
@@ -317,5 +319,56 @@ async fn a_pod_that_is_deleted_says_first_that_it_was_disrupted() {
         assert_eq!(status.as_object().unwrap().len(), 1, "{status}");
         let first: Vec<_> = fake.asked.iter().map(|(method, _)| method).collect();
         assert_eq!(first[0], Method::PATCH, "{code}");
+    }
+}
+
+/// Its only container has ended so.
+fn ended(pod: &mut Value) {
+    let terminated = json!({ "terminated": { "exitCode": 0 } });
+    pod["status"]["containerStatuses"][0]["state"] = terminated;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_the_kubelet_empties_is_written_again_when_all_have_ended() {
+    for (stubborn, tellings, looks) in [(false, 1, 4), (true, 3, 6)] {
+        let mut story = Story::of(
+            notice(Way::Status),
+            running(),
+            Box::new(move |method, before, pod| {
+                let is_patch = *method == Method::PATCH;
+                if is_patch && before == 0 {
+                    taken_over(pod);
+                }
+                if is_patch && (before == 0 || stubborn) {
+                    pod["status"]["reason"] = "".into();
+                    pod["status"]["message"] = "".into();
+                }
+                if *method == Method::GET && before == 2 {
+                    ended(pod);
+                }
+                200
+            }),
+        );
+        assert_eq!(story.fate().await, Fate::Published);
+        sleep(Duration::from_mins(15)).await;
+        let fake = story.fake.lock().unwrap();
+        assert_eq!(fake.patches.len(), 1 + tellings, "stubborn: {stubborn}");
+        for patch in &fake.patches[1..] {
+            assert_eq!(patch["status"]["reason"], "Evicted");
+            assert_eq!(
+                patch["status"]["message"],
+                "Container main was using 90Mi. "
+            );
+            assert_eq!(
+                patch["metadata"],
+                json!({ "uid": "u-1" }),
+                "and nothing else"
+            );
+        }
+        let gets = fake
+            .asked
+            .iter()
+            .filter(|(method, _)| *method == Method::GET);
+        assert_eq!(gets.count(), looks, "it ends");
     }
 }
