@@ -183,7 +183,11 @@ impl Agent {
                     outbox: cluster.outbox.clone(),
                     notice,
                     again: stage == Stage::Again,
-                    tell: cluster.tell,
+                    // Nothing else is short of time, and what is told first is not started again.
+                    tell: match flight.errand.cause() {
+                        Some(Cause::Hard) => cluster.tell,
+                        Some(Cause::Soft | Cause::LocalStorage) | None => Tell::First,
+                    },
                     haste: match flight.errand.cause() {
                         Some(Cause::Soft) => Haste::Soft,
                         Some(Cause::Hard | Cause::LocalStorage) | None => Haste::Hard(patience),
@@ -302,7 +306,7 @@ impl Agent {
         };
         if tokio::time::timeout(FAREWELL, landed).await.is_err() {
             tracing::warn!(
-                "{} evictions are not told yet; they will be at the next start",
+                "{} evictions are not known to be told yet; the next start sees to them",
                 cluster.outbox.waits()
             );
         }
