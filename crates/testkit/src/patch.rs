@@ -51,9 +51,9 @@ pub(crate) fn merge(target: &mut Value, patch: &Value) {
 pub(crate) fn json(target: &mut Value, mut patch: Value) -> Result<(), Status> {
     if let Some(operations) = patch.as_array_mut() {
         operations.retain(|one| {
-            let path = one["path"].as_str().unwrap_or_default();
+            let place = one["path"].as_str().unwrap_or_default();
             let for_nothing = one["op"] == "test" && one.get("value") == Some(&Value::Null);
-            !for_nothing || target.pointer(path).is_some()
+            !for_nothing || target.pointer(place).is_some()
         });
     }
     let wrong = |error: &dyn std::fmt::Display| Status::bad_request(format!("json patch: {error}"));
