@@ -7,9 +7,10 @@ use evictd::config::Tell;
 use evictd::evict::{ClusterEvictor, GraceCut, Haste, Leave, Method};
 use evictd::outbox::{Notice, Outbox, Way};
 use evictd_testkit::{ApiServer, Fault};
+use jiff::SignedDuration;
 use serde_json::json;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// An API server with the pod of this notice.
@@ -97,16 +98,12 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
             tell,
             kubelet: true,
         };
-        let began = Instant::now();
+        let began = evictor.local.clock.now();
         let (grace, cut) = (Duration::ZERO, GraceCut::default());
         let departure = evictor.leave(&victim(&group), grace, &cut).await.unwrap();
-        let waited = began.elapsed() >= Duration::from_secs(2);
-        assert_eq!(
-            waited,
-            tell == Tell::First,
-            "{tell:?}: {:?}",
-            began.elapsed()
-        );
+        let took = evictor.local.clock.now().duration_since(began);
+        let waited = took >= SignedDuration::from_secs(2);
+        assert_eq!(waited, tell == Tell::First, "{tell:?}: {:?}", took);
         assert!(departure.killed_at.is_some() && departure.gone_at.is_some());
         assert_eq!(outbox.waits(), 1, "it is still being told");
     }
