@@ -103,7 +103,7 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
         let departure = evictor.leave(&victim(&group), grace, &cut).await.unwrap();
         let took = evictor.local.clock.now().duration_since(began);
         let waited = took >= SignedDuration::from_secs(2);
-        assert_eq!(waited, tell == Tell::First, "{tell:?}: {:?}", took);
+        assert_eq!(waited, tell == Tell::First, "{tell:?}: {took:?}");
         assert!(departure.killed_at.is_some() && departure.gone_at.is_some());
         assert_eq!(outbox.waits(), 1, "it is still being told");
     }
