@@ -7,24 +7,19 @@
 
 #[path = "support/cgroup.rs"]
 mod cgroup_support;
+#[path = "evict/told.rs"]
+mod told;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cgroup_support::{TestCgroup, eventually, left_out};
-use evictd::api::Access;
 use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use evictd::clock::Clock;
-use evictd::evict::{
-    CgroupEvictor, ClusterEvictor, Departure, GraceCut, Haste, Leave, Method, Victim,
-};
-use evictd::outbox::{Notice, Outbox, Way};
-use evictd_testkit::ApiServer;
-use serde_json::json;
-use std::sync::Arc;
-use tokio::sync::watch;
+use evictd::evict::{CgroupEvictor, Departure, GraceCut, Leave, Method, Victim};
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -277,66 +272,6 @@ async fn a_grace_can_be_cut() {
     assert_eq!(departure.method, expected(Method::FrozenKill));
     let took = milliseconds(departure.first_signal_at, departure.gone_at);
     assert!(took < 10_000, "{took} ms");
-}
-
-/// An API server with the pod of this notice.
-fn a_notice() -> (ApiServer, Notice) {
-    let api = ApiServer::start().unwrap();
-    let admin = api.actor("test");
-    let space = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
-    admin.create(space).unwrap();
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "namespace": "shop" },
-        "spec": { "nodeName": "one", "containers": [{ "name": "main", "image": "none" }] },
-    });
-    let made = admin.create(pod).unwrap();
-    let notice = Notice {
-        id: "d-1".into(),
-        namespace: "shop".into(),
-        name: "web".into(),
-        uid: made["metadata"]["uid"].as_str().unwrap().into(),
-        reason: "Evicted".into(),
-        message: "low".into(),
-        disruption_target: None,
-        way: Way::Status,
-        record: "{}".into(),
-        time: jiff::Timestamp::UNIX_EPOCH,
-    };
-    (api, notice)
-}
-
-#[tokio::test]
-async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
-    let test = "a_hard_victim_is_asked_by_its_kubelet_alone";
-    for (kubelet, away) in [(true, false), (true, true), (false, false)] {
-        let Some(mut group) = TestCgroup::new(test, &["memory"]) else {
-            return;
-        };
-        group.script("pod/app", SLEEPER);
-        let (api, notice) = a_notice();
-        let config = kube::Config::new(api.url().parse().unwrap());
-        let access = Access::new("a test".into(), config);
-        let (outbox, _publications) = Outbox::new(access.actions().unwrap());
-        if away {
-            api.go_away();
-        }
-        let evictor = ClusterEvictor {
-            local: Arc::new(evictor(&group)),
-            outbox,
-            notice,
-            again: false,
-            settled: watch::channel(true).1,
-            haste: Haste::Hard(LONG),
-            kubelet,
-        };
-        let (grace, cut) = (Duration::from_secs(1), GraceCut::default());
-        let departure = evictor.leave(&victim(&group), grace, &cut).await.unwrap();
-        // The kubelet that is left to ask it does not exist here, so that the end of the grace finds it alive.
-        let asked = departure.method == Method::Terminated;
-        assert_eq!(asked, !kubelet || away, "{kubelet} {away}: {departure:?}");
-        assert_eq!(departure.killed_at.is_none(), asked, "{departure:?}");
-        assert!(departure.gone_at.is_some());
-    }
 }
 
 /// A script that notes in a file that it got SIGTERM, and stays.

@@ -1,9 +1,10 @@
-//! The pods that are alive as far as the agent knows: those of the roster without the ones it has ended.
+//! The pods that are alive as far as the agent knows: those of the roster without the ones it has ended, and those that are
+//! listed no more and run.
 //!
 //! A manifest says nothing about its pod's fate, so what has left stays out until the manifest goes or something runs in
 //! that cgroup again.
 
-use crate::pods::PodSet;
+use crate::pods::{PodSet, Vanished};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -112,25 +113,30 @@ impl Active {
             !pod.terminal && !self.left.contains(&pod.uid)
         };
         let alive: Vec<usize> = (0..self.roster.pods.len()).filter(lives).collect();
-        if alive.len() == self.roster.pods.len() {
+        if alive.len() == self.roster.pods.len() && self.roster.vanished.is_empty() {
             self.set = Arc::clone(&self.roster);
             return;
         }
         self.changes += 1;
+        let runs_on = |vanished: &&Vanished| !self.left.contains(&vanished.pod.uid);
+        let vanished = || self.roster.vanished.iter().filter(runs_on);
         self.set = Arc::new(PodSet {
             // Never one of the roster's own, which count from zero.
             generation: u64::MAX - self.changes,
             pods: alive
                 .iter()
                 .map(|index| self.roster.pods[*index].clone())
+                .chain(vanished().map(|vanished| vanished.pod.clone()))
                 .collect(),
             cgroups: alive
                 .iter()
                 .map(|index| self.roster.cgroups[*index].clone())
+                .chain(vanished().map(|vanished| Some(vanished.cgroup.clone())))
                 .collect(),
             manifests: alive
                 .iter()
                 .map(|index| self.roster.manifests[*index].clone())
+                .chain(vanished().map(|_| None))
                 .collect(),
             rejected: self.roster.rejected.clone(),
             unknown: self.roster.unknown.clone(),

@@ -3,7 +3,7 @@
 use super::{Agent, Ruling, left_open::shorten};
 use crate::{
     api::Actions,
-    config::{EvictMethod, SoftTierFallback},
+    config::{EvictMethod, SoftTierFallback, Tell},
     doors::state::Answer,
     evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore, Victim},
     outbox::{Fate, Notice, Outbox, Publication, Way},
@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
 use tokio::{
-    sync::{Mutex, mpsc, oneshot, watch},
+    sync::{Mutex, mpsc, oneshot},
     task::JoinHandle,
 };
 
@@ -37,10 +37,10 @@ const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
 pub struct Cluster {
     /// Takes notices.
     pub outbox: Outbox,
-    /// Whether the Node shows its pressure.
-    pub settled: watch::Receiver<bool>,
     /// How pods leave.
     pub method: EvictMethod,
+    /// Whether a hard kill waits until that is told.
+    pub tell: Tell,
     /// What happens where every budget blocks.
     pub fallback: SoftTierFallback,
     /// Asks for evictions.
@@ -148,7 +148,11 @@ impl Agent {
                     outbox: cluster.outbox.clone(),
                     notice,
                     again: resumed,
-                    settled: cluster.settled.clone(),
+                    // Nothing else is short of time, and what is told first is not started again.
+                    tell: match departure.purpose.cause() {
+                        Some(Cause::Hard) => cluster.tell,
+                        Some(Cause::Soft | Cause::LocalStorage) | None => Tell::First,
+                    },
                     haste: match departure.purpose.cause() {
                         Some(Cause::Soft) => Haste::Soft,
                         Some(Cause::Hard | Cause::LocalStorage) | None => {
@@ -249,7 +253,7 @@ impl Agent {
         };
         if tokio::time::timeout(FAREWELL, landed).await.is_err() {
             tracing::warn!(
-                "{} evictions are not told yet; they will be at the next start",
+                "{} evictions are not known to be told yet; the next start sees to them",
                 cluster.outbox.waits()
             );
         }
@@ -272,15 +276,16 @@ impl Agent {
 mod tests {
     use super::*;
     use crate::api::Access;
+    use tokio::sync::watch;
 
     fn cluster(method: EvictMethod, fallback: SoftTierFallback) -> Cluster {
         let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let actions = Access::new("a test".into(), nowhere).actions().unwrap();
-        let (outbox, publications) = Outbox::new(actions.clone());
+        let (outbox, publications) = Outbox::new(actions.clone(), watch::channel(true).1);
         Cluster {
             outbox,
-            settled: watch::channel(true).1,
             method,
+            tell: Tell::Together,
             fallback,
             actions,
             blocked: None,

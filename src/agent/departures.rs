@@ -10,8 +10,8 @@ use crate::{
 use evictd_eviction::{
     NodeCondition,
     departures::{
-        CLEANUP, Command, Conclusion, Departure, Ending, Event, Purpose, Question, Sighting,
-        Telling,
+        CLEANUP, Command, Conclusion, Departure, Departures, Ending, Event, Purpose, Question,
+        Sighting, Telling,
     },
 };
 use jiff::{SignedDuration, Timestamp};
@@ -78,6 +78,11 @@ impl Agent {
                 "{} {why}",
                 departure.pod
             );
+            if let Purpose::Eviction { .. } = departure.purpose {
+                for publisher in &mut self.ports.publishers {
+                    publisher.restarted();
+                }
+            }
             let local = std::sync::Arc::clone(&self.ports.evictor);
             self.terminations.begin(local, victim, grace, again);
         } else {
@@ -215,8 +220,15 @@ impl Agent {
         if questions.iter().any(kept_out) {
             self.look(true);
         }
-        let sightings = questions.iter().map(|question| self.sight(question));
-        let sightings = sightings.collect();
+        let mut sightings: Vec<Sighting> = questions
+            .iter()
+            .map(|question| self.sight(question))
+            .collect();
+        for (sighting, question) in sightings.iter_mut().zip(&questions) {
+            let cgroup = sighting.cgroup.as_ref().filter(|_| question.remains);
+            let gauge = &mut self.ports.usage;
+            sighting.remains = cgroup.map(|cgroup| gauge.remains(&sighting.uid, cgroup));
+        }
         self.report(Event::Seen(sightings));
         self.refresh();
     }
@@ -272,10 +284,29 @@ impl Agent {
             if let Some(cgroup) = &before.cgroups[index] {
                 let names = (pod.full_name(), uid.clone());
                 let cgroup = cgroup.relative.clone();
-                let departure =
-                    evictd_eviction::departures::Departures::elsewhere(now, names, cgroup);
+                let departure = Departures::elsewhere(now, names, cgroup);
                 self.report(Event::Begin(Box::new(departure)));
             }
+        }
+    }
+
+    /// Pods that are listed no more and run: their kubelet has their grace to end them.
+    pub(super) fn note_deleted(&mut self, next: &crate::pods::PodSet) {
+        for vanished in &next.vanished {
+            let (pod, uid) = (vanished.pod.full_name(), vanished.pod.uid.clone());
+            if self.housekeeper.departures().get(&uid).is_some() {
+                continue;
+            }
+            info!(
+                EVICTD_POD = pod,
+                EVICTD_POD_UID = uid,
+                "{pod} is listed no more and runs on; what it holds is on its way back for {} s",
+                vanished.grace.as_secs()
+            );
+            let grace = SignedDuration::try_from(vanished.grace).unwrap_or(SignedDuration::MAX);
+            let cgroup = vanished.cgroup.relative.clone();
+            let departure = Departures::deleted(vanished.since, (pod, uid), cgroup, grace);
+            self.report(Event::Begin(Box::new(departure)));
         }
     }
 

@@ -238,6 +238,10 @@ impl Agent {
         let commands = self.housekeeper.take_commands();
         self.obey(commands);
         self.note_crossings(now);
+        let ends_nobody = self.ends_nobody();
+        for publisher in &mut self.ports.publishers {
+            publisher.observed(now, &self.housekeeper, ends_nobody);
+        }
         let rung = self.woken_by.is_rung();
         self.ports.wakers.tend(now, rung);
         self.ports.wakers.notify_at(now, &self.housekeeper, seen);
@@ -456,6 +460,7 @@ impl Agent {
     fn take_set(&mut self, set: Arc<PodSet>) {
         let now = self.clock.now();
         self.note_evictions_elsewhere(now, &set);
+        self.note_deleted(&set);
         if self.active.take(set, self.have_left()) {
             self.pods_changed();
         }

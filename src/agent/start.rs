@@ -172,6 +172,7 @@ pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
     in_force.unknown_pods = running.unknown_pods;
     in_force.priority_classes = running.priority_classes;
     in_force.metrics = running.metrics;
+    in_force.probes = running.probes;
     in_force.socket = running.socket;
     in_force.state_directory = running.state_directory;
     in_force.runtime_directory = running.runtime_directory;
@@ -433,17 +434,24 @@ async fn open_doors(
 ) -> Result<(), StartError> {
     let socket = socket::bind(&config.socket).await?;
     tokio::spawn(socket.serve(Arc::clone(shared)));
-    if let Some(address) = config.metrics.address {
-        let listener = http::bind(address).await?;
-        let door = HttpDoor {
-            shared: Arc::clone(shared),
-            exposition: Arc::new(exposition),
-            longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),
-        };
+    let door = HttpDoor {
+        shared: Arc::clone(shared),
+        exposition: Arc::new(exposition),
+        longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),
+    };
+    if let Some(address) = &config.metrics.address {
+        let listener = http::bind("metrics.address", address).await?;
         if let Ok(address) = listener.local_addr() {
             tracing::info!("metrics and health are at http://{address}");
         }
-        tokio::spawn(door.serve(listener));
+        tokio::spawn(door.clone().serve(listener));
+    }
+    if let Some(address) = &config.probes.address {
+        let listener = http::bind("probes.address", address).await?;
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!("probes are answered at http://{address}");
+        }
+        tokio::spawn(door.serve_probes(listener));
     }
     Ok(())
 }

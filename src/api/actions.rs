@@ -14,7 +14,7 @@ pub struct Actions {
 }
 
 impl Actions {
-    pub(super) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Self { client }
     }
 

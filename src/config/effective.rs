@@ -1,11 +1,12 @@
 //! The configuration that takes effect: every setting filled in, and where each came from.
 
 use super::{
+    address::Address,
     keys::{BUILT, KEYS},
     value::CgroupPath,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-        SoftTierFallback, UnknownPods, UsageSource,
+        SoftTierFallback, Tell, UnknownPods, UsageSource,
     },
 };
 use evictd_eviction::{
@@ -16,7 +17,7 @@ use evictd_eviction::{
 };
 use jiff::SignedDuration;
 use serde::{Serialize, Serializer};
-use std::{collections::BTreeMap, fmt, net::SocketAddr, path::PathBuf};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 /// Whose rules a configuration chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,6 +168,8 @@ pub struct Effective {
     pub pod_preference: PodPreference,
     /// The metrics endpoint.
     pub metrics: Metrics,
+    /// The endpoint of probes alone.
+    pub probes: Probes,
     /// Our socket.
     pub socket: PathBuf,
     /// Where decisions are kept.
@@ -232,6 +235,8 @@ pub struct Usage {
 pub struct Evict {
     /// How.
     pub method: EvictMethod,
+    /// When the API server is told.
+    pub tell: Tell,
 }
 
 /// `conditions`
@@ -252,7 +257,14 @@ pub struct PodPreference {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
     /// `None`: no endpoint.
-    pub address: Option<SocketAddr>,
+    pub address: Option<Address>,
+}
+
+/// `probes`
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Probes {
+    /// `None`: no endpoint.
+    pub address: Option<Address>,
 }
 
 /// `roots`
@@ -310,6 +322,7 @@ impl Effective {
             },
             evict: Evict {
                 method: EvictMethod::Auto,
+                tell: Tell::Together,
             },
             admission: Admission::Off,
             conditions: Conditions {
@@ -332,6 +345,7 @@ impl Effective {
                 namespaces: Vec::new(),
             },
             metrics: Metrics { address: None },
+            probes: Probes { address: None },
             socket: PathBuf::new(),
             state_directory: PathBuf::new(),
             runtime_directory: PathBuf::new(),

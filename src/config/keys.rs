@@ -357,6 +357,13 @@ pub(super) const KEYS: &[Key] = &[
         "How a pod is made to leave: auto, cgroup (its status says so, its processes are ended); delete: its object, too; eviction: under a soft threshold as its budget allows; later cri.",
     ),
     key(
+        "evict.tell",
+        "together",
+        Same,
+        one!(evict.tell),
+        "When the API server is told of a hard eviction: together: the Node's taint, the pod's status and the kill are begun at once, and the kill waits for no answer; first: the kill waits for the answer, 50 ms at most. A pod that has a grace is told first in any case.",
+    ),
+    key(
         "admission",
         "report",
         Same,
@@ -487,7 +494,14 @@ pub(super) const KEYS: &[Key] = &[
         r#""127.0.0.1:20261""#,
         Same,
         one!(metrics.address),
-        "Where /metrics, /livez and /readyz are served; empty: nowhere.",
+        "Where /metrics, /livez and /readyz are served; empty: nowhere. $(POD_IP):20261 takes the host from the environment.",
+    ),
+    key(
+        "probes.address",
+        r#""""#,
+        Same,
+        one!(probes.address),
+        "Where /livez and /readyz are served besides, to probes that no other client can keep waiting; empty: nowhere.",
     ),
     key(
         "socket",

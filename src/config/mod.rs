@@ -1,5 +1,6 @@
 //! The configuration: from a file of either kind to what takes effect, with every mistake and every setting's origin.
 
+mod address;
 mod effective;
 mod keys;
 mod mistake;
@@ -16,9 +17,10 @@ mod word;
 mod words;
 mod write;
 
+pub use address::{Address, NoSuchAddress};
 pub use effective::{
     Conditions, Effective, Evict, Filesystems, Kind, Kubelet, Kubernetes, Metrics, Origin,
-    PodPreference, Pods, Roots, Usage,
+    PodPreference, Pods, Probes, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
 pub use open::{DROP_INS, open};
@@ -26,6 +28,6 @@ pub use read::{Loaded, built_in, parse, parse_simulated};
 pub use value::CgroupPath;
 pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-    SoftTierFallback, UnknownPods, UsageSource,
+    SoftTierFallback, Tell, UnknownPods, UsageSource,
 };
 pub use write::{Setting, commented_defaults};

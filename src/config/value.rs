@@ -1,11 +1,12 @@
 //! How each kind of value is read from a document and shown again.
 
 use super::{
+    address::Address,
     mistake::Fault,
     node::{Content, Node},
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-        SoftTierFallback, UnknownPods, UsageSource,
+        SoftTierFallback, Tell, UnknownPods, UsageSource,
     },
 };
 use evictd_eviction::{
@@ -16,7 +17,6 @@ use jiff::SignedDuration;
 use serde_json::{Value as Json, json};
 use std::{
     collections::BTreeMap,
-    net::SocketAddr,
     path::{Component, Path, PathBuf},
 };
 
@@ -228,19 +228,7 @@ macro_rules! empty_is_none {
         }
     )*};
 }
-empty_is_none!(PathBuf, SocketAddr, CgroupPath);
-
-impl Value for SocketAddr {
-    fn read(node: &Node) -> Result<Self, Vec<Fault>> {
-        let text = text(node, "an address such as 127.0.0.1:20261")?;
-        text.parse()
-            .map_err(|_| vec![mismatch(node, "an address such as 127.0.0.1:20261")])
-    }
-
-    fn show(&self) -> Json {
-        json!(self)
-    }
-}
+empty_is_none!(PathBuf, Address, CgroupPath);
 
 /// A cgroup below the root of its hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -351,6 +339,7 @@ words!(
     Admission,
     ConditionTypes,
     SoftTierFallback,
+    Tell,
     UnknownPods,
     Enforcement,
     UnknownStats,
@@ -420,7 +409,8 @@ mod tests {
         round_trip::<SignedDuration>("1h30m");
         round_trip::<PathBuf>("/run/evictd");
         round_trip::<Option<PathBuf>>("\"\"");
-        round_trip::<Option<SocketAddr>>("127.0.0.1:20261");
+        round_trip::<Option<Address>>("127.0.0.1:20261");
+        round_trip::<Option<Address>>("$(POD_IP):20261");
         round_trip::<Option<CgroupPath>>("kubepods/burstable");
         round_trip::<Vec<Enforcement>>("[pods, system-reserved]");
         round_trip::<BTreeMap<String, i32>>("{batch: 10, web: 1000}");

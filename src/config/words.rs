@@ -58,6 +58,16 @@ pub enum EvictMethod {
     Eviction,
 }
 
+/// When the API server is told of a hard eviction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Tell {
+    /// The kill waits for no answer.
+    Together,
+    /// The kill waits a little for the answer.
+    First,
+}
+
 /// What is done about a new pod that this node should not take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

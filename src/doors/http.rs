@@ -1,7 +1,10 @@
-//! Metrics and health over TCP, on the loopback. Nothing here changes anything.
+//! Metrics and health over TCP. Nothing here changes anything.
+//!
+//! Probes may have a door of their own, which scrapers and whoever else reaches the metrics cannot fill.
 
-use super::serve::serve;
+use super::serve::{Limits, serve};
 use super::state::Shared;
+use crate::config::{Address, NoSuchAddress};
 use crate::publish::metrics::{Exposition, Format};
 use axum::Router;
 use axum::extract::State;
@@ -10,21 +13,48 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use jiff::SignedDuration;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+
+/// What the door of metrics holds: a scrape may be long, and its reader slow.
+const METRICS: Limits = Limits {
+    in_all: 16,
+    of_one: 8,
+    whole: Duration::from_secs(30),
+};
+/// What the door of probes holds: an answer is a line.
+const PROBES: Limits = Limits {
+    in_all: 16,
+    of_one: 4,
+    whole: Duration::from_secs(2),
+};
 
 /// The door could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address} (metrics.address): {source}")]
-pub struct HttpError {
-    /// The address that was asked for.
-    pub address: SocketAddr,
-    /// Why.
-    pub source: io::Error,
+pub enum HttpError {
+    /// The address is not known.
+    #[error("{key}: {source}")]
+    Nowhere {
+        /// Its setting.
+        key: &'static str,
+        /// Why.
+        source: NoSuchAddress,
+    },
+    /// The address can't be had.
+    #[error("cannot listen on {address} ({key}): {source}")]
+    Bind {
+        /// Its setting.
+        key: &'static str,
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
 }
 
-/// What the door shows.
+/// What the doors show.
 #[derive(Debug, Clone)]
 pub struct HttpDoor {
     /// The loop's health.
@@ -35,23 +65,45 @@ pub struct HttpDoor {
     pub longest_turn: SignedDuration,
 }
 
-/// Takes the address.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, HttpError> {
+/// Takes the address of the setting `key`.
+pub async fn bind(key: &'static str, address: &Address) -> Result<TcpListener, HttpError> {
+    let address = address
+        .resolve()
+        .map_err(|source| HttpError::Nowhere { key, source })?;
     TcpListener::bind(address)
         .await
-        .map_err(|source| HttpError { address, source })
+        .map_err(|source| HttpError::Bind {
+            key,
+            address,
+            source,
+        })
 }
 
 impl HttpDoor {
     /// Serves `/metrics`, `/livez` and `/readyz`; never ends.
     pub async fn serve(self, listener: TcpListener) {
-        let router = Router::new()
-            .route("/metrics", get(metrics))
+        let router = Self::probes().route("/metrics", get(metrics));
+        serve(listener, router.with_state(self), METRICS, of).await;
+    }
+
+    /// Serves `/livez` and `/readyz`; never ends.
+    pub async fn serve_probes(self, listener: TcpListener) {
+        serve(listener, Self::probes().with_state(self), PROBES, of).await;
+    }
+
+    fn probes() -> Router<Self> {
+        Router::new()
             .route("/livez", get(livez))
             .route("/readyz", get(readyz))
-            .with_state(self);
-        serve(listener, router).await;
     }
+}
+
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "a door of another kind knows no addresses"
+)]
+fn of(peer: &SocketAddr) -> Option<IpAddr> {
+    Some(peer.ip())
 }
 
 async fn metrics(State(door): State<HttpDoor>, headers: HeaderMap) -> Response {

@@ -1,37 +1,99 @@
-//! Serves one router on one listener within bounds, since any local process may knock.
+//! Serves one router on one listener within bounds: whoever reaches it may knock, and may say nothing then.
+//!
+//! Every connection is accepted at once. Where there are too many, the oldest that has not asked for anything yet gives
+//! way, one of the same peer's first: so a crowd of silent connections keeps nobody waiting.
 
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 
-/// Connections served at once at one door: file descriptors belong to the readers of cgroups first.
-const CONNECTIONS: usize = 16;
+/// From a connection's beginning until its request is read.
+const HEAD: Duration = Duration::from_secs(2);
 
-/// From a connection's beginning to its end. Each serves one request, so nobody sits on a connection.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// What one door may hold.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Connections at once: file descriptors belong to the readers of cgroups first.
+    pub(super) in_all: usize,
+    /// The same from one address.
+    pub(super) of_one: usize,
+    /// From a connection's beginning to its end. Each serves one request, so nobody sits on a connection.
+    pub(super) whole: Duration,
+}
 
-/// Never ends; dropping the future closes the door.
-pub(super) async fn serve<L: Listener>(mut listener: L, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        let (stream, _) = listener.accept().await;
-        let service = TowerToHyperService::new(router.clone());
-        tokio::spawn(async move {
-            let mut http = http1::Builder::new();
-            let connection = http
+/// A connection that is open.
+struct Held {
+    peer: Option<IpAddr>,
+    /// Whether its request was read.
+    asked: Arc<AtomicBool>,
+    task: AbortHandle,
+}
+
+/// Never ends; dropping the future closes the door. `peer` says whose a connection is, where its door knows addresses.
+pub(super) async fn serve<L: Listener>(
+    mut listener: L,
+    router: Router,
+    limits: Limits,
+    peer: impl Fn(&L::Addr) -> Option<IpAddr>,
+) {
+    // The oldest first.
+    let mut held: Vec<Held> = Vec::new();
+    loop {
+        let (stream, address) = listener.accept().await;
+        let peer = peer(&address);
+        held.retain(|one| !one.task.is_finished());
+        if !make_room(&mut held, limits, peer) {
+            tracing::debug!("a connection too many was closed");
+            continue;
+        }
+        let asked = Arc::new(AtomicBool::new(false));
+        let answers = TowerToHyperService::new(router.clone());
+        let asks = Arc::clone(&asked);
+        let service = service_fn(move |request| {
+            asks.store(true, Ordering::Relaxed);
+            answers.call(request)
+        });
+        let task = tokio::spawn(async move {
+            let connection = http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEAD)
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            match tokio::time::timeout(DEADLINE, connection).await {
+            match tokio::time::timeout(limits.whole, connection).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a connection broke"),
                 Err(_) => tracing::debug!("a connection took too long and was closed"),
             }
-            drop(place);
+        });
+        held.push(Held {
+            peer,
+            asked,
+            task: task.abort_handle(),
         });
     }
+}
+
+/// Closes a silent connection where there are too many; false where all of them are being answered.
+fn make_room(held: &mut Vec<Held>, limits: Limits, peer: Option<IpAddr>) -> bool {
+    let of_one = held.iter().filter(|one| one.peer == peer).count() >= limits.of_one;
+    if !of_one && held.len() < limits.in_all {
+        return true;
+    }
+    let gives_way = |one: &Held| {
+        let is_silent = !one.asked.load(Ordering::Relaxed);
+        is_silent && (!of_one || one.peer == peer)
+    };
+    let Some(oldest) = held.iter().position(gives_way) else {
+        return false;
+    };
+    held.remove(oldest).task.abort();
+    true
 }

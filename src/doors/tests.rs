@@ -1,6 +1,7 @@
 use super::http::{self, HttpDoor};
 use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::clock::Clock;
+use crate::config::Address;
 use crate::publish::metrics::{Format, Metrics};
 use evictd_eviction::Signal;
 use http_body_util::{BodyExt, Full};
@@ -10,11 +11,14 @@ use hyper::{HeaderMap, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 pub(super) struct Answered {
     pub(super) code: StatusCode,
@@ -67,30 +71,46 @@ pub(super) fn shared(history: PathBuf) -> (Arc<Shared>, mpsc::Receiver<Question>
 }
 
 struct Http {
-    address: std::net::SocketAddr,
+    address: SocketAddr,
+    probe_address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 impl Http {
     async fn open(longest_turn: SignedDuration) -> Self {
         let (shared, _) = shared(PathBuf::new());
-        let (metrics, exposition) = Metrics::new();
-        metrics.eviction_failed("kill");
-        let listener = http::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let (figures, exposition) = Metrics::new();
+        figures.eviction_failed("kill");
+        let (metrics, probes) = (free().await, free().await);
+        let address = metrics.local_addr().unwrap();
+        let probe_address = probes.local_addr().unwrap();
         let door = HttpDoor {
             shared: Arc::clone(&shared),
             exposition: Arc::new(exposition),
             longest_turn,
         };
-        tokio::spawn(door.serve(listener));
-        Self { address, shared }
+        tokio::spawn(door.clone().serve(metrics));
+        tokio::spawn(door.serve_probes(probes));
+        Self {
+            address,
+            probe_address,
+            shared,
+        }
     }
 
     async fn ask(&self, method: &str, path: &str) -> Answered {
-        let stream = TcpStream::connect(self.address).await.unwrap();
-        request(stream, method, path, String::new()).await
+        ask(self.address, method, path).await
     }
+}
+
+async fn free() -> TcpListener {
+    let any = Address::Socket("127.0.0.1:0".parse().unwrap());
+    http::bind("metrics.address", &any).await.unwrap()
+}
+
+async fn ask(address: SocketAddr, method: &str, path: &str) -> Answered {
+    let stream = TcpStream::connect(address).await.unwrap();
+    request(stream, method, path, String::new()).await
 }
 
 #[tokio::test]
@@ -160,25 +180,56 @@ async fn ready_with_signals_and_pods() {
 #[tokio::test]
 async fn an_address_in_use_is_named() {
     let http = Http::open(SignedDuration::from_secs(10)).await;
-    let error = http::bind(http.address).await.unwrap_err().to_string();
+    let taken = Address::Socket(http.address);
+    let error = http::bind("probes.address", &taken).await.unwrap_err();
+    let error = error.to_string();
+    let expected = format!("cannot listen on {} (probes.address): ", http.address);
     assert!(
-        error.contains(&http.address.to_string()) && error.contains("in use"),
+        error.starts_with(&expected) && error.contains("in use"),
         "{error}"
     );
 }
 
 #[tokio::test]
-async fn silent_connections_are_bounded_and_the_next_one_is_served_when_one_goes() {
+async fn silent_connections_keep_no_probe_and_no_scrape_waiting() {
     let http = Http::open(SignedDuration::from_secs(10)).await;
     let mut silent = Vec::new();
-    for _ in 0..16 {
-        silent.push(TcpStream::connect(http.address).await.unwrap());
+    for _ in 0..145 {
+        for address in [http.address, http.probe_address] {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
     }
-    let mut asked = Box::pin(http.ask("GET", "/livez"));
-    let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), &mut asked).await;
-    assert!(waiting.is_err(), "the seventeenth waits");
-    silent.pop();
-    assert_eq!(asked.await.code, StatusCode::OK);
+    for (address, path) in [
+        (http.probe_address, "/livez"),
+        (http.address, "/livez"),
+        (http.address, "/metrics"),
+    ] {
+        let asked = ask(address, "GET", path);
+        let answered = timeout(Duration::from_secs(1), asked).await;
+        let answered = answered.unwrap_or_else(|_| panic!("{path} waits"));
+        assert_eq!(answered.code, StatusCode::OK, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn probes_have_a_door_of_their_own_without_metrics() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    let code = async |path: &str| ask(http.probe_address, "GET", path).await.code;
+    assert_eq!(code("/livez").await, StatusCode::OK);
+    assert_eq!(code("/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(code("/metrics").await, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_closed_within_seconds() {
+    let http = Http::open(SignedDuration::from_secs(10)).await;
+    for address in [http.address, http.probe_address] {
+        let mut silent = TcpStream::connect(address).await.unwrap();
+        silent.write_all(b"GET /livez HTTP/1.1\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        let closed = timeout(Duration::from_secs(10), silent.read_to_end(&mut answer)).await;
+        assert!(closed.is_ok(), "it is still open");
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
-//! A pod leaves as a kubelet would make it: its status is told, then it is ended here in any case.
+//! A pod leaves as a kubelet would make it: its status is told, and it is ended here in any case.
 
 use super::cgroup::Asks;
 use super::{CgroupEvictor, Departure, EvictError, GraceCut, Leave, Victim};
-use crate::outbox::{Notice, Outbox};
+use crate::config::Tell;
+use crate::outbox::{Notice, Outbox, Posted};
 use std::{sync::Arc, time::Duration};
-use tokio::{sync::watch, time::timeout};
+use tokio::{task::yield_now, time::timeout};
 
 /// How long a soft eviction waits for the API server's answer.
 const SOFT_PATIENCE: Duration = Duration::from_secs(2);
@@ -12,7 +13,8 @@ const SOFT_PATIENCE: Duration = Duration::from_secs(2);
 /// How much time there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Haste {
-    /// The pod is killed as soon as its status is told, and after this time at the latest.
+    /// The pod is killed as soon as its status is told, and after this time at the latest; without a grace and with
+    /// `Tell::Together`, at once.
     Hard(Duration),
     /// The status is told first, and starts the kubelet's own teardown.
     Soft,
@@ -29,35 +31,22 @@ pub struct ClusterEvictor {
     pub notice: Notice,
     /// Whether an earlier run of this daemon may have told it.
     pub again: bool,
-    /// Whether the Node shows its pressure.
-    pub settled: watch::Receiver<bool>,
     /// How much time there is.
     pub haste: Haste,
+    /// Whether a hard kill waits for an answer.
+    pub tell: Tell,
     /// Whether a kubelet looks after it, and asks it to stop as soon as it is told.
     pub kubelet: bool,
 }
 
 impl ClusterEvictor {
-    /// Whether the pod's status is told. A soft eviction waits for the node's taint, too: its successor should not come
-    /// straight back.
-    async fn told(&self, patience: Duration) -> bool {
-        let mut settled = self.settled.clone();
+    fn post(&self) -> Posted {
         let notice = self.notice.clone();
-        let mut posted = if self.again {
+        if self.again {
             self.outbox.post_again(notice)
         } else {
             self.outbox.post(notice)
-        };
-        let mut told = None;
-        let all = async {
-            told = Some(matches!((&mut posted).await, Ok(true)));
-            if self.haste == Haste::Soft && told == Some(true) {
-                // Nobody reports any more when the agent ends.
-                let _ = settled.wait_for(|settled| *settled).await;
-            }
-        };
-        let _ = timeout(patience, all).await;
-        told.unwrap_or(false)
+        }
     }
 }
 
@@ -82,6 +71,12 @@ impl Leave for ClusterEvictor {
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<Departure, EvictError> {
+        let posted = self.post();
+        if matches!(self.haste, Haste::Hard(_)) && grace.is_zero() && self.tell == Tell::Together {
+            // Lets the writes begin, and waits for nothing: what the kubelet starts again before it knows is ended again.
+            yield_now().await;
+            return self.local.end(victim, grace, cut, Asks::Evictd).await;
+        }
         let began = self.local.clock.now();
         let patience = match self.haste {
             Haste::Hard(patience) => patience,
@@ -90,7 +85,7 @@ impl Leave for ClusterEvictor {
             Haste::Soft => SOFT_PATIENCE,
         };
         let answer = tokio::select! {
-            told = self.told(patience) => Some(told),
+            told = timeout(patience, posted) => Some(matches!(told, Ok(Ok(true)))),
             () = cut.wait() => None,
         };
         let waited = self.local.clock.now().duration_since(began).unsigned_abs();

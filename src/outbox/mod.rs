@@ -1,7 +1,8 @@
 //! What the API server must be told of evicted pods, for as long as it takes. The loop waits for none of it.
 //!
 //! ```text
-//!   Notice -> post -> first attempt -> retries with back-off -> Fate -> publication()
+//!   Notice -> post -> first attempt -> retries with back-off -> looks whether it lasts -> Fate -> publication()
+//!                          |                   ^----------------------' written over by its kubelet
 //!                          `-> Posted: whether it landed, for whoever waits a little
 //! ```
 
@@ -23,13 +24,13 @@ pub use records::clean_pods;
 pub use sweeper::Sweeper;
 
 use crate::api::Actions;
-use delivery::deliver;
+use delivery::{deliver, keep_words};
 use evictd_eviction::record;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Notices that may wait for the API server; one more is not taken on.
 const MOST: usize = 256;
@@ -37,7 +38,7 @@ const MOST: usize = 256;
 /// What became of a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// The pod's status says it.
+    /// The pod's status says it, and nobody writes over that.
     Published,
     /// There is no such pod any more: nobody is left to be told, and the history has it.
     Recorded(&'static str),
@@ -87,6 +88,8 @@ pub type Posted = oneshot::Receiver<bool>;
 #[derive(Clone)]
 pub struct Outbox {
     actions: Actions,
+    /// Whether the Node keeps new pods away as it should.
+    settled: watch::Receiver<bool>,
     /// How to withdraw those that wait: by UID, the decision and the way to its task.
     waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
     told: mpsc::UnboundedSender<Publication>,
@@ -107,11 +110,16 @@ impl Waiting {
 }
 
 impl Outbox {
-    /// Through this client; the fates arrive in the channel, of which there are never more than notices.
-    pub fn new(actions: Actions) -> (Self, mpsc::UnboundedReceiver<Publication>) {
+    /// Through this client, a little after the Node keeps new pods away, which `settled` says; the fates arrive in the
+    /// channel, of which there are never more than notices.
+    pub fn new(
+        actions: Actions,
+        settled: watch::Receiver<bool>,
+    ) -> (Self, mpsc::UnboundedReceiver<Publication>) {
         let (told, publications) = mpsc::unbounded_channel();
         let outbox = Self {
             actions,
+            settled,
             waiting: Arc::default(),
             told,
         };
@@ -149,24 +157,20 @@ impl Outbox {
         drop(waiting);
         let outbox = self.clone();
         tokio::spawn(async move {
-            let fate = tokio::select! {
+            let delivered = tokio::select! {
                 biased;
-                fate = deliver(&outbox.actions, &notice, again, first) => fate,
-                why = withdrawn => Fate::NotPublished(why.unwrap_or_default()),
+                delivered = deliver(&outbox, &notice, again, first) => delivered,
+                why = withdrawn => Fate::NotPublished(why.unwrap_or_default()).into(),
             };
-            let mut waiting = outbox.waiting();
-            outbox.tell(&notice, fate);
-            if waiting
-                .get(&notice.uid)
-                .is_some_and(|entry| entry.id == notice.id)
-            {
-                waiting.remove(&notice.uid);
+            outbox.close(&notice, delivered.fate);
+            if delivered.lacks_words {
+                keep_words(&outbox, &notice).await;
             }
         });
         posted
     }
 
-    /// Gives up the notice on this pod, unless it has landed.
+    /// Gives up the notice on this pod, unless it is known to last.
     pub fn withdraw(&self, uid: &str, why: &str) {
         if let Some(entry) = self.waiting().get_mut(uid) {
             entry.withdraw(why.to_owned());
@@ -176,6 +180,18 @@ impl Outbox {
     /// Of how many the fate is not told yet.
     pub fn waits(&self) -> usize {
         self.waiting().len()
+    }
+
+    /// It waits no more, and is told to have come to this.
+    fn close(&self, notice: &Notice, fate: Fate) {
+        let mut waiting = self.waiting();
+        self.tell(notice, fate);
+        if waiting
+            .get(&notice.uid)
+            .is_some_and(|entry| entry.id == notice.id)
+        {
+            waiting.remove(&notice.uid);
+        }
     }
 
     fn tell(&self, notice: &Notice, fate: Fate) {

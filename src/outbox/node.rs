@@ -1,7 +1,8 @@
 //! The node's conditions and taints: what the cluster sees of the pressure here.
 //!
-//! Conditions are applied: they are fields of our own. Taints are one list for everybody, so it is read, only what is
-//! ours in it is changed, and it is written as long as nobody else has written it since.
+//! Conditions are applied: they are fields of our own. Taints are one list for everybody, so only what is ours in it as
+//! last seen is changed, and it is written on condition that the list is still that one. They go first: a pod that is told
+//! to have failed is made again within milliseconds, and should not come straight back.
 
 mod census;
 mod cleanup;
@@ -20,9 +21,9 @@ use kube::{
     api::{GetParams, Patch, PatchParams},
     core::Request,
 };
-use serde::{Deserialize, Deserializer, de::Error};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::{Value, json, value::RawValue};
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 use tokio::{
     sync::{oneshot, watch},
     time::{sleep, timeout},
@@ -80,6 +81,8 @@ pub struct NodeReporter {
     told: Option<Pressure>,
     /// What was last applied, or found at the start.
     known: Option<Known>,
+    /// Everybody's taints as last seen; `None` where they must be read anew.
+    seen: Option<Spec>,
 }
 
 /// Why the Node is not as it should be.
@@ -153,6 +156,7 @@ impl NodeReporter {
             warned: false,
             told: None,
             known: None,
+            seen: None,
         }
     }
 
@@ -168,7 +172,7 @@ impl NodeReporter {
     }
 
     /// Reports until nobody tells it anything more, or `hushed` resolves; what is under way then is brought to its end.
-    /// `settled` says whether the Node is as it was last told to be.
+    /// `settled` says whether the Node keeps away whom it was last told to keep away.
     pub async fn run(
         mut self,
         mut wanted: watch::Receiver<Option<Pressure>>,
@@ -180,9 +184,11 @@ impl NodeReporter {
             let rest = match now {
                 None => HEARTBEAT,
                 Some(pressure) => {
-                    let written = self.report(&pressure).await;
-                    if written.is_ok() {
+                    let stands = || {
                         settled.send_replace(!wanted.has_changed().unwrap_or(false));
+                    };
+                    let written = self.report(&pressure, stands).await;
+                    if written.is_ok() {
                         self.count().await;
                     }
                     self.rest(pressure, written)
@@ -275,10 +281,10 @@ impl NodeReporter {
         }
     }
 
-    /// Puts both right: the conditions, and by the Node as it is answered then, the taints; those even where conditions are
-    /// refused. (Beside each other, each would change the version that the other has read.) The standard conditions bring
-    /// taints of their own.
-    async fn report(&mut self, pressure: &Pressure) -> Result<(), ReportError> {
+    /// Puts both right: the taints, then the conditions, and by the Node as it is answered then the taints again if need be;
+    /// those even where conditions are refused. (Beside each other, each would wait for the other's version.) The standard
+    /// conditions bring taints of their own. `stands` is called as soon as the taints are right.
+    async fn report(&mut self, pressure: &Pressure, stands: impl Fn()) -> Result<(), ReportError> {
         let standard = self.types == ConditionTypes::Standard;
         if standard || self.known.is_none() {
             let node = self.get().await?;
@@ -287,16 +293,20 @@ impl NodeReporter {
             }
             let known = NodeCondition::ALL.map(|condition| known(&node, self.type_of(condition)));
             self.known.get_or_insert(known);
+            self.seen = Some(node.spec);
         }
         let taints = pressure.taints.map(|taint| taint && !standard);
-        let (conditions, node) = self.apply(pressure).await.map_or_else(
-            |error| (Err(error), None),
-            |(known, node)| (Ok(known), Some(node)),
-        );
-        let taints = self.put_taints(node, taints).await;
-        self.known = Some(conditions?);
+        // Another attempt follows.
+        if self.put_taints(taints).await.is_ok() && !standard {
+            stands();
+        }
+        let (known, node) = self.apply(pressure).await?;
+        self.known = Some(known);
+        self.seen = Some(node.spec);
         self.heartbeat.set(self.clock.now());
-        Ok(taints?)
+        self.put_taints(taints).await?;
+        stands();
+        Ok(())
     }
 
     fn type_of(&self, condition: NodeCondition) -> &'static str {
@@ -377,40 +387,44 @@ impl NodeReporter {
         Ok((states, node))
     }
 
-    /// `seen` is the Node as it was a moment ago.
-    async fn put_taints(
-        &self,
-        mut seen: Option<Node>,
-        taints: [bool; CONDITIONS],
-    ) -> Result<(), ApiError> {
+    /// By the list as last seen, so that no look is needed first; where that is another one by now, by a fresh look.
+    async fn put_taints(&mut self, taints: [bool; CONDITIONS]) -> Result<(), ApiError> {
         let wanted = NodeCondition::ALL.into_iter().zip(taints);
         let wanted: Vec<&str> = wanted
             .filter(|(_, taint)| *taint)
             .map(|(condition, _)| condition.taint_key())
             .collect();
+        if let Some(seen) = self.seen.take() {
+            let Some(taints) = changed(seen.taints.as_deref().unwrap_or_default(), &wanted) else {
+                self.seen = Some(seen);
+                return Ok(());
+            };
+            match self.exchange_taints(&seen, &taints).await {
+                Err(error) if is_about_the_object(&error) => {}
+                Err(error) => return Err(error),
+                Ok(node) => {
+                    self.seen = Some(node.spec);
+                    return Ok(());
+                }
+            }
+        }
         let mut conflicts = 0;
         loop {
-            let node = match seen.take() {
-                Some(node) => node,
-                None => self.get().await?,
-            };
-            let Some(taints) = changed(node.spec.taints.as_deref().unwrap_or_default(), &wanted)
-            else {
+            let node = self.get().await?;
+            let seen = node.spec.taints.as_deref().unwrap_or_default();
+            let Some(taints) = changed(seen, &wanted) else {
+                self.seen = Some(node.spec);
                 return Ok(());
             };
             let patch = Patch::Merge(json!({
                 "metadata": { "resourceVersion": node.metadata.resource_version },
                 "spec": { "taints": taints },
             }));
-            let by = PatchParams {
-                field_manager: Some(FIELD_MANAGER.to_owned()),
-                ..PatchParams::default()
-            };
-            let request = nodes().patch(&self.node, &by, &patch);
-            let answer: Result<Value, ApiError> =
-                self.ask("writing the taints of node", request).await;
-            match answer {
-                Ok(_) => return Ok(()),
+            match self.write_taints(&patch).await {
+                Ok(node) => {
+                    self.seen = Some(node.spec);
+                    return Ok(());
+                }
                 Err(error) => {
                     conflicts += 1;
                     let conflict = error.status().is_some_and(|status| status.code == 409);
@@ -420,6 +434,26 @@ impl NodeReporter {
                 }
             }
         }
+    }
+
+    /// On condition that the taints are still those that were seen, whatever else of the Node has changed since: its
+    /// kubelet writes there every few minutes.
+    async fn exchange_taints(&self, seen: &Spec, taints: &[Value]) -> Result<Node, ApiError> {
+        let patch = json!([
+            { "op": "test", "path": "/spec/taints", "value": seen.taints },
+            { "op": "add", "path": "/spec/taints", "value": taints },
+        ]);
+        let patch = serde_json::from_value(patch).unwrap_or_default();
+        self.write_taints(&Patch::Json::<()>(patch)).await
+    }
+
+    async fn write_taints<P: Serialize + Debug>(&self, patch: &Patch<P>) -> Result<Node, ApiError> {
+        let by = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = nodes().patch(&self.node, &by, patch);
+        self.ask("writing the taints of node", request).await
     }
 
     async fn ask<T: for<'de> Deserialize<'de>>(
@@ -435,6 +469,12 @@ impl NodeReporter {
         };
         self.actions.call(&what, CALL_TIMEOUT, call).await
     }
+}
+
+/// Whether it was refused for what the object is now: a condition in a patch that does not hold is answered with 422.
+fn is_about_the_object(error: &ApiError) -> bool {
+    let code = error.status().map(|status| status.code);
+    matches!(code, Some(400 | 409 | 422))
 }
 
 fn nodes() -> Request {

@@ -1,3 +1,5 @@
+mod lasting;
+
 use super::*;
 use crate::api::Access;
 use evictd_testkit::{ApiServer, Fault, Status};
@@ -33,7 +35,7 @@ impl Post {
         admin.create(pod("web")).unwrap();
         let config = kube::Config::new(api.url().parse().unwrap());
         let access = Access::new("a test".into(), config);
-        let (outbox, publications) = Outbox::new(access.actions().unwrap());
+        let (outbox, publications) = Outbox::new(access.actions().unwrap(), watch::channel(true).1);
         Self {
             api,
             outbox,
@@ -106,7 +108,8 @@ async fn s1_051_s1_053_one_patch_tells_the_status_and_a_new_annotation() {
     assert_eq!(target["message"], web["status"]["message"]);
     assert_eq!(target["lastTransitionTime"], "2027-01-15T08:00:00Z");
     let log = post.api.log();
-    assert_eq!(log.len(), 1, "{log:?}");
+    let verbs: Vec<_> = log.iter().map(|entry| entry.verb).collect();
+    assert_eq!(verbs, ["patch", "get"], "it is told, and looked at");
     assert!(
         log[0]
             .path

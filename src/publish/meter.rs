@@ -159,6 +159,10 @@ impl Publish for Meter {
         }
     }
 
+    fn restarted(&mut self) {
+        self.metrics.restarted();
+    }
+
     fn published(&mut self, publication: &Publication) {
         self.metrics.published(publication.fate.as_str());
     }

@@ -33,6 +33,8 @@ use std::time::Duration;
 
 /// Somebody who is told. Every method returns at once: nothing here may delay a decision.
 pub trait Publish: Send {
+    /// The loop has looked at the signals, and nobody is chosen by that yet: for what must be known before a pod goes.
+    fn observed(&mut self, _: Timestamp, _: &Housekeeper, _dry_run: bool) {}
     /// The loop has looked.
     fn looked(&mut self, look: &Look<'_>);
     /// Something is decided, and nothing has followed from it yet: for what must be known if this process dies now.
@@ -47,6 +49,8 @@ pub trait Publish: Send {
     fn landed(&mut self, landed: &Landed<'_>);
     /// A pod whose departure an earlier run has begun is gone, and nobody saw when.
     fn was_gone(&mut self, _: &Landed<'_>) {}
+    /// A kubelet has started an evicted pod's containers again before it knew that the pod was evicted.
+    fn restarted(&mut self) {}
     /// A pod that was evicted at this time was not its owner's first.
     fn returned(&mut self, _: Timestamp, _: &Returned) {}
     /// It is known whether the cluster was told of a decision.

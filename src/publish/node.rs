@@ -2,7 +2,8 @@
 
 use super::{Decided, Landed, Look, Publish};
 use crate::outbox::Pressure;
-use evictd_eviction::NodeCondition;
+use evictd_eviction::{Housekeeper, NodeCondition};
+use jiff::Timestamp;
 use tokio::sync::watch;
 
 /// Says what holds, when it changes.
@@ -20,31 +21,37 @@ impl NodePressure {
 }
 
 impl Publish for NodePressure {
-    fn looked(&mut self, look: &Look<'_>) {
+    /// The taint should stand before the pod that goes for it is known to be gone: who makes it again binds the next one
+    /// within milliseconds.
+    fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
         let before = *self.wanted.borrow();
         let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in look.housekeeper.conditions() {
+        for condition in housekeeper.conditions() {
             raised[condition as usize] = true;
         }
         let mut next = before.unwrap_or(Pressure {
             raised,
-            since: [look.now; NodeCondition::ALL.len()],
+            since: [now; NodeCondition::ALL.len()],
             taints: [false; NodeCondition::ALL.len()],
         });
         for (index, raised) in raised.into_iter().enumerate() {
             if next.raised[index] != raised {
                 next.raised[index] = raised;
-                next.since[index] = look.now;
+                next.since[index] = now;
             }
         }
         next.taints = [false; NodeCondition::ALL.len()];
-        for condition in look.housekeeper.taints().filter(|_| !look.dry_run) {
+        for condition in housekeeper.taints().filter(|_| !dry_run) {
             next.taints[condition as usize] = true;
         }
         if before != Some(next) {
             self.settled.send_replace(false);
             self.wanted.send_replace(Some(next));
         }
+    }
+
+    fn looked(&mut self, look: &Look<'_>) {
+        self.observed(look.now, look.housekeeper, look.dry_run);
     }
 
     fn decided(&mut self, _: &Decided<'_>) {}

@@ -1,6 +1,6 @@
 //! Memory, swap and processes from the pods' cgroups.
 
-use super::{Remains, UsageSource, UsageWarning};
+use super::{UsageSource, UsageWarning, remains};
 use crate::{
     cgroup::{Controller, Hierarchies, Version},
     pods::{BoundCgroup, PodSet},
@@ -11,6 +11,7 @@ use crate::{
 };
 use evictd_eviction::{
     StarvedResource,
+    departures::Remains,
     usage::{ContainerUsage, PodUsage, Usage},
 };
 use evictd_pod::Pod;
@@ -68,7 +69,7 @@ impl CgroupUsage {
     /// What a pod still holds whose processes may be gone already.
     pub(super) fn remains(&mut self, mounts: &Path, uid: &str, cgroup: &Path) -> Remains {
         let pod = (uid, cgroup);
-        Remains::read(&self.hierarchies, mounts, pod, &mut self.buffer)
+        remains::read(&self.hierarchies, mounts, pod, &mut self.buffer)
     }
 
     /// Keeps the files of pods that are still there, whatever their place is now.
@@ -307,6 +308,8 @@ pub(super) struct Memory {
     /// All but file cache that has not been used for a while, as the kubelet counts it.
     pub(super) working_set: u64,
     anon: u64,
+    /// Anonymous memory and files in memory: what reclaim cannot take back, and no cache.
+    pub(super) unreclaimable: u64,
     /// None where the kernel does not account it.
     pub(super) swap: Option<u64>,
 }
@@ -325,6 +328,7 @@ pub(super) struct MemoryFiles {
 struct Fields {
     inactive_file: &'static str,
     anon: &'static str,
+    shmem: &'static str,
     swap: &'static str,
     expected: &'static str,
 }
@@ -332,12 +336,14 @@ struct Fields {
 const V1: Fields = Fields {
     inactive_file: "total_inactive_file",
     anon: "total_rss",
+    shmem: "total_shmem",
     swap: "total_swap",
     expected: "total_inactive_file and total_rss",
 };
 const V2: Fields = Fields {
     inactive_file: "inactive_file",
     anon: "anon",
+    shmem: "shmem",
     swap: "",
     expected: "inactive_file and anon",
 };
@@ -389,6 +395,7 @@ impl MemoryFiles {
         Ok(Memory {
             working_set: usage.saturating_sub(stat.inactive_file),
             anon: stat.anon,
+            unreclaimable: stat.anon.saturating_add(stat.shmem),
             swap,
         })
     }
@@ -399,17 +406,20 @@ impl MemoryFiles {
 struct Stat {
     inactive_file: u64,
     anon: u64,
+    /// Old kernels of cgroup v1 do not tell it apart.
+    shmem: u64,
     swap: Option<u64>,
 }
 
 impl Stat {
     fn parse(text: &str, fields: &Fields) -> Option<Self> {
-        let (mut inactive_file, mut anon, mut swap) = (None, None, None);
+        let (mut inactive_file, mut anon, mut shmem, mut swap) = (None, None, None, None);
         for line in text.lines() {
             let (name, value) = line.split_once(' ')?;
             let place = match name {
                 _ if name == fields.inactive_file => &mut inactive_file,
                 _ if name == fields.anon => &mut anon,
+                _ if name == fields.shmem => &mut shmem,
                 _ if name == fields.swap => &mut swap,
                 _ => continue,
             };
@@ -418,6 +428,7 @@ impl Stat {
         Some(Self {
             inactive_file: inactive_file?,
             anon: anon?,
+            shmem: shmem.unwrap_or(0),
             swap,
         })
     }

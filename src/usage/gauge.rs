@@ -2,11 +2,13 @@
 //! that looking never stops.
 
 use super::{
-    CgroupUsage, Cut, DiskMeter, DiskRoots, Remains, SummaryUsage, UsageSource, UsageWarning,
-    io::IoMeter, postponement::Postponement, raise_open_files,
+    CgroupUsage, Cut, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
+    postponement::Postponement, raise_open_files,
 };
 use crate::{cgroup::Hierarchies, pods::PodSet};
-use evictd_eviction::{Signal, StarvedResource, Usage, local_storage, usage::ContainerUsage};
+use evictd_eviction::{
+    Signal, StarvedResource, Usage, departures::Remains, local_storage, usage::ContainerUsage,
+};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{

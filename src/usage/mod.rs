@@ -17,7 +17,6 @@ use std::{fmt, path::PathBuf};
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
 pub use gauge::{Gauge, Whose};
-pub use remains::Remains;
 pub use summary::{SummaryUsage, summary};
 pub use walk::Cut;
 

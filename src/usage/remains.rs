@@ -8,42 +8,31 @@ use crate::{
         kernel_file::{Buffer, KernelFile},
     },
 };
+use evictd_eviction::departures::Remains;
 use nix::{errno::Errno, sys::statfs::statfs};
 use procfs::{FromRead, process::MountInfos};
 use std::{collections::HashSet, ffi::OsStr, path::Path};
 
-/// What one pod still holds. `None`: an error hides it. Nothing is 0, and so is what the kernel does not account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Remains {
-    /// Bytes of memory: the working set of its cgroup; where that is gone already, what its volumes in memory hold.
-    pub memory: Option<i64>,
-    /// Bytes of swap in the name of its cgroup.
-    pub swap: Option<i64>,
-    /// Processes and threads in its cgroup, those included that have ended and that their parent has not waited for.
-    pub processes: Option<u64>,
-}
-
-impl Remains {
-    /// Reads everything afresh. `mounts` is a `mountinfo` of the kernel.
-    pub(super) fn read(
-        hierarchies: &Hierarchies,
-        mounts: &Path,
-        (uid, cgroup): (&str, &Path),
-        buffer: &mut Buffer,
-    ) -> Self {
-        let files = MemoryFiles::new(hierarchies, cgroup);
-        let held = files.map_or(Ok(None), |mut files| there(files.read_twice(buffer)));
-        let (memory, swap) = match held {
-            Ok(Some(held)) => (Some(held.working_set), Some(held.swap.unwrap_or(0))),
-            // What a group that is gone was charged for is its parent's now.
-            Ok(None) => (in_volumes(mounts, uid), Some(0)),
-            Err(_) => (None, None),
-        };
-        Self {
-            memory: memory.map(bytes),
-            swap: swap.map(bytes),
-            processes: processes_of(hierarchies, cgroup, buffer),
-        }
+/// Reads everything afresh. Of memory what its cgroup holds that is no cache, for that comes back by itself; where the group
+/// is gone, what the pod's volumes in memory hold. `None` where an error hides it. `mounts` is a `mountinfo` of the kernel.
+pub(super) fn read(
+    hierarchies: &Hierarchies,
+    mounts: &Path,
+    (uid, cgroup): (&str, &Path),
+    buffer: &mut Buffer,
+) -> Remains {
+    let files = MemoryFiles::new(hierarchies, cgroup);
+    let held = files.map_or(Ok(None), |mut files| there(files.read_twice(buffer)));
+    let (memory, swap) = match held {
+        Ok(Some(held)) => (Some(held.unreclaimable), Some(held.swap.unwrap_or(0))),
+        // What a group that is gone was charged for is its parent's now.
+        Ok(None) => (in_volumes(mounts, uid), Some(0)),
+        Err(_) => (None, None),
+    };
+    Remains {
+        memory: memory.map(bytes),
+        swap: swap.map(bytes),
+        processes: processes_of(hierarchies, cgroup, buffer),
     }
 }
 

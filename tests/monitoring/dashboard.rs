@@ -105,6 +105,10 @@ const LINES: [Panel; 15] = [
                 "sum by (node, result) (increase(evictd_publications_total{node=~\"$node\"}[$__rate_interval]))",
                 "{{node}} {{result}}",
             ),
+            (
+                "sum by (node) (increase(evictd_restarted_before_told_total{node=~\"$node\"}[$__rate_interval]))",
+                "{{node}} started again before it was told",
+            ),
         ],
     ),
     Panel(

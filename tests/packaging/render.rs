@@ -10,6 +10,7 @@ use k8s_openapi::api::admissionregistration::v1alpha1::{
 };
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1 as rbac;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -186,6 +187,7 @@ fn what_kubectl_applies_is_whole() {
             "RoleBinding",
             "ConfigMap",
             "DaemonSet",
+            "NetworkPolicy",
         ];
         let namespaced = kinds.contains(&object["kind"].as_str().unwrap());
         assert_eq!(
@@ -241,6 +243,42 @@ fn every_configuration_is_valid_and_the_kubelets_drop_in_turns_its_eviction_off(
     assert!(all.iter().all(|signal| hard[*signal] == "0%"), "{hard:?}");
 }
 
+#[test]
+fn probes_have_a_port_of_their_own_and_both_are_at_the_pods_own_address() {
+    let set = objects("base/daemonset.yaml").remove(0);
+    let container = &set["spec"]["template"]["spec"]["containers"][0];
+    let all = |list: &Value| list.as_array().unwrap().clone();
+    let port = |name: &str| {
+        let mut ports = all(&container["ports"]).into_iter();
+        let found = ports.find(|port| port["name"] == name).unwrap();
+        found["containerPort"].as_u64().unwrap()
+    };
+    for probe in ["livenessProbe", "readinessProbe"] {
+        assert_eq!(container[probe]["httpGet"]["port"], "probes", "{probe}");
+    }
+    let mut variables = all(&container["env"]).into_iter();
+    let variable = variables.find(|one| one["name"] == "POD_IP").unwrap();
+    assert_eq!(
+        variable["valueFrom"]["fieldRef"]["fieldPath"],
+        "status.podIP"
+    );
+    for overlay in ["beside-kubelet", "without-kubelet-eviction"] {
+        let file = format!("packaging/kubernetes/overlays/{overlay}/evictd.yaml");
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let config: Value = serde_saphyr::from_str(&text).unwrap();
+        for name in ["metrics", "probes"] {
+            let expected = format!("$(POD_IP):{}", port(name));
+            assert_eq!(config[name]["address"], expected, "{overlay}");
+        }
+    }
+    let policy = objects("base/network.yaml").remove(0);
+    let labels = &set["spec"]["template"]["metadata"]["labels"];
+    assert_eq!(policy["spec"]["podSelector"]["matchLabels"], *labels);
+    let let_in = all(&policy["spec"]["ingress"]);
+    let let_in: Vec<Value> = let_in.iter().flat_map(|rule| all(&rule["ports"])).collect();
+    assert_eq!(let_in, [json!({"port": "metrics", "protocol": "TCP"})]);
+}
+
 /// What of this a Kubernetes object of that type does not know.
 fn unknown<T: DeserializeOwned + Serialize>(object: &Value) -> Vec<String> {
     fn missing(known: &Value, given: &Value, at: &str, found: &mut Vec<String>) {
@@ -276,7 +314,7 @@ fn unknown<T: DeserializeOwned + Serialize>(object: &Value) -> Vec<String> {
 
 #[test]
 fn every_field_is_one_that_kubernetes_knows() {
-    let base = ["namespace", "rights", "policies", "daemonset"];
+    let base = ["namespace", "rights", "policies", "network", "daemonset"];
     let base = base.map(|file| format!("base/{file}.yaml"));
     let more = [
         "eviction-api/rights",
@@ -298,6 +336,7 @@ fn every_field_is_one_that_kubernetes_knows() {
             "Role" => unknown::<rbac::Role>(&object),
             "RoleBinding" => unknown::<rbac::RoleBinding>(&object),
             "DaemonSet" => unknown::<DaemonSet>(&object),
+            "NetworkPolicy" => unknown::<NetworkPolicy>(&object),
             "ValidatingAdmissionPolicy" => unknown::<ValidatingAdmissionPolicy>(&object),
             "ValidatingAdmissionPolicyBinding" => {
                 unknown::<ValidatingAdmissionPolicyBinding>(&object)

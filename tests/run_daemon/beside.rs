@@ -20,7 +20,7 @@ const GROWS: &str = "--hold 4Mi --grow-to 96Mi --per-second 150Mi";
 struct Beside {
     // In this order they stop.
     kubelet: Kubelet,
-    _controllers: Controllers,
+    controllers: Controllers,
     cluster: Cluster,
 }
 
@@ -39,7 +39,7 @@ impl Beside {
         let runtime = Processes::new(roots, driver).with_entrypoint(EVICTD);
         Some(Self {
             kubelet: Kubelet::start(&cluster.api, "test", second, runtime).unwrap(),
-            _controllers: Controllers::start(&cluster.api).unwrap(),
+            controllers: Controllers::start(&cluster.api).unwrap(),
             cluster,
         })
     }
@@ -152,6 +152,105 @@ fn what_the_kubelet_starts_again_before_it_is_told_is_ended_again() {
             .iter()
             .any(|one| one["publication"]["state"] == "published")
     });
+}
+
+#[test]
+fn what_a_deaf_kubelet_writes_over_is_owed_and_told_again_until_it_hears_it() {
+    let test = "what_a_deaf_kubelet_writes_over_is_owed";
+    let Some(node) = Beside::new(test, Driver::Cgroupfs) else {
+        return;
+    };
+    node.pod("small", "", "--hold 4Mi");
+    let daemon = node.cluster.daemon(LOW);
+    daemon.eventually_knows(&["small"]);
+    node.pod("hog", "", "--hold 4Mi --grow-to 96Mi --per-second 40Mi");
+    daemon.eventually_knows(&["hog", "small"]);
+    // The API server is started again, and the kubelet's watch takes longer than the evictor's patch.
+    node.cluster.api.go_away();
+    node.kubelet.deafen(true);
+    node.sees("hog", |pod| {
+        pod["status"]["containerStatuses"][0]["restartCount"].as_u64() >= Some(1)
+    });
+    node.cluster.api.come_back();
+    let record = |pod: &Value| -> Value {
+        let record = &pod["metadata"]["annotations"]["evictd.dev/evicted"];
+        serde_json::from_str(record.as_str().unwrap_or("null")).unwrap()
+    };
+    node.sees("hog", |pod| {
+        !record(pod).is_null() && pod["status"]["phase"] == "Running"
+    });
+    assert_eq!(daemon.history()[0]["publication"]["state"], "waiting");
+    node.sees("hog", |pod| record(pod)["told"].as_u64() >= Some(2));
+    node.kubelet.deafen(false);
+    let pod = node.sees("hog", was_evicted);
+    assert_eq!(pod["status"]["message"], daemon.history()[0]["message"]);
+    daemon.eventually("the API server is known to know", |daemon| {
+        daemon.history()[0]["publication"]["state"] == "published"
+    });
+    assert!(was_evicted(&node.get("hog")));
+    assert_eq!(names(&daemon.history()), ["shop/hog"]);
+    node.is_untouched("small");
+}
+
+#[test]
+fn what_is_made_again_for_an_evicted_pod_does_not_come_straight_back() {
+    let test = "what_is_made_again_for_an_evicted_pod";
+    let Some(node) = Beside::new(test, Driver::Cgroupfs) else {
+        return;
+    };
+    let lines = format!(
+        "{}\nevictionPressureTransitionPeriod: 2s",
+        node.cluster.lines()
+    );
+    let daemon = Daemon::start(&node.cluster.node, &[("memory.available", LOW)], &lines);
+    let admin = &node.cluster.admin;
+    let container = |arguments: &str| {
+        let script = format!("exec {EVICTD} worker --alone {arguments}");
+        json!({"name": "main", "image": "evictd", "command": ["sh", "-c", script]})
+    };
+    for round in 0..5 {
+        let name = format!("web-{round}");
+        node.controllers.pause(true);
+        let set = admin.create(json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "shop"},
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"app": name}},
+                "template": {
+                    "metadata": {"labels": {"app": name}},
+                    "spec": {"containers": [container("--hold 1Mi")]},
+                },
+            },
+        }));
+        let owner = set.unwrap()["metadata"]["uid"].clone();
+        let of_set = |pod: &Value| pod["metadata"]["ownerReferences"][0]["uid"] == owner;
+        let hog = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": format!("hog-{round}"), "namespace": "shop",
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": owner, "controller": true,
+                }],
+            },
+            "spec": {"nodeName": "test", "containers": [container(GROWS)]},
+        });
+        admin.create(hog).unwrap();
+        node.controllers.pause(false);
+        let made_again = || {
+            let mut pods = admin.list("pods").into_iter().filter(of_set);
+            pods.find(|pod| pod["metadata"]["name"] != format!("hog-{round}"))
+        };
+        let seen = wait(|| made_again().is_some());
+        assert!(
+            seen,
+            "round {round}: {:#}",
+            node.get(&format!("hog-{round}"))
+        );
+        let pod = made_again().unwrap();
+        assert_eq!(pod["spec"]["nodeName"], Value::Null, "round {round}");
+        assert!(wait(|| made_again().unwrap()["spec"]["nodeName"] == "test"));
+    }
+    assert_eq!(daemon.evicted(5).len(), 5);
 }
 
 #[test]

@@ -315,7 +315,7 @@ pub(crate) fn wait(mut holds: impl FnMut() -> bool) -> bool {
 }
 
 /// Asks in HTTP/1.0, whose answers end where the stream does.
-fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<(String, String)> {
+pub(crate) fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<(String, String)> {
     write!(stream, "GET {path} HTTP/1.0\r\nHost: evictd\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

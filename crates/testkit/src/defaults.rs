@@ -33,7 +33,10 @@ pub(crate) fn fill(store: &Store, resource: &Resource, object: &mut Value) {
     match resource.kind {
         "Pod" => pod(store, object),
         "Namespace" => object["status"] = json!({"phase": "Active"}),
-        "Node" => default(object, "status", json!({})),
+        "Node" => {
+            default(object, "spec", json!({}));
+            default(object, "status", json!({}));
+        }
         // What its controller writes starts empty, so that it shows as not yet processed.
         "PodDisruptionBudget" => {
             object["status"] = json!({

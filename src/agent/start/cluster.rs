@@ -49,7 +49,6 @@ pub(super) async fn start(
     }
     let access = Access::find(&config.kubernetes).await?;
     tracing::info!("evictions are told at {access}");
-    let (outbox, publications) = Outbox::new(access.actions()?);
     let types = config.conditions.types;
     let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
     let node = ReadNode {
@@ -57,6 +56,7 @@ pub(super) async fn start(
         paused: reporter.paused(),
     };
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
+    let (outbox, publications) = Outbox::new(access.actions()?, settled);
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     let (hush, hushed) = oneshot::channel();
     let reporter = reporter.among(crowd, heartbeat);
@@ -68,8 +68,8 @@ pub(super) async fn start(
     sweep(config, pods, (access.actions()?, clock), publishers);
     let cluster = Cluster {
         outbox,
-        settled,
         method: config.evict.method,
+        tell: config.evict.tell,
         fallback: config.soft_tier_fallback,
         actions: access.actions()?,
         blocked: None,

@@ -261,7 +261,7 @@ fn other_values() {
         ("unknownStats: middle", "is not one of first, last"),
         (
             "metrics: {address: localhost}",
-            "is not an address such as 127.0.0.1:20261",
+            "is not an address such as 127.0.0.1:20261 or $(POD_IP):20261",
         ),
         ("socket: evictd.sock", "is not an absolute path"),
         (

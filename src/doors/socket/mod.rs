@@ -6,7 +6,7 @@ mod tests;
 
 pub use api::ANSWER_ANNOTATION;
 
-use super::serve::serve;
+use super::serve::{Limits, serve};
 use super::state::Shared;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -23,6 +23,12 @@ pub const DEFAULT_PATH: &str = "/run/evictd/evictd.sock";
 pub const GROUP: &str = "evictd";
 
 const MODE: u32 = 0o660;
+
+const LIMITS: Limits = Limits {
+    in_all: 16,
+    of_one: 16,
+    whole: Duration::from_secs(30),
+};
 
 /// How long a daemon has to accept before it counts as alive but stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -208,7 +214,7 @@ impl Socket {
     /// Answers questions; never ends. Dropping the future removes the socket.
     pub async fn serve(mut self, shared: Arc<Shared>) {
         if let Some(listener) = self.listener.take() {
-            serve(listener, api::router(shared)).await;
+            serve(listener, api::router(shared), LIMITS, |_| None).await;
         }
     }
 }

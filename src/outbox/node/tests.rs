@@ -90,7 +90,19 @@ impl Report {
         self.wanted.send_replace(Some(pressure));
         let settled = self.settled.wait_for(|settled| *settled);
         let settled = tokio::time::timeout(WAIT, settled).await;
-        settled.expect("the Node is as it should be").unwrap();
+        settled.expect("the taints are as they should be").unwrap();
+        let shown = |_: &Actor| {
+            let shows = |(condition, raised): (NodeCondition, bool)| {
+                let of_kubelet = self.condition(condition.as_str());
+                let ours = self.condition(condition.own_type());
+                let status = if raised { "True" } else { "False" };
+                ours["status"] == status || of_kubelet["status"] == status
+            };
+            let mut all = NodeCondition::ALL.into_iter().zip(pressure.raised);
+            all.all(shows).then_some(())
+        };
+        let shown = self.admin.wait(WAIT, shown).await;
+        shown.expect("the conditions are as they should be");
     }
 }
 
@@ -150,11 +162,9 @@ async fn a_taint_that_somebody_adds_between_our_reading_and_writing_stays() {
     report.api.fault(slow.on("patch", "nodes").times(1));
     report.wanted.send_replace(Some(pressure(MEMORY, 0)));
     // It has read the list, and its write is on the way.
-    let read = |admin: &Actor| {
-        let _ = admin;
+    let read = |_: &Actor| {
         let log = report.api.log();
-        let applied = log.iter().any(|entry| entry.path.contains("/status"));
-        applied.then_some(())
+        log.iter().any(|entry| entry.verb == "get").then_some(())
     };
     report.admin.wait(WAIT, read).await.expect("it reads");
     let foreign = json!([{ "key": "team", "effect": "NoSchedule" }]);
@@ -169,8 +179,35 @@ async fn a_taint_that_somebody_adds_between_our_reading_and_writing_stays() {
         ["team:NoSchedule", "evictd.dev/memory-pressure:NoSchedule"]
     );
     let conflicts = report.api.log();
-    let conflicts = conflicts.iter().filter(|entry| entry.status == 409);
+    let conflicts = conflicts.iter().filter(|entry| entry.status == 422);
     assert_eq!(conflicts.count(), 1);
+}
+
+#[tokio::test]
+async fn a_taint_stands_before_its_condition_and_needs_one_request() {
+    let foreign = json!({ "key": "team", "effect": "NoSchedule" });
+    for taints in [Value::Null, json!([foreign])] {
+        let mut report = Report::new(&taints, &Value::Null);
+        report.tell(pressure(NONE, 0)).await;
+        // As a kubelet, which changes the Node's version.
+        let labels = json!({ "metadata": { "labels": { "by": "the-kubelet" } } });
+        report.admin.merge("nodes", "one", labels).unwrap();
+        let hang = Fault::delay(Duration::from_mins(10));
+        report.api.fault(hang.on("patch", "nodes/status"));
+        let before = report.api.log().len();
+        report.settles.send_replace(false);
+        report.wanted.send_replace(Some(pressure(MEMORY, 1)));
+        let settled = report.settled.wait_for(|settled| *settled);
+        tokio::time::timeout(WAIT, settled).await.unwrap().unwrap();
+        let ours = "evictd.dev/memory-pressure:NoSchedule".to_owned();
+        assert_eq!(report.taints().last(), Some(&ours), "{taints}");
+        assert_eq!(report.condition("EvictdMemoryPressure")["status"], "False");
+        let log = report.api.log();
+        // Nodes are counted beside it.
+        let ours = log[before..].iter().filter(|entry| entry.verb != "list");
+        let asked: Vec<_> = ours.map(|entry| entry.verb).collect();
+        assert_eq!(asked, ["patch"], "{taints}");
+    }
 }
 
 #[tokio::test]
@@ -291,14 +328,14 @@ async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
         api.log()[since..].iter().map(|entry| entry.verb).collect()
     };
     let calm = pressure(NONE, 0);
-    reporter.report(&calm).await.unwrap();
+    reporter.report(&calm, || {}).await.unwrap();
     let first = reporter.rest(calm, Ok(()));
     assert!(first < CALM_HEARTBEAT, "at any moment of the first period");
     reporter.count().await;
     assert_eq!(crowd.spread(), Crowd::of(3).spread());
 
     let before = api.log().len();
-    reporter.report(&calm).await.unwrap();
+    reporter.report(&calm, || {}).await.unwrap();
     assert_eq!(reporter.rest(calm, Ok(())), CALM_HEARTBEAT);
     reporter.count().await;
     assert_eq!(
@@ -312,7 +349,7 @@ async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
         .merge("nodes", "one", json!({ "spec": { "taints": stale } }))
         .unwrap();
     let before = api.log().len();
-    reporter.report(&calm).await.unwrap();
+    reporter.report(&calm, || {}).await.unwrap();
     assert_eq!(asked(before), ["patch", "patch"]);
     let node = admin.get("nodes", "one").unwrap();
     assert_eq!(node["spec"]["taints"], json!([]));
@@ -353,7 +390,7 @@ async fn the_nodes_annotation_pauses_as_long_as_it_is_there() {
     let paused = reporter.paused();
     let reason = || paused.borrow().as_ref().map(|pause| pause.reason.clone());
     // What is read at the start, ...
-    reporter.report(&pressure(NONE, 0)).await.unwrap();
+    reporter.report(&pressure(NONE, 0), || {}).await.unwrap();
     assert_eq!(reason().as_deref(), Some(""));
     // ... while nothing is written, ...
     admin.merge("nodes", "one", node(json!("a drill"))).unwrap();
@@ -361,7 +398,7 @@ async fn the_nodes_annotation_pauses_as_long_as_it_is_there() {
     assert_eq!(reason().as_deref(), Some("a drill"));
     // ... and what a heartbeat is answered with.
     admin.merge("nodes", "one", node(Value::Null)).unwrap();
-    reporter.report(&pressure(NONE, 0)).await.unwrap();
+    reporter.report(&pressure(NONE, 0), || {}).await.unwrap();
     assert_eq!(reason(), None);
     // A server that is away takes nothing back.
     admin.merge("nodes", "one", node(json!("a drill"))).unwrap();

@@ -113,6 +113,7 @@ pub struct Metrics {
     evictions: Family<BySignalAndKind, Counter>,
     eviction_failures: Family<ByStage, Counter>,
     publications: Family<ByResult, Counter>,
+    restarts: Counter,
     admission_findings: Family<ByFinding, Counter>,
     preemptions: Family<ByResource, Counter>,
     reclaimed_bytes: Family<ByWhat, Counter>,
@@ -169,6 +170,7 @@ impl Metrics {
             evictions: Family::default(),
             eviction_failures: Family::default(),
             publications: Family::default(),
+            restarts: Counter::default(),
             admission_findings: Family::default(),
             preemptions: Family::default(),
             reclaimed_bytes: Family::default(),
@@ -300,6 +302,11 @@ impl Metrics {
             self.publications.clone(),
         );
         registry.register(
+            "restarted_before_told",
+            "Times that a kubelet started an evicted pod's containers again before it knew; they are ended again",
+            self.restarts.clone(),
+        );
+        registry.register(
             "admission_findings",
             "New pods that this node should not take as it is, by the reason and by what was done: report, reject, preempt",
             self.admission_findings.clone(),
@@ -391,6 +398,11 @@ impl Metrics {
     /// Telling the API server of an eviction came to this.
     pub fn published(&self, result: &'static str) {
         self.publications.get_or_create(&ByResult { result }).inc();
+    }
+
+    /// A kubelet started an evicted pod's containers again before it knew.
+    pub fn restarted(&self) {
+        self.restarts.inc();
     }
 
     /// A new pod should not have been let in as things were; what was done about it.

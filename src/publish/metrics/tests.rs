@@ -53,6 +53,7 @@ fn everything_promised_is_rendered_under_its_name() {
         "evictd_publications",
         "evictd_reaction_seconds",
         "evictd_reclaimed_bytes",
+        "evictd_restarted_before_told",
         "evictd_samples_rejected",
         "evictd_signal_available",
         "evictd_signal_capacity",

@@ -3,12 +3,12 @@ use crate::testing::with_tmpfs;
 use std::{fs, os::unix::fs::symlink};
 use tempfile::tempdir;
 
-const STAT: &str = "anon 1000\ninactive_file 2000\n";
+const STAT: &str = "anon 1000\nshmem 6000\ninactive_file 2000\n";
 
-fn read(cgroups: &Path, mounts: &Path, uid: &str) -> Remains {
+fn remains_of(cgroups: &Path, mounts: &Path, uid: &str) -> Remains {
     let hierarchies = Hierarchies::detect(cgroups).unwrap();
     let mut buffer = Box::new([0; size_of::<Buffer>()]);
-    Remains::read(&hierarchies, mounts, (uid, Path::new("pod")), &mut buffer)
+    read(&hierarchies, mounts, (uid, Path::new("pod")), &mut buffer)
 }
 
 fn remains(memory: i64, swap: i64, processes: u64) -> Remains {
@@ -38,7 +38,7 @@ fn tree(top: &Path) {
 fn what_a_group_shows_counts_and_what_an_error_hides_is_unknown() {
     let top = tempdir().unwrap();
     tree(top.path());
-    let now = || read(top.path(), Path::new("/proc/self/mountinfo"), "u");
+    let now = || remains_of(top.path(), Path::new("/proc/self/mountinfo"), "u");
     assert_eq!(now(), remains(7000, 70, 3));
     let write =
         |file: &str, text: &str| fs::write(top.path().join("pod").join(file), text).unwrap();
@@ -82,7 +82,7 @@ fn volumes_in_memory_count_once_the_group_is_gone() {
     symlink("/proc/thread-self", proc.join("self")).unwrap();
     let name = "volumes_in_memory_count_once_the_group_is_gone";
     with_tmpfs(name, volume, 4096, move |volume| {
-        let now = |uid| read(&group, &proc.join("self/mountinfo"), uid);
+        let now = |uid| remains_of(&group, &proc.join("self/mountinfo"), uid);
         fs::write(volume.join("data"), vec![1; 3 << 20]).unwrap();
         assert_eq!(now("u-1"), remains(7000, 70, 3));
         fs::remove_dir_all(group.join("pod")).unwrap();

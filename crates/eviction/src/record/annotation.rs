@@ -5,7 +5,7 @@ use crate::{Decision, decision::ActingThreshold, pressure};
 use evictd_pod::Quantity;
 use jiff::Timestamp;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The annotation's name.
 pub const ANNOTATION: &str = "evictd.dev/evicted";
@@ -45,6 +45,35 @@ pub fn time(record: &str) -> Option<Timestamp> {
     }
     let record: Record = serde_json::from_str(record).ok()?;
     Some(record.time)
+}
+
+/// Whose record this value of the annotation is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Mark {
+    /// Id of the decision.
+    pub decision: String,
+    /// How often the API server has been told of it.
+    #[serde(default = "once")]
+    pub told: u64,
+}
+
+const fn once() -> u64 {
+    1
+}
+
+/// What this value of the annotation is a record of; `None` where it is none of ours.
+pub fn mark(record: &str) -> Option<Mark> {
+    serde_json::from_str(record).ok()
+}
+
+/// The same record for another telling, the second or a later one: a kubelet looks again at a pod whose status was written
+/// over only if something else of it changes, too.
+pub fn told_again(record: &str, told: u64) -> String {
+    let mut again: Value = serde_json::from_str(record).unwrap_or_default();
+    if let Some(fields) = again.as_object_mut() {
+        fields.insert("told".to_owned(), told.into());
+    }
+    again.to_string()
 }
 
 /// The same for a pod that leaves, or is kept out, for another reason than a shortage.

@@ -11,7 +11,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-pub use annotation::{ANNOTATION, brief, record, time};
+pub use annotation::{ANNOTATION, Mark, brief, mark, record, time, told_again};
 pub use outcome::{Ended, Method, Outcome, Survivor};
 pub use publication::{Notice, Publication, Way};
 pub use row::RankingRow;

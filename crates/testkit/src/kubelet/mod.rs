@@ -3,6 +3,7 @@
 //! - It writes its own view of a pod's phase over anybody else's within 10 s, and of its node's standard conditions.
 //! - A pod of which not only the status changed, and whose phase is a last one, is torn down.
 //! - A container that ends starts again, unless the API server says that its pod has ended.
+//! - It looks at its containers once a second.
 //! - Deletions are carried out, with 2 s at least between SIGTERM and SIGKILL.
 
 mod doors;
@@ -24,6 +25,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -47,6 +49,7 @@ pub struct Kubelet {
     address: SocketAddr,
     doors: Arc<Doors>,
     orders: mpsc::UnboundedSender<Order>,
+    deaf: Arc<AtomicBool>,
     _worker: Worker,
 }
 
@@ -67,6 +70,8 @@ impl Kubelet {
         let actor = api.actor("kubelet");
         let node = node.to_owned();
         let served = Arc::clone(&doors);
+        let deaf = Arc::new(AtomicBool::new(false));
+        let hears_nothing = Arc::clone(&deaf);
         let worker = Worker::start("kubelet", move || async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
                 return;
@@ -79,6 +84,7 @@ impl Kubelet {
                 runtime: Box::new(runtime),
                 pods: BTreeMap::new(),
                 exits,
+                deaf: hears_nothing,
                 seen: 0,
             };
             tokio::select! {
@@ -90,8 +96,15 @@ impl Kubelet {
             address,
             doors,
             orders,
+            deaf,
             _worker: worker,
         })
+    }
+
+    /// It hears of no change, and goes on writing what it takes for true over whatever others write, as one whose watch has
+    /// not come back yet after its API server was started again; with `false` it lists anew, within a tick.
+    pub fn deafen(&self, deaf: bool) {
+        self.deaf.store(deaf, Ordering::SeqCst);
     }
 
     /// `http://127.0.0.1:PORT`, for `/pods`, `/stats/summary`, `/configz` and `/healthz`.
@@ -139,6 +152,7 @@ struct Agent {
     /// By UID.
     pods: BTreeMap<String, Pod>,
     exits: Exits,
+    deaf: Arc<AtomicBool>,
     /// The version of the last change that was looked at.
     seen: u64,
 }
@@ -151,7 +165,9 @@ impl Agent {
     ) {
         let mut stirred = self.actor.cluster().stirred();
         self.look();
-        let mut tick = tokio::time::interval((TICK * self.second).max(Duration::from_millis(1)));
+        let second = self.second.max(Duration::from_millis(1));
+        let mut tick = tokio::time::interval((TICK * self.second).max(second));
+        let mut relist = tokio::time::interval(second);
         loop {
             // Nothing is due for a day.
             let due = self.pods.values().filter_map(|pod| pod.kill_at).min();
@@ -159,7 +175,9 @@ impl Agent {
             tokio::select! {
                 _ = tick.tick() => self.tick(),
                 Ok(()) = stirred.changed() => self.look(),
-                Some((id, code)) = exited.recv() => self.ended(&id, code),
+                _ = relist.tick() => while let Ok((id, code)) = exited.try_recv() {
+                    self.ended(&id, code);
+                },
                 Some(order) = orders.recv() => self.obey(&order),
                 () = tokio::time::sleep_until(due) => {
                     let over = |pod: &&mut Pod| pod.kill_at.is_some_and(|at| at <= Instant::now());
@@ -186,6 +204,10 @@ impl Agent {
     /// What the API server has changed of this node's pods since the last look, change by change: a change of status that
     /// comes alone is another thing than one that comes along with an annotation.
     fn look(&mut self) {
+        if self.deaf.load(Ordering::SeqCst) {
+            self.seen = 0;
+            return;
+        }
         let store = self.actor.cluster().store();
         // The first look has no change to begin with.
         let changes: Vec<(Value, bool)> = match store.since(self.seen).filter(|_| self.seen > 0) {
@@ -253,7 +275,8 @@ impl Agent {
         self.pods.retain(|_, pod| !(pod.forgotten && pod.is_over()));
     }
 
-    fn tick(&self) {
+    fn tick(&mut self) {
+        self.look();
         for pod in self.pods.values() {
             pod.report(&self.actor);
         }
