@@ -39,7 +39,11 @@ pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
         condition.message.clear();
     }
     // Of where it may be placed its node looks at what it requires of a node alone.
-    pod.spec.affinity = pod.spec.affinity.take().and_then(wire::required_of_node);
+    pod.spec.affinity = pod
+        .spec
+        .affinity
+        .take()
+        .and_then(|affinity| affinity.required_of_node());
     pod.spec.topology_spread_constraints = Vec::new();
     if has_ended {
         reduce(pod);

@@ -134,7 +134,7 @@ impl Publish for Ledger {
     fn landed(&mut self, landed: &Landed<'_>) {
         let outcome = landed.outcome();
         self.amend(&landed.landing.departure.id, |record| {
-            record.conclude(outcome)
+            record.conclude(outcome);
         });
     }
 

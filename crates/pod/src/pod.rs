@@ -134,7 +134,10 @@ impl Pod {
             ..
         } = pod;
         // Of where it may be placed only that is kept which its node looks at, too.
-        spec.affinity = spec.affinity.take().and_then(wire::required_of_node);
+        spec.affinity = spec
+            .affinity
+            .take()
+            .and_then(|affinity| affinity.required_of_node());
         spec.topology_spread_constraints = Vec::new();
         let critical = critical(&metadata, spec.priority);
         let namespace = metadata.namespace_or_default().to_owned();

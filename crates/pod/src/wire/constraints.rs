@@ -19,15 +19,18 @@ pub struct Affinity {
     pub pod_anti_affinity: PodAffinity,
 }
 
-/// What of it a node looks at once the pod is there: the required node affinity; `None` where there is none.
-pub fn required_of_node(affinity: Box<Affinity>) -> Option<Box<Affinity>> {
-    let node_affinity = affinity.node_affinity;
-    node_affinity.required.is_some().then(|| {
-        Box::new(Affinity {
-            node_affinity,
-            ..Affinity::default()
+impl Affinity {
+    /// What of it a node looks at once the pod is there: the required node affinity; `None` where there is none.
+    #[must_use]
+    pub fn required_of_node(self) -> Option<Box<Self>> {
+        let node_affinity = self.node_affinity;
+        node_affinity.required.is_some().then(|| {
+            Box::new(Self {
+                node_affinity,
+                ..Self::default()
+            })
         })
-    })
+    }
 }
 
 /// `nodeAffinity` of a pod.
