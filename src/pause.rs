@@ -108,6 +108,11 @@ impl fmt::Display for Pause {
     }
 }
 
+/// Whether there cannot be such a file.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
 /// What somebody wrote, without what a terminal or a log would take for more than text.
 pub fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
@@ -139,7 +144,7 @@ impl PauseFile {
         let read = fs::read_to_string(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
         match read {
             Ok(pause) => Some(pause).filter(|pause: &Pause| !pause.is_over(now)),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) if is_missing(&error) => None,
             Err(error) => Some(Pause {
                 since: now,
                 until: None,
@@ -154,7 +159,7 @@ impl PauseFile {
         let path = self.directory.join(FILE);
         let Some(pause) = pause else {
             return match fs::remove_file(&path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                Err(error) if !is_missing(&error) => Err(error),
                 _ => Ok(()),
             };
         };

@@ -217,3 +217,28 @@ fn every_row_of_the_specified_behaviour_has_a_test() {
         );
     }
 }
+
+/// `docs/promises.md` names the test of each promise.
+#[test]
+fn every_promise_has_its_test() {
+    let page = fs::read_to_string(root().join("docs/promises.md")).unwrap();
+    let tests: String = everything().into_iter().map(|(_, text)| text).collect();
+    let rows = page
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.contains(" | `"));
+    let mut promises = 0;
+    for row in rows {
+        let named = row
+            .rsplit(" | ")
+            .next()
+            .unwrap()
+            .split('`')
+            .skip(1)
+            .step_by(2);
+        for name in named {
+            assert!(tests.contains(&format!("fn {name}(")), "no test {name}");
+            promises += 1;
+        }
+    }
+    assert!(promises > 40, "only {promises} tests are named");
+}

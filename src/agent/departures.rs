@@ -2,7 +2,6 @@
 
 use super::{Agent, Landing, active::Place, left_open::LeftOpen, terminations::Ended};
 use crate::{
-    cgroup::Hierarchies,
     evict::{EvictError, Victim},
     outbox::{Fate, Notice, Publication},
     publish::Landed,
@@ -242,11 +241,11 @@ impl Agent {
             Place::In(cgroup) => Some(cgroup),
             Place::Nowhere | Place::Unsure => kept_out().or_else(|| question.cgroup.clone()),
         };
-        let hierarchies = &self.ports.evictor.hierarchies;
-        let runs = cgroup.as_ref().map(|cgroup| runs(hierarchies, cgroup));
+        let evictor = &self.ports.evictor;
+        let runs = cgroup.as_ref().map(|cgroup| evictor.runs(cgroup));
         let older = || {
             let (time, cgroup) = question.older_than.zip(cgroup.as_ref())?;
-            let oldest = self.ports.evictor.oldest_process(cgroup)?;
+            let oldest = evictor.oldest_process(cgroup)?;
             Some(oldest <= time)
         };
         Sighting {
@@ -297,12 +296,6 @@ impl Agent {
             if self.housekeeper.departures().get(&uid).is_some() {
                 continue;
             }
-            info!(
-                EVICTD_POD = pod,
-                EVICTD_POD_UID = uid,
-                "{pod} is listed no more and runs on; what it holds is on its way back for {} s",
-                vanished.grace.as_secs()
-            );
             let grace = SignedDuration::try_from(vanished.grace).unwrap_or(SignedDuration::MAX);
             let cgroup = vanished.cgroup.relative.clone();
             let departure = Departures::deleted(vanished.since, (pod, uid), cgroup, grace);
@@ -329,14 +322,6 @@ impl Agent {
             }
             self.report(Event::Find(Box::new(found)));
         }
-    }
-}
-
-/// Whether anything runs in a group or below it; `None` where nobody can tell.
-fn runs(hierarchies: &Hierarchies, cgroup: &Path) -> Option<bool> {
-    match hierarchies.procs(cgroup) {
-        Ok(processes) => Some(!processes.is_empty()),
-        Err(error) => error.is_gone().then_some(false),
     }
 }
 

@@ -231,9 +231,9 @@ impl Agent {
         let sample = self.ports.sampler.sample(now);
         self.learn_layout();
         self.look(false);
-        self.look_at_departures(now, false);
         let seen = &sample.observations;
         let mut step = self.housekeeper.begin(now, seen);
+        self.look_at_departures(now, false);
         self.admission.observe(now, &self.housekeeper, seen);
         let commands = self.housekeeper.take_commands();
         self.obey(commands);

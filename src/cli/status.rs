@@ -69,6 +69,31 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         );
         line(&mut page, "WARNING", &told);
     }
+    for leaving in &status.leaving {
+        let until = leaving
+            .until
+            .map(|until| format!(", until {} at most", moment(until)));
+        let told = format!(
+            "{} since {}: {}{}",
+            leaving.pod,
+            moment(leaving.since),
+            leaving.waits_for,
+            until.unwrap_or_default()
+        );
+        line(&mut page, "LEAVING", &told);
+    }
+    for signal in &status.signals {
+        if let Some(outside) = signal.in_no_pod {
+            let shown = |figure| amount(Some(signal.signal), figure);
+            let told = format!(
+                "{} of {} of {} were in no pod at the last decision",
+                shown(Some(outside)),
+                shown(signal.capacity),
+                signal.signal
+            );
+            line(&mut page, "HELD", &told);
+        }
+    }
     for returning in &status.returning_owners {
         line(&mut page, "WARNING", &returning.message);
     }

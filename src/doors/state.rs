@@ -67,6 +67,8 @@ pub struct Status {
     /// The latest decision with all its evidence.
     #[serde(deserialize_with = "record::known")]
     pub last_decision: Option<Record>,
+    /// Pods on their way out, and what is waited for.
+    pub leaving: Vec<LeavingStatus>,
     /// Signals for which eviction is suspended because it did not help.
     pub futile_stops: Vec<FutileStop>,
     /// Owners whose pods came back and were evicted again, for which conditions are held.
@@ -151,6 +153,9 @@ pub struct SignalStatus {
     /// Why this node has no such signal, where that is as it should be.
     #[serde(default)]
     pub absent: Option<String>,
+    /// What is taken and no pod holds, as of the last decision on it.
+    #[serde(default)]
+    pub in_no_pod: Option<i64>,
 }
 
 impl SignalStatus {
@@ -167,6 +172,7 @@ impl SignalStatus {
             sleep_seconds: None,
             problem: None,
             absent: None,
+            in_no_pod: None,
         }
     }
 
@@ -254,6 +260,24 @@ pub struct AdmissionFinding {
     pub message: String,
     /// Who goes for it, or would, `namespace/name` in kill order.
     pub preempt: Vec<String>,
+}
+
+/// A pod on its way out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeavingStatus {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its UID.
+    pub uid: String,
+    /// Id of the decision; empty where its kubelet ends it.
+    pub decision: String,
+    /// Since when.
+    pub since: Timestamp,
+    /// What is waited for.
+    pub waits_for: String,
+    /// Until when at most, where there is an end.
+    pub until: Option<Timestamp>,
 }
 
 /// Eviction for a signal is suspended.

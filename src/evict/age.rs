@@ -1,10 +1,23 @@
-//! How old a pod's processes are.
+//! Whether a pod's processes live, and how old they are.
 
 use super::{CgroupEvictor, process::Stat};
 use jiff::{SignedDuration, Timestamp};
 use std::{fs, path::Path};
 
 impl CgroupEvictor {
+    /// Whether anything is alive in this group or below it; `None` where nobody can tell. Some kernels list the dead, too.
+    pub fn runs(&self, cgroup: &Path) -> Option<bool> {
+        let processes = match self.hierarchies.procs(cgroup) {
+            Ok(processes) => processes,
+            Err(error) => return error.is_gone().then_some(false),
+        };
+        let lives = |pid| match Stat::read(&self.proc_root, pid) {
+            Ok(stat) => stat.is_some_and(|stat| stat.is_alive()),
+            Err(_) => true,
+        };
+        Some(processes.into_iter().any(lives))
+    }
+
     /// When the oldest process in this group, or below it, was started; `None` where there is none, or nobody can tell.
     pub fn oldest_process(&self, cgroup: &Path) -> Option<Timestamp> {
         let processes = self.hierarchies.procs(cgroup).ok()?;

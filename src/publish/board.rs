@@ -4,13 +4,15 @@ use super::{Decided, Landed, Look, Publish};
 use crate::agent::{Act, Ruling};
 use crate::cgroup::Hierarchies;
 use crate::doors::state::{
-    AdmissionFinding, Call, ConditionStatus, FutileStop, ObservedStatus, ReturningOwner, Shared,
-    SignalStatus, Status, ThresholdStatus,
+    AdmissionFinding, Call, ConditionStatus, FutileStop, LeavingStatus, ObservedStatus,
+    ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
 };
 use crate::outbox::Publication;
 use crate::pods::PodSet;
 use crate::signals::SignalState;
-use evictd_eviction::{NodeCondition, Observation, Returned, Signal, Threshold, record::Record};
+use evictd_eviction::{
+    NodeCondition, Observation, Returned, Signal, Threshold, departures::Departure, record::Record,
+};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
@@ -154,6 +156,12 @@ impl Publish for Board {
             write_conditions(&mut status.conditions, look);
             let returned = look.housekeeper.returned(look.now);
             status.returning_owners = returned.iter().map(returning).collect();
+            status.leaving = look
+                .housekeeper
+                .departures()
+                .iter()
+                .filter_map(leaving)
+                .collect();
             status.futile_stops.clear();
             let stops = look.housekeeper.futile_stops();
             status
@@ -169,6 +177,14 @@ impl Publish for Board {
     fn decided(&mut self, decided: &Decided<'_>) {
         let decision = decided.decision;
         self.pods_generation = None;
+        if let Some((signal, shares)) = decision.acting_signal().zip(decision.shares) {
+            self.shared.update(|status| {
+                let mut signals = status.signals.iter_mut();
+                if let Some(entry) = signals.find(|entry| entry.signal == signal) {
+                    entry.in_no_pod = Some(shares.in_no_pod.value());
+                }
+            });
+        }
         if decision.eviction.is_some() {
             self.withheld = None;
             let record = decided.record.clone();
@@ -218,6 +234,18 @@ impl Publish for Board {
         let fate = publication.fate.record();
         self.amend(&publication.id, |last| last.published(fate));
     }
+}
+
+fn leaving(departure: &Departure) -> Option<LeavingStatus> {
+    let (waits_for, until) = departure.waits_for()?;
+    Some(LeavingStatus {
+        pod: departure.pod.clone(),
+        uid: departure.uid.clone(),
+        decision: departure.id.clone(),
+        since: departure.since,
+        waits_for: waits_for.to_owned(),
+        until,
+    })
 }
 
 fn returning(returned: &Returned) -> ReturningOwner {

@@ -111,6 +111,9 @@ impl Publish for Meter {
 
     fn decided(&mut self, decided: &Decided<'_>) {
         let decision = decided.decision;
+        if let Some((signal, shares)) = decision.acting_signal().zip(decision.shares) {
+            self.metrics.in_no_pod(signal, shares.in_no_pod.value());
+        }
         if decision.eviction.is_none() {
             return;
         }

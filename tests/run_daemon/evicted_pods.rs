@@ -21,7 +21,10 @@ fn left(cluster: &Cluster, name: &str, owners: &Value, mark: Option<u32>) {
     let uid = marked(cluster, name, owners, mark);
     if mark.is_some() {
         let mut history = History::open(&cluster.node.path("state"), 1 << 20).unwrap();
-        let record = json!({ "id": uid, "uid": uid, "dryRun": false, "outcome": {} });
+        let record = json!({
+            "id": uid, "uid": uid, "kind": "hard", "time": "2026-11-01T12:00:00Z", "dryRun": false,
+            "outcome": { "processes": 1, "method": "cgroup-kill" },
+        });
         history.append(&record).unwrap();
     }
 }

@@ -27,6 +27,7 @@ mod pause;
 mod preempting;
 mod pressure;
 mod refusals;
+mod relief;
 mod reload;
 mod returning;
 mod rights;

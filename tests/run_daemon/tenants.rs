@@ -77,7 +77,11 @@ fn a_pod_that_is_deleted_by_force_and_runs_on_is_known_to_be_going() {
     daemon.eventually("it is missed", |daemon| {
         daemon.said("pod shop/hog is listed no more and still runs") == 1
     });
-    assert_eq!(daemon.pods(), ["other"]);
+    assert_eq!(daemon.pods(), ["hog", "other"]);
+    daemon.eventually("it is said that it runs on", |daemon| {
+        let leaving = daemon.status()["leaving"].to_string();
+        leaving.contains("it was deleted and runs on")
+    });
     assert!(hog.lives());
 }
 

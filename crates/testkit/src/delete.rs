@@ -30,7 +30,8 @@ pub(crate) fn delete(
         // A second request may shorten the first one's grace, never lengthen it.
         return Ok(event::shown(&object, call.resource));
     }
-    if waits {
+    // A pod carries the grace that its deletion was asked with even where that is none.
+    if waits || call.resource.plural == "pods" {
         let metadata = &mut object["metadata"];
         let seconds = SignedDuration::from_secs(i64::try_from(grace).unwrap_or(i64::MAX));
         metadata["deletionTimestamp"] = time(now.saturating_add(seconds).unwrap_or(now));

@@ -104,6 +104,7 @@ impl MetricConstructor<Histogram> for Buckets {
 pub struct Metrics {
     available: SignalGauges,
     capacity: SignalGauges,
+    in_no_pod: SignalGauges,
     threshold: ThresholdGauges,
     threshold_met: ThresholdGauges,
     conditions: [Gauge; NodeCondition::ALL.len()],
@@ -157,6 +158,7 @@ impl Metrics {
         let metrics = Self {
             available: SignalGauges::default(),
             capacity: SignalGauges::default(),
+            in_no_pod: SignalGauges::default(),
             threshold: ThresholdGauges::default(),
             threshold_met: ThresholdGauges::default(),
             conditions: NodeCondition::ALL.map(|condition| {
@@ -253,6 +255,11 @@ impl Metrics {
                 "What there is in all, in bytes or counts",
                 &self.capacity,
             ),
+            (
+                "signal_in_no_pod",
+                "What is taken and no pod holds, in bytes or counts, as of the last decision on it",
+                &self.in_no_pod,
+            ),
         ];
         for (name, help, gauges) in gauges {
             registry.register(name, help, gauges.family.clone());
@@ -344,6 +351,11 @@ impl Metrics {
             .set(signal, observation.map(|observed| observed.available));
         self.capacity
             .set(signal, observation.map(|observed| observed.capacity));
+    }
+
+    /// What is taken of a signal and no pod holds.
+    pub fn in_no_pod(&mut self, signal: Signal, amount: i64) {
+        self.in_no_pod.set(signal, Some(amount));
     }
 
     /// How a signal's threshold stands; `None` where there is none.

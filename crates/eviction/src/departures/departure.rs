@@ -253,6 +253,48 @@ impl Departure {
         matches!(self.stage, Stage::Ended { .. } | Stage::Gone { .. }) && !self.runs
     }
 
+    /// What is waited for in a few words, and until when at most; `None` where nothing is.
+    pub fn waits_for(&self) -> Option<(&'static str, Option<Timestamp>)> {
+        Some(match (self.stage, &self.purpose) {
+            (Stage::Terminating { kill_at, .. }, Purpose::Elsewhere) => {
+                ("its kubelet evicts it", Some(kill_at))
+            }
+            (Stage::Terminating { kill_at, .. }, Purpose::Deleted) => (
+                "it was deleted and runs on; its kubelet has this long to end it",
+                Some(kill_at),
+            ),
+            (Stage::Terminating { .. }, _) if self.repeated => {
+                ("it was started again, and is ended again", None)
+            }
+            (
+                Stage::Terminating {
+                    killed: Some(at), ..
+                },
+                _,
+            ) => (
+                "it is killed; what it holds is to come back",
+                Some(after(at, CLEANUP)),
+            ),
+            (Stage::Terminating { kill_at, .. }, _) if self.asked => (
+                "its disruption budget is asked, then it has its grace",
+                Some(kill_at),
+            ),
+            (Stage::Terminating { kill_at, .. }, _) => ("its grace, then SIGKILL", Some(kill_at)),
+            (Stage::Ended { at }, _) => (
+                "no process is left; what it still holds is to come back",
+                Some(after(at, CLEANUP)),
+            ),
+            (Stage::Failed { until }, _) => ("it could not be ended; passed over", Some(until)),
+            (Stage::Blocked { until }, _) => {
+                ("its disruption budget keeps it; passed over", Some(until))
+            }
+            (Stage::Gone { .. }, _) if self.telling == Telling::Owed => {
+                ("it is gone; the API server is to be told", None)
+            }
+            (Stage::Gone { .. }, _) => return None,
+        })
+    }
+
     /// What it held when it was chosen.
     pub(super) fn chosen(&mut self, held: Option<(Signal, Quantity)>) {
         self.held = held.or(self.held);
@@ -369,7 +411,10 @@ impl Departure {
             return false;
         };
         self.remains = remains.or(self.remains);
-        let back = if self.purpose.is_for_disk() {
+        // What runs again holds what it holds for itself.
+        let back = if self.runs {
+            true
+        } else if self.purpose.is_for_disk() {
             !listed
         } else {
             self.remains.is_none_or(|remains| remains.are_nothing())

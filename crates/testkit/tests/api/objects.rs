@@ -216,7 +216,8 @@ async fn a_watch_tells_changes_bookmarks_and_that_it_is_too_late() {
             WatchEvent::Error(status) => status.message.clone(),
         });
     }
-    assert_eq!(seen, ["modified a", "deleted a", "bookmark"]);
+    let expected = ["modified a", "modified a", "deleted a", "bookmark"];
+    assert_eq!(seen, expected);
     api.compact();
     let mut events = pods.watch(&parameters, before).await.unwrap().boxed();
     let Some(WatchEvent::Error(status)) = events.try_next().await.unwrap() else {

@@ -207,6 +207,16 @@ fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_s
     }
     bench.sees(31_000, sighting.clone());
     assert!(held(&bench, 31_000, Signal::MemoryAvailable).is_zero());
+    let mut again = Bench::of(leaving("a", hard(), seconds(0)));
+    again.gone(1000, "a");
+    again.sees(
+        1050,
+        Sighting {
+            runs: Some(true),
+            ..sighting.clone()
+        },
+    );
+    assert!(held(&again, 1050, Signal::MemoryAvailable).is_zero());
     let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
     bench.gone(1000, "a");
     bench.sees(1050, sighting.clone());
