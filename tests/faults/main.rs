@@ -20,6 +20,9 @@ mod tracer;
 #[path = "../support/cgroup.rs"]
 mod cgroup_support;
 #[allow(dead_code, reason = "other tests need what these do not")]
+#[path = "../run_daemon/cluster.rs"]
+mod cluster;
+#[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../run_daemon/daemon.rs"]
 mod daemon;
 #[allow(dead_code, reason = "other tests need what these do not")]
@@ -27,12 +30,13 @@ mod daemon;
 mod node;
 
 use crate::cgroup_support::left_out;
+use crate::cluster::Cluster;
 use crate::daemon::{Daemon, wait};
 use crate::node::{Node, Traits, Worker};
 use crate::tracer::{Plan, Tracer, Watch};
 use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
 use nix::errno::Errno;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
 
@@ -60,20 +64,78 @@ const ERRORS: [Errno; 7] = [
     Errno::EACCES,
 ];
 
+/// Where the pods are from.
+enum Place {
+    Manifests(Node),
+    Cluster(Cluster),
+}
+
+impl Place {
+    fn node(&self) -> &Node {
+        match self {
+            Self::Manifests(node) => node,
+            Self::Cluster(cluster) => &cluster.node,
+        }
+    }
+
+    fn lines(&self) -> String {
+        match self {
+            Self::Manifests(_) => String::new(),
+            Self::Cluster(cluster) => cluster.lines(),
+        }
+    }
+
+    /// Makes a pod known; its cgroup.
+    fn admit(&self, name: &str) -> String {
+        match self {
+            Self::Manifests(node) => {
+                node.admit(name, Traits::default());
+                name.to_owned()
+            }
+            Self::Cluster(cluster) => {
+                let uid = cluster.create(name, &Value::Null).replace('-', "_");
+                format!("evictd-pod{uid}.slice")
+            }
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        match self {
+            Self::Manifests(node) => {
+                fs::remove_file(node.path(&format!("manifests/{name}.yaml"))).unwrap();
+            }
+            Self::Cluster(cluster) => cluster.delete(name),
+        }
+    }
+
+    /// Whoever is to be told that it was evicted knows it.
+    fn knows_the_end_of(&self, name: &str) -> bool {
+        match self {
+            Self::Manifests(_) => true,
+            Self::Cluster(cluster) => {
+                let pod = cluster.admin.get("pods", &format!("shop/{name}"));
+                pod.is_some_and(|pod| pod["status"]["phase"] == "Failed")
+            }
+        }
+    }
+}
+
 /// A pod of two processes that may grow.
 struct Hog {
     name: String,
+    cgroup: String,
     worker: Worker,
     beside: Worker,
 }
 
 impl Hog {
-    fn new(node: &Node, name: String) -> Self {
-        let worker = node.worker(&format!("{name}/app"), GROWS);
-        let beside = node.worker(&format!("{name}/beside"), "");
-        node.admit(&name, Traits::default());
+    fn new(place: &Place, name: String) -> Self {
+        let cgroup = place.admit(&name);
+        let worker = place.node().worker(&format!("{cgroup}/app"), GROWS);
+        let beside = place.node().worker(&format!("{cgroup}/beside"), "");
         Self {
             name,
+            cgroup,
             worker,
             beside,
         }
@@ -89,9 +151,9 @@ impl Hog {
         self.worker.lives() && self.beside.lives()
     }
 
-    fn watch(&self, node: &Node, plan: Option<Plan>) -> Watch {
+    fn watch(&self, place: &Place, plan: Option<Plan>) -> Watch {
         let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap();
-        let pod = node.group.relative.join(&self.name);
+        let pod = place.node().group.relative.join(&self.cgroup);
         let below: Vec<_> = hierarchies.mounts().map(|mount| mount.join(&pod)).collect();
         let pids = below
             .iter()
@@ -99,6 +161,7 @@ impl Hog {
         Watch {
             pids: pids.collect(),
             below,
+            connections: matches!(place, Place::Cluster(_)),
             plan,
             ..Watch::default()
         }
@@ -115,14 +178,14 @@ struct Stage {
     /// Ends before its tracer, which waits for that.
     daemon: Daemon,
     tracer: Tracer,
-    node: Node,
+    place: Place,
 }
 
 impl Stage {
-    fn new(test: &str, hierarchies: &[&str]) -> Option<Self> {
-        let node = Node::within(test, "", hierarchies)?;
-        let innocents = ["one", "two"].map(|name| node.pod(name, "--hold 8Mi", Traits::default()));
-        let daemon = Daemon::start(&node, &LOW, "");
+    fn new(test: &str, place: Place) -> Option<Self> {
+        let node = place.node();
+        let innocents = ["one", "two"].map(|name| node.worker(&place.admit(name), "--hold 8Mi"));
+        let daemon = Daemon::start(node, &LOW, &place.lines());
         let tracer = match Tracer::attach(daemon.pid()) {
             Ok(tracer) => tracer,
             Err(error) => {
@@ -137,18 +200,18 @@ impl Stage {
             gone: Vec::new(),
             daemon,
             tracer,
-            node,
+            place,
         })
     }
 
     /// Makes pods that are small yet, and waits until all are known that are there, and nobody else.
     fn gather(&mut self) {
         for name in self.gone.drain(..) {
-            fs::remove_file(self.node.path(&format!("manifests/{name}.yaml"))).unwrap();
+            self.place.forget(&name);
         }
         for number in self.made..self.made + CROWD {
             self.crowd
-                .push(Hog::new(&self.node, format!("hog-{number}")));
+                .push(Hog::new(&self.place, format!("hog-{number}")));
         }
         self.made += CROWD;
         let all = CROWD + self.innocents.len();
@@ -163,20 +226,18 @@ impl Stage {
             self.gather();
         }
         let mut hog = self.crowd.pop().unwrap();
-        self.tracer.begin(hog.watch(&self.node, plan.cloned()));
+        self.tracer.begin(hog.watch(&self.place, plan.cloned()));
         hog.worker.grow();
         let gone = wait(|| !hog.lives());
         let said = |daemon: &Daemon| {
             let last = daemon.status()["lastDecision"].clone();
             last["pod"] == json!(format!("shop/{}", hog.name)) && !last["outcome"].is_null()
         };
-        let recorded = gone && wait(|| said(&self.daemon));
-        let Watch {
-            seen, kill_began, ..
-        } = self.tracer.end();
+        let recorded =
+            gone && wait(|| said(&self.daemon) && self.place.knows_the_end_of(&hog.name));
+        let seen = self.tracer.end().seen;
         let failed = plan.map(|plan| {
-            let from = kill_began.filter(|_| plan.of_kill).unwrap_or_default();
-            let first = seen.get(from + plan.calls.start);
+            let first = seen.get(plan.calls.start);
             let first = first.map_or("nothing", String::as_str);
             format!("{plan:?}, the first of which is {first}")
         });
@@ -202,6 +263,13 @@ impl Stage {
 
     /// Every decision was about a pod that has grown, and each is whole.
     fn check_history(&mut self, played: usize) {
+        // It is written beside what status says.
+        self.daemon.eventually("all is on record", |daemon| {
+            daemon
+                .history()
+                .iter()
+                .all(|decision| !decision["outcome"].is_null())
+        });
         let history = self.daemon.history();
         assert_eq!(history.len(), played, "{history:#?}");
         for decision in &history {
@@ -218,7 +286,6 @@ impl Stage {
 /// What is to fail of a kill that makes these calls.
 fn cases(calls: &[String]) -> Vec<Plan> {
     let one = |call: usize, errno: usize| Plan {
-        of_kill: false,
         calls: call..call + 1,
         only: None,
         errno: ERRORS[errno % ERRORS.len()],
@@ -236,18 +303,22 @@ fn cases(calls: &[String]) -> Vec<Plan> {
             .collect()
     };
     // Permissions that are refused for long are refused.
-    let bursts = ERRORS.iter().filter(|errno| **errno != Errno::EACCES);
-    cases.extend(bursts.map(|errno| Plan {
-        of_kill: true,
-        calls: 0..BURST,
+    let errors = ERRORS.into_iter().filter(|errno| *errno != Errno::EACCES);
+    let starts = (0..calls.len()).step_by(BURST / 2);
+    cases.extend(starts.zip(errors.cycle()).map(|(start, errno)| Plan {
+        calls: start..start + BURST,
         only: None,
-        errno: *errno,
+        errno,
     }));
     cases
 }
 
-fn every_call_fails(test: &str, hierarchies: &[&str]) {
-    let Some(mut stage) = Stage::new(test, hierarchies) else {
+fn manifests(test: &str, hierarchies: &[&str]) -> Option<Place> {
+    Node::within(test, "", hierarchies).map(Place::Manifests)
+}
+
+fn every_call_fails(test: &str, place: Option<Place>) {
+    let Some(mut stage) = place.and_then(|place| Stage::new(test, place)) else {
         return;
     };
     let calls = stage.play(None);
@@ -261,36 +332,46 @@ fn every_call_fails(test: &str, hierarchies: &[&str]) {
 
 #[test]
 fn whatever_fails_of_one_write_to_cgroup_kill_the_hog_goes_and_nobody_else() {
-    every_call_fails("whatever_fails_of_one_write_to_cgroup_kill", WAYS[0]);
+    let test = "whatever_fails_of_one_write_to_cgroup_kill";
+    every_call_fails(test, manifests(test, WAYS[0]));
 }
 
 #[test]
 fn whatever_fails_of_a_kill_in_the_freezer_the_hog_goes_and_nobody_else() {
-    every_call_fails("whatever_fails_of_a_kill_in_the_freezer", WAYS[1]);
+    let test = "whatever_fails_of_a_kill_in_the_freezer";
+    every_call_fails(test, manifests(test, WAYS[1]));
 }
 
 #[test]
 fn whatever_fails_of_a_repeated_kill_the_hog_goes_and_nobody_else() {
-    every_call_fails("whatever_fails_of_a_repeated_kill", WAYS[2]);
+    let test = "whatever_fails_of_a_repeated_kill";
+    every_call_fails(test, manifests(test, WAYS[2]));
+}
+
+/// What the API server is told and tells fails, too.
+#[test]
+fn whatever_fails_of_a_kill_in_a_cluster_the_hog_goes_and_is_told_and_nobody_else() {
+    let test = "whatever_fails_of_a_kill_in_a_cluster";
+    every_call_fails(test, Cluster::new(test).map(Place::Cluster));
 }
 
 /// As where a security module forbids it of one pod only.
 #[test]
 fn a_pod_that_may_not_be_signalled_is_set_aside_and_the_daemon_lives_on() {
     let test = "a_pod_that_may_not_be_signalled_is_set_aside";
-    let Some(mut stage) = Stage::new(test, WAYS[2]) else {
+    let place = manifests(test, WAYS[2]);
+    let Some(mut stage) = place.and_then(|place| Stage::new(test, place)) else {
         return;
     };
     stage.gather();
     let mut hog = stage.crowd.pop().unwrap();
     stage.crowd.clear();
     let plan = Plan {
-        of_kill: false,
         calls: 0..usize::MAX,
         only: Some("pidfd_send_signal"),
         errno: Errno::EPERM,
     };
-    stage.tracer.begin(hog.watch(&stage.node, Some(plan)));
+    stage.tracer.begin(hog.watch(&stage.place, Some(plan)));
     hog.worker.grow();
     let refused = format!("shop/{} was not evicted: cannot signal process", hog.name);
     stage

@@ -20,10 +20,14 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// The numbers of the calls that a kill is made of, and where the path or the descriptor is that they are about.
-const CALLS: [(u64, &str, About); 9] = [
+const CALLS: [(u64, &str, About); 13] = [
     (0, "read", About::File),
     (1, "write", About::File),
     (17, "pread64", About::File),
+    (20, "writev", About::File),
+    (44, "sendto", About::File),
+    (45, "recvfrom", About::File),
+    (47, "recvmsg", About::File),
     (217, "getdents64", About::File),
     (257, "openat", About::Path),
     (262, "newfstatat", About::Path),
@@ -31,8 +35,6 @@ const CALLS: [(u64, &str, About); 9] = [
     (424, "pidfd_send_signal", About::Process),
     (434, "pidfd_open", About::Id),
 ];
-/// Files that only a kill opens.
-const KILL: [&str; 3] = ["/cgroup.procs", "/cgroup.events", "/cgroup.kill"];
 /// `PTRACE_SYSCALL_INFO_ENTRY` and `_EXIT`.
 const ENTRY: u8 = 1;
 const EXIT: u8 = 2;
@@ -56,19 +58,18 @@ pub(crate) struct Watch {
     pub(crate) below: Vec<PathBuf>,
     /// Processes that matter.
     pub(crate) pids: BTreeSet<u32>,
+    /// Whether TCP connections matter.
+    pub(crate) connections: bool,
     /// Which of the calls that matter fail, and how.
     pub(crate) plan: Option<Plan>,
     /// The calls that mattered so far.
     pub(crate) seen: Vec<String>,
-    /// The first of them of which only a kill makes any.
-    pub(crate) kill_began: Option<usize>,
 }
 
 /// Which calls fail, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    /// They are counted from the kill's beginning, else from that of the watch.
-    pub(crate) of_kill: bool,
+    /// Counted from the beginning of the watch.
     pub(crate) calls: Range<usize>,
     /// Only those of this name.
     pub(crate) only: Option<&'static str>,
@@ -239,20 +240,23 @@ fn text_at(memory: &File, address: u64) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&text)))
 }
 
+/// `socket` is as in `/proc/PID/fd`: `socket:[12345]`.
+fn is_tcp(socket: &Path) -> bool {
+    let socket = socket.to_string_lossy();
+    let inode = socket.trim_start_matches("socket:[").trim_end_matches(']');
+    let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let mut inodes = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(9));
+    inodes.any(|other| other == inode)
+}
+
 impl Watch {
     /// Notes a call; whether it is to fail.
     fn fails(&mut self, call: String) -> bool {
         let number = self.seen.len();
-        if KILL.iter().any(|file| call.ends_with(file)) {
-            self.kill_began.get_or_insert(number);
-        }
         let fails = self.plan.as_ref().is_some_and(|plan| {
-            let from = if plan.of_kill {
-                self.kill_began
-            } else {
-                Some(0)
-            };
-            let is_planned = from.is_some_and(|from| plan.calls.contains(&(number - from)));
+            let is_planned = plan.calls.contains(&number);
             is_planned && plan.only.is_none_or(|name| call.starts_with(name))
         });
         self.seen.push(call);
@@ -260,6 +264,9 @@ impl Watch {
     }
 
     fn matters(&self, what: &Path) -> bool {
+        if what.to_string_lossy().starts_with("socket:") {
+            return self.connections && is_tcp(what);
+        }
         // What a pod uses is read for the decision, not for the kill.
         let name = what.file_name().unwrap_or_default().as_bytes();
         let is_usage = [&b"memory."[..], b"blkio.", b"io.", b"cpuacct."];
@@ -277,6 +284,9 @@ impl Watch {
 
     /// The same without what differs from one pod to the next.
     fn short(&self, what: &Path) -> String {
+        if what.to_string_lossy().starts_with("socket:") {
+            return "connection".to_owned();
+        }
         if let Some(below) = self.process_of(what) {
             let file = below.iter().skip(1).collect::<PathBuf>();
             return format!("process/{}", file.display());
