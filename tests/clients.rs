@@ -10,6 +10,7 @@ use evictd::doors::state::{
     ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
 };
 use evictd::history::History;
+use evictd::history::Waiting;
 use evictd_eviction::Signal;
 use left_out::left_out;
 use serde_json::{Value, json};
@@ -71,8 +72,12 @@ impl Daemon {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let (shared, mut questions) =
-                    Shared::new(Clock::start(), status(decision), history);
+                let (shared, mut questions) = Shared::new(
+                    Clock::start(),
+                    status(decision),
+                    history,
+                    Waiting::default(),
+                );
                 let socket = socket::bind(&path).await.unwrap();
                 opened.send(()).unwrap();
                 tokio::spawn(socket.serve(shared));

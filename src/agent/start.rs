@@ -216,8 +216,10 @@ pub async fn ready(
     let past = before.evictions();
     let mut first_status = first_status(config, &pods, &usage, clock);
     first_status.last_decision = before.last;
+    let waiting = found.history.in_memory();
     let recorder = Recorder::start(found.history, HISTORY_RETRY);
-    let (shared, questions) = Shared::new(clock, first_status, config.state_directory.clone());
+    let state = config.state_directory.clone();
+    let (shared, questions) = Shared::new(clock, first_status, state, waiting);
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
     open_doors(config, &shared, exposition).await?;

@@ -3,6 +3,7 @@
 use crate::{
     clock::Clock,
     config::Admission,
+    history::Waiting,
     pause::Pause,
     signals::{Pressure, Swap},
     wake::WokenBy,
@@ -392,16 +393,19 @@ pub struct Shared {
     pods_loaded: AtomicBool,
     questions: mpsc::Sender<Question>,
     history: PathBuf,
+    waiting: Waiting,
     /// Warnings that hold as long as the daemon runs.
     standing: Mutex<Vec<String>>,
 }
 
 impl Shared {
-    /// Begins with what is known at start; the loop takes the receiver. `history` is the directory of the history.
+    /// Begins with what is known at start; the loop takes the receiver. `history` is the directory of the history, `waiting`
+    /// what of it waits for the disk.
     pub fn new(
         clock: Clock,
         status: Status,
         history: PathBuf,
+        waiting: Waiting,
     ) -> (Arc<Self>, mpsc::Receiver<Question>) {
         let (questions, to_answer) = mpsc::channel(QUESTIONS);
         let shared = Self {
@@ -412,6 +416,7 @@ impl Shared {
             pods_loaded: AtomicBool::new(false),
             questions,
             history,
+            waiting,
             standing: Mutex::default(),
         };
         (Arc::new(shared), to_answer)
@@ -491,6 +496,11 @@ impl Shared {
     /// Where the history is kept.
     pub fn history(&self) -> &Path {
         &self.history
+    }
+
+    /// What of the history waits in memory for the disk.
+    pub fn waiting(&self) -> &Waiting {
+        &self.waiting
     }
 
     /// Puts a question to the loop and waits for the answer.

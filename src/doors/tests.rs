@@ -2,6 +2,7 @@ use super::http::{self, HttpDoor};
 use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::clock::Clock;
 use crate::config::Address;
+use crate::history::Waiting;
 use crate::publish::metrics::{Format, Metrics};
 use evictd_eviction::Signal;
 use http_body_util::{BodyExt, Full};
@@ -67,7 +68,7 @@ pub(super) fn shared(history: PathBuf) -> (Arc<Shared>, mpsc::Receiver<Question>
         signals: vec![signal],
         ..Status::default()
     };
-    Shared::new(clock, status, history)
+    Shared::new(clock, status, history, Waiting::default())
 }
 
 struct Http {

@@ -27,7 +27,7 @@ use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -149,7 +149,7 @@ pub struct History {
     records_previous: u64,
     /// How often a new segment has begun.
     segments: u64,
-    waiting: VecDeque<Line>,
+    waiting: Waiting,
     waiting_bytes: usize,
 }
 
@@ -171,7 +171,7 @@ impl History {
             records_current: 0,
             records_previous: 0,
             segments: 0,
-            waiting: VecDeque::new(),
+            waiting: Waiting::default(),
             waiting_bytes: 0,
         };
         match history.begin() {
@@ -234,30 +234,30 @@ impl History {
     }
 
     fn append_line(&mut self, line: Line) -> Result<(), HistoryError> {
-        let full =
-            self.waiting_bytes + line.bytes.len() > WAITING_LIMIT && !self.waiting.is_empty();
+        let full = self.waiting_bytes + line.bytes.len() > WAITING_LIMIT && self.waiting() > 0;
         if full && self.retry().is_err() {
             return Err(HistoryError::Full {
                 path: self.directory.clone(),
-                waiting: self.waiting.len(),
+                waiting: self.waiting(),
             });
         }
         self.waiting_bytes += line.bytes.len();
-        self.waiting.push_back(line);
+        self.waiting.lines().push_back(line);
         self.retry()
     }
 
     /// Writes what waits in memory; does nothing when nothing does.
     pub fn retry(&mut self) -> Result<(), HistoryError> {
-        while let Some(line) = self.waiting.pop_front() {
+        // It stays where it can be read until the disk has it.
+        while let Some(line) = self.waiting.first() {
             if let Err(source) = self.write(&line.bytes) {
-                self.waiting.push_front(line);
                 return Err(HistoryError::Write {
                     path: self.path(CURRENT),
-                    waiting: self.waiting.len(),
+                    waiting: self.waiting(),
                     source,
                 });
             }
+            self.waiting.lines().pop_front();
             line.receipt.sign();
             self.waiting_bytes -= line.bytes.len();
         }
@@ -266,7 +266,12 @@ impl History {
 
     /// How many records wait in memory for the disk.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.lines().len()
+    }
+
+    /// Those records themselves, now and later.
+    pub fn in_memory(&self) -> Waiting {
+        self.waiting.clone()
     }
 
     /// How many records are on disk.
@@ -393,9 +398,9 @@ impl History {
 }
 
 /// A record on its way to the disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Line {
-    bytes: Vec<u8>,
+    bytes: Arc<[u8]>,
     receipt: Receipt,
 }
 
@@ -403,9 +408,33 @@ impl Line {
     /// For which nobody waits.
     fn of(record: &impl Serialize) -> Result<Self, HistoryError> {
         Ok(Self {
-            bytes: encode(record)?,
+            bytes: encode(record)?.into(),
             receipt: Receipt::default(),
         })
+    }
+}
+
+/// Records that wait in memory for the disk. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub struct Waiting(Arc<Mutex<VecDeque<Line>>>);
+
+impl Waiting {
+    fn lines(&self) -> MutexGuard<'_, VecDeque<Line>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn first(&self) -> Option<Line> {
+        self.lines().front().cloned()
+    }
+
+    /// Their JSON, oldest first.
+    pub fn records(&self) -> Vec<String> {
+        let lines = self.lines();
+        let json = |line: &Line| {
+            let json = scan::good_record(&line.bytes)?;
+            String::from_utf8(line.bytes[json].to_vec()).ok()
+        };
+        lines.iter().filter_map(json).collect()
     }
 }
 

@@ -107,6 +107,7 @@ impl Recorder {
 
     /// The same with a whole line, for which somebody waits.
     pub(crate) fn deliver(&self, bytes: Vec<u8>, receipt: Receipt) -> Result<(), HistoryError> {
+        let bytes = bytes.into();
         self.send(vec![Line { bytes, receipt }])
     }
 

@@ -412,6 +412,7 @@ mod tests {
     use super::*;
     use crate::cgroup::PodCgroup;
     use crate::clock::Clock;
+    use crate::history::Waiting;
     use evictd_pod::{Pod, wire};
     use std::fs;
 
@@ -424,8 +425,12 @@ mod tests {
             fs::write(group.join("cgroup.procs"), procs).unwrap();
         }
         let hierarchies = Hierarchies::detect(top.path()).unwrap();
-        let (shared, _questions) =
-            Shared::new(Clock::start(), Status::default(), top.path().to_owned());
+        let (shared, _questions) = Shared::new(
+            Clock::start(),
+            Status::default(),
+            top.path().to_owned(),
+            Waiting::default(),
+        );
         let pod = |phase: &str| {
             let text = format!(r#"{{"status":{{"phase":"{phase}"}}}}"#);
             let pod: wire::Pod = serde_json::from_str(&text).unwrap();

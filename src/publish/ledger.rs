@@ -154,7 +154,7 @@ mod tests {
     use crate::{
         clock::Clock,
         doors::state::Status,
-        history::{Before, History},
+        history::{Before, History, Waiting},
         testing::wait_until,
     };
     use evictd_eviction::record::{Kind, Outcome, Publication};
@@ -198,8 +198,12 @@ mod tests {
         let from_before = decision("from-before");
         history.append(&from_before).unwrap();
         let recorder = Recorder::start(history, Duration::from_millis(1));
-        let (shared, _questions) =
-            Shared::new(Clock::start(), Status::default(), place.path().to_owned());
+        let (shared, _questions) = Shared::new(
+            Clock::start(),
+            Status::default(),
+            place.path().to_owned(),
+            Waiting::default(),
+        );
         let mut ledger = Ledger::new(recorder, None, &shared, open(place.path()));
         ledger.begin(&decision("new"));
         for number in 0..200 {

@@ -155,6 +155,8 @@ fn a_full_disk_under_the_history_delays_no_eviction_and_loses_no_record() {
         daemon.said("a decision could not be written; evictions go on"),
         1
     );
+    // What the disk refuses is told from memory.
+    assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
     fs::remove_file(&filler).unwrap();
     daemon.eventually("everything is written", |daemon| {
         let history = &daemon.status()["history"];

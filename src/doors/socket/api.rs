@@ -2,7 +2,7 @@
 
 use crate::clock::after;
 use crate::doors::state::{Question, Shared, Unanswered};
-use crate::history::{self, Records};
+use crate::history::{self, Records, Waiting};
 use crate::pause::{By, Pause, one_line};
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -131,7 +131,7 @@ async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure>
         .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let (sender, body) = Channel::<Bytes, BoxError>::new(1);
     tokio::spawn(async move {
-        if let Err((sender, error)) = send_records(sender, records).await {
+        if let Err((sender, error)) = send_records(sender, records, shared.waiting()).await {
             tracing::warn!(%error, "the history could not be sent whole");
             // The connection breaks, so that nobody takes a part for the whole.
             sender.abort(error);
@@ -147,14 +147,19 @@ async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure>
 async fn send_records(
     mut sender: Sender<Bytes, BoxError>,
     mut records: Records,
+    waiting: &Waiting,
 ) -> Result<(), (Sender<Bytes, BoxError>, BoxError)> {
     let mut before = "[";
+    // Looked at once the disk has told all: what the disk refuses is read from here.
+    let mut in_memory = None;
     loop {
         let read = off_the_loop(move || (records.next(), records)).await;
         let next = match read {
             Ok((next, rest)) => {
                 records = rest;
-                next.transpose().map_err(BoxError::from)
+                let next = next.transpose().map_err(BoxError::from);
+                let refused = || waiting.records().into_iter();
+                next.map(|next| next.or_else(|| in_memory.get_or_insert_with(refused).next()))
             }
             Err(error) => return Err((sender, error)),
         };
