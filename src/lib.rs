@@ -24,3 +24,4 @@ mod testing;
 pub mod threads;
 pub mod usage;
 pub mod wake;
+mod whole_file;

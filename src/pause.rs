@@ -3,14 +3,13 @@
 //! It comes from `evictd pause`, which keeps it below the runtime directory, so that it outlives this process and not the
 //! boot, or from an annotation of this node's Node.
 
+use crate::whole_file;
 use evictd_eviction::record::Paused;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{
-    fmt,
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, ErrorKind, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    fmt, fs,
+    io::{self, ErrorKind},
     path::PathBuf,
 };
 
@@ -156,26 +155,13 @@ impl PauseFile {
 
     /// Keeps it, or that there is none. May take as long as the directory's filesystem does.
     pub fn write(&self, pause: Option<&Pause>) -> io::Result<()> {
-        let path = self.directory.join(FILE);
         let Some(pause) = pause else {
-            return match fs::remove_file(&path) {
+            return match fs::remove_file(self.directory.join(FILE)) {
                 Err(error) if !is_missing(&error) => Err(error),
                 _ => Ok(()),
             };
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.directory)?;
-        let beside = self.directory.join(format!(".{FILE}.new"));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o644)
-            .open(&beside)?;
-        file.write_all(&serde_json::to_vec(pause)?)?;
-        fs::rename(&beside, path)
+        whole_file::write(&self.directory, FILE, 0o644, &serde_json::to_vec(pause)?)
     }
 }
 

@@ -7,19 +7,20 @@
 
 #[path = "support/cgroup.rs"]
 mod cgroup_support;
+#[path = "support/evictor.rs"]
+mod evictor_support;
 #[path = "evict/told.rs"]
 mod told;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use cgroup_support::{TestCgroup, eventually, left_out};
 use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd::clock::Clock;
 use evictd::evict::{CgroupEvictor, Departure, GraceCut, Leave, Method, Victim};
+use evictor_support::{IGNORES_TERM, evictor, victim};
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -32,29 +33,9 @@ const WAYS: [(&[&str], Method); 3] = [
 ];
 
 const SLEEPER: &str = "echo ready; exec sleep 600";
-const IGNORES_TERM: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
 const FORKER: &str = "trap '' TERM; echo ready; while :; do sleep 0.01 & done";
 /// Never the same process for long: each starts the next and ends.
 const HOPPER: &str = r#"HOP='sh -c "$HOP" &'; export HOP; echo ready; eval "$HOP""#;
-
-fn evictor(group: &TestCgroup) -> CgroupEvictor {
-    CgroupEvictor {
-        hierarchies: Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap(),
-        proc_root: "/proc".into(),
-        pod_roots: vec![group.relative.clone()],
-        kill_deadline: Duration::from_secs(20),
-        clock: Clock::start(),
-        spare: Arc::default(),
-    }
-}
-
-fn victim(group: &TestCgroup) -> Victim {
-    Victim {
-        uid: "uid".into(),
-        cgroup: group.relative.join("pod"),
-        sandbox: None,
-    }
-}
 
 async fn leave(group: &TestCgroup, grace: Duration) -> Departure {
     let cut = GraceCut::default();

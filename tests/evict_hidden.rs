@@ -8,19 +8,20 @@
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "support/cgroup.rs"]
 mod cgroup_support;
+#[path = "support/evictor.rs"]
+mod evictor_support;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use cgroup_support::TestCgroup;
 use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd::clock::Clock;
-use evictd::evict::{CgroupEvictor, Departure, GraceCut, Leave, Method, Victim};
+use evictd::evict::{CgroupEvictor, Departure, GraceCut, Leave, Method};
+use evictor_support::{IGNORES_TERM, evictor, victim};
 
 const NO_GRACE: Duration = Duration::ZERO;
 
@@ -33,9 +34,6 @@ const WAYS: [(&[&str], Method); 3] = [
     (&["memory", "freezer", "cpu"], Method::FrozenKill),
     (&["pids"], Method::RepeatedKill),
 ];
-
-/// Lives on after SIGTERM.
-const DEAF: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
 
 fn hierarchies() -> Hierarchies {
     Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap()
@@ -54,18 +52,10 @@ async fn leave_from(
     let evictor = CgroupEvictor {
         hierarchies,
         proc_root: proc_root.to_owned(),
-        pod_roots: vec![group.relative.clone()],
-        kill_deadline: Duration::from_secs(20),
-        clock: Clock::start(),
-        spare: Arc::default(),
+        ..evictor(group)
     };
-    let victim = Victim {
-        uid: "uid".into(),
-        cgroup: group.relative.join("pod"),
-        sandbox: None,
-    };
-    let departure = evictor.leave(&victim, grace, &GraceCut::default()).await;
-    departure.unwrap()
+    let cut = GraceCut::default();
+    evictor.leave(&victim(group), grace, &cut).await.unwrap()
 }
 
 /// Runs a process in a pod of each way to kill, has it moved by `hide`, and wants it dead.
@@ -74,7 +64,7 @@ async fn all_ways(test: &str, hide: impl Fn(&Path, u32)) {
         let Some(mut group) = TestCgroup::new(test, names) else {
             continue;
         };
-        let hidden = group.script("pod/app", DEAF);
+        let hidden = group.script("pod/app", IGNORES_TERM);
         let root = Path::new(DEFAULT_ROOT);
         let is_v2 = hierarchies().version() == Version::V2;
         let mounts = if is_v2 {
@@ -137,7 +127,7 @@ async fn a_process_that_proc_does_not_show_is_not_dead() {
             let Some(mut group) = TestCgroup::new(test, names) else {
                 continue;
             };
-            let hidden = group.script("pod/app", DEAF);
+            let hidden = group.script("pod/app", IGNORES_TERM);
             let departure = leave(&group, empty.path(), grace).await;
             assert_ne!(departure.method, Method::AlreadyGone);
             assert!(departure.gone_at.is_some() && departure.killed_at.is_some());
@@ -153,7 +143,7 @@ async fn cpu_time_is_freed_below_any_name() {
     let Some(mut group) = TestCgroup::new(test, &["memory", "cpu"]) else {
         return;
     };
-    let pid = group.script("pod/app", DEAF);
+    let pid = group.script("pod/app", IGNORES_TERM);
     let dir = hierarchies().dir(Controller::Cpu, &group.relative.join("pod/app"));
     let below = dir.unwrap().join(OsStr::from_bytes(b"\xff"));
     fs::create_dir(&below).unwrap();
@@ -185,7 +175,7 @@ async fn in_the_one_tree_a_pod_that_hides_goes_too() {
         let Some(mut group) = TestCgroup::new(test, &["unified"]) else {
             return;
         };
-        let hidden = group.script("pod/app", DEAF);
+        let hidden = group.script("pod/app", IGNORES_TERM);
         let below = root.join(&group.relative).join("pod");
         let below = below.join(OsStr::from_bytes(b"\xff"));
         fs::create_dir(&below).unwrap();

@@ -9,18 +9,17 @@
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "support/cgroup.rs"]
 mod cgroup_support;
+#[path = "support/evictor.rs"]
+mod evictor_support;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cgroup_support::TestCgroup;
-use evictd::cgroup::{DEFAULT_ROOT, Hierarchies};
-use evictd::clock::Clock;
-use evictd::evict::{CgroupEvictor, EvictError, GraceCut, Leave, SpareFiles, Victim};
+use evictd::evict::{CgroupEvictor, EvictError, GraceCut, Leave, SpareFiles};
+use evictor_support::{IGNORES_TERM, evictor, victim};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-const DEAF: &str = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
 
 /// No file can be opened until this is dropped.
 struct NoFiles(Rlimit);
@@ -56,20 +55,12 @@ async fn a_process_that_may_open_no_further_file_ends_a_pod_all_the_same() {
         let Some(mut group) = TestCgroup::new(test, hierarchies) else {
             continue;
         };
-        let processes = ["pod/app", "pod/beside"].map(|name| group.script(name, DEAF));
+        let processes = ["pod/app", "pod/beside"].map(|name| group.script(name, IGNORES_TERM));
         let mut evictor = CgroupEvictor {
-            hierarchies: Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap(),
-            proc_root: "/proc".into(),
-            pod_roots: vec![group.relative.clone()],
             kill_deadline: Duration::from_millis(100),
-            clock: Clock::start(),
-            spare: Arc::default(),
+            ..evictor(&group)
         };
-        let victim = Victim {
-            uid: "uid".into(),
-            cgroup: group.relative.join("pod"),
-            sandbox: None,
-        };
+        let victim = victim(&group);
         let cut = GraceCut::default();
         let grace = Duration::ZERO;
         let without = {

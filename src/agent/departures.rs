@@ -50,20 +50,17 @@ impl Agent {
     }
 
     fn terminate(&mut self, uid: &str, left: SignedDuration, again: bool) {
-        let Some(departure) = self.housekeeper.departures().get(uid) else {
+        let Some(departure) = self.housekeeper.departures().get(uid).cloned() else {
             return;
         };
         let Some(cgroup) = departure.cgroup.clone() else {
             return;
         };
-        let (departure, victim) = (
-            departure.clone(),
-            Victim {
-                uid: uid.to_owned(),
-                cgroup,
-                sandbox: None,
-            },
-        );
+        let victim = Victim {
+            uid: uid.to_owned(),
+            cgroup,
+            sandbox: None,
+        };
         let grace = left.max(SignedDuration::ZERO).unsigned_abs();
         if again {
             let why = match departure.purpose {

@@ -2,20 +2,12 @@
 //! by until its source answers.
 
 use super::Listing;
-use crate::clock::Clock;
+use crate::{clock::Clock, whole_file};
 use evictd_pod::wire;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use std::{
-    collections::BTreeSet,
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, fs, io, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
 /// In the runtime directory.
@@ -108,7 +100,10 @@ impl Keep {
             drop(listing);
             let keep = self.clone();
             // Usually that is memory, but it may be a disk that hangs.
-            let written = spawn_blocking(move || keep.write(&text)).await;
+            let written = spawn_blocking(move || {
+                whole_file::write(&keep.directory, FILE, 0o600, text.as_bytes())
+            })
+            .await;
             let problem = written
                 .ok()
                 .and_then(Result::err)
@@ -136,23 +131,6 @@ impl Keep {
         format!(
             "{{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"asOf\":\"{as_of}\",\"node\":{node},\"items\":[\n{items}\n]}}\n"
         )
-    }
-
-    /// As a whole or not at all.
-    fn write(&self, text: &str) -> io::Result<()> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.directory)?;
-        let beside = self.directory.join(format!(".{FILE}.new"));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        fs::rename(&beside, self.path())
     }
 }
 

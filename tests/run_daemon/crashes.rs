@@ -4,7 +4,7 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names};
-use crate::disk::{own_mounts, tmpfs};
+use crate::disk::{fill_up, own_mounts, tmpfs};
 use crate::node::{Node, Traits, Worker, requests};
 use crate::unfinished::{decided, is_told};
 use evictd_testkit::Fault;
@@ -180,11 +180,7 @@ fn a_kill_that_no_disk_has_on_record_is_on_record_after_the_next_start() {
     }
     let state = node.path("state");
     tmpfs(&state, "size=64k");
-    let filler = state.join("filler");
-    (1..=16)
-        .rev()
-        .find(|pages| fs::write(&filler, vec![1; pages << 12]).is_ok())
-        .unwrap();
+    let filler = fill_up(&state, 64);
     let uid = Traits {
         metadata: json!({ "uid": "u-1" }),
         ..Traits::default()

@@ -7,7 +7,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Gives this thread and the processes it starts mounts of their own.
 pub(crate) fn own_mounts(test: &str) -> bool {
@@ -31,6 +31,14 @@ pub(crate) fn tmpfs(at: &Path, size: &str) {
         Some(size),
     )
     .unwrap();
+}
+
+/// Writes a file that leaves no page of a filesystem of so many KiB free.
+pub(crate) fn fill_up(disk: &Path, kibibytes: usize) -> PathBuf {
+    let filler = disk.join("filler");
+    let fits = |pages: &usize| fs::write(&filler, vec![1; pages << 12]).is_ok();
+    (1..=kibibytes / 4).rev().find(fits).unwrap();
+    filler
 }
 
 fn fill(path: &Path, mebibytes: usize) {
@@ -133,14 +141,7 @@ fn a_full_disk_under_the_history_delays_no_eviction_and_loses_no_record() {
     }
     let state = node.path("state");
     tmpfs(&state, "size=64k");
-    let filler = state.join("filler");
-    let mut size = 64 << 10;
-    while size > 0 {
-        if fs::write(&filler, vec![1; size]).is_ok() {
-            break;
-        }
-        size -= 4 << 10;
-    }
+    let filler = fill_up(&state, 64);
     let _small = node.pod("small", "--hold 8Mi", requests("64Mi"));
     let mut hog = node.pod("hog", "--hold 90Mi", Traits::default());
     let daemon = Daemon::start(&node, &[("memory.available", "110Mi")], "");
