@@ -48,6 +48,7 @@ mod select;
 mod server;
 mod status;
 mod store;
+pub mod testing;
 mod tls;
 mod watch;
 mod worker;
