@@ -202,7 +202,7 @@ fn read(object: &str, labels: &BTreeSet<String>) -> serde_json::Result<Listed> {
 /// By the kubelet: evictd leaves its own mark on those that it ends.
 fn is_evicted(pod: &wire::Pod) -> bool {
     let status = &pod.status;
-    let target = |condition: &evictd_pod::node::Condition| {
+    let target = |condition: &wire::Condition| {
         condition.kind == "DisruptionTarget"
             && condition.status == "True"
             && condition.reason == "TerminationByKubelet"

@@ -18,20 +18,19 @@
 use crate::{
     Cause, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
     StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared},
+    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Shares, Spared},
     departures::{Command, Departures},
     futility::Futile,
     message::eviction_message,
     rank::Ranking,
-    relief::Shares,
     returning::Returning,
     rules::{MemoryAndSwap, Rules},
+    step::{Reclaim, Step, UsageNeed},
     watched::{Watched, is_met, is_newer, join_memory_and_swap},
     why::why,
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 use std::collections::BTreeSet;
 
 mod crank;
@@ -40,42 +39,6 @@ mod limits;
 mod withheld;
 
 pub use crank::Answer;
-
-/// What the shell is asked for next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing to do before the next look.
-    Rest,
-    /// Usage of the pods that have limits on local storage.
-    LocalStorage,
-    /// Free what can be freed without ending a pod, then look again.
-    Reclaim(Reclaim),
-    /// Usage of those who are being ended, for as long as nobody else may go.
-    Watch(UsageNeed),
-    /// Usage of every pod.
-    Rank(UsageNeed),
-}
-
-/// Node-level reclaim, in this order (S1-039 to S1-041).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Reclaim {
-    /// The signal it is for.
-    pub signal: Signal,
-    /// Delete dead containers.
-    pub dead_containers: bool,
-    /// Then delete unused images.
-    pub unused_images: bool,
-}
-
-/// What must be known of every pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UsageNeed {
-    /// For this signal.
-    pub signal: Signal,
-    /// Whether it acts at once.
-    pub hard: bool,
-}
 
 /// Decides, cycle by cycle. All state is in here; time comes in as a value.
 #[derive(Debug, Clone)]

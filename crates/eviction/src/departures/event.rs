@@ -1,6 +1,6 @@
 //! What happens to pods that must leave, and what follows from it.
 
-use super::{Departure, Found, Remains};
+use super::{Departure, Remains};
 use crate::NodeCondition;
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
@@ -42,6 +42,17 @@ pub enum Event {
     Seen(Vec<Sighting>),
     /// It is time to think of those who leave for critical pods.
     Next,
+}
+
+/// A decision that the history leaves open.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// As it was decided.
+    pub departure: Departure,
+    /// Whether it is known what became of the pod.
+    pub ended: bool,
+    /// Whether the machine was started since.
+    pub rebooted: bool,
 }
 
 /// How a termination ended.
