@@ -5,8 +5,8 @@
 #![allow(clippy::expect_used, reason = "a bench has nobody to hand an error to")]
 
 use divan::{AllocProfiler, Bencher, black_box};
-use evictd::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd::signals::{FilesystemPaths, MemoryAvailable, RENEWAL, Sampler, SignalSources};
+use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
+use evictd_kernel::signals::{FilesystemPaths, MemoryAvailable, RENEWAL, Sampler, SignalSources};
 use jiff::{SignedDuration, Timestamp};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::statvfs::statvfs;

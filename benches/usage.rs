@@ -7,12 +7,12 @@
 #![allow(clippy::print_stdout, reason = "it says why it measured nothing")]
 
 use divan::{AllocProfiler, Bencher, black_box};
-use evictd::{
-    cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version},
+use evictd_eviction::Usage;
+use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
+use evictd_node::{
     pods::{BoundCgroup, PodSet},
     usage::{CgroupUsage, raise_open_files},
 };
-use evictd_eviction::Usage;
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
 use std::{

@@ -1,7 +1,9 @@
 //! `evictd`, the node agent and its command line.
 
+mod cli;
+
 use clap::Parser;
-use evictd::cli::Cli;
+use cli::Cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -1,18 +1,15 @@
 //! `evictd status`, `rank`, `history` and `top` as an operator runs them, against a real socket.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-#[path = "support/left_out.rs"]
-mod left_out;
-
-use evictd::clock::Clock;
-use evictd::doors::socket;
-use evictd::doors::state::{
+use evictd_eviction::Signal;
+use evictd_kernel::clock::Clock;
+use evictd_node::history::History;
+use evictd_node::history::Waiting;
+use evictd_node::server::socket;
+use evictd_node::server::state::{
     ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
 };
-use evictd::history::History;
-use evictd::history::Waiting;
-use evictd_eviction::Signal;
-use left_out::left_out;
+use evictd_testkit::testing::left_out;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;

@@ -1,10 +1,7 @@
 //! Configurations that can't be used: exit code 2, every mistake with its place, and nothing taken for good.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-#[path = "support/left_out.rs"]
-mod left_out;
-
-use left_out::left_out;
+use evictd_testkit::testing::left_out;
 use serde_json::Value;
 use std::{
     fs::{self, File},

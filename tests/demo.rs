@@ -6,10 +6,7 @@
     reason = "in a test a panic is the report"
 )]
 
-#[path = "support/left_out.rs"]
-mod left_out;
-
-use left_out::left_out;
+use evictd_testkit::testing::left_out;
 use nix::{
     poll::{PollTimeout, poll},
     sys::signal::{Signal, kill},

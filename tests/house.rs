@@ -11,20 +11,44 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 13] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
     ("evictd-document", &["evictd-pod"]),
     ("evictd-command", &[]),
+    ("evictd-cluster-client", &[]),
     ("evictd-testkit", &[]),
+    ("evictd-kernel", &["evictd-eviction"]),
+    (
+        "evictd-node",
+        &[
+            "evictd-pod",
+            "evictd-eviction",
+            "evictd-kernel",
+            "evictd-cluster-client",
+            "evictd-document",
+            "evictd-command",
+        ],
+    ),
+    (
+        "evictd-demo",
+        &[
+            "evictd-pod",
+            "evictd-eviction",
+            "evictd-kernel",
+            "evictd-node",
+            "evictd-document",
+        ],
+    ),
     (
         "evictd-scheduler",
         &[
             "evictd-pod",
             "evictd-placement",
             "evictd-preemption",
+            "evictd-cluster-client",
             "evictd-command",
             "evictd-document",
         ],
@@ -33,9 +57,13 @@ const ARROWS: [(&str, &[&str]); 9] = [
         "evictd",
         &[
             "evictd-pod",
-            "evictd-command",
-            "evictd-document",
             "evictd-eviction",
+            "evictd-kernel",
+            "evictd-node",
+            "evictd-demo",
+            "evictd-cluster-client",
+            "evictd-document",
+            "evictd-command",
         ],
     ),
 ];
@@ -43,8 +71,8 @@ const ARROWS: [(&str, &[&str]); 9] = [
 /// Modules that still use each other: within which, and the arrow that has to go. To be emptied.
 const CIRCLES_LEFT: [(&str, &str, &str); 12] = [
     ("", "publish", "agent"),
-    ("", "publish", "doors"),
-    ("", "outbox", "publish"),
+    ("", "publish", "server"),
+    ("", "delivery", "publish"),
     ("config", "value", "address"),
     ("config", "value", "word"),
     ("config", "effective", "keys"),
@@ -254,7 +282,7 @@ fn no_test_is_skipped_in_silence() {
     for (path, text) in tests.iter().filter(|(path, _)| others(path)) {
         let name = path.display();
         assert!(!text.contains("#[ignore"), "{name} ignores a test");
-        let itself = text.contains("LEFT OUT") && !path.ends_with("left_out.rs");
+        let itself = text.contains("LEFT OUT") && !path.ends_with("testkit/src/testing.rs");
         assert!(!itself, "{name}: use left_out(), which passes the harness");
     }
 }

@@ -1,10 +1,7 @@
 //! What is installed beside the program: the unit, what goes with it, and the lists that packages are made from.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-#[path = "support/left_out.rs"]
-mod left_out;
-
-use left_out::left_out;
+use evictd_testkit::testing::left_out;
 use std::{fs, path::Path, process::Command};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");

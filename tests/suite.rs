@@ -7,14 +7,14 @@
 )]
 
 #[allow(dead_code, reason = "other tests need what these do not")]
-#[path = "support/cgroup.rs"]
+#[path = "../crates/kernel/tests/support/cgroup.rs"]
 mod cgroup_support;
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../crates/testkit/tests/support/suite.rs"]
 mod support;
 
 use cgroup_support::{TestCgroup, left_out};
-use evictd::cgroup::{DEFAULT_ROOT, Hierarchies};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use evictd_testkit::{Driver, Ground, Processes};
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Namespace;
@@ -230,7 +230,8 @@ fn cgroup_of_all_pods(uid: &str) -> Option<PathBuf> {
     let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT)).ok()?;
     let mut tops = vec![PathBuf::new()];
     // A kubelet may have a root of its own, and the testkit's has.
-    let names = evictd::cgroup::subdirectories(&hierarchies.home(Path::new("")).ok()?).ok()?;
+    let names =
+        evictd_kernel::cgroup::subdirectories(&hierarchies.home(Path::new("")).ok()?).ok()?;
     tops.extend(names.into_iter().map(PathBuf::from));
     let mut found = tops
         .iter()

@@ -3,12 +3,12 @@
 mod question;
 
 use super::daemon::Daemon;
-use crate::doors::socket::ANSWER_ANNOTATION;
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
 use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
+use evictd_node::server::socket::ANSWER_ANNOTATION;
 use evictd_pod::{Pod, resources};
 use serde_json::{Value, json};
 use std::{collections::HashMap, path::PathBuf};

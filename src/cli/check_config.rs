@@ -1,9 +1,9 @@
 //! `evictd check-config`: is this configuration good, what takes effect, and where did each setting come from.
 
-use crate::config::{self, Effective, Mistake, Origin};
 use clap::Args;
 use evictd_command::{Failure, Output, table, write_to_stdout};
 use evictd_eviction::{Signal, Threshold, duration};
+use evictd_node::config::{self, Effective, Mistake, Origin};
 use serde::Serialize;
 use serde_json::Value as Json;
 use std::{

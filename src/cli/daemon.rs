@@ -1,9 +1,9 @@
 //! Asking the running daemon over its socket.
 
-use crate::doors::socket::{DEFAULT_PATH, GROUP};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::Failure;
+use evictd_node::server::socket::{DEFAULT_PATH, GROUP};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;

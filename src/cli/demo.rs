@@ -1,18 +1,16 @@
 //! `evictd demo`: a real eviction on a small node that is made for it and removed again.
 
-use crate::{
-    clock::Clock,
-    demo::{
-        self, DemoError, Report, guardian, picture,
-        scenario::Scenario,
-        scene::Stage,
-        screen::Screen,
-        summary::{summary, verdict},
-    },
-};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_command::{Failure, Output};
+use evictd_demo::{
+    self as demo, DemoError, Report, guardian, picture,
+    scenario::Scenario,
+    scene::Stage,
+    screen::Screen,
+    summary::{summary, verdict},
+};
+use evictd_kernel::clock::Clock;
 use ratatui::{buffer::Buffer, layout::Rect};
 use std::{fs, path::PathBuf, time::Duration};
 

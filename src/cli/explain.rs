@@ -10,15 +10,13 @@ use super::{
     mistakes::Mistakes,
     table::{duration, moment},
 };
-use crate::{
-    clock::Clock,
-    config::{self, Effective, Kind, Loaded, MemoryAvailable},
-};
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
 use evictd_command::{Failure, Output, printable};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
+use evictd_kernel::clock::Clock;
+use evictd_node::config::{self, Effective, Kind, Loaded, MemoryAvailable};
 use evictd_pod::{Node, Pod, node::Lease};
 use jiff::Timestamp;
 use std::{

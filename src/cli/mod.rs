@@ -29,7 +29,7 @@ use evictd_command::Failure;
 /// Evicts the right pod before the kernel's OOM killer picks the wrong one.
 #[derive(Debug, Parser)]
 #[command(name = "evictd", version, arg_required_else_help = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 }
@@ -59,7 +59,7 @@ enum Command {
 
 impl Cli {
     /// Does what was asked for.
-    pub fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Explain(arguments) => arguments.run(),
             Command::Simulate(arguments) => arguments.run(),

@@ -1,24 +1,23 @@
 //! `evictd run`: the daemon.
 
-use crate::{
+use anyhow::{Context, anyhow};
+use clap::Args;
+use evictd_command::Failure;
+use evictd_kernel::{clock::Clock, threads};
+use evictd_node::{
     agent::{
         Order,
         start::{self, StartError},
     },
-    clock::Clock,
     config::{self, Effective, PodsSource},
-    doors::state::Shared,
     logging,
     notify::Notifier,
     publish::{
         heartbeat::{WATCHING, status_line},
         lines::{Begun, Lines},
     },
-    threads,
+    server::state::Shared,
 };
-use anyhow::{Context, anyhow};
-use clap::Args;
-use evictd_command::Failure;
 use std::{
     io,
     path::{Path, PathBuf},
@@ -59,7 +58,7 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let log = logging::init().context("cannot begin to log")?;
         let config = self.load()?;
-        crate::protect::protect_self();
+        evictd_kernel::protect::protect_self();
         let runtime = runtime().context("cannot start the runtime")?;
         start_threads(runtime.handle(), &log)?;
         let ended = runtime.block_on(self.serve(config));

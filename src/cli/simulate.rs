@@ -1,7 +1,6 @@
 //! `evictd simulate`: many cycles over a timeline of captured summaries.
 
 use super::{evidence, ranking};
-use crate::config;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, printable};
@@ -10,6 +9,7 @@ use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
     simulation::{self, FirstObserved, Outcome, PlainConfig, StepOutcome, Timeline, TimelineStep},
 };
+use evictd_node::config;
 use evictd_pod::wire;
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};

@@ -4,15 +4,17 @@ use super::daemon::Daemon;
 use super::machine::Machine;
 use super::outcome::remark;
 use super::table::{amount, duration, moment, seconds, told};
-use crate::config::Admission;
-use crate::doors::state::{AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus};
-use crate::signals::{Pressure, RENEWAL};
 use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
 use evictd_eviction::pressure::{self, WHOLE};
 use evictd_eviction::record::Record;
 use evictd_eviction::why::human_bytes;
+use evictd_kernel::signals::{Pressure, RENEWAL};
+use evictd_node::config::Admission;
+use evictd_node::server::state::{
+    AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
+};
 use jiff::SignedDuration;
 use std::fmt::Write;
 

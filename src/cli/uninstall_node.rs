@@ -1,16 +1,16 @@
 //! `evictd uninstall-node`: leaves no trace on Nodes.
 
 use super::{daemon::Daemon, run};
-use crate::{
-    agent::start::node_name,
-    api::{Access, Actions, ApiError},
-    clock::Clock,
-    config::{ConditionTypes, Effective},
-    outbox::{NodeReporter, all_nodes, clean_pods, daemon_set_is_deleted},
-};
 use anyhow::{Context, anyhow};
 use clap::Args;
+use evictd_cluster_client::{Access, Actions, ApiError};
 use evictd_command::{Failure, Output, printable, table};
+use evictd_kernel::clock::Clock;
+use evictd_node::{
+    agent::start::node_name,
+    config::{ConditionTypes, Effective},
+    delivery::{NodeReporter, all_nodes, clean_pods, daemon_set_is_deleted},
+};
 use serde::Serialize;
 use serde_json::json;
 use std::{path::PathBuf, time::Duration};

@@ -1,8 +1,8 @@
 //! `evictd worker`: the hidden role of a pod in the demo.
 
-use crate::demo::worker::{Role, play};
 use clap::Args;
 use evictd_command::Failure;
+use evictd_demo::worker::{Role, play};
 
 /// Plays a pod of the demo.
 #[derive(Debug, Args)]

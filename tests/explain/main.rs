@@ -3,7 +3,7 @@
 
 mod oracle;
 
-use evictd::clock::Clock;
+use evictd_kernel::clock::Clock;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::{

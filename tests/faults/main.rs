@@ -17,7 +17,7 @@
 mod tracer;
 
 #[allow(dead_code, reason = "other tests need what these do not")]
-#[path = "../support/cgroup.rs"]
+#[path = "../../crates/kernel/tests/support/cgroup.rs"]
 mod cgroup_support;
 #[allow(dead_code, reason = "other tests need what these do not")]
 #[path = "../run_daemon/cluster.rs"]
@@ -34,7 +34,7 @@ use crate::cluster::Cluster;
 use crate::daemon::{Daemon, wait};
 use crate::node::{Node, Traits, Worker};
 use crate::tracer::{Plan, Tracer, Watch};
-use evictd::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies, procs_below};
 use nix::errno::Errno;
 use serde_json::{Value, json};
 use std::fs;

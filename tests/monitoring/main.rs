@@ -2,13 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod dashboard;
-#[path = "../support/left_out.rs"]
-mod left_out;
 #[path = "../support/promtool.rs"]
 mod promtool;
 
-use evictd::publish::metrics::{Format, Metrics, ThresholdState, Tier};
 use evictd_eviction::{Observation, Signal};
+use evictd_node::publish::metrics::{Format, Metrics, ThresholdState, Tier};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -72,7 +70,7 @@ fn assert_known(file: &str, text: &str) -> BTreeSet<String> {
     for name in &named {
         assert!(
             metrics.contains_key(name),
-            "{file}: {name} is not registered in src/publish/metrics"
+            "{file}: {name} is not registered in crates/node/src/publish/metrics"
         );
     }
     named
@@ -185,7 +183,7 @@ fn promtool_finds_the_rules_right_and_the_alerts_fire_when_they_should() {
         (["test", "rules"], "rules_test.yaml"),
     ] {
         let Some(said) = promtool::run(&directory, &[arguments[0], arguments[1], file], "") else {
-            return left_out::left_out(name, promtool::MISSING);
+            return evictd_testkit::testing::left_out(name, promtool::MISSING);
         };
         assert!(said.contains("SUCCESS"), "{said}");
     }

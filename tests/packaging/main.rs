@@ -10,7 +10,5 @@ mod protection;
 mod render;
 mod tolerations;
 
-#[path = "../support/left_out.rs"]
-mod left_out;
 #[path = "../support/packaged.rs"]
 mod packaged;

@@ -1,7 +1,7 @@
 //! What kubectl and Helm make of the packages.
 
-use crate::left_out::left_out;
 use crate::packaged::{documents, objects};
+use evictd_testkit::testing::left_out;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };

@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names, wait};
 use crate::node::{EVICTD, NODE_MIB};
-use evictd::cgroup::{DEFAULT_ROOT, Hierarchies};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use evictd_testkit::{Controllers, Driver, Kubelet, Processes};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
 use crate::node::{EVICTD, Node, Traits};
-use evictd::cgroup::{DEFAULT_ROOT, Hierarchies};
+use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use std::path::Path;
 use std::process::Command;
 

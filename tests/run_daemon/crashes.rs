@@ -34,7 +34,7 @@ struct Moments(u64);
 impl Moments {
     fn new() -> Self {
         Self(
-            evictd::clock::Clock::start()
+            evictd_kernel::clock::Clock::start()
                 .now()
                 .as_millisecond()
                 .unsigned_abs()

@@ -46,7 +46,7 @@ mod unlisted;
 mod usage;
 
 #[allow(dead_code, reason = "other tests need what these do not")]
-#[path = "../support/cgroup.rs"]
+#[path = "../../crates/kernel/tests/support/cgroup.rs"]
 mod cgroup_support;
 #[path = "../support/packaged.rs"]
 mod packaged;

@@ -1,7 +1,7 @@
 //! A small node for one test: a bounded cgroup, pods of real processes in it, and a directory for everything else.
 
 use crate::cgroup_support::TestCgroup;
-use evictd::cgroup::{Controller, Hierarchies, Version};
+use evictd_kernel::cgroup::{Controller, Hierarchies, Version};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
@@ -56,7 +56,8 @@ impl Node {
     /// The same in these hierarchies of cgroup v1 only.
     pub(crate) fn within(test: &str, suffix: &str, hierarchies: &[&str]) -> Option<Self> {
         let group = TestCgroup::named(test, hierarchies, suffix)?;
-        let hierarchies = Hierarchies::detect(Path::new(evictd::cgroup::DEFAULT_ROOT)).unwrap();
+        let hierarchies =
+            Hierarchies::detect(Path::new(evictd_kernel::cgroup::DEFAULT_ROOT)).unwrap();
         let node = Self {
             group,
             directory: tempfile::tempdir().unwrap(),

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names, wait};
-use evictd::history::{DEFAULT_LIMIT, History};
+use evictd_node::history::{DEFAULT_LIMIT, History};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::fs;

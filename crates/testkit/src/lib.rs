@@ -49,6 +49,7 @@ mod select;
 mod server;
 mod status;
 mod store;
+pub mod testing;
 mod time;
 mod tls;
 mod watch;

@@ -2,9 +2,9 @@
 
 use super::crowd::{NODES, PRESSED, Restart};
 use super::{CENSUS, Cost, EPISODE, HEARTBEAT, PODS, RELIST, RENEWAL, START, cost};
-use evictd::api::Crowd;
-use evictd::outbox::{ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT as PERIOD};
-use evictd::pods::WATCH_LIFE;
+use evictd_cluster_client::Crowd;
+use evictd_node::delivery::{ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT as PERIOD};
+use evictd_node::pods::WATCH_LIFE;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const INTRODUCTION: &str = "\
 
 `just generate` makes this page. What one agent asks is measured of the built daemon against the API server of
 `crates/testkit`, by a test that fails when it changes; the rest follows from that and from the daemon's own schedule
-(`src/api/turn.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
+(`crates/cluster-client/src/turn.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
 bodies, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of heads to an answer.
 
 Each agent holds one watch, of its own node's pods alone, on a connection of its own, and writes through a second one.

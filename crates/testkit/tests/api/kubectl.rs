@@ -1,8 +1,8 @@
 //! A real kubectl works with the server.
 
-use super::left_out::left_out;
 use super::running;
 use evictd_testkit::ApiServer;
+use evictd_testkit::testing::left_out;
 use std::process::Command;
 
 #[test]

@@ -6,8 +6,6 @@ mod eviction;
 mod faults;
 mod kubectl;
 mod kubelet;
-#[path = "../../../../tests/support/left_out.rs"]
-mod left_out;
 mod objects;
 
 use evictd_testkit::ApiServer;

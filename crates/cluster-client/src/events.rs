@@ -1,0 +1,324 @@
+//! Events, `events.k8s.io/v1`: repeats are counted in one, and no storm of them reaches the API server.
+
+use crate::{Actions, ApiError, CALL_TIMEOUT};
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    api::{Patch, PatchParams, PostParams},
+    core::Request,
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use tokio::{sync::mpsc, time::sleep};
+
+/// Events that may wait to be sent; more are lost.
+pub const WAITING: usize = 64;
+
+/// Events that may follow each other at once.
+const BURST: u32 = 25;
+/// How long until one more may.
+const REFILL: SignedDuration = SignedDuration::from_secs(10);
+/// The same event counts as a repeat for this long, from one to the next.
+const SERIES: SignedDuration = SignedDuration::from_mins(10);
+/// How often the count of repeats is written.
+const SERIES_WRITTEN: SignedDuration = SignedDuration::from_secs(10);
+/// Subjects whose repeats are counted at a time.
+const SERIES_KEPT: usize = 64;
+/// A note in bytes, as the API server takes it.
+const LONGEST_NOTE: usize = 1024;
+/// So that a name with its suffix is no longer than names may be.
+const LONGEST_NAME: usize = 200;
+const ATTEMPTS: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// What an event is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Subject {
+    /// This node.
+    Node,
+    /// This node, and the controller that it is about.
+    NodeAnd(ObjectReference),
+    /// A pod.
+    Pod {
+        /// `namespace/name`
+        name: String,
+        /// Its UID.
+        uid: String,
+    },
+}
+
+/// An object by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectReference {
+    /// `apps/v1`, ...
+    pub api_version: String,
+    /// `ReplicaSet`, ...
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its unique id.
+    pub uid: String,
+}
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// When it happened.
+    pub time: Timestamp,
+    /// What it is about.
+    pub subject: Subject,
+    /// Whether it is of type `Warning`; else `Normal`.
+    pub warning: bool,
+    /// In the kubelet's words.
+    pub reason: Cow<'static, str>,
+    /// What was done.
+    pub action: &'static str,
+    /// In the kubelet's words.
+    pub note: String,
+    /// Its annotations.
+    pub annotations: BTreeMap<&'static str, String>,
+}
+
+/// The clock that an event's repeats are counted by.
+type Now = Box<dyn Fn() -> Timestamp + Send>;
+
+/// Sends events.
+pub struct EventRecorder {
+    node: String,
+    actions: Actions,
+    now: Now,
+    limit: Limit,
+    series: Vec<Series>,
+}
+
+/// An event that was sent, and its repeats.
+struct Series {
+    event: Event,
+    namespace: String,
+    name: String,
+    count: u32,
+    last: Timestamp,
+    written: Timestamp,
+}
+
+impl EventRecorder {
+    /// For this node; `now` reads the clock.
+    pub fn new(
+        node: String,
+        actions: Actions,
+        now: impl Fn() -> Timestamp + Send + 'static,
+    ) -> Self {
+        let limit = Limit::new(now());
+        Self {
+            node,
+            actions,
+            now: Box::new(now),
+            limit,
+            series: Vec::new(),
+        }
+    }
+
+    /// Sends until there can be no more.
+    pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
+        while let Some(event) = events.recv().await {
+            if let Err(error) = self.record(event).await {
+                tracing::warn!("an event is lost: {error}");
+            }
+        }
+    }
+
+    async fn record(&mut self, event: Event) -> Result<(), ApiError> {
+        let now = (self.now)();
+        self.series
+            .retain(|series| now.duration_since(series.last) < SERIES);
+        let same = |series: &&mut Series| {
+            let before = &series.event;
+            before.subject == event.subject
+                && before.reason == event.reason
+                && before.note == event.note
+        };
+        if let Some(series) = self.series.iter_mut().find(same) {
+            series.count += 1;
+            series.last = event.time;
+            if now.duration_since(series.written) < SERIES_WRITTEN || !self.limit.take(now) {
+                return Ok(());
+            }
+            series.written = now;
+            let request = repeat(series);
+            return send(&self.actions, || request.clone()).await;
+        }
+        if !self.limit.take(now) {
+            tracing::debug!("too many events: {} is not sent", event.reason);
+            return Ok(());
+        }
+        let (namespace, name) = place(&event.subject, &self.node, now);
+        let body = object(&event, &self.node, (&namespace, &name));
+        if self.series.len() == SERIES_KEPT {
+            self.series.remove(0);
+        }
+        self.series.push(Series {
+            last: event.time,
+            event,
+            namespace: namespace.clone(),
+            name,
+            count: 1,
+            written: now,
+        });
+        let body = body.to_string().into_bytes();
+        let request = Call::Create { namespace, body };
+        send(&self.actions, || request.clone()).await
+    }
+}
+
+/// What is asked of the server.
+#[derive(Clone)]
+enum Call {
+    Create {
+        namespace: String,
+        body: Vec<u8>,
+    },
+    Repeat {
+        namespace: String,
+        name: String,
+        patch: Value,
+    },
+}
+
+fn repeat(series: &Series) -> Call {
+    Call::Repeat {
+        namespace: series.namespace.clone(),
+        name: series.name.clone(),
+        patch: json!({
+            "series": { "count": series.count, "lastObservedTime": precise(series.last) },
+        }),
+    }
+}
+
+fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+    let of = |namespace: &str| {
+        Request::new(format!(
+            "/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        ))
+    };
+    match call {
+        Call::Create { namespace, body } => of(&namespace).create(&PostParams::default(), body),
+        Call::Repeat {
+            namespace,
+            name,
+            patch,
+        } => of(&namespace).patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
+    }
+}
+
+/// Events are worth some attempts, not every effort.
+async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError> {
+    let mut pause = FIRST_PAUSE;
+    let mut attempt = 1;
+    loop {
+        let asked = async {
+            let request = request(call()).map_err(kube::Error::BuildRequest)?;
+            actions.client().request::<Value>(request).await
+        };
+        let Err(error) = actions.call("sending an event", CALL_TIMEOUT, asked).await else {
+            return Ok(());
+        };
+        let code = error.status().map(|status| status.code);
+        if code == Some(409) {
+            // An attempt that was not answered has made it.
+            return Ok(());
+        }
+        let later = code.is_none_or(|code| code == 429 || code >= 500);
+        if !later || attempt == ATTEMPTS {
+            return Err(error);
+        }
+        attempt += 1;
+        sleep(pause).await;
+        pause *= 2;
+    }
+}
+
+/// Namespace and name of the event.
+fn place(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
+    let (namespace, name) = match subject {
+        Subject::Node | Subject::NodeAnd(_) => ("default", node),
+        Subject::Pod { name, .. } => name.split_once('/').unwrap_or(("default", name)),
+    };
+    let name = &name[..name.len().min(LONGEST_NAME)];
+    (
+        namespace.to_owned(),
+        format!("{name}.{:x}", now.as_nanosecond()),
+    )
+}
+
+fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
+    let regarding = match &event.subject {
+        // As a kubelet names its own node.
+        Subject::Node | Subject::NodeAnd(_) => {
+            json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node })
+        }
+        Subject::Pod { name, uid } => {
+            let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+            json!({ "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid })
+        }
+    };
+    let mut end = event.note.len().min(LONGEST_NOTE);
+    while !event.note.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut object = json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": { "namespace": namespace, "name": name, "annotations": event.annotations },
+        "eventTime": precise(event.time),
+        "type": if event.warning { "Warning" } else { "Normal" },
+        "reason": event.reason,
+        "action": event.action,
+        "note": event.note[..end],
+        "regarding": regarding,
+        "reportingController": "evictd",
+        "reportingInstance": node,
+    });
+    if let Subject::NodeAnd(owner) = &event.subject {
+        object["related"] = serde_json::to_value(owner).unwrap_or_default();
+    }
+    object
+}
+
+/// As the API has it, with six digits.
+fn precise(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Lets a burst pass, and then one in a while.
+struct Limit {
+    left: u32,
+    filled: Timestamp,
+}
+
+impl Limit {
+    fn new(now: Timestamp) -> Self {
+        Self {
+            left: BURST,
+            filled: now,
+        }
+    }
+
+    fn take(&mut self, now: Timestamp) -> bool {
+        while self.left < BURST && now.duration_since(self.filled) >= REFILL {
+            self.left += 1;
+            self.filled = self.filled.saturating_add(REFILL).unwrap_or(now);
+        }
+        if self.left == BURST {
+            self.filled = now;
+        }
+        let taken = self.left.checked_sub(1);
+        self.left = taken.unwrap_or(0);
+        taken.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

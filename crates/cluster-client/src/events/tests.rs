@@ -1,0 +1,188 @@
+use super::*;
+use crate::Access;
+use evictd_testkit::{Actor, ApiServer, Fault};
+
+const WAIT: Duration = Duration::from_secs(20);
+
+struct Sent {
+    api: ApiServer,
+    admin: Actor,
+    send: mpsc::Sender<Event>,
+}
+
+impl Sent {
+    fn new() -> Self {
+        let api = ApiServer::start().unwrap();
+        let admin = api.actor("test");
+        let space =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
+        admin.create(space).unwrap();
+        let config = kube::Config::new(api.url().parse().unwrap());
+        let actions = Access::new("a test".into(), config).actions().unwrap();
+        let (send, events) = mpsc::channel(WAITING);
+        let recorder = EventRecorder::new("one".into(), actions, Timestamp::now);
+        tokio::spawn(recorder.run(events));
+        Self { api, admin, send }
+    }
+
+    /// All events, once there are so many.
+    async fn are(&self, count: usize) -> Vec<Value> {
+        let all = |admin: &Actor| Some(admin.list("events")).filter(|all| all.len() >= count);
+        self.admin.wait(WAIT, all).await.expect("so many events")
+    }
+}
+
+fn evicted(pod: &str) -> Event {
+    Event {
+        time: Timestamp::from_microsecond(1_800_000_000_123_456).unwrap(),
+        subject: Subject::Pod {
+            name: format!("shop/{pod}"),
+            uid: format!("uid-{pod}"),
+        },
+        warning: true,
+        reason: "Evicted".into(),
+        action: "Evict",
+        note: "The node was low on resource: memory. ".into(),
+        annotations: [("starved_resource", "memory".to_owned())].into(),
+    }
+}
+
+#[tokio::test]
+async fn s1_052_s1_057_an_event_stands_by_its_pod() {
+    let sent = Sent::new();
+    sent.send.send(evicted("web")).await.unwrap();
+    let event = sent.are(1).await.remove(0);
+    // As the core group shows it.
+    assert_eq!(event["metadata"]["namespace"], "shop");
+    assert!(
+        event["metadata"]["name"]
+            .as_str()
+            .unwrap()
+            .starts_with("web.")
+    );
+    assert_eq!(
+        event["metadata"]["annotations"],
+        json!({ "starved_resource": "memory" })
+    );
+    let pod = json!({ "apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web", "uid": "uid-web" });
+    for (key, expected) in [
+        ("involvedObject", pod),
+        ("type", json!("Warning")),
+        ("reason", json!("Evicted")),
+        ("message", json!("The node was low on resource: memory. ")),
+        ("eventTime", json!("2027-01-15T08:00:00.123456Z")),
+        ("action", json!("Evict")),
+        ("reportingComponent", json!("evictd")),
+        ("reportingInstance", json!("one")),
+    ] {
+        assert_eq!(event[key], expected, "{key}: {event:#}");
+    }
+}
+
+#[tokio::test]
+async fn repeats_are_one_event_and_a_storm_is_cut_short() {
+    let sent = Sent::new();
+    for _ in 0..3 {
+        sent.send.send(evicted("web")).await.unwrap();
+    }
+    for number in 0..40 {
+        sent.send
+            .send(evicted(&format!("web-{number}")))
+            .await
+            .unwrap();
+    }
+    let full = BURST as usize;
+    sent.are(full).await;
+    // The last of the storm is through when the channel is empty.
+    while sent.send.capacity() < WAITING {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(sent.are(full).await.len(), full);
+}
+
+#[tokio::test]
+async fn an_event_survives_a_server_that_fails_and_one_that_is_refused_is_lost() {
+    let sent = Sent::new();
+    sent.api.fault(Fault::answer(503).times(2));
+    sent.send.send(evicted("web")).await.unwrap();
+    sent.are(1).await;
+    sent.api.fault(Fault::answer(403).times(1));
+    sent.send.send(evicted("denied")).await.unwrap();
+    sent.send.send(evicted("later")).await.unwrap();
+    let names: Vec<Value> = sent
+        .are(2)
+        .await
+        .into_iter()
+        .map(|event| event["involvedObject"]["name"].clone())
+        .collect();
+    assert!(!names.contains(&json!("denied")), "{names:?}");
+}
+
+#[test]
+fn a_burst_passes_and_then_one_in_a_while() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let mut limit = Limit::new(at(0));
+    assert!((0..BURST).all(|_| limit.take(at(100))));
+    assert!(!limit.take(at(100)));
+    assert!(!limit.take(at(109)));
+    assert!(limit.take(at(110)));
+    assert!(!limit.take(at(119)));
+    assert!(limit.take(at(130)) && limit.take(at(130)) && !limit.take(at(130)));
+}
+
+#[test]
+fn a_note_is_cut_where_a_character_ends() {
+    let event = Event {
+        note: "é".repeat(600),
+        ..evicted("web")
+    };
+    let object = object(&event, "one", ("shop", "web.1"));
+    assert_eq!(object["note"].as_str().unwrap(), "é".repeat(512));
+}
+
+#[test]
+fn the_count_of_a_series_is_told() {
+    let series = Series {
+        event: evicted("web"),
+        namespace: "shop".into(),
+        name: "web.1".into(),
+        count: 3,
+        last: Timestamp::from_second(1_800_000_000).unwrap(),
+        written: Timestamp::UNIX_EPOCH,
+    };
+    let request = request(repeat(&series)).unwrap();
+    assert_eq!(
+        request.uri().path(),
+        "/apis/events.k8s.io/v1/namespaces/shop/events/web.1"
+    );
+    let body: Value = serde_json::from_slice(request.body()).unwrap();
+    assert_eq!(
+        body,
+        json!({ "series": { "count": 3, "lastObservedTime": "2027-01-15T08:00:00.000000Z" } })
+    );
+}
+
+#[tokio::test]
+async fn an_event_on_an_owner_stands_by_the_node_and_names_the_owner() {
+    let sent = Sent::new();
+    let owner = ObjectReference {
+        api_version: "apps/v1".to_owned(),
+        kind: "ReplicaSet".to_owned(),
+        namespace: "shop".to_owned(),
+        name: "web".to_owned(),
+        uid: "u-1".to_owned(),
+    };
+    let event = Event {
+        subject: Subject::NodeAnd(owner),
+        ..evicted("web-a")
+    };
+    sent.send.send(event).await.unwrap();
+    let event = sent.are(1).await.remove(0);
+    assert_eq!(event["metadata"]["namespace"], "default");
+    assert_eq!(event["involvedObject"]["kind"], "Node");
+    assert_eq!(event["involvedObject"]["name"], "one");
+    let related = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": "shop", "name": "web", "uid": "u-1",
+    });
+    assert_eq!(event["related"], related);
+}

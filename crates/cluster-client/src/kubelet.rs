@@ -1,0 +1,144 @@
+//! The way to this node's kubelet, for whoever may `get` `nodes/pods`, `nodes/stats` and `nodes/configz` there.
+
+use super::{Access, ApiError, Broken, Follow, actions::Actions, watch::read_list};
+use serde_json::json;
+use std::{
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{net::TcpStream, time::timeout};
+
+/// Where kubelets listen.
+const PORT: u16 = 10250;
+/// A kubelet answers from memory.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Where pods find who they are.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+const CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+/// What a kubelet signs for itself unless it is given a certificate.
+const SELF_SIGNED: &str = "/var/lib/kubelet/pki/kubelet.crt";
+
+/// Where the kubelet is, who asks, and whom to trust.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KubeletSettings {
+    /// `https://10.0.0.7:10250`; empty: found by itself.
+    pub url: String,
+    /// A file with a bearer token; `None`: found by itself.
+    pub token_file: Option<PathBuf>,
+    /// A certificate to ask with.
+    pub client_certificate: Option<PathBuf>,
+    /// Its key.
+    pub client_key: Option<PathBuf>,
+    /// Who vouches for the kubelet; `None`: found by itself.
+    pub certificate_authority: Option<PathBuf>,
+    /// Whether nobody need vouch for it.
+    pub insecure: bool,
+}
+
+/// This node's kubelet.
+#[derive(Clone)]
+pub struct KubeletClient {
+    url: String,
+    actions: Actions,
+}
+
+impl KubeletClient {
+    /// As configured; `node` is the name that its certificate must be for. Nothing is sent. Must be called within a
+    /// runtime, and anew where credentials are refused.
+    pub async fn find(settings: &KubeletSettings, node: &str) -> Result<Self, ApiError> {
+        let url = Self::url(settings);
+        let by_itself = |configured: &Option<PathBuf>, places: &[&str]| {
+            let found = || places.iter().map(Path::new).find(|place| place.exists());
+            configured.clone().or_else(|| found().map(Path::to_owned))
+        };
+        let (certificate, key) = (&settings.client_certificate, &settings.client_key);
+        let token = match certificate {
+            Some(_) => settings.token_file.clone(),
+            None => by_itself(&settings.token_file, &[TOKEN]),
+        };
+        let authority = if settings.insecure {
+            None
+        } else {
+            by_itself(&settings.certificate_authority, &[SELF_SIGNED, CLUSTER])
+        };
+        let kubeconfig = json!({
+            "current-context": "kubelet",
+            "contexts": [{"name": "kubelet", "context": {"cluster": "kubelet", "user": "kubelet"}}],
+            "clusters": [{"name": "kubelet", "cluster": {
+                "server": url, "tls-server-name": node,
+                "certificate-authority": authority, "insecure-skip-tls-verify": settings.insecure,
+            }}],
+            "users": [{"name": "kubelet", "user": {
+                "tokenFile": token, "client-certificate": certificate, "client-key": key,
+            }}],
+        });
+        let access = Access::from_kubeconfig("the settings under kubelet", &kubeconfig).await?;
+        Ok(Self {
+            url,
+            actions: access.actions()?,
+        })
+    }
+
+    /// As configured; else as whoever deployed this pod tells it, whose loopback is not the node's.
+    pub fn url(settings: &KubeletSettings) -> String {
+        match settings.url.trim_end_matches('/') {
+            "" => {
+                let told = std::env::var("NODE_IP").ok();
+                let node = told.and_then(|address| address.parse().ok());
+                let node = node.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+                format!("https://{}", SocketAddr::new(node, PORT))
+            }
+            configured => configured.to_owned(),
+        }
+    }
+
+    /// Whether anything takes connections there. Nothing is built for it that would stay.
+    pub async fn listens(settings: &KubeletSettings) -> bool {
+        let parsed: Option<hyper::Uri> = Self::url(settings).parse().ok();
+        let place = parsed
+            .as_ref()
+            .and_then(|url| Some((url.host()?, url.port_u16()?)));
+        let Some((host, port)) = place else {
+            return false;
+        };
+        let connect = TcpStream::connect((host.trim_matches(['[', ']']), port));
+        matches!(timeout(Duration::from_secs(1), connect).await, Ok(Ok(_)))
+    }
+
+    /// Tells of every object in the list at this path, one after the other as they arrive; whether that was all of them
+    /// is known once this is `Ok`.
+    pub async fn list(&self, path: &str, follower: &mut impl Follow) -> Result<(), Broken> {
+        let listed = timeout(PATIENCE, read_list(self.actions.client(), path, follower));
+        let listed = listed.await.unwrap_or_else(|_| {
+            Err(Broken {
+                problem: format!("no answer within {} s", PATIENCE.as_secs()),
+                code: None,
+            })
+        });
+        listed.map_err(|broken| Broken {
+            problem: format!("{}{path}: {}", self.url, broken.problem),
+            ..broken
+        })
+    }
+
+    /// What it answers at this path.
+    pub async fn get(&self, path: &str) -> Result<String, ApiError> {
+        let what = format!("{}{path}", self.url);
+        let client = self.actions.client();
+        let ask = async {
+            let request = hyper::Request::get(path).body(Vec::new());
+            let request = request.map_err(kube::Error::HttpError)?;
+            client.request_text(request).await
+        };
+        self.actions.call(&what, PATIENCE, ask).await
+    }
+}
+
+/// Its address.
+impl fmt::Display for KubeletClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.url)
+    }
+}

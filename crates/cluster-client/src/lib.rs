@@ -1,0 +1,162 @@
+//! The way to the API server: where it is, who we are there, and one client for each kind of talk.
+//!
+//! ```text
+//!   in the cluster, or a kubeconfig  ->  Access  --.-> a client to watch through: calls that last
+//!                                                   `-> Actions: calls that end soon, and are asked once
+//! ```
+//!
+//! Neither client asks twice by itself. A refused eviction would be asked again for minutes, by a decision that is stale;
+//! whoever asks knows better when to ask again.
+
+mod access;
+mod actions;
+pub mod events;
+mod kubelet;
+mod split;
+mod turn;
+mod watch;
+
+pub use access::{Access, Credentials};
+pub use actions::{Actions, CALL_TIMEOUT};
+pub use kubelet::{KubeletClient, KubeletSettings};
+pub use turn::{Crowd, Turn, Wait, chance};
+pub use watch::{Broken, Follow, Watch};
+
+use kube::config::{InClusterError, KubeconfigError};
+use std::{error::Error, time::Duration};
+use tokio::{runtime::Handle, task::spawn_blocking};
+
+/// Who writes, as the API server keeps it with each field.
+pub const FIELD_MANAGER: &str = "evictd";
+
+/// What went wrong on the way to the API server, or there.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// Nothing names one.
+    #[error(
+        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; name a kubeconfig under kubernetes.kubeconfig"
+    )]
+    Unknown,
+    /// This is a pod, but without a usable service account.
+    #[error("cannot use this pod's service account")]
+    ServiceAccount(#[source] InClusterError),
+    /// A kubeconfig that can't be used.
+    #[error("cannot use {origin}")]
+    Kubeconfig {
+        /// The file, or what names it.
+        origin: String,
+        /// Why not.
+        source: Box<KubeconfigError>,
+    },
+    /// The credentials or certificates can't be used.
+    #[error("cannot make a client for {server}: {}", words(source))]
+    Client {
+        /// The server's address.
+        server: String,
+        /// Why not.
+        source: Box<kube::Error>,
+    },
+    /// It did not answer in time.
+    #[error("{what}: no answer within {} s", within.as_secs_f64())]
+    TimedOut {
+        /// What was asked.
+        what: String,
+        /// How long was waited.
+        within: Duration,
+    },
+    /// It could not be asked, or it refused.
+    #[error("{what}: {}", words(source))]
+    Call {
+        /// What was asked.
+        what: String,
+        /// The answer, or why there is none.
+        source: Box<kube::Error>,
+    },
+}
+
+impl ApiError {
+    /// The server's own answer, where it gave one.
+    pub fn status(&self) -> Option<&kube::core::Status> {
+        match self {
+            Self::Call { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => Some(status),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Finds a way beside the loop: files are read for it, and a plugin may be run for credentials.
+pub async fn beside_the_loop<T: Send + 'static>(
+    find: impl Future<Output = Result<T, ApiError>> + Send + 'static,
+) -> Result<T, ApiError> {
+    let runtime = Handle::current();
+    match spawn_blocking(move || runtime.block_on(find)).await {
+        Ok(found) => found,
+        // The runtime ends, and this with it.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// An error of the client in one line: the server's own words, else the cause at the bottom.
+pub fn words(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return answer(status);
+    }
+    let first: &(dyn Error + 'static) = error;
+    let causes = std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
+        (*error).source()
+    });
+    let cause = causes.last().unwrap_or(first).to_string();
+    match what_to_do(&cause) {
+        Some(advice) => format!("{cause}: {advice}"),
+        None => cause,
+    }
+}
+
+/// What helps where TLS fails.
+fn what_to_do(cause: &str) -> Option<&'static str> {
+    let known = [
+        (
+            "certificate: UnknownIssuer",
+            "nobody trusted here vouches for that server; name who signed its certificate by certificate-authority in the \
+             kubeconfig, or for the kubelet by kubelet.certificateAuthority (kubelet.insecure trusts whoever answers)",
+        ),
+        (
+            "certificate: BadSignature",
+            "it was signed by another authority of the same name; the authority named for it is of another time or cluster",
+        ),
+        (
+            "certificate expired",
+            "renew that server's certificate, or set this machine's clock",
+        ),
+        (
+            "certificate not valid yet",
+            "set this machine's clock, or that server's",
+        ),
+        (
+            "certificate not valid for name",
+            "ask that server by a name that it has; a kubelet's certificate must be for nodeName",
+        ),
+        (
+            "fatal alert: CertificateRequired",
+            "it takes none without a client certificate; name one in the kubeconfig, or for the kubelet by \
+             kubelet.clientCertificate and kubelet.clientKey",
+        ),
+    ];
+    let found = known.iter().find(|(words, _)| cause.contains(words));
+    found.map(|(_, advice)| *advice)
+}
+
+/// A refusal in one line.
+pub fn answer(status: &kube::core::Status) -> String {
+    let (code, reason) = (status.code, status.reason.as_str());
+    match status.message.trim() {
+        "" => format!("{code} {reason}"),
+        message => format!("{code} {reason}: {message}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,302 @@
+//! The demo: a small real node, real pods made of real processes, and the daemon's real loop.
+
+pub mod guardian;
+pub mod node;
+pub mod picture;
+pub mod scenario;
+pub mod scene;
+pub mod screen;
+mod simulated;
+pub mod summary;
+pub mod worker;
+
+use evictd_eviction::record::{Outcome, Record};
+use evictd_kernel::{
+    cgroup::{DEFAULT_ROOT, Hierarchies},
+    clock::Clock,
+};
+use evictd_node::{
+    agent::{
+        Order,
+        start::{self, StartError},
+    },
+    config,
+    logging::chain,
+};
+use node::{Node, NodeError};
+use scenario::{NODE_BYTES, Play, Player, Scenario};
+use scene::{Stage, Watcher};
+use serde::Serialize;
+use std::{io, path::Path, process::Stdio, time::Duration};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{Child, ChildStdin, Command},
+    sync::mpsc,
+    time::{sleep, timeout},
+};
+
+/// A play that has not ended by then has failed.
+const LONGEST_PLAY: Duration = Duration::from_secs(20);
+/// The picture learns this often what each pod uses.
+const USAGE_PERIOD: Duration = Duration::from_millis(50);
+
+/// How a play ended.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Which play.
+    pub scenario: Scenario,
+    /// `real` or `simulated`.
+    pub mode: &'static str,
+    /// Who was expected to go.
+    pub expected: Option<String>,
+    /// Who went.
+    pub evicted: Vec<String>,
+    /// Who lives.
+    pub survivors: Vec<String>,
+    /// From the last look that had not seen the threshold crossed to the last process gone.
+    pub reaction_seconds: Option<f64>,
+    /// The least memory that any look saw, in bytes.
+    pub lowest_available_bytes: Option<i64>,
+    /// How often the kernel's OOM killer struck.
+    pub kernel_oom_kills: u64,
+    /// Every decision with its evidence and outcome.
+    pub decisions: Vec<Record>,
+}
+
+impl Report {
+    /// What the stage has seen, who went, and who lives.
+    fn new(
+        stage: &Stage,
+        landed: &[(String, Outcome)],
+        survivors: Vec<String>,
+        kernel_oom_kills: u64,
+    ) -> Self {
+        let scene = stage.scene();
+        let reaction = landed.first().map(|(_, outcome)| outcome);
+        Self {
+            scenario: scene.scenario,
+            mode: match scene.missing {
+                None => "real",
+                Some(_) => "simulated",
+            },
+            expected: Some(scene.scenario.play().expected.to_owned()),
+            evicted: landed.iter().map(|(pod, _)| pod.clone()).collect(),
+            survivors,
+            reaction_seconds: reaction
+                .and_then(Outcome::ended)
+                .and_then(|ended| ended.reaction_from_last_clear_look_seconds),
+            lowest_available_bytes: scene.lowest_memory,
+            kernel_oom_kills,
+            decisions: scene.acts.iter().map(|act| act.record.clone()).collect(),
+        }
+    }
+
+    /// Whether nothing but the expected happened.
+    pub fn as_expected(&self) -> bool {
+        self.kernel_oom_kills == 0
+            && self.evicted.iter().eq(&self.expected)
+            && self.survivors == self.scenario.play().others()
+    }
+}
+
+/// Why there was no play.
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    /// No node could be built.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The agent did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The demo's own configuration is wrong.
+    #[error("the demo's configuration: {0}")]
+    Config(String),
+    /// A pod could not be started.
+    #[error("cannot start the pod {name}")]
+    Pod {
+        /// Its name.
+        name: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody wanted it to end.
+    #[error("interrupted; everything it had made is removed")]
+    Interrupted,
+}
+
+/// A running pod.
+struct Actor {
+    child: Child,
+    stdin: ChildStdin,
+}
+
+/// Plays it, for real where a node can be made. Nothing happens in the first and in the last `calm`.
+pub async fn play(
+    scenario: Scenario,
+    clock: Clock,
+    stage: &Stage,
+    calm: Duration,
+    stop: impl Future<Output = ()>,
+) -> Result<Report, DemoError> {
+    let play = scenario.play();
+    let mut node = match build(&play) {
+        Ok(node) => node,
+        Err(missing) => {
+            stage.scene().missing = Some(chain(&missing));
+            return tokio::select! {
+                report = simulated::play(&play, stage, calm) => report,
+                () = stop => Err(DemoError::Interrupted),
+            };
+        }
+    };
+    let mut actors = Vec::new();
+    for player in &play.players {
+        actors.push(enter(&mut node, player).await?);
+        stage.scene().enter(player);
+    }
+    let performance = perform(&node, &play, &mut actors, clock, stage, calm);
+    let landed = tokio::select! {
+        landed = performance => landed,
+        () = stop => Err(DemoError::Interrupted),
+    };
+    let mut survivors = Vec::new();
+    for (actor, player) in actors.iter_mut().zip(&play.players) {
+        if matches!(actor.child.try_wait(), Ok(None)) {
+            survivors.push(player.full_name());
+        }
+    }
+    let kernel_oom_kills = node.kernel_oom_kills();
+    for actor in &mut actors {
+        // One that is gone can't be killed, and need not be.
+        let _ = actor.child.kill().await;
+    }
+    drop(node);
+    Ok(Report::new(stage, &landed?, survivors, kernel_oom_kills))
+}
+
+fn build(play: &Play) -> Result<Node, NodeError> {
+    let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT))?;
+    Node::build(hierarchies, NODE_BYTES, play.most_pids, play.disk_bytes)
+}
+
+/// Starts a pod's process, puts it into its cgroup, and writes its manifest.
+async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
+    let failed = |source| DemoError::Pod {
+        name: player.name,
+        source,
+    };
+    let cgroup = node.pod(player.name)?;
+    let disk = node.directory.join("disk").join(player.name);
+    std::fs::create_dir_all(&disk).map_err(failed)?;
+    let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+        .arg("worker")
+        .args(player.role.arguments(Some(&disk.join("data"))))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // Ctrl-C is for the demo alone.
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let lost = || failed(io::Error::other("its process ended at once"));
+    node.enter(&cgroup, child.id().ok_or_else(lost)?)?;
+    let mut stdin = child.stdin.take().ok_or_else(lost)?;
+    let mut stdout = child.stdout.take().ok_or_else(lost)?;
+    stdin.write_all(b"\n").await.map_err(failed)?;
+    stdout.read_u8().await.map_err(failed)?;
+    let manifest = player.manifest(&cgroup.to_string_lossy(), Some(&disk.to_string_lossy()));
+    let path = node
+        .directory
+        .join("manifests")
+        .join(format!("{}.yaml", player.name));
+    std::fs::write(path, manifest).map_err(failed)?;
+    Ok(Actor { child, stdin })
+}
+
+/// Runs the loop, lets the hog go, and returns who left, in order.
+async fn perform(
+    node: &Node,
+    play: &Play,
+    actors: &mut [Actor],
+    clock: Clock,
+    stage: &Stage,
+    calm: Duration,
+) -> Result<Vec<(String, Outcome)>, DemoError> {
+    let (landed, mut landings) = mpsc::unbounded_channel();
+    let watcher = Watcher {
+        stage: stage.clone(),
+        disk: node.directory.join("disk"),
+        landed,
+    };
+    let config = configuration(&node.directory, &node.cgroup, play)?;
+    let ready = start::ready(&config, clock, Some(Box::new(watcher))).await?;
+    let agent = tokio::spawn(ready.agent.run(ready.questions, ready.orders));
+    let mut gone = Vec::new();
+    let act = async {
+        sleep(calm).await;
+        if let Some(hog) = actors.last_mut() {
+            // A hog that is gone already shows in the outcome.
+            let _ = hog.stdin.write_all(b"\n").await;
+        }
+        while let Some(landing) = landings.recv().await {
+            let expected = landing.0 == play.expected;
+            gone.push(landing);
+            if expected {
+                break;
+            }
+        }
+        // Long enough for a second victim to be seen.
+        if let Ok(Some(second)) = timeout(calm, landings.recv()).await {
+            gone.push(second);
+        }
+    };
+    tokio::select! {
+        _ = timeout(LONGEST_PLAY, act) => {}
+        () = watch_usage(node, play, stage) => {}
+    }
+    // It ends by itself if it takes no orders any more.
+    let _ = ready.give_order.send(Order::Stop).await;
+    let _ = agent.await;
+    Ok(gone)
+}
+
+async fn watch_usage(node: &Node, play: &Play, stage: &Stage) {
+    let resource = stage.scene().resource();
+    loop {
+        for player in &play.players {
+            let usage = node.usage(player.name, resource);
+            stage.scene().uses(&player.full_name(), usage);
+        }
+        sleep(USAGE_PERIOD).await;
+    }
+}
+
+fn configuration(
+    directory: &Path,
+    cgroup: &Path,
+    play: &Play,
+) -> Result<config::Effective, DemoError> {
+    let (place, cgroup) = (directory.display(), cgroup.display());
+    let text = format!(
+        "apiVersion: evictd.dev/v1alpha1
+kind: EvictionConfiguration
+nodeName: demo
+nodeCgroup: {cgroup}
+cgroupRoots: [{cgroup}]
+evictionHard: {}
+{}
+pods: {{source: manifests, manifests: {place}/manifests, staticPodPath: ''}}
+filesystems: {{nodefs: {place}/disk, imagefs: {place}/disk, containerfs: {place}/disk}}
+metrics: {{address: ''}}
+socket: {place}/evictd.sock
+stateDirectory: {place}/state
+runtimeDirectory: {place}/run
+",
+        play.eviction_hard(),
+        play.settings
+    );
+    let loaded =
+        config::parse("demo", &text).map_err(|refused| DemoError::Config(refused.to_string()))?;
+    Ok(loaded.effective)
+}

@@ -1,0 +1,298 @@
+//! What the picture shows: written by the play, read by whoever draws.
+
+use super::scenario::{Player, Scenario};
+use evictd_eviction::{
+    Decision, Housekeeper, Observations, Signal, StarvedResource,
+    record::{Outcome, Record},
+};
+use evictd_node::publish::{Decided, Landed, Look, Publish};
+use jiff::Timestamp;
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// The state of a pod in the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It runs.
+    Alive,
+    /// It was chosen.
+    Going,
+    /// Its last process is gone.
+    Gone,
+}
+
+/// A pod in the picture.
+#[derive(Debug, Clone)]
+pub struct PodLine {
+    /// `namespace/name`.
+    pub pod: String,
+    /// Its QoS class.
+    pub qos: &'static str,
+    /// Its priority.
+    pub priority: i32,
+    /// What it asked for of what the play is about; `None` where nobody asks for that.
+    pub request: Option<i64>,
+    /// What it uses of that at present.
+    pub usage: Option<i64>,
+    /// The most it was seen to use.
+    pub peak: i64,
+    /// Whether it is spared whatever happens.
+    pub critical: bool,
+    /// How it fares.
+    pub fate: Fate,
+}
+
+/// A threshold of a signal in the picture.
+#[derive(Debug, Clone)]
+pub struct Mark {
+    /// Below this it acts.
+    pub value: i64,
+    /// How long below it until it acts; zero is at once.
+    pub grace: Duration,
+    /// Since when it is crossed.
+    pub crossed_since: Option<Timestamp>,
+}
+
+/// A signal against its thresholds in the picture.
+#[derive(Debug, Clone)]
+pub struct SignalLine {
+    /// The signal.
+    pub signal: Signal,
+    /// What is left.
+    pub available: i64,
+    /// What there is.
+    pub capacity: i64,
+    /// Its thresholds.
+    pub marks: Vec<Mark>,
+}
+
+/// A decision, and what came of it.
+#[derive(Debug, Clone)]
+pub struct Act {
+    /// The decision.
+    pub decision: Decision,
+    /// The same as it is kept, with its outcome once there is one.
+    pub record: Record,
+}
+
+/// The picture's content.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    /// The play.
+    pub scenario: Scenario,
+    /// What is missing for a real play, if it is simulated.
+    pub missing: Option<String>,
+    /// When it began.
+    pub started: Timestamp,
+    /// The last look.
+    pub now: Timestamp,
+    /// How long until the next look at the latest.
+    pub sleep: Duration,
+    /// Looks so far.
+    pub looks: u64,
+    /// The watched signals.
+    pub signals: Vec<SignalLine>,
+    /// What was left of what the play is about, over time.
+    pub trace: Vec<(Timestamp, i64)>,
+    /// The least memory that any look saw, in bytes.
+    pub lowest_memory: Option<i64>,
+    /// The pods.
+    pub pods: Vec<PodLine>,
+    /// The decisions, in order.
+    pub acts: Vec<Act>,
+    /// One line on how it ended, once it has, and whether it was as expected.
+    pub verdict: Option<(bool, String)>,
+}
+
+/// The scene, shared between the loop and the drawing.
+#[derive(Debug, Clone)]
+pub struct Stage(Arc<Mutex<Scene>>);
+
+impl Stage {
+    /// An empty stage.
+    pub fn new(scenario: Scenario, started: Timestamp) -> Self {
+        Self(Arc::new(Mutex::new(Scene {
+            scenario,
+            missing: None,
+            started,
+            now: started,
+            sleep: Duration::ZERO,
+            looks: 0,
+            signals: Vec::new(),
+            trace: Vec::new(),
+            lowest_memory: None,
+            pods: Vec::new(),
+            acts: Vec::new(),
+            verdict: None,
+        })))
+    }
+
+    /// The scene, for a moment.
+    pub fn scene(&self) -> MutexGuard<'_, Scene> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Scene {
+    /// The signal that the play is about.
+    pub fn signal(&self) -> Signal {
+        match self.scenario {
+            Scenario::Pids => Signal::PidAvailable,
+            Scenario::Disk => Signal::NodefsAvailable,
+            Scenario::Memory | Scenario::Soft | Scenario::Critical => Signal::MemoryAvailable,
+        }
+    }
+
+    /// What the play is about.
+    pub fn resource(&self) -> StarvedResource {
+        self.signal().resource()
+    }
+
+    /// The decision that the play is about: the first that ended a pod, else the last.
+    pub fn act(&self) -> Option<&Act> {
+        let ended = |act: &&Act| act.decision.eviction.is_some();
+        self.acts.iter().find(ended).or(self.acts.last())
+    }
+
+    /// A pod comes on.
+    pub fn enter(&mut self, player: &Player) {
+        let pod = player.pod("demo", None);
+        let memory = self.resource() == StarvedResource::Memory;
+        self.pods.push(PodLine {
+            pod: pod.full_name(),
+            qos: pod.qos.as_str(),
+            priority: pod.priority(),
+            request: memory.then(|| pod.memory_request.value()),
+            usage: None,
+            peak: 0,
+            critical: pod.critical.is_some(),
+            fate: Fate::Alive,
+        });
+    }
+
+    /// What a pod uses now.
+    pub fn uses(&mut self, pod: &str, usage: Option<i64>) {
+        if let Some(line) = self.pods.iter_mut().find(|line| line.pod == pod) {
+            line.usage = usage;
+            line.peak = line.peak.max(usage.unwrap_or(0));
+        }
+    }
+
+    /// The loop has looked.
+    pub fn look(
+        &mut self,
+        now: Timestamp,
+        observations: &Observations,
+        housekeeper: &Housekeeper,
+        sleep: Duration,
+    ) {
+        self.now = now;
+        self.looks += 1;
+        self.sleep = sleep;
+        self.signals = signals(observations, housekeeper);
+        if let Some(seen) = observations.get(self.signal()) {
+            self.trace.push((now, seen.available));
+        }
+        if let Some(seen) = observations.get(Signal::MemoryAvailable) {
+            let lowest = self.lowest_memory.unwrap_or(i64::MAX);
+            self.lowest_memory = Some(lowest.min(seen.available));
+        }
+    }
+
+    /// The loop has decided.
+    pub fn decide(&mut self, decision: &Decision, record: &Record) {
+        self.acts.push(Act {
+            decision: decision.clone(),
+            record: record.clone(),
+        });
+        if let Some(eviction) = &decision.eviction {
+            self.set_fate(&eviction.pod, Fate::Going);
+        }
+    }
+
+    /// A departure has ended.
+    pub fn land(&mut self, id: &str, pod: &str, outcome: &Outcome) {
+        let gone = outcome.gone_seconds().is_some();
+        self.set_fate(pod, if gone { Fate::Gone } else { Fate::Alive });
+        if let Some(act) = self.acts.iter_mut().find(|act| act.record.id == id) {
+            act.record.conclude(outcome.clone());
+        }
+    }
+
+    fn set_fate(&mut self, pod: &str, fate: Fate) {
+        if let Some(line) = self.pods.iter_mut().find(|line| line.pod == pod) {
+            line.fate = fate;
+        }
+    }
+}
+
+fn signals(observations: &Observations, housekeeper: &Housekeeper) -> Vec<SignalLine> {
+    let mut lines: Vec<SignalLine> = Vec::new();
+    for threshold in housekeeper.thresholds() {
+        let Some(seen) = observations.get(threshold.signal) else {
+            continue;
+        };
+        let mut crossed = housekeeper.first_observed();
+        let mark = Mark {
+            value: threshold.value.at(seen.capacity).value(),
+            grace: threshold.grace_period.unsigned_abs(),
+            crossed_since: crossed
+                .find(|(met, _)| *met == threshold)
+                .map(|(_, since)| since),
+        };
+        match lines
+            .iter_mut()
+            .find(|line| line.signal == threshold.signal)
+        {
+            Some(line) => line.marks.push(mark),
+            None => lines.push(SignalLine {
+                signal: threshold.signal,
+                available: seen.available,
+                capacity: seen.capacity,
+                marks: vec![mark],
+            }),
+        }
+    }
+    lines
+}
+
+/// Puts what the loop tells onto the stage, and says when something ended.
+#[derive(Debug)]
+pub struct Watcher {
+    /// Where to.
+    pub stage: Stage,
+    /// The pods' directories on the node's disk.
+    pub disk: PathBuf,
+    /// `namespace/name` of each pod whose departure has ended, with the outcome.
+    pub landed: mpsc::UnboundedSender<(String, Outcome)>,
+}
+
+impl Publish for Watcher {
+    fn looked(&mut self, look: &Look<'_>) {
+        let mut scene = self.stage.scene();
+        let observations = &look.sample.observations;
+        scene.look(look.now, observations, look.housekeeper, look.sleep);
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        self.stage.scene().decide(decided.decision, decided.record);
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let (flight, outcome) = (&landed.landing.departure, landed.outcome());
+        if let (true, Some((_, name))) =
+            (outcome.gone_seconds().is_some(), flight.pod.split_once('/'))
+        {
+            // What the kubelet does; without it what the pod has written would count until the next pod goes for it.
+            let _ = fs::remove_dir_all(self.disk.join(name));
+        }
+        self.stage.scene().land(&flight.id, &flight.pod, &outcome);
+        // Nobody listens any more once the play is over.
+        let _ = self.landed.send((flight.pod.clone(), outcome));
+    }
+}

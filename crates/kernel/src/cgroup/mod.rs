@@ -1,0 +1,321 @@
+//! Where the kernel keeps its control groups, and which processes are in them.
+//!
+//! A control group is named by a path relative to the root of its hierarchy (`kubepods/burstable/pod<UID>`), because
+//! on cgroup v1 the same group is one directory in every controller's hierarchy. A leading slash is ignored.
+
+mod dir;
+mod layout;
+mod namespace;
+mod own;
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+pub(crate) use dir::GroupDir;
+pub use layout::{Container, PodCgroup};
+pub use layout::{container_of, pod_uid};
+pub use own::OwnCgroups;
+pub(crate) use own::memberships;
+
+/// Where the kernel's hierarchies are mounted on every distribution.
+pub const DEFAULT_ROOT: &str = "/sys/fs/cgroup";
+
+/// What went wrong with which file of the cgroup file system.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// A file or directory could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file could not be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file held something else than the kernel writes there.
+    #[error("{}: unexpected line {line:?}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The line.
+        line: String,
+    },
+    /// No hierarchy is mounted below the root.
+    #[error("{}: neither a cgroup v2 tree nor any cgroup v1 controller", root.display())]
+    NoHierarchy {
+        /// The directory that was searched.
+        root: PathBuf,
+    },
+    /// The group is in none of the hierarchies: removed, or never made.
+    #[error("no cgroup {} in any hierarchy", relative.display())]
+    NoSuchCgroup {
+        /// The group, relative to the root of its hierarchy.
+        relative: PathBuf,
+    },
+}
+
+impl CgroupError {
+    /// Whether the group is simply not there (any more), which is how a finished pod looks.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Self::Read { source, .. } | Self::Write { source, .. } => is_removed(source),
+            Self::NoSuchCgroup { .. } => true,
+            Self::Malformed { .. } | Self::NoHierarchy { .. } => false,
+        }
+    }
+}
+
+/// A kernel controller whose figures or switches evictd uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Controller {
+    /// Memory limits and usage.
+    Memory,
+    /// Limits and counts of processes and threads.
+    Pids,
+    /// Stops and resumes all processes of a group (cgroup v1).
+    Freezer,
+    /// CPU shares.
+    Cpu,
+    /// Input and output (cgroup v2).
+    Io,
+    /// The same (cgroup v1).
+    Blkio,
+}
+
+impl Controller {
+    const ALL: [Self; 6] = [
+        Self::Memory,
+        Self::Pids,
+        Self::Freezer,
+        Self::Cpu,
+        Self::Io,
+        Self::Blkio,
+    ];
+
+    /// The kernel's name of the controller.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::Freezer => "freezer",
+            Self::Cpu => "cpu",
+            Self::Io => "io",
+            Self::Blkio => "blkio",
+        }
+    }
+}
+
+/// How this machine mounts its hierarchies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// One hierarchy a controller.
+    V1,
+    /// One hierarchy a controller, and a cgroup2 tree without controllers beside them.
+    Hybrid,
+    /// One tree for all controllers.
+    V2,
+}
+
+/// The hierarchies that are mounted below one root.
+#[derive(Debug, Clone)]
+pub struct Hierarchies {
+    /// In the order of [`Controller::ALL`]; empty on v2.
+    v1: Vec<(Controller, PathBuf)>,
+    unified: Option<PathBuf>,
+    /// What the v2 tree controls; a kernel may be started without one (`cgroup_disable=memory`). Empty on v1.
+    unified_controllers: Vec<Controller>,
+    /// Where this process sees them begin, in `/proc`.
+    begins: namespace::Beginnings,
+}
+
+impl Hierarchies {
+    /// Looks below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or cgroup v1 controllers, mounted
+    /// alone (`memory`) or together (`cpu,cpuacct`), with or without a cgroup2 tree in `unified`.
+    pub fn detect(root: &Path) -> Result<Self, CgroupError> {
+        if let Some(unified_controllers) = controllers_of(root)? {
+            return Ok(Self {
+                v1: Vec::new(),
+                unified: Some(root.to_owned()),
+                unified_controllers,
+                begins: Vec::new(),
+            });
+        }
+        let mounts = subdirectories(root)?;
+        let mount_of = |controller: Controller| {
+            let wanted = controller.as_str().as_bytes();
+            let mount = mounts.iter().find(|name| {
+                let mut parts = name.as_bytes().split(|byte| *byte == b',');
+                parts.any(|part| part == wanted)
+            })?;
+            Some((controller, root.join(mount)))
+        };
+        let v1: Vec<_> = Controller::ALL.into_iter().filter_map(mount_of).collect();
+        if v1.is_empty() {
+            return Err(CgroupError::NoHierarchy {
+                root: root.to_owned(),
+            });
+        }
+        let unified = root.join("unified");
+        let unified = unified.join("cgroup.procs").is_file().then_some(unified);
+        Ok(Self {
+            v1,
+            unified,
+            unified_controllers: Vec::new(),
+            begins: Vec::new(),
+        })
+    }
+
+    /// How the hierarchies are mounted.
+    pub fn version(&self) -> Version {
+        match (self.v1.is_empty(), &self.unified) {
+            (true, _) => Version::V2,
+            (false, Some(_)) => Version::Hybrid,
+            (false, None) => Version::V1,
+        }
+    }
+
+    /// Where the hierarchies are mounted, the cgroup2 tree last.
+    pub fn mounts(&self) -> impl Iterator<Item = &Path> {
+        let v1 = self.v1.iter().map(|(_, mount)| mount.as_path());
+        v1.chain(self.unified.as_deref())
+    }
+
+    /// The directory of a group in the hierarchy of `controller`, whether it exists or not. None where the controller
+    /// is not mounted, or not part of the v2 tree, or `relative` holds `..`.
+    pub fn dir(&self, controller: Controller, relative: &Path) -> Option<PathBuf> {
+        if self.unified_controllers.contains(&controller) {
+            return self.unified(relative);
+        }
+        let (_, mount) = self.v1.iter().find(|(known, _)| *known == controller)?;
+        Some(mount.join(normal(relative)?))
+    }
+
+    /// The directory of a group in the cgroup2 tree, whether it exists or not. None where there is no such tree, or
+    /// `relative` holds `..`.
+    pub fn unified(&self, relative: &Path) -> Option<PathBuf> {
+        Some(self.unified.as_ref()?.join(normal(relative)?))
+    }
+
+    /// The directory that lists a group's processes: the cgroup2 tree on v2, else the first controller's hierarchy
+    /// that has the group.
+    pub fn home(&self, relative: &Path) -> Result<PathBuf, CgroupError> {
+        Ok(self.home_hierarchy(relative)?.1)
+    }
+
+    /// [`Self::home`] with the hierarchy that it is in: a v1 controller's, or (None) the cgroup2 tree.
+    pub fn home_hierarchy(
+        &self,
+        relative: &Path,
+    ) -> Result<(Option<Controller>, PathBuf), CgroupError> {
+        let gone = || CgroupError::NoSuchCgroup {
+            relative: relative.to_owned(),
+        };
+        let group = normal(relative).ok_or_else(gone)?;
+        for (hierarchy, mount) in self.everywhere() {
+            let dir = mount.join(&group);
+            match fs::metadata(&dir) {
+                Ok(found) if found.is_dir() => return Ok((hierarchy, dir)),
+                Err(source) if !is_missing(&source) => {
+                    return Err(CgroupError::Read { path: dir, source });
+                }
+                _ => {}
+            }
+        }
+        Err(gone())
+    }
+
+    /// All hierarchies, the cgroup2 tree last.
+    fn everywhere(&self) -> impl Iterator<Item = (Option<Controller>, &PathBuf)> {
+        let v1 = self.v1.iter().map(|(known, mount)| (Some(*known), mount));
+        v1.chain(self.unified.iter().map(|mount| (None, mount)))
+    }
+
+    /// The ids of all processes in a group and below it. An id of 0 is a process in a pid namespace that we can't see.
+    pub fn procs(&self, relative: &Path) -> Result<Vec<u32>, CgroupError> {
+        procs_below(&self.home(relative)?)
+    }
+
+    /// Whether anything is known to run in a group or below it.
+    pub fn runs(&self, relative: &Path) -> bool {
+        self.procs(relative).is_ok_and(|procs| !procs.is_empty())
+    }
+}
+
+/// What a v2 tree controls; None where `root` is none.
+fn controllers_of(root: &Path) -> Result<Option<Vec<Controller>>, CgroupError> {
+    let path = root.join("cgroup.controllers");
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(CgroupError::Read { path, source }),
+    };
+    let is_listed = |controller: &Controller| {
+        let mut names = text.split_ascii_whitespace();
+        names.any(|name| name == controller.as_str())
+    };
+    Ok(Some(
+        Controller::ALL.into_iter().filter(is_listed).collect(),
+    ))
+}
+
+/// The ids of all processes in the group at `dir` and below it, without duplicates. Groups that vanish meanwhile
+/// count as empty; a missing `dir` is an error for which [`CgroupError::is_gone`] holds.
+pub fn procs_below(dir: &Path) -> Result<Vec<u32>, CgroupError> {
+    let (pids, outcome) = GroupDir::open(dir)?.processes();
+    outcome.map(|()| pids)
+}
+
+/// The names of the directories in `dir` (links to directories included), sorted.
+pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
+    let failed = |source| CgroupError::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()) {
+            names.push(entry.file_name());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// A group's path without leading slash and `.`; None if it climbs with `..`.
+pub fn normal(relative: &Path) -> Option<PathBuf> {
+    let mut path = PathBuf::new();
+    for part in relative.components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(path)
+}
+
+/// Whether the error means that there is no such file or directory.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Whether the error means that the group was removed: before the file was opened, or while it was open (ENODEV).
+pub(crate) fn is_removed(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+        || error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)
+}
+
+#[cfg(test)]
+mod tests;

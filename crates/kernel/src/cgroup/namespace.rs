@@ -1,0 +1,97 @@
+//! What `/proc/PID/cgroup` tells a process that has a cgroup namespace of its own, as containers have on cgroup v2.
+//!
+//! Paths are shown from where the namespace begins: a pod beside our own is `/../../podx/c1`. The hierarchies are mounted
+//! from their roots all the same, so that this process can find itself in them and knows where its namespace begins.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::{CgroupError, Controller, Hierarchies, memberships, normal, subdirectories};
+
+/// Where this process's namespace begins in each hierarchy in which that is not the root.
+pub(super) type Beginnings = Vec<(Option<Controller>, PathBuf)>;
+
+impl Hierarchies {
+    /// The same as seen by this process, which finds itself below `proc_root` (`/proc` on a real machine).
+    pub fn seen_from(mut self, proc_root: &Path) -> Result<Self, CgroupError> {
+        let path = proc_root.join("self/cgroup");
+        let text = fs::read(&path).map_err(|source| CgroupError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let mut begins = Beginnings::new();
+        for line in memberships(&text) {
+            let (controllers, shown) = line.map_err(|line| CgroupError::Malformed {
+                path: path.clone(),
+                line,
+            })?;
+            let (Some((hierarchy, mount)), Some(shown)) = (self.of(controllers), normal(shown))
+            else {
+                continue;
+            };
+            let pid = std::process::id().to_string();
+            if lists(&mount.join(&shown), &pid) {
+                continue;
+            }
+            // In a foreign pid namespace it is nowhere.
+            let found = find(mount, Path::new(""), &pid);
+            let above = |found: PathBuf| {
+                let depth = found.components().count();
+                let below = shown.components().count();
+                let above = found.components().take(depth.checked_sub(below)?);
+                Some(above.collect::<PathBuf>()).filter(|above| above.join(&shown) == found)
+            };
+            if let Some(above) = found.and_then(above) {
+                begins.push((hierarchy, above));
+            }
+        }
+        self.begins = begins;
+        Ok(self)
+    }
+
+    /// The group that `/proc` shows this process as `shown`, relative to the root of its hierarchy.
+    pub fn absolute(&self, controllers: &str, shown: &Path) -> PathBuf {
+        let hierarchy = self.of(controllers).map(|(hierarchy, _)| hierarchy);
+        let mut begins = self.begins.iter();
+        let begins = begins.find(|(known, _)| Some(*known) == hierarchy);
+        let mut path = begins.map_or_else(PathBuf::new, |(_, begins)| begins.clone());
+        for part in shown.components() {
+            match part {
+                Component::Normal(name) => path.push(name),
+                Component::ParentDir => {
+                    path.pop();
+                }
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+            }
+        }
+        path
+    }
+
+    /// The hierarchy of a line of `/proc/PID/cgroup`, and where it is mounted.
+    fn of(&self, controllers: &str) -> Option<(Option<Controller>, &Path)> {
+        if controllers.is_empty() {
+            return Some((None, self.unified.as_deref()?));
+        }
+        let listed = |known: Controller| controllers.split(',').any(|name| name == known.as_str());
+        let (known, mount) = self.v1.iter().find(|(known, _)| listed(*known))?;
+        Some((Some(*known), mount))
+    }
+}
+
+fn lists(dir: &Path, pid: &str) -> bool {
+    let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    procs.lines().any(|line| line == pid)
+}
+
+/// The group below `mount` that lists the process.
+fn find(mount: &Path, relative: &Path, pid: &str) -> Option<PathBuf> {
+    let dir = mount.join(relative);
+    if lists(&dir, pid) {
+        return Some(relative.to_owned());
+    }
+    // One that is removed meanwhile is not the one.
+    let below = subdirectories(&dir).unwrap_or_default();
+    below
+        .into_iter()
+        .find_map(|name| find(mount, &relative.join(name), pid))
+}

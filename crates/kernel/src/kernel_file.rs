@@ -1,0 +1,162 @@
+//! One small text file of the kernel, read again and again without allocating.
+
+use nix::errno::Errno;
+use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, PROC_SUPER_MAGIC, fstatfs};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Room for the longest file read here (`memory.stat`, under 3 KiB today).
+pub type Buffer = [u8; 16 * 1024];
+
+/// Why a source could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The system refused.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// What was to be read.
+        path: Arc<Path>,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The content is not what the kernel writes.
+    #[error("{} does not hold {expected}", path.display())]
+    Malformed {
+        /// What was read.
+        path: Arc<Path>,
+        /// What should have been in it.
+        expected: &'static str,
+    },
+}
+
+impl ReadError {
+    /// Whether there is no such file, or the cgroup it belonged to is gone.
+    pub fn is_missing(&self) -> bool {
+        let Self::Io { source, .. } = self else {
+            return false;
+        };
+        source.kind() == io::ErrorKind::NotFound
+            || source.raw_os_error() == Some(Errno::ENODEV as i32)
+    }
+}
+
+/// A file that is read at every look, and opened again after anything went wrong with it.
+#[derive(Debug)]
+pub struct KernelFile {
+    path: Arc<Path>,
+    /// Only what the kernel itself serves stays the same file for ever and may stay open. Another one (`lxcfs` mounted
+    /// over /proc/meminfo) may be replaced underneath us, and is opened for every read.
+    open: Option<File>,
+}
+
+impl KernelFile {
+    /// Opens nothing yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path: path.into(),
+            open: None,
+        }
+    }
+
+    /// Closes the file until the next read, for those who read too many to keep all of them open.
+    pub fn close(&mut self) {
+        self.open = None;
+    }
+
+    /// Reads the whole file and hands it to `parse`, whose `None` means that it lacks what was `expected`.
+    pub fn read<T>(
+        &mut self,
+        buffer: &mut Buffer,
+        expected: &'static str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, ReadError> {
+        let (length, file) = self.fill(buffer).map_err(|source| ReadError::Io {
+            path: Arc::clone(&self.path),
+            source,
+        })?;
+        let value = buffer
+            .get(..length)
+            .filter(|content| content.len() < buffer.len())
+            .and_then(|content| str::from_utf8(content).ok())
+            .and_then(parse)
+            .ok_or_else(|| ReadError::Malformed {
+                path: Arc::clone(&self.path),
+                expected,
+            })?;
+        self.open = file;
+        Ok(value)
+    }
+
+    /// Reads into the buffer; gives the length and the file if it may stay open.
+    fn fill(&mut self, buffer: &mut Buffer) -> io::Result<(usize, Option<File>)> {
+        if let Some(file) = self.open.take()
+            && let Ok(length) = file.read_at(buffer, 0)
+        {
+            return Ok((length, Some(file)));
+        }
+        // Never opened, or its cgroup was removed; another one of that name may be there by now.
+        let file = File::open(&self.path)?;
+        let length = file.read_at(buffer, 0)?;
+        let kind = fstatfs(&file)?.filesystem_type();
+        let kernels_own = [PROC_SUPER_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC];
+        Ok((length, kernels_own.contains(&kind).then_some(file)))
+    }
+}
+
+/// The number in a file that holds nothing else; `max`, which the kernel writes for "no limit", is the largest one.
+pub fn number_or_max(text: &str) -> Option<u64> {
+    match text.trim_ascii_end() {
+        "max" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn read(file: &mut KernelFile) -> Result<u64, ReadError> {
+        file.read(&mut [0; 16 * 1024], "a number", number_or_max)
+    }
+
+    #[test]
+    fn reads_the_kernels_files_again_and_again() {
+        let mut file = KernelFile::new("/proc/sys/kernel/pid_max".into());
+        let first = read(&mut file).unwrap();
+        assert!(file.open.is_some());
+        assert_eq!(read(&mut file).unwrap(), first);
+    }
+
+    #[test]
+    fn a_file_that_is_missing_malformed_or_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("limit");
+        let mut file = KernelFile::new(path.clone());
+        let error = read(&mut file).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("cannot read {}: ", path.display())));
+
+        let too_long = "1".repeat(16 * 1024);
+        for rubbish in [
+            b"".as_slice(),
+            b"-1",
+            b"1 2",
+            b"\xff\xfe",
+            too_long.as_bytes(),
+        ] {
+            fs::write(&path, rubbish).unwrap();
+            let error = read(&mut file).unwrap_err().to_string();
+            assert_eq!(error, format!("{} does not hold a number", path.display()));
+        }
+        fs::write(&path, "max\n").unwrap();
+        assert_eq!(read(&mut file).unwrap(), u64::MAX);
+
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(read(&mut file), Err(ReadError::Io { .. })));
+        fs::write(&path, "7\n").unwrap();
+        assert_eq!(read(&mut file).unwrap(), 7);
+    }
+}

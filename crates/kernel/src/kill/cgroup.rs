@@ -1,0 +1,484 @@
+//! A pod leaves by its cgroup: SIGTERM, the grace, then a kill that no process escapes.
+//!
+//! Linux could give back a dying process's memory sooner through `process_mrelease`; it is not used, because neither
+//! rustix nor nix wraps that call and this workspace has no unsafe code of its own.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::task::yield_now;
+use tokio::time::{sleep, timeout};
+
+use super::cpu::Freed;
+use super::freezer::{self, Frozen};
+use super::group::{Group, Look, Targets};
+use super::patience::Patience;
+use super::process::signal_if;
+use super::spare::SpareFiles;
+use super::{GraceCut, KillError, Method, Passes, Termination, Victim};
+use crate::cgroup::{Controller, GroupDir, Hierarchies};
+use crate::clock::Clock;
+
+/// Ends pods through their cgroups.
+#[derive(Debug, Clone)]
+pub struct CgroupEvictor {
+    /// Where the cgroups are.
+    pub hierarchies: Hierarchies,
+    /// `/proc`, or a fixture.
+    pub proc_root: PathBuf,
+    /// The cgroups that may hold pods: a victim's must be strictly below one of them.
+    pub pod_roots: Vec<PathBuf>,
+    /// How long after the first try to kill to wait for the last process.
+    pub kill_deadline: Duration,
+    /// Dates the steps of a termination.
+    pub clock: Clock,
+    /// For when no file can be opened any more.
+    pub spare: Arc<SpareFiles>,
+}
+
+/// Who asks a pod to stop when its grace begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// evictd, by SIGTERM.
+    Evictd,
+    /// The kubelet, that has been told: two that ask are one too many.
+    Kubelet,
+}
+
+impl CgroupEvictor {
+    /// Ends the pod: asks it to stop, waits `grace` (zero: neither asks nor waits) or until `cut` says otherwise, then
+    /// kills, and returns when its last process is gone or has outlived the deadline. An error that may pass is none
+    /// before that deadline.
+    pub async fn end(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+        asks: Asks,
+    ) -> Result<Termination, KillError> {
+        self.spare.refill();
+        let termination = self.see_off(victim, grace, cut, asks).await;
+        self.spare.refill();
+        termination
+    }
+
+    async fn see_off(
+        &self,
+        victim: &Victim,
+        grace: Duration,
+        cut: &GraceCut,
+        asks: Asks,
+    ) -> Result<Termination, KillError> {
+        let Some(group) = self.open(victim).await? else {
+            return Ok(Termination {
+                gone_at: Some(self.clock.now()),
+                ..Termination::not_begun()
+            });
+        };
+        let mut eviction = Eviction {
+            clock: self.clock,
+            group,
+            patience: Patience::new(&self.spare),
+            seen: BTreeSet::new(),
+            begun: false,
+            verified: false,
+            counted: false,
+            struck: BTreeSet::new(),
+            termination: Termination::not_begun(),
+            freed: None,
+        };
+        if !grace.is_zero() {
+            tokio::select! {
+                left = eviction.leave_by_itself(victim.sandbox.as_deref(), asks) => left?,
+                () = sleep(grace) => {}
+                () = cut.wait() => {}
+            }
+        }
+        match timeout(self.kill_deadline, eviction.kill(cut)).await {
+            Ok(killed) => killed?,
+            Err(_) => eviction.outlived()?,
+        }
+        Ok(eviction.finish())
+    }
+
+    async fn open(&self, victim: &Victim) -> Result<Option<Group<'_>>, KillError> {
+        let mut patience = Patience::new(&self.spare);
+        let opened = async {
+            loop {
+                let (hierarchies, proc_root) = (&self.hierarchies, &self.proc_root);
+                match Group::open(hierarchies, proc_root, &self.pod_roots, victim) {
+                    Err(error) => patience.bear(error).await?,
+                    opened => return opened,
+                }
+            }
+        };
+        let opened = timeout(self.kill_deadline, opened).await;
+        opened.unwrap_or_else(|_| patience.given_up(&victim.cgroup).map_or(Ok(None), Err))
+    }
+}
+
+impl Termination {
+    /// Of a pod for which nothing has been done.
+    pub fn not_begun() -> Self {
+        Self {
+            first_signal_at: None,
+            killed_at: None,
+            gone_at: None,
+            processes: 0,
+            method: Method::AlreadyGone,
+            survivors: Vec::new(),
+        }
+    }
+}
+
+/// One pod's termination under way.
+struct Eviction<'a> {
+    clock: Clock,
+    group: Group<'a>,
+    patience: Patience<'a>,
+    seen: BTreeSet<u32>,
+    /// The kill has.
+    begun: bool,
+    /// The processes are known to be where the group lists them.
+    verified: bool,
+    /// The kernel counted processes in the group once.
+    counted: bool,
+    /// Who of those seen last was sent SIGKILL.
+    struck: BTreeSet<u32>,
+    termination: Termination,
+    freed: Option<Freed>,
+}
+
+/// What one pass of the kill has come to.
+enum Pass {
+    /// Somebody was hit.
+    Struck,
+    /// Nobody is left who was not.
+    Waiting,
+    /// Nobody is left.
+    Gone,
+}
+
+impl Eviction<'_> {
+    /// Looks who is in the pod now, sandboxes aside; nobody once all are dead.
+    fn look(&mut self, sandboxes: &[OsString]) -> Result<Look, KillError> {
+        let look = self.group.look(sandboxes)?;
+        self.seen.extend(&look.pids);
+        Ok(look)
+    }
+
+    /// Sees to it that the pod is asked to stop, and waits until all but the sandboxes have left.
+    async fn leave_by_itself(
+        &mut self,
+        sandbox: Option<&str>,
+        asks: Asks,
+    ) -> Result<(), KillError> {
+        let Targets {
+            mut pids,
+            sandboxes,
+        } = loop {
+            match self.targets(sandbox) {
+                Ok(targets) => break targets,
+                Err(error) => self.patience.bear(error).await?,
+            }
+        };
+        if pids.is_empty() {
+            return Ok(());
+        }
+        if asks == Asks::Kubelet {
+            self.termination.method = Method::TornDown;
+            pids.clear();
+        }
+        let mut changes = self.group.changes();
+        loop {
+            pids = self.ask(pids);
+            let nobody_asked = self.termination.method == Method::AlreadyGone && pids.is_empty();
+            match self.look(&sandboxes) {
+                Ok(look) if nobody_asked || (look.pids.is_empty() && look.trouble.is_none()) => {
+                    return Ok(());
+                }
+                Ok(_) if pids.is_empty() => {
+                    self.patience.over();
+                    changes.next().await;
+                }
+                Ok(_) => changes.next().await,
+                Err(error) => self.patience.bear(error).await?,
+            }
+        }
+    }
+
+    fn targets(&mut self, sandbox: Option<&str>) -> Result<Targets, KillError> {
+        let look = self.look(&[])?;
+        self.verify(&look)?;
+        self.group.first_processes(sandbox)
+    }
+
+    /// Sends SIGTERM to each of these; who is to be asked again, since it could not be sent. It is sent once: some
+    /// programs give up their shutdown at the second.
+    fn ask(&mut self, mut pids: Vec<u32>) -> Vec<u32> {
+        pids.retain(|pid| match self.signal(Signal::TERM, *pid) {
+            Ok(sent) => {
+                if sent {
+                    self.termination.method = Method::Terminated;
+                }
+                false
+            }
+            Err(error) => error.passes() == Passes::Perhaps,
+        });
+        pids
+    }
+
+    /// What is seen must be what is there, before anybody is ended for it.
+    fn verify(&mut self, look: &Look) -> Result<(), KillError> {
+        if look.pids.is_empty() {
+            return self.group.verify_empty();
+        }
+        if !self.verified {
+            self.group.verify(&look.pids)?;
+            self.verified = true;
+        }
+        Ok(())
+    }
+
+    /// Kills whoever is left, and whoever they fork meanwhile, until nobody is alive. What fails is tried again.
+    async fn kill(&mut self, cut: &GraceCut) -> Result<(), KillError> {
+        let mut changes = self.group.changes();
+        loop {
+            match self.pass().await {
+                Ok(Pass::Gone) => return Ok(()),
+                Ok(Pass::Struck) => {
+                    cut.note_killed();
+                    self.patience.over();
+                    yield_now().await;
+                }
+                Ok(Pass::Waiting) => {
+                    cut.note_killed();
+                    self.patience.over();
+                    changes.next().await;
+                }
+                Err(error) => self.patience.bear(error).await?,
+            }
+        }
+    }
+
+    async fn pass(&mut self) -> Result<Pass, KillError> {
+        let struck_unseen = !self.begun && self.strike_unseen();
+        self.begun = true;
+        let look = match self.look(&[]) {
+            Err(error) if error.passes() != Passes::Never && self.is_surely_empty() => {
+                tracing::debug!(%error, "it is empty all the same");
+                return Ok(Pass::Gone);
+            }
+            look => look?,
+        };
+        if look.trouble.is_some() && self.is_surely_empty() {
+            return Ok(Pass::Gone);
+        }
+        if look.pids.is_empty() && look.trouble.is_none() {
+            return self.emptied(&look);
+        }
+        let Look { pids, trouble } = look;
+        if struck_unseen {
+            self.struck.extend(&pids);
+            self.free_cpu();
+        }
+        if pids.iter().any(|pid| !self.struck.contains(pid)) {
+            self.strike(pids).await?;
+            self.free_cpu();
+            return trouble.map_or(Ok(Pass::Struck), Err);
+        }
+        // Forgets who is gone, so that a recycled id counts as new.
+        self.struck = pids.into_iter().collect();
+        trouble.map_or(Ok(Pass::Waiting), Err)
+    }
+
+    /// Nobody alive is listed: the last word is the kernel's own.
+    fn emptied(&mut self, look: &Look) -> Result<Pass, KillError> {
+        if self.seen.is_empty() {
+            self.verify(look)?;
+        }
+        // Old kernels count zombies, and list them.
+        if let Some(dir) = self.group.in_the_one_tree()
+            && dir.is_populated() == Some(true)
+            && self.group.listed(dir)?.is_empty()
+        {
+            write_kill(dir);
+            return Err(KillError::Unlisted {
+                cgroup: self.group.relative.clone(),
+            });
+        }
+        Ok(Pass::Gone)
+    }
+
+    /// Whether the kernel says that nobody is left, where the lists cannot be read.
+    fn is_surely_empty(&self) -> bool {
+        match self.group.in_the_one_tree() {
+            Some(dir) => dir.is_populated() == Some(false),
+            None => self.counted && self.count() == Some(0),
+        }
+    }
+
+    fn count(&self) -> Option<u64> {
+        let dir = self.group.dir(Controller::Pids).ok().flatten()?;
+        dir.pids_current()
+    }
+
+    /// In the one tree of cgroup v2 a pod is killed before anybody is looked for: nothing that fails can come before.
+    fn strike_unseen(&mut self) -> bool {
+        let Some(dir) = self.group.in_the_one_tree() else {
+            return false;
+        };
+        if dir.is_populated() == Some(false) || !write_kill(dir) {
+            return false;
+        }
+        self.verified = true;
+        self.note_killed_whole();
+        true
+    }
+
+    fn note_killed_whole(&mut self) {
+        let now = self.clock.now();
+        self.termination.killed_at.get_or_insert(now);
+        self.termination.first_signal_at.get_or_insert(now);
+        self.termination.method = Method::CgroupKill;
+    }
+
+    /// Kills all processes of the pod once, by the surest way there is; those of which this failed are not `struck`.
+    async fn strike(&mut self, mut pids: Vec<u32>) -> Result<(), KillError> {
+        if !self.verified {
+            self.group.verify(&pids)?;
+            self.verified = true;
+        }
+        self.counted |= self.count() > Some(0);
+        let freezer = self.freezer()?;
+        if self.kill_whole(&pids)? {
+            self.note_killed_whole();
+            // Somebody else may have frozen it.
+            freezer.as_ref().map_or(Ok(()), freezer::thaw)?;
+            self.struck = pids.into_iter().collect();
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.termination.killed_at.get_or_insert(now);
+        let Some(freezer) = freezer else {
+            return self.kill_each(&pids, Method::RepeatedKill);
+        };
+        let (frozen, told) = Frozen::freeze(freezer).await;
+        if let Err(error) = told {
+            tracing::warn!(cgroup = %self.group.relative.display(), %error, "cannot freeze");
+            drop(frozen);
+            return self.kill_each(&pids, Method::RepeatedKill);
+        }
+        if let Ok(look) = self.look(&[]) {
+            pids.extend(look.pids);
+            pids.sort_unstable();
+            pids.dedup();
+        }
+        let killed = self.kill_each(&pids, Method::FrozenKill);
+        frozen.thaw().await;
+        killed
+    }
+
+    /// Whether all were killed by one write.
+    fn kill_whole(&self, pids: &[u32]) -> Result<bool, KillError> {
+        if let Some(dir) = self.group.in_the_one_tree() {
+            return Ok(write_kill(dir));
+        }
+        match self.group.unified_with_same_processes(pids) {
+            Ok(unified) => Ok(unified.is_some_and(|unified| write_kill(&unified))),
+            Err(error) if error.passes() == Passes::Never => Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "killing one by one");
+                Ok(false)
+            }
+        }
+    }
+
+    /// Sends SIGKILL to each of these, whatever fails of the others; the first failure.
+    fn kill_each(&mut self, pids: &[u32], method: Method) -> Result<(), KillError> {
+        self.termination.method = method;
+        self.struck.clear();
+        let mut outcome = Ok(());
+        for &pid in pids {
+            match self.signal(Signal::KILL, pid) {
+                Ok(_) => {
+                    self.struck.insert(pid);
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    }
+
+    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed. Where that is not
+    /// to be had they end all the same.
+    fn free_cpu(&mut self) {
+        if self.freed.is_some() {
+            return;
+        }
+        let Some(dir) = self.group.dir(Controller::Cpu).ok().flatten() else {
+            return;
+        };
+        let within = self.group.listed(&dir).unwrap_or_default();
+        if !within.is_empty() && within.iter().all(|pid| self.struck.contains(pid)) {
+            self.freed = Some(Freed::below(dir));
+        }
+    }
+
+    /// The pod's directory in cgroup v1's freezer hierarchy, if there is one; none where it cannot be had now.
+    fn freezer(&self) -> Result<Option<GroupDir>, KillError> {
+        let dir = self.group.dir(Controller::Freezer).ok().flatten();
+        let dir = dir.filter(|dir| dir.has("freezer.state"));
+        match dir.as_ref().map(|dir| self.group.listed(dir)) {
+            Some(Err(error)) if error.passes() == Passes::Never => Err(error),
+            Some(Ok(_) | Err(_)) | None => Ok(dir),
+        }
+    }
+
+    fn signal(&mut self, signal: Signal, pid: u32) -> Result<bool, KillError> {
+        let now = self.clock.now();
+        let sent = signal_if(pid, signal, || self.group.holds(pid))?;
+        if sent {
+            self.termination.first_signal_at.get_or_insert(now);
+        }
+        Ok(sent)
+    }
+
+    /// The deadline has come: who is left, or why nobody knows.
+    fn outlived(&mut self) -> Result<(), KillError> {
+        if self.begun && self.is_surely_empty() {
+            return Ok(());
+        }
+        if let Some(error) = self.patience.given_up(&self.group.relative) {
+            return Err(error);
+        }
+        let survivors = self.group.survivors();
+        self.termination.survivors = survivors.or_else(|_| self.group.survivors())?;
+        Ok(())
+    }
+
+    fn finish(mut self) -> Termination {
+        let killed_unseen = usize::from(self.termination.killed_at.is_some());
+        self.termination.processes = self.seen.len().max(killed_unseen);
+        if self.termination.survivors.is_empty() {
+            self.termination.gone_at = Some(self.clock.now());
+        }
+        self.termination
+    }
+}
+
+/// Kills everything in a group of the cgroup2 tree; false where the kernel has no such file (before 5.14) or refuses.
+fn write_kill(unified: &GroupDir) -> bool {
+    match unified.write("cgroup.kill", b"1") {
+        Ok(()) => true,
+        Err(error) => {
+            let path = unified.path().display();
+            tracing::debug!(%path, %error, "no cgroup.kill, killing one by one");
+            false
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! The victim's cgroup: whether it may be touched at all, who is in it, and when that changes.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::{Instant, sleep};
+
+use super::process::{self, Stat};
+use super::{KillError, Refusal, Survivor, Victim};
+use crate::cgroup::{
+    CgroupError, Controller, GroupDir, Hierarchies, OwnCgroups, container_of, normal, pod_uid,
+};
+
+/// The cgroup of a victim that passed every check of [`Group::open`].
+pub(super) struct Group<'a> {
+    hierarchies: &'a Hierarchies,
+    proc_root: &'a Path,
+    /// Relative to the root of its hierarchy.
+    pub(super) relative: PathBuf,
+    /// The hierarchy whose list of processes counts: a v1 controller's or (None) the cgroup2 tree.
+    hierarchy: Option<Controller>,
+    /// Its directory there. A group that was removed and made anew is another one.
+    home: GroupDir,
+}
+
+/// Processes of the group, as far as they could be seen, and why not all of them could.
+#[derive(Default)]
+pub(super) struct Look {
+    pub(super) pids: Vec<u32>,
+    pub(super) trouble: Option<KillError>,
+}
+
+impl Look {
+    /// All of them, or why not all could be seen.
+    fn whole(self) -> Result<Vec<u32>, KillError> {
+        self.trouble.map_or(Ok(self.pids), Err)
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Refuses what must never be ended. None if the cgroup does not exist (any more).
+    pub(super) fn open(
+        hierarchies: &'a Hierarchies,
+        proc_root: &'a Path,
+        pod_roots: &[PathBuf],
+        victim: &Victim,
+    ) -> Result<Option<Self>, KillError> {
+        let refused = |why| KillError::Refused {
+            cgroup: victim.cgroup.clone(),
+            why,
+        };
+        let relative = normal(&victim.cgroup).ok_or_else(|| refused(Refusal::OutsidePodCgroups))?;
+        let below = |root: &PathBuf| {
+            normal(root).is_some_and(|root| relative != root && relative.starts_with(root))
+        };
+        if !pod_roots.iter().any(below) {
+            return Err(refused(Refusal::OutsidePodCgroups));
+        }
+        if OwnCgroups::read(hierarchies, proc_root)?.are_within(&relative) {
+            return Err(refused(Refusal::HoldsEvictd));
+        }
+        if let Some(found) = pod_uid(&relative).filter(|found| *found != victim.uid) {
+            return Err(refused(Refusal::OtherPod { found }));
+        }
+        let home = hierarchies
+            .home_hierarchy(&relative)
+            .and_then(|(hierarchy, dir)| Ok((hierarchy, GroupDir::open(&dir)?)));
+        let (hierarchy, home) = match home {
+            Err(error) if error.is_gone() => return Ok(None),
+            found => found?,
+        };
+        let group = Self {
+            hierarchies,
+            proc_root,
+            relative,
+            hierarchy,
+            home,
+        };
+        // Where /proc hides the first process, its list of processes tells.
+        if group
+            .is_in(1, hierarchy)
+            .is_ok_and(|found| found == Some(true))
+        {
+            return Err(refused(Refusal::HoldsInit));
+        }
+        Ok(Some(group))
+    }
+
+    /// Its directory in the cgroup2 tree, where that is the one that counts.
+    pub(super) fn in_the_one_tree(&self) -> Option<&GroupDir> {
+        self.hierarchy.is_none().then_some(&self.home)
+    }
+
+    /// Its directory in a controller's hierarchy; None where it has none.
+    pub(super) fn dir(&self, controller: Controller) -> Result<Option<GroupDir>, CgroupError> {
+        open_if_there(self.hierarchies.dir(controller, &self.relative))
+    }
+
+    /// Processes listed at and below `dir`, a directory of this group in any hierarchy; none where it is gone.
+    fn list(&self, dir: &GroupDir) -> Result<Look, KillError> {
+        let (pids, outcome) = dir.processes();
+        let refused = |why| KillError::Refused {
+            cgroup: self.relative.clone(),
+            why,
+        };
+        if pids.contains(&0) {
+            return Err(KillError::ForeignPidNamespace {
+                cgroup: self.relative.clone(),
+            });
+        }
+        if pids.contains(&1) {
+            return Err(refused(Refusal::HoldsInit));
+        }
+        if pids.contains(&std::process::id()) {
+            return Err(refused(Refusal::HoldsEvictd));
+        }
+        let trouble = outcome.err().filter(|error| !error.is_gone());
+        Ok(Look {
+            pids,
+            trouble: trouble.map(KillError::Cgroup),
+        })
+    }
+
+    /// The same, all or nothing.
+    pub(super) fn listed(&self, dir: &GroupDir) -> Result<Vec<u32>, KillError> {
+        self.list(dir)?.whole()
+    }
+
+    /// Whether the process that a descriptor holds is in this group: by its own account, else by the group's.
+    pub(super) fn holds(&self, pid: u32) -> Result<bool, KillError> {
+        if let Ok(Some(is_in)) = self.is_in(pid, self.hierarchy) {
+            return Ok(is_in);
+        }
+        // Hidden, or its path is longer than the kernel tells. While it is held its id is nobody else's.
+        let look = self.list(&self.home)?;
+        let listed = look.pids.binary_search(&pid).is_ok();
+        Ok(listed || look.whole().map(|_| false)?)
+    }
+
+    fn is_in(&self, pid: u32, hierarchy: Option<Controller>) -> Result<Option<bool>, CgroupError> {
+        process::is_member(
+            self.hierarchies,
+            self.proc_root,
+            pid,
+            hierarchy,
+            &self.relative,
+        )
+    }
+
+    /// The directory of this group in the cgroup2 tree, if every process of the group is in it and nobody else.
+    pub(super) fn unified_with_same_processes(
+        &self,
+        pids: &[u32],
+    ) -> Result<Option<GroupDir>, KillError> {
+        let unified = self.hierarchies.unified(&self.relative);
+        let Some(unified) = open_if_there(unified)? else {
+            return Ok(None);
+        };
+        let here: BTreeSet<_> = pids.iter().copied().collect();
+        let there: BTreeSet<_> = self.listed(&unified)?.into_iter().collect();
+        // What is in one list only was born or died between the two looks, or is really elsewhere.
+        for &pid in here.symmetric_difference(&there) {
+            let is_in = |hierarchy| Ok::<_, CgroupError>(self.is_in(pid, hierarchy)? == Some(true));
+            let in_both = is_in(self.hierarchy)? && is_in(None)?;
+            if !in_both && self.is_settled(pid)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(unified))
+    }
+
+    /// The listed processes outside the given groups; none once none of them is alive.
+    pub(super) fn look(&self, sandboxes: &[OsString]) -> Result<Look, KillError> {
+        living(
+            || self.list_outside(sandboxes),
+            |look| look.trouble.is_some() || self.any_alive(look),
+        )
+    }
+
+    fn any_alive(&self, look: &mut Look) -> bool {
+        let alive = look.pids.iter().map(|pid| self.is_alive(*pid));
+        for is_alive in alive {
+            match is_alive {
+                Ok(false) => {}
+                Ok(true) => return true,
+                Err(error) => {
+                    look.trouble = Some(error);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Refuses a cgroup whose processes say that they are elsewhere: no check could pass later.
+    pub(super) fn verify(&self, pids: &[u32]) -> Result<(), KillError> {
+        let mut contradicted = false;
+        for &pid in pids {
+            match self.is_in(pid, self.hierarchy) {
+                Ok(Some(false)) => contradicted |= self.is_settled(pid).unwrap_or_default(),
+                // Who is hidden is checked when it is signalled.
+                Ok(Some(true) | None) | Err(_) => return Ok(()),
+            }
+        }
+        if contradicted {
+            return Err(KillError::Unverifiable {
+                cgroup: self.relative.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Cgroup v1 leaves processes of a foreign pid namespace out of its lists, so that a pod full of them looks empty;
+    /// the cgroup2 tree beside it lists them as 0.
+    pub(super) fn verify_empty(&self) -> Result<(), KillError> {
+        if let Some(unified) = open_if_there(self.hierarchies.unified(&self.relative))? {
+            self.listed(&unified)?;
+        }
+        Ok(())
+    }
+
+    /// Whether what the process says of its cgroup can be relied on: it is alive and not ending.
+    fn is_settled(&self, pid: u32) -> Result<bool, CgroupError> {
+        let stat = Stat::read(self.proc_root, pid)?;
+        Ok(stat.is_some_and(|stat| stat.is_alive() && !stat.is_exiting()))
+    }
+
+    fn is_alive(&self, pid: u32) -> Result<bool, KillError> {
+        match Stat::read(self.proc_root, pid) {
+            Ok(Some(stat)) => Ok(stat.is_alive()),
+            Ok(None) | Err(_) => process::can_be_opened_alive(pid),
+        }
+    }
+
+    /// The processes that are still alive, for the report.
+    pub(super) fn survivors(&self) -> Result<Vec<Survivor>, KillError> {
+        let mut survivors = Vec::new();
+        for pid in self.listed(&self.home)? {
+            let stat = Stat::read(self.proc_root, pid).ok().flatten();
+            if self.is_alive(pid)? {
+                let (name, state) = stat.map_or((String::new(), '?'), |it| (it.name, it.state));
+                survivors.push(Survivor { pid, name, state });
+            }
+        }
+        Ok(survivors)
+    }
+
+    /// The processes that get SIGTERM, and the groups of the sandbox, which never does: the first process of each
+    /// container, or every process where there are no containers. `sandbox` is its container id, where it is known.
+    pub(super) fn first_processes(&self, sandbox: Option<&str>) -> Result<Targets, KillError> {
+        let mut targets = Targets::default();
+        let containers = match self.home.children() {
+            Err(error) if error.is_gone() => Vec::new(),
+            found => found?,
+        };
+        for name in containers {
+            let Some(id) = container_of(&name) else {
+                continue;
+            };
+            let Some(dir) = there(self.home.child(&name))? else {
+                continue;
+            };
+            let first = self.oldest(&self.listed(&dir)?)?;
+            let is_pause = first.as_ref().is_some_and(|(_, stat)| stat.name == "pause");
+            if is_pause || sandbox == Some(&id) {
+                targets.sandboxes.push(name);
+            } else if let Some((pid, _)) = first {
+                targets.pids.push(pid);
+            }
+        }
+        if targets.pids.is_empty() {
+            targets.pids = self.list_outside(&targets.sandboxes)?.whole()?;
+        }
+        Ok(targets)
+    }
+
+    fn list_outside(&self, sandboxes: &[OsString]) -> Result<Look, KillError> {
+        let mut look = self.list(&self.home)?;
+        for name in sandboxes {
+            let Some(dir) = there(self.home.child(name))? else {
+                continue;
+            };
+            let spared = self.listed(&dir)?;
+            look.pids.retain(|pid| spared.binary_search(pid).is_err());
+        }
+        Ok(look)
+    }
+
+    /// The living process that started first, the lowest id among those of the same tick.
+    fn oldest(&self, pids: &[u32]) -> Result<Option<(u32, Stat)>, KillError> {
+        let mut oldest: Option<(u32, Stat)> = None;
+        for &pid in pids {
+            if let Some(stat) = Stat::read(self.proc_root, pid)?.filter(Stat::is_alive)
+                && oldest
+                    .as_ref()
+                    .is_none_or(|(_, other)| stat.started < other.started)
+            {
+                oldest = Some((pid, stat));
+            }
+        }
+        Ok(oldest)
+    }
+
+    /// Waits for the group's processes to change.
+    pub(super) fn changes(&self) -> Changes {
+        let unified = self.hierarchies.unified(&self.relative);
+        let unified = open_if_there(unified).ok().flatten();
+        Changes {
+            events: unified.and_then(|dir| watch(&dir)),
+            begun: Instant::now(),
+        }
+    }
+}
+
+/// Opens a directory of the group; None where it has none there.
+fn open_if_there(dir: Option<PathBuf>) -> Result<Option<GroupDir>, CgroupError> {
+    dir.map_or(Ok(None), |dir| there(GroupDir::open(&dir)))
+}
+
+/// None where it is gone.
+fn there(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, CgroupError> {
+    match opened {
+        Err(error) if error.is_gone() => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
+/// The processes of a list that has at least one living; none once none is alive. A list of only dead processes
+/// proves nothing, for each may have forked before it died, unless the next look finds the very same.
+fn living<E>(
+    look: impl Fn() -> Result<Look, E>,
+    any_alive: impl Fn(&mut Look) -> bool,
+) -> Result<Look, E> {
+    let mut seen = look()?;
+    while !any_alive(&mut seen) {
+        let again = look()?;
+        if again.pids == seen.pids && again.trouble.is_none() {
+            return Ok(Look::default());
+        }
+        seen = again;
+    }
+    Ok(seen)
+}
+
+/// Who gets SIGTERM and who is spared it.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    pub(super) pids: Vec<u32>,
+    pub(super) sandboxes: Vec<OsString>,
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Tells when it is worth looking at a group again: when the kernel says that it became empty (`cgroup.events`, in the
+/// cgroup2 tree), or after an eighth of the time so far: soon enough to count by, and who ends has the processor.
+pub(super) struct Changes {
+    events: Option<AsyncFd<File>>,
+    begun: Instant,
+}
+
+impl Changes {
+    pub(super) async fn next(&mut self) {
+        let pause = (self.begun.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let Some(events) = &self.events else {
+            return sleep(pause).await;
+        };
+        tokio::select! {
+            () = sleep(pause) => {}
+            ready = events.ready(Interest::PRIORITY) => {
+                if let Ok(mut guard) = ready {
+                    guard.clear_ready();
+                }
+            }
+        }
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for types that may lie about their descriptor; an owned File can't"
+)]
+fn watch(dir: &GroupDir) -> Option<AsyncFd<File>> {
+    // A fixture's plain file can't be watched; the kernel's can.
+    let events = dir.to_read("cgroup.events").ok()?;
+    AsyncFd::with_interest(events, Interest::PRIORITY).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::convert::Infallible;
+
+    use super::{Look, living};
+
+    fn seen(looks: &[&[u32]], alive: &[u32]) -> Vec<u32> {
+        let looks = RefCell::new(looks.iter());
+        let look = || {
+            Ok::<_, Infallible>(Look {
+                pids: looks.borrow_mut().next().unwrap().to_vec(),
+                trouble: None,
+            })
+        };
+        let found = living(look, |look| look.pids.iter().any(|pid| alive.contains(pid)));
+        found.unwrap_or_else(|never| match never {}).pids
+    }
+
+    #[test]
+    fn dead_processes_are_the_last_only_if_no_other_follows() {
+        assert!(seen(&[&[], &[]], &[]).is_empty());
+        assert_eq!(seen(&[&[7, 8]], &[8]), [7, 8]);
+        assert_eq!(seen(&[&[7], &[8], &[9]], &[9]), [9]);
+        assert!(seen(&[&[7], &[], &[]], &[]).is_empty());
+        assert!(seen(&[&[7], &[7]], &[]).is_empty());
+    }
+}

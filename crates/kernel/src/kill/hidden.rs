@@ -1,0 +1,87 @@
+//! Whether `/proc` shows the processes of others, which is to be known before one of them has to be ended.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Says in the log what is wrong with this process's view of others, if anything is, and returns it for the status.
+pub fn warn_of_hidden_processes(proc_root: &Path) -> Vec<String> {
+    let warning = hidden_processes(proc_root);
+    if let Some(warning) = &warning {
+        tracing::warn!("{warning}");
+    }
+    warning.into_iter().collect()
+}
+
+/// What is wrong with this process's view of others, and what to change; None where it sees them.
+fn hidden_processes(proc_root: &Path) -> Option<String> {
+    let refused = match fs::read(proc_root.join("1/stat")) {
+        Ok(_) => return None,
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    let mounts = fs::read_to_string(proc_root.join("self/mountinfo")).unwrap_or_default();
+    let option = hidepid(&mounts, proc_root);
+    if option.is_none() && !refused {
+        return None;
+    }
+    let how = option.map_or(String::new(), |option| {
+        format!(" (it is mounted with {option})")
+    });
+    let place = proc_root.display();
+    Some(format!(
+        "{place} hides the processes of other users{how}: pods are ended all the same, but a container's first process is not \
+         known, so that with a grace period all its processes get SIGTERM, and survivors have no names. Mount {place} with gid= \
+         and give evictd that group: in evictd.service by SupplementaryGroups=, beside ProtectProc=default; in a DaemonSet by \
+         hostPID: true and supplementalGroups"
+    ))
+}
+
+/// The option by which the file system mounted there hides processes, if it does.
+fn hidepid<'a>(mountinfo: &'a str, proc_root: &Path) -> Option<&'a str> {
+    let line = mountinfo.lines().rfind(|line| {
+        let place = line.split(' ').nth(4);
+        place.is_some_and(|place| Path::new(place) == proc_root)
+    })?;
+    let options = line.rsplit(' ').next()?.split(',');
+    let mut hides = options.filter(|option| option.starts_with("hidepid="));
+    hides.find(|option| !matches!(*option, "hidepid=0" | "hidepid=off"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_are_hidden_are_told_with_what_to_change() {
+        let proc_root = tempfile::tempdir().unwrap();
+        let place = proc_root.path().display().to_string();
+        fs::create_dir(proc_root.path().join("self")).unwrap();
+        let mounted = |options: &str| {
+            let other = "22 27 0:21 / /other rw - proc proc rw,hidepid=invisible";
+            let line = format!("{other}\n23 27 0:22 / {place} rw,relatime - proc proc {options}\n");
+            fs::write(proc_root.path().join("self/mountinfo"), line).unwrap();
+            hidden_processes(proc_root.path())
+        };
+        assert_eq!(mounted("rw"), None, "a fixture without a first process");
+        assert_eq!(mounted("rw,hidepid=off"), None);
+        for option in ["hidepid=invisible", "hidepid=2", "hidepid=noaccess"] {
+            let warning = mounted(&format!("rw,gid=7,{option}")).unwrap();
+            for words in [
+                option,
+                "gid=",
+                "SupplementaryGroups=",
+                "ProtectProc=default",
+                "hostPID",
+            ] {
+                assert!(warning.contains(words), "{warning}");
+            }
+        }
+        fs::create_dir(proc_root.path().join("1")).unwrap();
+        fs::write(proc_root.path().join("1/stat"), "1 (init) S").unwrap();
+        assert_eq!(
+            mounted("rw,gid=7,hidepid=invisible"),
+            None,
+            "seen by its group"
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! Errors that may pass are borne until they do.
+
+use super::spare::SpareFiles;
+use super::{KillError, Passes};
+use std::path::Path;
+use std::time::Duration;
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
+
+/// The first try after an error is made at once, each further one after this.
+const AGAIN: Duration = Duration::from_millis(3);
+/// A permission that is refused for so long is not given.
+const REFUSED: Duration = Duration::from_millis(250);
+
+/// What has gone wrong since something last went well.
+pub(super) struct Patience<'a> {
+    spare: &'a SpareFiles,
+    since: Option<Instant>,
+    tries: u32,
+    last: Option<KillError>,
+}
+
+impl<'a> Patience<'a> {
+    pub(super) fn new(spare: &'a SpareFiles) -> Self {
+        Self {
+            spare,
+            since: None,
+            tries: 0,
+            last: None,
+        }
+    }
+
+    /// Returns when it is time to try again; or the error, if that is of no use.
+    pub(super) async fn bear(&mut self, error: KillError) -> Result<(), KillError> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        let lasts = match error.passes() {
+            Passes::Perhaps => false,
+            Passes::Seldom => since.elapsed() >= REFUSED,
+            Passes::Never => true,
+        };
+        if lasts {
+            return Err(error);
+        }
+        self.spare.give_up_for(&error);
+        if self.tries == 0 {
+            tracing::debug!(%error, "tried again");
+        }
+        self.tries += 1;
+        self.last = Some(error);
+        if self.tries == 1 {
+            yield_now().await;
+        } else {
+            sleep(AGAIN).await;
+        }
+        Ok(())
+    }
+
+    /// All goes well again.
+    pub(super) fn over(&mut self) {
+        *self = Self::new(self.spare);
+    }
+
+    /// What is said when time is up; None where all went well.
+    pub(super) fn given_up(&mut self, cgroup: &Path) -> Option<KillError> {
+        let source = self.last.take()?;
+        Some(KillError::GaveUp {
+            cgroup: cgroup.to_owned(),
+            tries: self.tries,
+            over: self.since.map_or(Duration::ZERO, |since| since.elapsed()),
+            source: Box::new(source),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::CgroupError;
+    use std::io;
+
+    fn failed(errno: i32) -> KillError {
+        KillError::Cgroup(CgroupError::Read {
+            path: "pod/cgroup.procs".into(),
+            source: io::Error::from_raw_os_error(errno),
+        })
+    }
+
+    async fn borne(error: impl Fn() -> KillError) -> Option<Duration> {
+        let spare = SpareFiles::default();
+        let mut patience = Patience::new(&spare);
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_mins(1) {
+            if patience.bear(error()).await.is_err() {
+                return Some(start.elapsed());
+            }
+        }
+        None
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_pass_is_borne_and_what_cannot_is_not() {
+        use rustix::io::Errno;
+        for errno in [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::IO,
+            Errno::AGAIN,
+            Errno::INTR,
+        ] {
+            assert_eq!(
+                borne(|| failed(errno.raw_os_error())).await,
+                None,
+                "{errno}"
+            );
+        }
+        for errno in [Errno::ACCESS, Errno::PERM] {
+            let until = borne(|| failed(errno.raw_os_error())).await.unwrap();
+            assert!(
+                until >= REFUSED && until < REFUSED * 2,
+                "{errno}: {until:?}"
+            );
+        }
+        let never = || KillError::ForeignPidNamespace {
+            cgroup: "pod".into(),
+        };
+        assert_eq!(borne(never).await, Some(Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_borne_in_vain_is_told_with_how_often_and_how_long() {
+        let spare = SpareFiles::default();
+        let mut patience = Patience::new(&spare);
+        assert!(patience.given_up(Path::new("pod")).is_none());
+        for _ in 0..11 {
+            patience.bear(failed(5)).await.unwrap();
+        }
+        let error = patience.given_up(Path::new("pod")).unwrap();
+        assert_eq!(
+            error.to_string(),
+            "cannot end cgroup pod: it was tried 11 times in 0.030 s"
+        );
+        patience.bear(failed(5)).await.unwrap();
+        patience.over();
+        assert!(patience.given_up(Path::new("pod")).is_none());
+    }
+}

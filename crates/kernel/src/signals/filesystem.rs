@@ -1,0 +1,314 @@
+//! Bytes and inodes of the node's filesystems, and how its directories are spread over them.
+
+use super::layout::Layout;
+use super::mounts::MountTable;
+use super::probe::{Answer, Ask, Look, Probe};
+use crate::threads::Pool;
+use evictd_eviction::Signal;
+use jiff::Timestamp;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of each filesystem that the node watches; `None` leaves its signals unobserved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilesystemPaths {
+    /// The kubelet's root directory: local volumes and logs.
+    pub nodefs: Option<PathBuf>,
+    /// The images.
+    pub imagefs: Option<PathBuf>,
+    /// The containers' writable layers.
+    pub containerfs: Option<PathBuf>,
+}
+
+impl FilesystemPaths {
+    fn roles(&self) -> [(Option<&PathBuf>, (Signal, Signal)); 3] {
+        let nodefs = (Signal::NodefsAvailable, Signal::NodefsInodesFree);
+        let imagefs = (Signal::ImagefsAvailable, Signal::ImagefsInodesFree);
+        let containerfs = (Signal::ContainerfsAvailable, Signal::ContainerfsInodesFree);
+        [
+            (self.nodefs.as_ref(), nodefs),
+            (self.imagefs.as_ref(), imagefs),
+            (self.containerfs.as_ref(), containerfs),
+        ]
+    }
+}
+
+/// All watched filesystems.
+pub(super) struct Filesystems {
+    paths: FilesystemPaths,
+    /// One for each path, however many roles it has.
+    probes: Vec<Probe>,
+    mounts: MountTable,
+    ask: Ask,
+}
+
+impl Filesystems {
+    pub(super) fn new(paths: FilesystemPaths, proc_root: &Path) -> Self {
+        Self::asking(Arc::new(Answer::of), paths, proc_root)
+    }
+
+    fn asking(ask: Ask, paths: FilesystemPaths, proc_root: &Path) -> Self {
+        let threads = Pool::of_this_process();
+        let mut probes: Vec<Probe> = Vec::new();
+        for (path, feeds) in paths.roles() {
+            let Some(path) = path else { continue };
+            match probes.iter_mut().find(|probe| *probe.path == **path) {
+                Some(probe) => probe.feeds.push(feeds),
+                None => probes.push(Probe::new(path, feeds, threads.clone())),
+            }
+        }
+        Self {
+            paths,
+            probes,
+            mounts: MountTable::watch(proc_root),
+            ask,
+        }
+    }
+
+    /// Looks at each filesystem, and tells the outcome for each pair of bytes and inodes signals that it feeds.
+    pub(super) fn look(&mut self, now: Timestamp, mut tell: impl FnMut((Signal, Signal), &Look)) {
+        let changed = self.mounts.changed();
+        for probe in &mut self.probes {
+            if changed {
+                probe.forget();
+            }
+            let look = probe.look(now, &self.ask);
+            for feeds in &probe.feeds {
+                tell(*feeds, &look);
+            }
+        }
+    }
+
+    pub(super) fn layout(&self) -> Option<Layout> {
+        let device = |path: &Path| {
+            let probe = self.probes.iter().find(|probe| *probe.path == *path)?;
+            probe.device
+        };
+        Layout::of(&self.paths, device, |device| self.mounts.describe(device))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::probe::Space;
+    use super::super::reading::Reading;
+    use super::*;
+    use evictd_testkit::testing::{wait_until, with_tmpfs};
+    use nix::mount::{MsFlags, mount};
+    use std::io;
+    use std::os::unix::fs::symlink;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{channel, sync_channel};
+    use tempfile::tempdir;
+
+    const BOTH: (Signal, Signal) = (Signal::NodefsAvailable, Signal::NodefsInodesFree);
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn nodefs(path: &Path) -> FilesystemPaths {
+        FilesystemPaths {
+            nodefs: Some(path.to_owned()),
+            ..FilesystemPaths::default()
+        }
+    }
+
+    fn look(filesystems: &mut Filesystems, now: Timestamp) -> Look {
+        let mut seen = None;
+        filesystems.look(now, |feeds, look| {
+            assert_eq!(feeds, BOTH);
+            seen = Some(match look {
+                Look::Space(space, time) => Look::Space(*space, *time),
+                Look::Failed(error) => panic!("{error}"),
+                Look::Unanswered => Look::Unanswered,
+            });
+        });
+        seen.unwrap()
+    }
+
+    /// Looks until the filesystem has answered, which takes more than one look on a busy machine.
+    fn answered(filesystems: &mut Filesystems, now: Timestamp) -> (Space, Timestamp) {
+        let mut answer = None;
+        wait_until("the filesystem answers", || {
+            if let Look::Space(space, time) = look(filesystems, now) {
+                answer = Some((space, time));
+            }
+            answer.is_some()
+        });
+        answer.unwrap()
+    }
+
+    fn answer() -> Answer {
+        Answer {
+            space: Space {
+                bytes_available: 40,
+                bytes: 100,
+                inodes_free: 5,
+                inodes: 10,
+            },
+            device: 7,
+            local: false,
+        }
+    }
+
+    #[test]
+    fn a_hung_filesystem_costs_one_question_and_recovers() {
+        let (question, asked) = channel();
+        let (let_go, held) = sync_channel::<()>(0);
+        let held = Mutex::new(held);
+        let ask: Ask = Arc::new(move |_| {
+            question.send(()).unwrap();
+            held.lock().unwrap().recv().map_err(io::Error::other)?;
+            Ok(answer())
+        });
+        let path = nodefs(Path::new("/dead"));
+        let mut filesystems = Filesystems::asking(ask, path, Path::new("/proc"));
+        for second in 0..10 {
+            assert!(matches!(
+                look(&mut filesystems, at(second)),
+                Look::Unanswered
+            ));
+        }
+        asked.recv().unwrap();
+        assert!(
+            asked.try_recv().is_err(),
+            "asked again while a question was out"
+        );
+        assert_eq!(filesystems.layout(), None);
+
+        // The answer arrives late, and is dated when it was asked for.
+        let_go.send(()).unwrap();
+        let (space, time) = answered(&mut filesystems, at(10));
+        assert_eq!((space, time), (answer().space, at(0)));
+        assert_eq!(
+            filesystems.layout().map(|l| l.dedicated_image_fs),
+            Some(false)
+        );
+
+        // The next one takes so long that it is thrown away, and asked for again.
+        assert!(matches!(look(&mut filesystems, at(11)), Look::Unanswered));
+        asked.recv().unwrap();
+        let_go.send(()).unwrap();
+        wait_until("it is asked again", || {
+            assert!(matches!(look(&mut filesystems, at(100)), Look::Unanswered));
+            asked.try_recv().is_ok()
+        });
+    }
+
+    #[test]
+    fn a_filesystem_is_described() {
+        let directory = tempdir().unwrap();
+        let mut filesystems = Filesystems::new(nodefs(directory.path()), Path::new("/proc"));
+        let (first, _) = answered(&mut filesystems, at(1));
+        assert!(first.bytes > 0 && first.bytes_available <= first.bytes);
+        let (second, time) = answered(&mut filesystems, at(2));
+        assert_eq!((second.bytes, time), (first.bytes, at(2)));
+        let sentence = filesystems.layout().unwrap().to_string();
+        assert!(
+            sentence.contains(&directory.path().display().to_string()),
+            "{sentence}"
+        );
+    }
+
+    #[test]
+    fn a_missing_directory_fails_until_it_is_there() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("images");
+        let mut filesystems = Filesystems::new(nodefs(&path), Path::new("/proc"));
+        let mut failed = None;
+        wait_until("the question fails", || {
+            filesystems.look(at(1), |_, look| {
+                if let Look::Failed(error) = look {
+                    failed = Some(error.to_string());
+                }
+            });
+            failed.is_some()
+        });
+        assert!(
+            failed
+                .unwrap()
+                .starts_with(&format!("cannot read {}", path.display()))
+        );
+        std::fs::create_dir(&path).unwrap();
+        answered(&mut filesystems, at(2));
+    }
+
+    #[test]
+    fn a_filesystem_without_a_count_of_inodes_has_no_inode_signal() {
+        let mut space = answer().space;
+        assert_eq!(space.inodes(), Some(Reading::left(5, 10)));
+        space.inodes = 0;
+        assert_eq!(space.inodes(), None);
+        assert_eq!(space.bytes(), Reading::left(40, 100));
+    }
+
+    #[test]
+    fn a_path_with_two_roles_is_asked_once() {
+        let paths = FilesystemPaths {
+            nodefs: Some("/a".into()),
+            imagefs: Some("/b".into()),
+            containerfs: Some("/b".into()),
+        };
+        let filesystems = Filesystems::new(paths, Path::new("/proc"));
+        let feeds: Vec<_> = filesystems
+            .probes
+            .iter()
+            .map(|probe| probe.feeds.len())
+            .collect();
+        assert_eq!(feeds, [1, 2]);
+    }
+
+    /// Asks as usual, and counts how often.
+    fn counting() -> (Ask, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let ask: Ask = Arc::new(move |path| {
+            count.fetch_add(1, Ordering::SeqCst);
+            Answer::of(path)
+        });
+        (ask, asked)
+    }
+
+    #[test]
+    fn something_mounted_over_a_known_directory_is_noticed() {
+        let directory = tempdir().unwrap();
+        let target = directory.path().join("nodefs");
+        let proc_root = directory.path().join("proc");
+        std::fs::create_dir(&target).unwrap();
+        std::fs::create_dir(&proc_root).unwrap();
+        // The test's thread has a mount table of its own.
+        symlink("/proc/thread-self", proc_root.join("self")).unwrap();
+        let name = "something_mounted_over_a_known_directory_is_noticed";
+        with_tmpfs(name, target, 1024, move |target| {
+            let (ask, asked) = counting();
+            let mut filesystems = Filesystems::asking(ask, nodefs(target), &proc_root);
+            for second in 0..3 {
+                let (before, _) = answered(&mut filesystems, at(second));
+                assert_eq!(before.bytes, 1 << 20);
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 1);
+
+            let tmpfs = Some("tmpfs");
+            let size = Some("size=2m,nr_inodes=64");
+            mount(tmpfs, target, tmpfs, MsFlags::empty(), size).unwrap();
+            for second in 3..6 {
+                let (after, _) = answered(&mut filesystems, at(second));
+                assert_eq!((after.bytes, after.inodes), (2 << 20, 64));
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 2);
+        });
+    }
+
+    #[test]
+    fn without_a_mount_table_to_watch_nothing_is_asked_in_place() {
+        let directory = tempdir().unwrap();
+        let (ask, asked) = counting();
+        let mut filesystems = Filesystems::asking(ask, nodefs(directory.path()), directory.path());
+        for second in 0..3 {
+            answered(&mut filesystems, at(second));
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), 3);
+    }
+}

@@ -1,0 +1,171 @@
+//! How each signal fares: what can't be true is turned away, what goes wrong is counted, and a change is said once.
+
+use super::reading::{Guard, Reading};
+use crate::kernel_file::ReadError;
+use evictd_eviction::{Observation, Signal};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+/// A busy machine keeps a question waiting for some milliseconds all the time; a filesystem that hangs does it for longer
+/// than this.
+const LASTING: SignedDuration = SignedDuration::from_secs(2);
+
+/// What became of one signal in one look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SignalState {
+    /// This node has no such signal, or nobody asked for it.
+    #[default]
+    Absent,
+    /// It was observed.
+    Observed,
+    /// Its source could not be read.
+    Failed,
+    /// Its source gave a figure that can't be true.
+    Rejected,
+    /// Its source has not answered yet.
+    Stale,
+}
+
+/// One signal's state, and how often it could not be observed since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalHealth {
+    /// In the last look.
+    pub state: SignalState,
+    /// Looks whose source could not be read.
+    pub failed: u64,
+    /// Looks whose figure can't be true.
+    pub rejected: u64,
+    /// Looks that got no answer in time.
+    pub stale: u64,
+    /// When the first look in a row got no answer in time.
+    #[serde(skip)]
+    unanswered_since: Option<Timestamp>,
+    /// Whether there has been no answer for so long that somebody should know.
+    #[serde(skip)]
+    pub hangs: bool,
+}
+
+/// What a source had to say on a signal.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Outcome<'a> {
+    Absent,
+    Read(Reading, Timestamp),
+    Failed(&'a ReadError),
+    /// At this time.
+    Unanswered(Timestamp),
+}
+
+impl<'a> Outcome<'a> {
+    pub(super) fn of(result: &'a Result<Reading, ReadError>, now: Timestamp) -> Self {
+        match result {
+            Ok(reading) => Self::Read(*reading, now),
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    pub(super) fn of_any(result: Option<&'a Result<Reading, ReadError>>, now: Timestamp) -> Self {
+        result.map_or(Self::Absent, |result| Self::of(result, now))
+    }
+}
+
+/// The health of all signals.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    guards: [Guard; Signal::ALL.len()],
+    pub(super) health: [SignalHealth; Signal::ALL.len()],
+    /// What was said last of each.
+    told: [SignalState; Signal::ALL.len()],
+}
+
+impl Registry {
+    /// Judges and counts what a source said; the observation if it is one.
+    pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
+        let health = &mut self.health[signal as usize];
+        let told = &mut self.told[signal as usize];
+        let unanswered_since = health.unanswered_since.take();
+        health.hangs = false;
+        let mut is_news = |state| std::mem::replace(told, state) != state;
+        match outcome {
+            Outcome::Absent => health.state = SignalState::Absent,
+            Outcome::Read(reading, time) => {
+                match self.guards[signal as usize].admit(reading, time) {
+                    Ok(observation) => {
+                        health.state = SignalState::Observed;
+                        // That all is well from the beginning is no news.
+                        if is_news(SignalState::Absent) {
+                            tracing::info!(%signal, "{signal} is observed again");
+                        }
+                        return Some(observation);
+                    }
+                    Err(impossible) => {
+                        health.state = SignalState::Rejected;
+                        health.rejected += 1;
+                        if is_news(SignalState::Rejected) {
+                            tracing::warn!(%signal, ?reading, "{signal}: figure turned away: {impossible}");
+                        }
+                    }
+                }
+            }
+            Outcome::Failed(error) => {
+                health.state = SignalState::Failed;
+                health.failed += 1;
+                if is_news(SignalState::Failed) {
+                    tracing::warn!(%signal, "{signal} is unobserved: {error}");
+                }
+            }
+            Outcome::Unanswered(now) => {
+                let since = unanswered_since.unwrap_or(now);
+                health.state = SignalState::Stale;
+                health.stale += 1;
+                health.unanswered_since = Some(since);
+                health.hangs = now.duration_since(since) >= LASTING;
+                if health.hangs && is_news(SignalState::Stale) {
+                    tracing::warn!(%signal, "{signal} is unobserved: its filesystem does not answer");
+                }
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_testkit::testing::logged;
+
+    #[test]
+    fn only_what_lasts_is_said_and_once() {
+        let good = || Outcome::Read(Reading::left(5, 10), Timestamp::UNIX_EPOCH);
+        let said = |outcomes: Vec<Outcome<'static>>| {
+            logged(|| {
+                let mut registry = Registry::default();
+                for outcome in outcomes {
+                    registry.record(Signal::NodefsAvailable, outcome);
+                }
+            })
+        };
+        let unanswered = |second| Outcome::Unanswered(Timestamp::from_second(second).unwrap());
+        let late = vec![unanswered(0), unanswered(1), good(), unanswered(3), good()];
+        assert_eq!(said(late), "");
+        let hanging = said(vec![
+            unanswered(0),
+            unanswered(1),
+            unanswered(2),
+            unanswered(3),
+            good(),
+            good(),
+        ]);
+        let lines: Vec<&str> = hanging.lines().collect();
+        assert_eq!(lines.len(), 2, "{hanging}");
+        assert!(
+            lines[0].contains("nodefs.available is unobserved"),
+            "{hanging}"
+        );
+        assert!(
+            lines[1].contains("nodefs.available is observed again"),
+            "{hanging}"
+        );
+    }
+}

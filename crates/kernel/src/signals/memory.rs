@@ -1,0 +1,173 @@
+//! The node's memory: the machine's, or that of the cgroup which bounds the node.
+
+use super::cgroup_memory::{CgroupMemory, CgroupUsage};
+use super::health::Outcome;
+use super::machine_memory::{Meminfo, RootWorkingSet};
+use super::reading::Reading;
+use super::swap::Swap;
+use super::{Renewal, SignalSources, SourceError};
+use crate::kernel_file::{Buffer, KernelFile, ReadError};
+use evictd_eviction::Observation;
+use jiff::Timestamp;
+use std::path::PathBuf;
+
+/// Which of the two figures `memory.available` is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MemoryAvailable {
+    /// What could be taken without swapping: page cache in active use is free.
+    #[default]
+    MemAvailable,
+    /// The kubelet's figure (S1-018): page cache in active use is used.
+    WorkingSet,
+}
+
+/// Both figures of the node's memory, whichever of them is the signal, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemoryFigures {
+    /// See [`MemoryAvailable::MemAvailable`].
+    pub mem_available: Option<Observation>,
+    /// See [`MemoryAvailable::WorkingSet`].
+    pub working_set: Option<Observation>,
+}
+
+/// Reads the node's memory, and the memory of the group with all pods in it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    meminfo: KernelFile,
+    node: NodeMemory,
+    /// The one that was there at last comes first.
+    pods: Vec<CgroupMemory>,
+    /// None of them was there at last.
+    no_pods: bool,
+    signal: MemoryAvailable,
+}
+
+#[derive(Debug)]
+enum NodeMemory {
+    /// `None` where no memory controller is mounted to tell the working set.
+    Machine(Option<RootWorkingSet>),
+    Bounded(CgroupMemory),
+}
+
+/// What the sources said in one look.
+pub(super) struct MemoryReadings {
+    pub(super) swap: Option<Swap>,
+    mem_available: Reading,
+    /// May fail, or not exist, without the other.
+    working_set: Option<Result<Reading, ReadError>>,
+    /// What is left to the pods' group; `None` where there is none, or its limit is no tighter than the node's.
+    pub(super) pods: Option<Result<Reading, ReadError>>,
+}
+
+impl MemoryReadings {
+    pub(super) fn figures(&self, now: Timestamp) -> MemoryFigures {
+        let working_set = self.working_set.as_ref().and_then(|set| set.as_ref().ok());
+        MemoryFigures {
+            mem_available: self.mem_available.observe(now).ok(),
+            working_set: working_set.and_then(|reading| reading.observe(now).ok()),
+        }
+    }
+}
+
+impl Memory {
+    pub(super) fn new(sources: &SignalSources) -> Result<Self, SourceError> {
+        let hierarchies = sources.hierarchies.as_ref();
+        let memory_of =
+            |group: &PathBuf| hierarchies.and_then(|all| CgroupMemory::find(all, group));
+        let node = if let Some(group) = &sources.node_cgroup {
+            let no_controller = || SourceError::NoMemoryController {
+                group: group.clone(),
+            };
+            NodeMemory::Bounded(memory_of(group).ok_or_else(no_controller)?)
+        } else {
+            NodeMemory::Machine(hierarchies.and_then(RootWorkingSet::find))
+        };
+        if sources.memory_available == MemoryAvailable::WorkingSet
+            && matches!(node, NodeMemory::Machine(None))
+        {
+            return Err(SourceError::NoWorkingSet);
+        }
+        Ok(Self {
+            meminfo: Meminfo::file(&sources.proc_root),
+            node,
+            pods: sources.pods_cgroups.iter().filter_map(memory_of).collect(),
+            no_pods: false,
+            signal: sources.memory_available,
+        })
+    }
+
+    /// A working set that does not decide is read only when all is renewed.
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Buffer,
+        renewal: Renewal,
+    ) -> Result<MemoryReadings, ReadError> {
+        let working_set = renewal.due || self.signal == MemoryAvailable::WorkingSet;
+        let meminfo = Meminfo::read(&mut self.meminfo, buffer)?;
+        let total = meminfo.total;
+        let (capacity, mem_available, working_set) = match &mut self.node {
+            NodeMemory::Machine(root) => (
+                total,
+                Reading::left(meminfo.available, total),
+                root.as_mut()
+                    .filter(|_| working_set)
+                    .map(|root| root.read(total, buffer)),
+            ),
+            NodeMemory::Bounded(group) => {
+                let group = group.read(buffer)?;
+                let capacity = group.limit.min(total);
+                let left = |used| Reading::unused(capacity, used, total);
+                let working_set = left(group.working_set());
+                (capacity, left(group.unreclaimable()), Some(Ok(working_set)))
+            }
+        };
+        let pods = match self.read_pods(buffer, renewal) {
+            Some(Ok(pods)) if pods.limit >= capacity => None,
+            Some(Ok(pods)) => Some(Ok(Reading::unused(pods.limit, pods.working_set(), total))),
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        };
+        Ok(MemoryReadings {
+            swap: meminfo.swap,
+            mem_available,
+            working_set,
+            pods,
+        })
+    }
+
+    /// `None` while none of the groups is there. Looking for what is not there costs more than reading what is; a group
+    /// that is new begins empty, and on a node near any threshold it is looked for each time.
+    fn read_pods(
+        &mut self,
+        buffer: &mut Buffer,
+        renewal: Renewal,
+    ) -> Option<Result<CgroupUsage, ReadError>> {
+        if self.no_pods && !renewal.due && !renewal.hurry {
+            return None;
+        }
+        self.no_pods = false;
+        for place in 0..self.pods.len() {
+            match self.pods[place].read(buffer) {
+                Err(error) if error.is_missing() => {}
+                read => {
+                    self.pods.swap(0, place);
+                    return Some(read);
+                }
+            }
+        }
+        self.no_pods = true;
+        None
+    }
+
+    pub(super) fn watches_pods(&self) -> bool {
+        !self.pods.is_empty()
+    }
+
+    /// What became of `memory.available`.
+    pub(super) fn outcome<'a>(&self, readings: &'a MemoryReadings, now: Timestamp) -> Outcome<'a> {
+        match self.signal {
+            MemoryAvailable::MemAvailable => Outcome::Read(readings.mem_available, now),
+            MemoryAvailable::WorkingSet => Outcome::of_any(readings.working_set.as_ref(), now),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Process ids. A thread takes one too, so threads are counted.
+
+use super::Renewal;
+use super::reading::Reading;
+use crate::cgroup::{Controller, Hierarchies};
+use crate::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
+use std::path::Path;
+
+/// The highest value `pid_max` can have on Linux, so the most ids that can ever be in use.
+const MOST_PIDS: u64 = 1 << 22;
+
+/// Reads how many ids are in use, and how many there are.
+#[derive(Debug)]
+pub(super) struct Pids {
+    pid_max: KernelFile,
+    threads_max: KernelFile,
+    /// The lower of the two, which change only by an administrator's hand.
+    capacity: Option<u64>,
+    loadavg: KernelFile,
+    bounding: Option<BoundingGroup>,
+}
+
+/// The cgroup that acts as the node: where it has a limit, that is what the node can run out of.
+#[derive(Debug)]
+struct BoundingGroup {
+    limit: KernelFile,
+    current: KernelFile,
+}
+
+impl BoundingGroup {
+    /// `None` where the pids controller is not mounted, or does not know the group.
+    fn find(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
+        let directory = hierarchies.dir(Controller::Pids, group)?;
+        let limit = directory.join("pids.max");
+        limit.exists().then(|| Self {
+            limit: KernelFile::new(limit),
+            current: KernelFile::new(directory.join("pids.current")),
+        })
+    }
+}
+
+impl Pids {
+    pub(super) fn new(
+        proc_root: &Path,
+        hierarchies: Option<&Hierarchies>,
+        node_cgroup: Option<&Path>,
+    ) -> Self {
+        let file = |path| KernelFile::new(proc_root.join(path));
+        let bounding = hierarchies.zip(node_cgroup);
+        Self {
+            pid_max: file("sys/kernel/pid_max"),
+            threads_max: file("sys/kernel/threads-max"),
+            capacity: None,
+            loadavg: file("loadavg"),
+            bounding: bounding.and_then(|(all, group)| BoundingGroup::find(all, group)),
+        }
+    }
+
+    pub(super) fn read(
+        &mut self,
+        buffer: &mut Buffer,
+        renewal: Renewal,
+    ) -> Result<Reading, ReadError> {
+        let number = "a number";
+        let known = self
+            .capacity
+            .take()
+            .filter(|_| !renewal.due && !renewal.hurry);
+        let capacity = match known {
+            Some(capacity) => capacity,
+            None => u64::min(
+                self.pid_max.read(buffer, number, number_or_max)?,
+                self.threads_max.read(buffer, number, number_or_max)?,
+            ),
+        };
+        self.capacity = Some(capacity);
+        if let Some(group) = &mut self.bounding {
+            let limit = group.limit.read(buffer, "a number or max", number_or_max)?;
+            if limit < u64::MAX {
+                let used = group.current.read(buffer, number, number_or_max)?;
+                return Ok(Reading::unused(limit.min(capacity), used, MOST_PIDS));
+            }
+        }
+        let used = self.loadavg.read(buffer, "running/total", threads)?;
+        Ok(Reading::unused(capacity, used, MOST_PIDS))
+    }
+}
+
+/// The number of threads on the machine: after the slash in the fourth word of `/proc/loadavg`.
+fn threads(loadavg: &str) -> Option<u64> {
+    let (_, threads) = loadavg.split_ascii_whitespace().nth(3)?.split_once('/')?;
+    threads.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_loadavg() {
+        let table = [
+            ("0.06 0.15 0.12 1/84 6720\n", Some(84)),
+            ("0.06 0.15 0.12 1/ 6720\n", None),
+            ("0.06 0.15 0.12 84 6720\n", None),
+            ("0.06 0.15 0.12 1/-84 6720\n", None),
+            ("0.06 0.15\n", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(threads(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! One directory's filesystem, asked so that one which never answers stops nobody.
+//!
+//! `statvfs` on a local filesystem answers from memory at once. On a network or FUSE one it may hang for ever and can't
+//! be interrupted, so it is asked on a thread of its own until the answer has shown that the filesystem is a local one.
+
+use super::health::Outcome;
+use super::reading::Reading;
+use crate::kernel_file::ReadError;
+use crate::threads::{NoThread, Pool};
+use evictd_eviction::Signal;
+use jiff::{SignedDuration, Timestamp};
+use nix::sys::statfs::{self, FsType, statfs};
+use nix::sys::statvfs::{Statvfs, statvfs};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+/// How long one look waits for an answer from a filesystem that may hang. A later answer is taken at a later look.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// An answer that took longer than this says nothing about the present.
+const TOO_OLD: SignedDuration = SignedDuration::from_secs(30);
+
+/// Filesystems whose `statvfs` reads memory and nothing else.
+const LOCAL: [FsType; 6] = [
+    statfs::EXT4_SUPER_MAGIC, // ext2 and ext3 share it
+    statfs::XFS_SUPER_MAGIC,
+    statfs::BTRFS_SUPER_MAGIC,
+    statfs::F2FS_SUPER_MAGIC,
+    statfs::TMPFS_MAGIC,
+    statfs::OVERLAYFS_SUPER_MAGIC,
+];
+
+/// The size of a filesystem and what is left of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space {
+    pub(super) bytes_available: u64,
+    pub(super) bytes: u64,
+    pub(super) inodes_free: u64,
+    pub(super) inodes: u64,
+}
+
+impl Space {
+    /// Root's reserve is not available to pods and does not count as such.
+    fn of(found: &Statvfs) -> Self {
+        let block = found.fragment_size();
+        Self {
+            bytes_available: found.blocks_available().saturating_mul(block),
+            bytes: found.blocks().saturating_mul(block),
+            inodes_free: found.files_free(),
+            inodes: found.files(),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> Reading {
+        Reading::left(self.bytes_available, self.bytes)
+    }
+
+    /// `None` where the filesystem makes inodes as it needs them (btrfs) and so can't run out.
+    pub(super) fn inodes(&self) -> Option<Reading> {
+        (self.inodes > 0).then(|| Reading::left(self.inodes_free, self.inodes))
+    }
+}
+
+/// What is learned when a filesystem is asked on its thread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    pub(super) space: Space,
+    pub(super) device: u64,
+    pub(super) local: bool,
+}
+
+impl Answer {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            space: Space::of(&statvfs(path)?),
+            device: path.metadata()?.dev(),
+            local: LOCAL.contains(&statfs(path)?.filesystem_type()),
+        })
+    }
+}
+
+/// Asks one path, and may take for ever.
+pub(super) type Ask = Arc<dyn Fn(&Path) -> io::Result<Answer> + Send + Sync>;
+
+/// The outcome of one look at one filesystem.
+pub(super) enum Look {
+    /// What it said, and when it was asked.
+    Space(Space, Timestamp),
+    /// It refused.
+    Failed(ReadError),
+    /// It has not answered yet.
+    Unanswered,
+}
+
+impl Look {
+    /// What it means, at this time, for the bytes and the inodes.
+    pub(super) fn outcomes(&self, now: Timestamp) -> (Outcome<'_>, Outcome<'_>) {
+        match self {
+            Self::Space(space, time) => {
+                let read = |reading| Outcome::Read(reading, *time);
+                (
+                    read(space.bytes()),
+                    space.inodes().map_or(Outcome::Absent, read),
+                )
+            }
+            Self::Failed(error) => (Outcome::Failed(error), Outcome::Failed(error)),
+            Self::Unanswered => (Outcome::Unanswered(now), Outcome::Unanswered(now)),
+        }
+    }
+}
+
+/// One watched path.
+pub(super) struct Probe {
+    pub(super) path: Arc<Path>,
+    /// The bytes and the inodes signal of each role that the path has.
+    pub(super) feeds: Vec<(Signal, Signal)>,
+    /// Known once it has answered.
+    pub(super) device: Option<u64>,
+    /// Whether it is known to answer at once.
+    local: bool,
+    threads: Pool,
+    /// At most one is out at any time, so at most one thread a path may ever hang.
+    question: Option<Question>,
+}
+
+/// Asked on another thread, and not answered yet.
+struct Question {
+    answer: Receiver<io::Result<Answer>>,
+    asked_at: Timestamp,
+}
+
+impl Question {
+    fn ask(path: &Arc<Path>, ask: &Ask, threads: &Pool, now: Timestamp) -> Result<Self, NoThread> {
+        let (sender, answer) = sync_channel(1);
+        let (path, ask) = (Arc::clone(path), Arc::clone(ask));
+        threads.submit(move || drop(sender.send(ask(&path))))?;
+        Ok(Self {
+            answer,
+            asked_at: now,
+        })
+    }
+
+    /// Waits a little. `None`: no answer yet.
+    fn answered(&self, patience: Duration) -> Option<io::Result<Answer>> {
+        match self.answer.recv_timeout(patience) {
+            Ok(answer) => Some(answer),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(io::Error::other("the thread died"))),
+        }
+    }
+}
+
+impl Probe {
+    pub(super) fn new(path: &Path, feeds: (Signal, Signal), threads: Pool) -> Self {
+        Self {
+            path: path.into(),
+            feeds: vec![feeds],
+            device: None,
+            local: false,
+            threads,
+            question: None,
+        }
+    }
+
+    /// Something else may be mounted there by now.
+    pub(super) fn forget(&mut self) {
+        self.local = false;
+    }
+
+    pub(super) fn look(&mut self, now: Timestamp, ask: &Ask) -> Look {
+        let outcome = if self.local {
+            let found = statvfs(self.path.as_ref()).map_err(io::Error::from);
+            found.map(|found| Some((Space::of(&found), now)))
+        } else {
+            self.look_on_thread(now, ask)
+        };
+        match outcome {
+            Ok(Some((space, time))) => Look::Space(space, time),
+            Ok(None) => Look::Unanswered,
+            Err(source) => Look::Failed(ReadError::Io {
+                path: Arc::clone(&self.path),
+                source,
+            }),
+        }
+    }
+
+    fn look_on_thread(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask,
+    ) -> io::Result<Option<(Space, Timestamp)>> {
+        let Some((answer, asked_at)) = self.ask(now, ask)? else {
+            return Ok(None);
+        };
+        let answer = answer?;
+        self.device = Some(answer.device);
+        self.local = answer.local;
+        Ok(Some((answer.space, asked_at)))
+    }
+
+    /// Asks unless a question is out, and waits a little. `None`: no answer yet.
+    fn ask(
+        &mut self,
+        now: Timestamp,
+        ask: &Ask,
+    ) -> io::Result<Option<(io::Result<Answer>, Timestamp)>> {
+        if let Some(question) = &self.question {
+            let Some(answer) = question.answered(Duration::ZERO) else {
+                return Ok(None);
+            };
+            let asked_at = question.asked_at;
+            self.question = None;
+            if now.duration_since(asked_at) <= TOO_OLD {
+                return Ok(Some((answer, asked_at)));
+            }
+        }
+        let question = Question::ask(&self.path, ask, &self.threads, now);
+        let question = question.map_err(io::Error::other)?;
+        let answer = question.answered(PATIENCE);
+        if answer.is_none() {
+            self.question = Some(question);
+        }
+        Ok(answer.map(|answer| (answer, now)))
+    }
+}

@@ -1,0 +1,151 @@
+//! `memory.events` of the pods' group: it met `memory.high` or `memory.max`, or its own OOM killer was at work.
+//!
+//! Only the group's own events ring: a pod that meets a limit of its own is its own trouble, and may do so for ever.
+
+use super::{Bell, WokenBy, listener::Listener};
+use crate::kernel_file::{Buffer, KernelFile};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd, RawFd},
+    path::{Path, PathBuf},
+};
+use tokio::io::{Interest, unix::AsyncFd};
+
+/// The files, the better one first; kernels before 5.2 have the second only, which counts the pods' own events too.
+const FILES: [&str; 2] = ["memory.events.local", "memory.events"];
+
+/// The events of one group and who listens to them.
+#[derive(Debug)]
+pub(super) struct EventsFile {
+    group: PathBuf,
+    listening: Listener,
+}
+
+impl EventsFile {
+    pub(super) fn new(group: PathBuf) -> Self {
+        Self {
+            group,
+            listening: Listener::default(),
+        }
+    }
+
+    /// Listens if it does not already. Where there is no memory controller in the cgroup2 tree there are no events.
+    pub(super) fn tend(&mut self, bell: &Bell) {
+        let Some(inode) = self.listening.unheard(&self.group) else {
+            return;
+        };
+        let files = FILES.map(|name| self.group.join(name));
+        let Some(file) = files.into_iter().find(|file| file.is_file()) else {
+            return;
+        };
+        match watch(&file) {
+            Ok(events) => {
+                tracing::info!("woken by {}", file.display());
+                self.listening
+                    .begin(inode, hear(events, file, bell.clone()));
+            }
+            Err(error) => tracing::warn!("not woken by {}: {error}", file.display()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Instance(Inotify);
+
+impl AsRawFd for Instance {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe, for types that may lie about their descriptor; an owned one can't"
+)]
+fn watch(file: &Path) -> io::Result<AsyncFd<Instance>> {
+    let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+    inotify.add_watch(file, AddWatchFlags::IN_MODIFY)?;
+    AsyncFd::with_interest(Instance(inotify), Interest::READABLE)
+}
+
+async fn hear(events: AsyncFd<Instance>, file: PathBuf, bell: Bell) {
+    let mut file = KernelFile::new(file);
+    let mut buffer = Box::new([0; size_of::<Buffer>()]);
+    let mut counted = move || file.read(&mut buffer, "counts of events", count).ok();
+    let mut before = counted();
+    // An error of the runtime's driver means that it is shutting down.
+    while let Ok(mut ready) = events.readable().await {
+        ready.clear_ready();
+        while events.get_ref().0.read_events().is_ok() {}
+        let now = counted();
+        if now != before {
+            bell.ring(WokenBy::MemoryEvents);
+        }
+        before = now;
+    }
+}
+
+/// How often it met `memory.high`, `memory.max`, and ran out.
+fn count(text: &str) -> Option<u64> {
+    let mut sum = 0_u64;
+    for line in text.lines() {
+        let (name, value) = line.split_once(' ')?;
+        if matches!(name, "high" | "max" | "oom") {
+            sum = sum.saturating_add(value.parse().ok()?);
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, time::Duration};
+    use tokio::time::timeout;
+
+    fn text(low: u64, max: u64) -> String {
+        format!("low {low}\nhigh 1\nmax {max}\noom 0\noom_kill 0\noom_group_kill 0\n")
+    }
+
+    #[test]
+    fn what_counts_is_high_max_and_oom() {
+        assert_eq!(count(&text(7, 2)), Some(3));
+        assert_eq!(count(""), Some(0));
+        assert_eq!(count("max x"), None);
+        assert_eq!(count("max"), None);
+    }
+
+    #[tokio::test]
+    async fn a_group_that_meets_its_limit_rings_and_one_made_anew_is_heard_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let group = directory.path().join("kubepods");
+        let bell = Bell::default();
+        let mut events = EventsFile::new(group.clone());
+        events.tend(&bell);
+        assert!(events.listening.inode().is_none());
+        let file = group.join(FILES[0]);
+        for _ in 0..2 {
+            fs::create_dir(&group).unwrap();
+            fs::write(&file, text(0, 0)).unwrap();
+            events.tend(&bell);
+            assert!(events.listening.inode().is_some());
+            tokio::task::yield_now().await;
+            let patience = Duration::from_millis(50);
+            // In place, as the kernel does it.
+            fs::write(&file, text(5, 0)).unwrap();
+            assert!(
+                timeout(patience, bell.rung()).await.is_err(),
+                "low is no trouble"
+            );
+            fs::write(&file, text(5, 1)).unwrap();
+            let heard = timeout(Duration::from_secs(10), bell.rung()).await;
+            assert_eq!(heard, Ok(WokenBy::MemoryEvents));
+            // Truncating and writing are two changes.
+            let _ = timeout(patience, bell.rung()).await;
+            fs::remove_dir_all(&group).unwrap();
+            events.tend(&bell);
+            assert!(events.listening.inode().is_none());
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The kubelet's kernel memcg notification (S1-074 to S1-076): cgroup v1 rings an eventfd when a group's usage crosses
+//! a level.
+
+use super::{Bell, WokenBy};
+use crate::{
+    cgroup::{Controller, Hierarchies, Version},
+    kernel_file::{Buffer, KernelFile},
+    signals::RENEWAL,
+};
+use evictd_eviction::{Housekeeper, Observations, Signal, Threshold};
+use jiff::Timestamp;
+use rustix::event::{EventfdFlags, eventfd};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write},
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    task::JoinHandle,
+};
+
+/// One notifier for each threshold on memory, at a level that follows the page cache.
+#[derive(Debug)]
+pub struct MemcgNotification {
+    /// The group of `memory.available`, and those that may be that of `allocatableMemory.available`.
+    node: PathBuf,
+    pods: Vec<PathBuf>,
+    buffer: Box<Buffer>,
+    refreshed: Option<Timestamp>,
+    notifiers: Vec<Notifier>,
+    failed: bool,
+}
+
+#[derive(Debug)]
+struct Notifier {
+    level: u64,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        // The kernel forgets an event whose eventfd is closed.
+        self.task.abort();
+    }
+}
+
+impl MemcgNotification {
+    /// For the machine, or the group that acts as the node, and for the pods' group. `None` where cgroup v2 knows no such
+    /// thing (S1-076).
+    pub fn new(
+        hierarchies: &Hierarchies,
+        node: Option<&PathBuf>,
+        pods: &[PathBuf],
+    ) -> Option<Self> {
+        if hierarchies.version() == Version::V2 {
+            tracing::info!("kernelMemcgNotification has no effect: cgroup v2 knows no such thing");
+            return None;
+        }
+        let directory = |group: &PathBuf| hierarchies.dir(Controller::Memory, group);
+        Some(Self {
+            node: directory(node.unwrap_or(&PathBuf::new()))?,
+            pods: pods.iter().filter_map(directory).collect(),
+            buffer: Box::new([0; size_of::<Buffer>()]),
+            refreshed: None,
+            notifiers: Vec::new(),
+            failed: false,
+        })
+    }
+
+    /// Sets the levels anew, every ten seconds at most (S1-075).
+    pub(super) fn set(
+        &mut self,
+        now: Timestamp,
+        housekeeper: &Housekeeper,
+        observations: &Observations,
+        bell: &Bell,
+    ) {
+        if self
+            .refreshed
+            .is_some_and(|last| now.duration_since(last) < RENEWAL)
+        {
+            return;
+        }
+        self.refreshed = Some(now);
+        let mut notifiers = Vec::new();
+        for threshold in housekeeper.thresholds() {
+            match self.notifier(threshold, observations, bell) {
+                Ok(notifier) => notifiers.extend(notifier),
+                Err(error) if !self.failed => {
+                    self.failed = true;
+                    tracing::warn!("no kernel notification for {}: {error}", threshold.signal);
+                }
+                Err(_) => {}
+            }
+        }
+        tracing::debug!(levels = ?notifiers.iter().map(|one| one.level).collect::<Vec<_>>(), "memcg notification");
+        self.notifiers = notifiers;
+    }
+
+    /// `None` for another signal, or where it is not observed.
+    fn notifier(
+        &mut self,
+        threshold: &Threshold,
+        observations: &Observations,
+        bell: &Bell,
+    ) -> io::Result<Option<Notifier>> {
+        let group = match threshold.signal {
+            Signal::MemoryAvailable => Some(&self.node),
+            Signal::AllocatableMemoryAvailable => self.pods.iter().find(|group| group.is_dir()),
+            _ => None,
+        };
+        let (Some(group), Some(seen)) = (group, observations.get(threshold.signal)) else {
+            return Ok(None);
+        };
+        let mut stat = KernelFile::new(group.join("memory.stat"));
+        let inactive = stat.read(&mut self.buffer, "total_inactive_file", inactive_file);
+        let inactive = inactive.map_err(io::Error::other)?;
+        let level = level(
+            seen.capacity,
+            threshold.value.at(seen.capacity).value(),
+            inactive,
+        );
+        let Some(level) = level else { return Ok(None) };
+        let rung = register(group, level)?;
+        let task = tokio::spawn(hear(rung, words(threshold), bell.clone()));
+        Ok(Some(Notifier { level, task }))
+    }
+}
+
+/// Usage at which the threshold is crossed (S1-075): what is used and not working, which is page cache that nobody has
+/// touched for a while, does not count against it.
+fn level(capacity: i64, threshold: i64, inactive: u64) -> Option<u64> {
+    let level = capacity.checked_sub(threshold)?;
+    u64::try_from(level)
+        .ok()?
+        .checked_add(inactive)
+        .filter(|level| *level > 0)
+}
+
+/// S1-076
+fn words(threshold: &Threshold) -> String {
+    let kind = if threshold.is_hard() { "hard" } else { "soft" };
+    let allocatable = match threshold.signal {
+        Signal::AllocatableMemoryAvailable => "allocatable ",
+        _ => "",
+    };
+    format!("eviction manager: {kind} {allocatable}memory eviction threshold crossed")
+}
+
+fn inactive_file(text: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    lines.find_map(|line| line.strip_prefix("total_inactive_file ")?.parse().ok())
+}
+
+/// The event lives as long as the descriptor given back.
+#[expect(
+    deprecated,
+    reason = "its successor is unsafe; the descriptor is owned and stays open"
+)]
+fn register(group: &Path, level: u64) -> io::Result<AsyncFd<OwnedFd>> {
+    let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+    let usage = File::open(group.join("memory.usage_in_bytes"))?;
+    let mut control = OpenOptions::new()
+        .write(true)
+        .open(group.join("cgroup.event_control"))?;
+    let line = format!("{} {} {level}", event.as_raw_fd(), usage.as_raw_fd());
+    control.write_all(line.as_bytes())?;
+    AsyncFd::with_interest(event, Interest::READABLE)
+}
+
+async fn hear(event: AsyncFd<OwnedFd>, words: String, bell: Bell) {
+    // An error of the runtime's driver means that it is shutting down.
+    while let Ok(mut ready) = event.readable().await {
+        ready.clear_ready();
+        if rustix::io::read(&event, &mut [0; 8]).is_ok() {
+            tracing::info!("{words}");
+            bell.ring(WokenBy::MemoryThreshold);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s1_075_the_level_is_what_is_left_to_use_and_the_cache_that_nobody_touches() {
+        let table = [
+            (1000, 100, 0, Some(900)),
+            (1000, 100, 50, Some(950)),
+            (1000, 1000, 0, None),
+            (1000, 1001, 5, None),
+            (i64::MAX, 0, u64::MAX, None),
+        ];
+        for (capacity, threshold, inactive, expected) in table {
+            assert_eq!(level(capacity, threshold, inactive), expected);
+        }
+    }
+
+    #[test]
+    fn s1_076_the_words_name_the_threshold() {
+        let threshold = |signal, seconds| Threshold {
+            signal,
+            value: evictd_eviction::ThresholdValue::Percentage(0.1),
+            grace_period: jiff::SignedDuration::from_secs(seconds),
+            min_reclaim: None,
+        };
+        let table = [
+            (Signal::MemoryAvailable, 0, "hard "),
+            (Signal::MemoryAvailable, 5, "soft "),
+            (Signal::AllocatableMemoryAvailable, 0, "hard allocatable "),
+        ];
+        for (signal, grace, which) in table {
+            let expected = format!("eviction manager: {which}memory eviction threshold crossed");
+            assert_eq!(words(&threshold(signal, grace)), expected);
+        }
+    }
+
+    #[test]
+    fn s1_076_cgroup_v2_has_none() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("cgroup.controllers"), "memory").unwrap();
+        let hierarchies = Hierarchies::detect(root.path()).unwrap();
+        assert!(MemcgNotification::new(&hierarchies, None, &[]).is_none());
+    }
+}

@@ -1,0 +1,143 @@
+use super::*;
+use evictd_testkit::testing::with_tmpfs;
+use std::{
+    fs::{self, File},
+    os::unix::fs::{MetadataExt, symlink},
+};
+
+fn walk_all(path: &Path) -> Held {
+    let stop = AtomicBool::new(false);
+    walk(
+        path,
+        &mut Budget {
+            entries: 1000,
+            stop: &stop,
+        },
+    )
+    .unwrap()
+    .unwrap()
+}
+
+fn cut(path: &Path, entries: u64, stopped: bool) -> Held {
+    let stop = AtomicBool::new(stopped);
+    walk(
+        path,
+        &mut Budget {
+            entries,
+            stop: &stop,
+        },
+    )
+    .unwrap()
+    .unwrap()
+}
+
+fn allocated(path: &Path) -> i64 {
+    i64::try_from(fs::symlink_metadata(path).unwrap().blocks() * 512).unwrap()
+}
+
+#[test]
+fn allocated_bytes_are_counted_and_every_inode_once() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    fs::create_dir_all(at("a/b")).unwrap();
+    fs::write(at("a/file"), vec![1; 100_000]).unwrap();
+    fs::hard_link(at("a/file"), at("a/b/again")).unwrap();
+    fs::hard_link(at("a/file"), at("third")).unwrap();
+    symlink("/", at("a/link")).unwrap();
+    File::create(at("sparse"))
+        .unwrap()
+        .set_len(1 << 30)
+        .unwrap();
+    let held = walk_all(top.path());
+    // The top, a, b, the file, the link and the sparse file.
+    assert_eq!((held.inodes, held.cut), (6, None));
+    let each = [
+        top.path().to_owned(),
+        at("a"),
+        at("a/b"),
+        at("a/file"),
+        at("a/link"),
+        at("sparse"),
+    ];
+    assert_eq!(
+        held.bytes,
+        each.iter().map(|path| allocated(path)).sum::<i64>()
+    );
+    assert!((100_000..1_000_000).contains(&held.bytes), "{held:?}");
+}
+
+#[test]
+fn a_file_a_link_to_a_directory_and_nothing() {
+    let top = tempfile::tempdir().unwrap();
+    let at = |name: &str| top.path().join(name);
+    fs::write(at("file"), vec![1; 10_000]).unwrap();
+    fs::create_dir(at("dir")).unwrap();
+    fs::write(at("dir/inside"), "x").unwrap();
+    symlink("dir", at("link")).unwrap();
+    assert_eq!(
+        walk_all(&at("file")),
+        Held {
+            bytes: allocated(&at("file")),
+            inodes: 1,
+            cut: None
+        }
+    );
+    assert_eq!(walk_all(&at("link")).inodes, 2);
+    let stop = AtomicBool::new(false);
+    let mut budget = Budget {
+        entries: 1,
+        stop: &stop,
+    };
+    assert_eq!(walk(&at("missing"), &mut budget), Ok(None));
+    assert_eq!(walk(&at("file/below"), &mut budget), Ok(None));
+}
+
+#[test]
+fn another_filesystem_inside_is_left_out() {
+    let top = tempfile::tempdir().unwrap();
+    let mounted = top.path().join("mounted");
+    fs::create_dir(&mounted).unwrap();
+    fs::write(top.path().join("ours"), vec![1; 10_000]).unwrap();
+    let path = top.path().to_owned();
+    with_tmpfs(
+        "another_filesystem_inside_is_left_out",
+        mounted,
+        1024,
+        move |mounted| {
+            fs::write(mounted.join("theirs"), vec![1; 500_000]).unwrap();
+            let held = walk_all(&path);
+            assert_eq!((held.inodes, held.cut), (2, None));
+            assert!(held.bytes < 100_000, "{held:?}");
+            // Where the volume itself is the mount, it counts.
+            assert!(walk_all(mounted).bytes >= 500_000);
+        },
+    );
+}
+
+#[test]
+fn a_walk_that_is_cut_short_gives_a_lower_bound_and_says_why() {
+    let top = tempfile::tempdir().unwrap();
+    for name in 0..20 {
+        fs::write(top.path().join(name.to_string()), "x").unwrap();
+    }
+    let held = cut(top.path(), 10, false);
+    assert_eq!((held.inodes, held.cut), (11, Some(Cut::Entries)));
+    assert_eq!(cut(top.path(), 20, false).cut, None);
+    let held = cut(top.path(), 10, true);
+    assert_eq!((held.inodes, held.cut), (1, Some(Cut::Time)));
+}
+
+#[test]
+fn directories_nested_too_deeply_are_left_out() {
+    let top = tempfile::tempdir().unwrap();
+    let mut path = top.path().to_owned();
+    for _ in 0..DEEPEST + 20 {
+        path.push("d");
+    }
+    fs::create_dir_all(&path).unwrap();
+    fs::write(top.path().join("beside"), "x").unwrap();
+    let held = walk_all(top.path());
+    assert_eq!(held.cut, Some(Cut::Depth));
+    // 128 levels are read, and the directory below the last of them is counted.
+    assert_eq!(held.inodes, i64::try_from(DEEPEST).unwrap() + 2);
+}

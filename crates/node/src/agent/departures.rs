@@ -1,0 +1,339 @@
+//! The hands of `Departures`: its commands are carried out, and what happens to those pods is reported.
+
+use super::{Agent, Landing, active::Place, left_open::LeftOpen, terminations::Ended};
+use crate::evict::EvictError;
+use crate::{
+    delivery::{Fate, Notice, Publication},
+    publish::Landed,
+};
+use evictd_eviction::{
+    NodeCondition,
+    departures::{
+        CLEANUP, Command, Conclusion, Departure, Departures, Ending, Event, Purpose, Question,
+        Sighting, Telling,
+    },
+};
+use evictd_kernel::kill::Victim;
+use jiff::{SignedDuration, Timestamp};
+use std::path::Path;
+use tracing::{error, info, warn};
+
+impl Agent {
+    /// A pod must leave, and it is written down; `notice` is what the API server is told of it by us.
+    pub(super) fn begin_departure(&mut self, departure: Departure, notice: Option<Notice>) {
+        if let Some(notice) = notice {
+            self.notices.insert(departure.id.clone(), notice);
+        }
+        self.report(Event::Begin(Box::new(departure)));
+    }
+
+    /// Reports what has happened to a pod that must leave, and does what follows.
+    pub(super) fn report(&mut self, event: Event) {
+        let commands = self.housekeeper.on_event(self.clock.now(), event);
+        self.obey(commands);
+    }
+
+    pub(super) fn obey(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Terminate { uid, left, again } => self.terminate(&uid, left, again),
+                Command::CutGrace { uid } => self.cut_grace(&uid),
+                Command::Tell { uid } => self.tell(&uid),
+                Command::Withdraw { uid, why } => self.withdraw(&uid, why),
+                Command::Preempt(planned) => self.preempt(planned),
+                Command::Conclude {
+                    departure,
+                    conclusion,
+                } => self.conclude(*departure, conclusion),
+                Command::LetIn { uid } => self.admission.pardon(&uid),
+            }
+        }
+    }
+
+    fn terminate(&mut self, uid: &str, left: SignedDuration, again: bool) {
+        let Some(departure) = self.housekeeper.departures().get(uid).cloned() else {
+            return;
+        };
+        let Some(cgroup) = departure.cgroup.clone() else {
+            return;
+        };
+        let victim = Victim {
+            uid: uid.to_owned(),
+            cgroup,
+            sandbox: None,
+        };
+        let grace = left.max(SignedDuration::ZERO).unsigned_abs();
+        if again {
+            let why = match departure.purpose {
+                Purpose::Rejection { .. } => "was started though it is not let in; it is ended",
+                _ => "was started again before its status was told; it is ended again",
+            };
+            warn!(
+                EVICTD_DECISION_ID = departure.id,
+                EVICTD_POD = departure.pod,
+                EVICTD_POD_UID = uid,
+                "{} {why}",
+                departure.pod
+            );
+            if let Purpose::Eviction { .. } = departure.purpose {
+                for publisher in &mut self.ports.publishers {
+                    publisher.restarted();
+                }
+            }
+            let local = std::sync::Arc::clone(&self.ports.evictor);
+            self.terminations.begin(local, victim, grace, again);
+        } else {
+            self.launch(&departure, victim, grace);
+        }
+    }
+
+    fn cut_grace(&mut self, uid: &str) {
+        self.terminations.cut_grace(uid);
+        if let Some(departure) = self.housekeeper.departures().get(uid) {
+            warn!(
+                EVICTD_DECISION_ID = departure.id,
+                EVICTD_POD = departure.pod,
+                EVICTD_POD_UID = uid,
+                "a hard threshold is crossed: {} has no grace any more",
+                departure.pod
+            );
+        }
+    }
+
+    /// Nothing has to be ended; the API server is told.
+    fn tell(&mut self, uid: &str) {
+        let departures = self.housekeeper.departures();
+        let notice = departures
+            .get(uid)
+            .and_then(|departure| self.notices.remove(&departure.id));
+        if let (Some(notice), Some(cluster)) = (notice, &self.ports.cluster) {
+            // The outbox tells what becomes of it.
+            if self.left_open.remove(&notice.id) {
+                drop(cluster.outbox.post_again(notice));
+            } else {
+                drop(cluster.outbox.post(notice));
+            }
+        }
+    }
+
+    fn withdraw(&self, uid: &str, why: &str) {
+        if let Some(cluster) = &self.ports.cluster {
+            cluster.outbox.withdraw(uid, why);
+        }
+    }
+
+    /// What became of a decision of an earlier run is known without a termination.
+    fn conclude(&mut self, departure: Departure, conclusion: Conclusion) {
+        let now = self.clock.now();
+        let id = departure.id.clone();
+        self.left_open.remove(&id);
+        let (ended, untold) = match conclusion {
+            Conclusion::Gone => (
+                Some(Ok(evictd_kernel::kill::Termination::not_begun())),
+                false,
+            ),
+            Conclusion::RunsOn { unended, untold } => {
+                (unended.then_some(Err(EvictError::RunsOn)), untold)
+            }
+        };
+        if untold {
+            self.notices.remove(&id);
+            self.published(&Publication {
+                id,
+                pod: departure.pod.clone(),
+                uid: departure.uid.clone(),
+                fate: Fate::NotPublished(evictd_eviction::departures::RUNS_ON.to_owned()),
+            });
+        }
+        if let Some(result) = ended {
+            let landing = Landing { departure, result };
+            let landed = Landed {
+                now,
+                landing: &landing,
+            };
+            for publisher in &mut self.ports.publishers {
+                if landing.result.is_ok() {
+                    publisher.was_gone(&landed);
+                } else {
+                    publisher.landed(&landed);
+                }
+            }
+        }
+    }
+
+    /// A termination has ended. Answers with the error that makes all others useless, if it is one.
+    pub(super) fn land(&mut self, ended: Ended) -> Option<EvictError> {
+        let now = self.clock.now();
+        let Ended { uid, again, result } = ended;
+        let departure = self.housekeeper.departures().get(&uid).cloned()?;
+        let ending = match &result {
+            Ok(departure) if let Some(at) = departure.gone_at => Ending::Gone { at },
+            Err(EvictError::Blocked { again, .. }) => {
+                self.note_blocked(now);
+                Ending::Blocked {
+                    again: SignedDuration::try_from(*again).unwrap_or(SignedDuration::MAX),
+                }
+            }
+            _ => Ending::Failed,
+        };
+        let gone = matches!(ending, Ending::Gone { .. });
+        self.report(Event::Ended { uid, ending });
+        self.refresh();
+        if again {
+            if let Err(error) = &result {
+                error!("pod {} was not ended again: {error}", departure.pod);
+            }
+            return None;
+        }
+        if gone && matches!(departure.purpose, Purpose::Eviction { .. }) {
+            self.note_let_go();
+            say_what_is_waited_for(&departure);
+        }
+        let landing = Landing { departure, result };
+        let landed = Landed {
+            now,
+            landing: &landing,
+        };
+        for publisher in &mut self.ports.publishers {
+            publisher.landed(&landed);
+        }
+        self.note_return(&landing);
+        landing.result.err().filter(EvictError::is_not_permitted)
+    }
+
+    /// Looks at those who have ended and may run again, at what they still hold, and at what an earlier run has left open;
+    /// `all`: at all of them, whenever they were last seen.
+    pub(super) fn look_at_departures(&mut self, now: Timestamp, all: bool) {
+        for uid in self.terminations.killed() {
+            self.report(Event::Killed { uid });
+        }
+        let departures = self.housekeeper.departures();
+        let questions = departures.questions(now, all);
+        if questions.is_empty() {
+            return;
+        }
+        let kept_out = |question: &Question| {
+            let departure = departures.get(&question.uid);
+            departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
+        };
+        // What was kept out gets its cgroup when it starts.
+        if questions.iter().any(kept_out) {
+            self.look(true);
+        }
+        let mut sightings: Vec<Sighting> = questions
+            .iter()
+            .map(|question| self.sight(question))
+            .collect();
+        for (sighting, question) in sightings.iter_mut().zip(&questions) {
+            let cgroup = sighting.cgroup.as_ref().filter(|_| question.remains);
+            let gauge = &mut self.ports.usage;
+            sighting.remains = cgroup.map(|cgroup| gauge.remains(&sighting.uid, cgroup));
+        }
+        self.report(Event::Seen(sightings));
+        self.refresh();
+    }
+
+    fn sight(&self, question: &Question) -> Sighting {
+        let uid = &question.uid;
+        let place = self.active.place_of(uid);
+        let unsure = place == Place::Unsure;
+        let kept_out = || self.active.cgroup_of(uid).map(Path::to_owned);
+        let cgroup = match place {
+            Place::In(cgroup) => Some(cgroup),
+            Place::Nowhere | Place::Unsure => kept_out().or_else(|| question.cgroup.clone()),
+        };
+        let evictor = &self.ports.evictor;
+        let runs = cgroup.as_ref().map(|cgroup| evictor.runs(cgroup));
+        let older = || {
+            let (time, cgroup) = question.older_than.zip(cgroup.as_ref())?;
+            let oldest = evictor.oldest_process(cgroup)?;
+            Some(oldest <= time)
+        };
+        Sighting {
+            uid: uid.clone(),
+            runs: runs.unwrap_or(Some(false)),
+            listed: self.active.is_listed(uid),
+            let_in: self.active.is_in(uid),
+            terminal: self.active.has_ended(uid),
+            unsure,
+            older: older().unwrap_or(false),
+            remains: None,
+            cgroup,
+        }
+    }
+
+    /// Looks whether the kubelet has begun to end a pod that was alive in the set before this one: it counts as our own last
+    /// action, so that no second pod dies for the same bytes.
+    pub(super) fn note_evictions_elsewhere(&mut self, now: Timestamp, next: &crate::pods::PodSet) {
+        let before = std::sync::Arc::clone(self.active.set());
+        for uid in &next.evicted {
+            if self.active.was_evicted_elsewhere(uid)
+                || self.housekeeper.departures().get(uid).is_some()
+            {
+                continue;
+            }
+            let Some(index) = before.pods.iter().position(|pod| pod.uid == *uid) else {
+                continue;
+            };
+            let pod = &before.pods[index];
+            info!(
+                EVICTD_POD = pod.full_name(),
+                EVICTD_POD_UID = uid,
+                "the kubelet evicts {pod}; nobody else goes until what it held is free"
+            );
+            if let Some(cgroup) = &before.cgroups[index] {
+                let names = (pod.full_name(), uid.clone());
+                let cgroup = cgroup.relative.clone();
+                let departure = Departures::elsewhere(now, names, cgroup);
+                self.report(Event::Begin(Box::new(departure)));
+            }
+        }
+    }
+
+    /// Pods that are listed no more and run: their kubelet has their grace to end them.
+    pub(super) fn note_deleted(&mut self, next: &crate::pods::PodSet) {
+        for vanished in &next.vanished {
+            let (pod, uid) = (vanished.pod.full_name(), vanished.pod.uid.clone());
+            if self.housekeeper.departures().get(&uid).is_some() {
+                continue;
+            }
+            let grace = SignedDuration::try_from(vanished.grace).unwrap_or(SignedDuration::MAX);
+            let cgroup = vanished.cgroup.relative.clone();
+            let departure = Departures::deleted(vanished.since, (pod, uid), cgroup, grace);
+            self.report(Event::Begin(Box::new(departure)));
+        }
+    }
+
+    /// Takes up what an earlier run has left open.
+    pub(super) fn take_up(&mut self, left_open: Vec<LeftOpen>) {
+        for one in left_open {
+            let (mut found, notice) = one.found(&self.ports.boot_id, self.behaviour.least_grace);
+            let departure = &mut found.departure;
+            departure.asked = departure.telling == Telling::None && self.asked(departure);
+            info!(
+                EVICTD_DECISION_ID = departure.id,
+                EVICTD_POD = departure.pod,
+                EVICTD_POD_UID = departure.uid,
+                "what was decided about {} was not finished; it is taken up",
+                departure.pod
+            );
+            self.left_open.insert(departure.id.clone());
+            if let Some(notice) = notice {
+                self.notices.insert(departure.id.clone(), notice);
+            }
+            self.report(Event::Find(Box::new(found)));
+        }
+    }
+}
+
+/// Where its files outlast its processes, others wait for them.
+fn say_what_is_waited_for(departure: &Departure) {
+    if departure.purpose.condition() == Some(NodeCondition::DiskPressure) {
+        info!(
+            EVICTD_POD = departure.pod,
+            "waiting at most {} s for what {} has written to be cleaned up",
+            CLEANUP.as_secs(),
+            departure.pod
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! What an earlier run of the daemon has decided and not finished, as the history tells it.
+
+use crate::delivery::{Notice, Way};
+use evictd_eviction::{
+    NodeCondition,
+    departures::{Departure, Found, Purpose, Telling},
+    record::{Kind, Publication, Record},
+};
+use jiff::SignedDuration;
+use std::time::Duration;
+
+/// A decision that its record leaves open.
+#[derive(Debug)]
+pub struct LeftOpen {
+    /// Without the ranking.
+    record: Record,
+    pod: String,
+    uid: String,
+    grace_period_seconds: i64,
+}
+
+impl LeftOpen {
+    /// As its record has it; `None` where it has not what is needed.
+    pub fn read(record: &Record) -> Option<Self> {
+        let who = record.pod.clone().zip(record.uid.clone());
+        let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
+            let id = &record.id;
+            tracing::warn!(
+                "decision {id} was not finished, and its record is no help: it lacks pod, uid or grace"
+            );
+            return None;
+        };
+        Some(Self {
+            record: record.clone().essential(),
+            pod,
+            uid,
+            grace_period_seconds,
+        })
+    }
+
+    /// The pod on its way out, and the notice that nobody is known to have got. `boot_id` is that of now.
+    pub(super) fn found(self, boot_id: &str, least_grace: Duration) -> (Found, Option<Notice>) {
+        let record = self.record;
+        let asked = u64::try_from(self.grace_period_seconds).unwrap_or(0);
+        let grace = Duration::from_secs(asked).max(least_grace);
+        let grace = SignedDuration::try_from(grace).unwrap_or(SignedDuration::MAX);
+        let signal = || record.signal.clone().into_owned();
+        let purpose = match (record.kind.cause(), record.kind) {
+            (Some(cause), _) => Purpose::Eviction {
+                cause,
+                signal: signal(),
+                crossed_at: record.time,
+                clear_at: record.time,
+            },
+            (None, Kind::Preemption) => Purpose::Preemption { resource: signal() },
+            (None, _) => Purpose::Rejection {
+                conditions: record
+                    .signal
+                    .split(',')
+                    .filter_map(NodeCondition::parse)
+                    .collect(),
+            },
+        };
+        let name = (record.id, self.pod, self.uid);
+        let mut departure = Departure::new(name, purpose, record.time, grace);
+        let notice = match record.publication {
+            None => None,
+            Some(Publication::Waiting { notice }) => {
+                departure.telling = Telling::Owed;
+                notice.map(|notice| *notice)
+            }
+            Some(_) => {
+                departure.telling = Telling::Told;
+                None
+            }
+        };
+        let found = Found {
+            departure,
+            ended: record.outcome.is_some(),
+            rebooted: record.boot_id.unwrap_or_default() != boot_id,
+        };
+        (found, notice)
+    }
+}
+
+/// A pod that is deleted by us has what is left of its grace.
+pub(super) fn shorten(notice: &mut Notice, left: Duration) {
+    if let Way::Delete(seconds) = &mut notice.way {
+        *seconds = left.as_secs();
+    }
+}

@@ -1,0 +1,125 @@
+//! The pause: while one holds, what is decided is told as in a dry run. Who is on the way out already is seen off.
+
+use super::{Agent, news::News};
+use crate::{
+    pause::{Pause, PauseFile},
+    server::state::{Answer, Unanswered},
+};
+use jiff::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::{
+    sync::{Mutex, watch},
+    task::spawn_blocking,
+};
+
+/// What pauses here.
+#[derive(Debug)]
+pub struct Pauses {
+    by_command: Option<Pause>,
+    by_annotation: Option<Pause>,
+    /// What the Node's annotation says, where there is a Node.
+    annotated: Option<watch::Receiver<Option<Pause>>>,
+    /// What is written later holds.
+    file: Arc<Mutex<PauseFile>>,
+}
+
+impl Pauses {
+    /// With what an earlier run has kept.
+    pub fn new(
+        file: PauseFile,
+        annotated: Option<watch::Receiver<Option<Pause>>>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            by_command: file.read(now),
+            by_annotation: None,
+            annotated,
+            file: Arc::new(Mutex::new(file)),
+        }
+    }
+
+    /// The one that is shown: that of the command, which may have an end.
+    pub(super) fn in_force(&self) -> Option<&Pause> {
+        self.by_command.as_ref().or(self.by_annotation.as_ref())
+    }
+
+    /// Whether another one is in force now.
+    fn look(&mut self, now: Timestamp) -> bool {
+        let over = self
+            .by_command
+            .take_if(|pause| pause.is_over(now))
+            .is_some();
+        if over {
+            self.keep(None, None);
+        }
+        let told = self.annotated.as_mut();
+        let changed = told.filter(|told| told.has_changed().unwrap_or(false));
+        let changed = changed.map(|told| told.borrow_and_update().clone());
+        let annotated = changed.is_some_and(|told| {
+            let before = std::mem::replace(&mut self.by_annotation, told);
+            before != self.by_annotation
+        });
+        over || annotated
+    }
+
+    /// Keeps it for the next start, beside the loop: usually that is memory, but it may be a disk that hangs.
+    fn keep(&self, pause: Option<Pause>, answer: Option<Answer>) {
+        let file = Arc::clone(&self.file);
+        let in_force = self.in_force().cloned();
+        tokio::spawn(async move {
+            let file = file.lock_owned().await;
+            let written = spawn_blocking(move || file.write(pause.as_ref())).await;
+            let problem = match written {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(problem) = &problem {
+                tracing::error!("the pause cannot be kept for the next start: {problem}");
+            }
+            if let Some(answer) = answer {
+                // Whoever asked may have gone meanwhile.
+                let _ = answer.send(Ok(json!({ "paused": in_force, "notKept": problem })));
+            }
+        });
+    }
+}
+
+impl Agent {
+    /// Whether what is decided is only told.
+    pub(super) fn ends_nobody(&self) -> bool {
+        self.behaviour.dry_run || self.paused().is_some()
+    }
+
+    pub(super) fn paused(&self) -> Option<&Pause> {
+        self.ports.pauses.in_force()
+    }
+
+    /// Takes up a pause that has begun or ended since the last look.
+    pub(super) fn look_at_pause(&mut self, now: Timestamp) {
+        if self.ports.pauses.look(now) {
+            self.news = News::default();
+        }
+    }
+
+    /// From now on, in place of what was asked for before.
+    pub(super) fn pause(&mut self, pause: Pause, answer: Answer) {
+        if pause.is_over(self.clock.now()) {
+            let _ = answer.send(Err(Unanswered::Refused(
+                "that pause is over already".into(),
+            )));
+            return;
+        }
+        self.ports.pauses.by_command = Some(pause.clone());
+        self.ports.pauses.keep(Some(pause), Some(answer));
+        self.news = News::default();
+    }
+
+    /// Ends what the command began. The Node's annotation is its writer's to take back.
+    pub(super) fn resume(&mut self, answer: Answer) {
+        self.ports.pauses.by_command = None;
+        self.ports.pauses.keep(None, Some(answer));
+        self.news = News::default();
+    }
+}

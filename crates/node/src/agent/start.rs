@@ -1,0 +1,461 @@
+//! From a configuration to an agent: which source serves each port, and why.
+
+mod cluster;
+mod history;
+mod kubelet;
+mod pods;
+mod usage;
+
+use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Pauses, Ports, Room};
+use crate::{
+    config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
+    history::{HistoryError, Recorder},
+    notify::Notifier,
+    pause::PauseFile,
+    pods::{Binder, Roster},
+    publish::{
+        Publish, board::Board, heartbeat::Heartbeat, hurry::Hurry, journal::Journal,
+        ledger::Ledger, meter::Meter, metrics::Metrics,
+    },
+    server::{
+        http::{self, HttpDoor, HttpError},
+        socket::{self, SocketError},
+        state::{Question, Shared, SourceStatus, Status},
+    },
+};
+use evictd_cluster_client::{ApiError, Crowd};
+use evictd_eviction::Signal;
+use evictd_kernel::{
+    cgroup::{CgroupError, Hierarchies},
+    clock::Clock,
+    kill::{CgroupEvictor, SpareFiles, warn_of_hidden_processes},
+    signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
+    wake::{MemcgNotification, WakeSources, Wakers},
+};
+use jiff::SignedDuration;
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::mpsc;
+
+/// While the disk refuses the history, it is asked again this often.
+const HISTORY_RETRY: Duration = Duration::from_secs(5);
+/// How long after SIGKILL the last process is waited for.
+const KILL_DEADLINE: Duration = Duration::from_secs(30);
+/// What is wrong with `admission: reject` where only the kubelet is known.
+const NOBODY_TO_TELL: &str = "admission: reject needs an API server, which alone keeps the \
+    kubelet from starting a pod: name it under kubernetes; until then new pods are only reported";
+/// A loop that has not turned for this long is dead.
+const LONGEST_TURN: SignedDuration = SignedDuration::from_secs(30);
+/// Between SIGTERM and SIGKILL the kubelet's container runtime leaves two seconds at least (S1-049).
+const KUBELET_LEAST_GRACE: Duration = Duration::from_secs(2);
+
+/// Why there can be no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Settings of a later version.
+    #[error("{0}")]
+    NotBuilt(String),
+    /// It would end at the moment in which it is needed.
+    #[error(
+        "this process may not end those of others (CAP_KILL is missing); with --dry-run it decides and tells, and ends nobody"
+    )]
+    MayNotKill,
+    /// Without cgroups no pod can be found or ended.
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
+    /// The signals.
+    #[error(transparent)]
+    Signals(#[from] SourceError),
+    /// The history.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The loop's timer.
+    #[error("the kernel gives no timer (timerfd)")]
+    Alarm(#[source] io::Error),
+    /// The socket.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The metrics.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// A way to leave that needs an API server.
+    #[error(
+        "evict.method: delete and eviction need an API server: name it under kubernetes, or take the pods from it"
+    )]
+    NoCluster,
+    /// The API server.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+impl StartError {
+    /// Whether a permission is missing (exit code 3).
+    pub fn is_not_permitted(&self) -> bool {
+        if matches!(self, Self::MayNotKill) {
+            return true;
+        }
+        let this: &(dyn Error + 'static) = self;
+        std::iter::successors(Some(this), |error: &&(dyn Error + 'static)| {
+            (*error).source()
+        })
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
+/// An agent that is ready to run, and what it answers to.
+pub struct Ready {
+    /// The agent.
+    pub agent: Agent,
+    /// Where its pods come from, once found out.
+    pub pods_source: PodsSource,
+    /// For its `run`.
+    pub questions: mpsc::Receiver<Question>,
+    /// For its `run`.
+    pub orders: mpsc::Receiver<Order>,
+    /// Where to give it orders.
+    pub give_order: mpsc::Sender<Order>,
+    /// The status page.
+    pub shared: Arc<Shared>,
+}
+
+/// What may change while the agent runs, with the pods from this source.
+pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
+    let mut rules = config.rules();
+    if pods_source != PodsSource::Manifests {
+        rules.withhold_disk_evictions = Some(
+            "nothing can be reclaimed on this node yet, and what a pod has written is not known whole",
+        );
+    }
+    Behaviour {
+        rules,
+        housekeeping_interval: longest_sleep(config),
+        dry_run: config.dry_run,
+        admission: config.admission,
+        priority_classes: config.priority_classes.clone(),
+        least_grace: match config.kind {
+            Kind::Evictd => Duration::ZERO,
+            Kind::Kubelet => KUBELET_LEAST_GRACE,
+        },
+    }
+}
+
+/// The watchdog wants the loop to turn, whatever the configuration says.
+fn longest_sleep(config: &Effective) -> Duration {
+    let watchdog = Notifier::from_environment().longest_sleep();
+    config
+        .housekeeping_interval
+        .unsigned_abs()
+        .min(watchdog.unwrap_or(Duration::MAX))
+}
+
+/// Whether anything differs that only a new start can take up.
+pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
+    let running = running.clone();
+    let mut in_force = next.clone();
+    in_force.node_name = running.node_name;
+    in_force.memory_available = running.memory_available;
+    in_force.node_cgroup = running.node_cgroup;
+    in_force.pods = running.pods;
+    in_force.kernel_memcg_notification = running.kernel_memcg_notification;
+    in_force.kubernetes = running.kubernetes;
+    in_force.kubelet = running.kubelet;
+    in_force.usage = running.usage;
+    in_force.evict = running.evict;
+    in_force.conditions = running.conditions;
+    in_force.soft_tier_fallback = running.soft_tier_fallback;
+    in_force.evicted_pods = running.evicted_pods;
+    in_force.cgroup_roots = running.cgroup_roots;
+    in_force.unknown_pods = running.unknown_pods;
+    in_force.priority_classes = running.priority_classes;
+    in_force.metrics = running.metrics;
+    in_force.probes = running.probes;
+    in_force.socket = running.socket;
+    in_force.state_directory = running.state_directory;
+    in_force.runtime_directory = running.runtime_directory;
+    in_force.roots = running.roots;
+    in_force.filesystems = running.filesystems;
+    in_force != *next
+}
+
+/// Opens every source and door of this configuration. `watcher` is told of everything, too.
+pub async fn ready(
+    config: &Effective,
+    clock: Clock,
+    watcher: Option<Box<dyn Publish>>,
+) -> Result<Ready, StartError> {
+    let not_built: Vec<String> = config
+        .not_built()
+        .into_iter()
+        .map(|(key, what)| format!("{key}: {what}"))
+        .collect();
+    if !not_built.is_empty() {
+        return Err(StartError::NotBuilt(not_built.join("\n")));
+    }
+    if !config.dry_run && !evictd_kernel::protect::may_end_others() {
+        return Err(StartError::MayNotKill);
+    }
+    let hierarchies = Hierarchies::detect(&config.roots.cgroup)?.seen_from(&config.roots.proc)?;
+    let pod_roots = pod_roots(config);
+    let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
+    let crowd = Crowd::default();
+    let pods = pods::start(config, crowd.clone(), clock).await;
+    let usage = usage::find(config, pods.source, &hierarchies).await;
+    let binder = Binder::new(
+        hierarchies.clone(),
+        config.roots.proc.clone(),
+        pod_roots.clone(),
+    );
+    let boot_id = boot_id(&config.roots.proc);
+    let found = history::find(config, clock, &boot_id)?;
+    let (before, intents) = (found.before, found.intents);
+    let left_open = before.open.values().filter_map(LeftOpen::read).collect();
+    let past = before.evictions();
+    let mut first_status = first_status(config, &pods, &usage, clock);
+    first_status.last_decision = before.last;
+    let waiting = found.history.in_memory();
+    let recorder = Recorder::start(found.history, HISTORY_RETRY);
+    let state = config.state_directory.clone();
+    let (shared, questions) = Shared::new(clock, first_status, state, waiting);
+    let (metrics, exposition) = Metrics::new();
+    let heartbeat = metrics.node_heartbeat();
+    open_doors(config, &shared, exposition).await?;
+    shared.pods_loaded();
+    shared.always_warn(warn_of_hidden_processes(&config.roots.proc));
+    if pods.source != PodsSource::Manifests {
+        tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
+    }
+    let mut publishers: Vec<Box<dyn Publish>> = vec![
+        Box::new(Board::new(Arc::clone(&shared), hierarchies.clone())),
+        Box::new(Meter::new(metrics)),
+        Box::new(Journal),
+        Box::new(Ledger::new(recorder, intents, &shared, before.open)),
+        Box::new(Heartbeat::new(Notifier::from_environment())),
+        Box::new(Hurry(crowd.clone())),
+    ];
+    publishers.extend(watcher);
+    let told = (crowd, heartbeat);
+    let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
+    let (cluster, node) = cluster.unzip();
+    let pauses = pauses(config, clock, node.as_ref());
+    let room = match (pods.source, node) {
+        (PodsSource::Manifests, _) => Room::of_machine(&config.roots.proc),
+        (_, Some(read)) => Room::Node(read.node),
+        (_, None) => Room::Unknown,
+    };
+    if config.admission == Admission::Reject && matches!(room, Room::Unknown) {
+        shared.always_warn(vec![NOBODY_TO_TELL.to_owned()]);
+    }
+    let ports = Ports {
+        alarm: Alarm::new().map_err(StartError::Alarm)?,
+        wakers: wakers(config, &hierarchies),
+        sampler,
+        roster: Roster::new(pods.listings, binder)
+            .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
+        room,
+        usage: usage.gauge(config, hierarchies.clone(), clock),
+        evictor: Arc::new(CgroupEvictor {
+            hierarchies,
+            proc_root: config.roots.proc.clone(),
+            pod_roots,
+            kill_deadline: KILL_DEADLINE,
+            clock,
+            spare: Arc::new(SpareFiles::filled()),
+        }),
+        cluster,
+        pauses,
+        publishers,
+        left_open,
+        boot_id,
+    };
+    let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);
+    agent.remember(&past);
+    let (give_order, orders) = mpsc::channel(4);
+    Ok(Ready {
+        agent,
+        pods_source: pods.source,
+        questions,
+        orders,
+        give_order,
+        shared,
+    })
+}
+
+fn pauses(config: &Effective, clock: Clock, node: Option<&cluster::ReadNode>) -> Pauses {
+    let kept = PauseFile::new(config.runtime_directory.clone());
+    Pauses::new(kept, node.map(|node| node.paused.clone()), clock.now())
+}
+
+/// What is ours: nothing outside of these cgroups is watched, counted, tied to a pod or ended.
+fn pod_roots(config: &Effective) -> Vec<PathBuf> {
+    let roots = config.cgroup_roots.iter();
+    roots.map(|root| root.as_path().to_owned()).collect()
+}
+
+fn boot_id(proc_root: &Path) -> String {
+    let file = proc_root.join("sys/kernel/random/boot_id");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// The kernel calls as the configuration's kind has it: ours by pressure and events, a kubelet by cgroup v1's levels.
+fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
+    let sources = signal_sources(config, hierarchies);
+    if config.kind == Kind::Kubelet {
+        let memcg = config.kernel_memcg_notification.then(|| {
+            let node = sources.node_cgroup.as_ref();
+            MemcgNotification::new(hierarchies, node, &sources.pods_cgroups)
+        });
+        return Wakers::new(WakeSources::default(), memcg.flatten());
+    }
+    let mut thresholds = config.configured_thresholds.iter();
+    let io = thresholds.any(|threshold| threshold.signal == Signal::IoPsi);
+    let pods = sources.pods_cgroups.iter();
+    let wake = WakeSources {
+        memory: Some(sources.pressure("memory")),
+        io: io.then(|| sources.pressure("io")),
+        pods: pods
+            .filter_map(|group| hierarchies.unified(group))
+            .collect(),
+    };
+    Wakers::new(wake, None)
+}
+
+fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
+    // The group that acts as the node is watched as the node.
+    let mut pods_cgroups = pod_roots(config);
+    pods_cgroups.retain(|root| {
+        let node = config.node_cgroup.as_ref();
+        node.is_none_or(|node| node.as_path() != root)
+    });
+    SignalSources {
+        proc_root: config.roots.proc.clone(),
+        hierarchies: Some(hierarchies.clone()),
+        node_cgroup: config
+            .node_cgroup
+            .as_ref()
+            .map(|path| path.as_path().to_owned()),
+        pods_cgroups,
+        memory_available: match config.memory_available {
+            config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
+            config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,
+        },
+        filesystems: filesystems(config),
+    }
+}
+
+/// The directories to watch: as configured, else where kubelets and runtimes usually keep their files.
+fn filesystems(config: &Effective) -> FilesystemPaths {
+    let first = |places: &[&str]| {
+        places
+            .iter()
+            .map(Path::new)
+            .find(|place| place.is_dir())
+            .map(Path::to_owned)
+    };
+    let configured = &config.filesystems;
+    let root = Some(config.kubelet.root_dir.clone()).filter(|root| root.is_dir());
+    let nodefs = configured.nodefs.clone().or(root).or_else(|| first(&["/"]));
+    let runtimes = [
+        "/var/lib/containerd",
+        "/var/lib/containers/storage",
+        "/var/lib/docker",
+    ];
+    let imagefs = configured
+        .imagefs
+        .clone()
+        .or_else(|| first(&runtimes))
+        .or_else(|| nodefs.clone());
+    FilesystemPaths {
+        containerfs: configured.containerfs.clone().or_else(|| imagefs.clone()),
+        nodefs,
+        imagefs,
+    }
+}
+
+/// As configured; else as whoever deployed this pod tells it; else as a kubelet takes it.
+pub fn node_name(config: &Effective) -> String {
+    let told = || std::env::var("NODE_NAME").ok();
+    let host = || {
+        sysinfo::System::host_name()
+            .ok()
+            .map(|name| name.to_lowercase())
+    };
+    Some(config.node_name.clone())
+        .filter(|name| !name.is_empty())
+        .or_else(|| told().filter(|name| !name.is_empty()))
+        .or_else(host)
+        .unwrap_or_else(|| "localhost".to_owned())
+}
+
+fn first_status(
+    config: &Effective,
+    pods: &pods::Started,
+    usage: &usage::Found,
+    clock: Clock,
+) -> Status {
+    let source = |port: &str, chosen: &str, why: &str| SourceStatus {
+        port: port.to_owned(),
+        chosen: chosen.to_owned(),
+        why: why.to_owned(),
+    };
+    let (method, why) = match config.evict.method {
+        EvictMethod::Auto => ("cgroup", "it works wherever evictd does"),
+        EvictMethod::Cri => ("cri", "configured"),
+        EvictMethod::Cgroup => ("cgroup", "configured"),
+        EvictMethod::Delete => ("delete", "configured"),
+        EvictMethod::Eviction => ("eviction", "configured"),
+    };
+    let sources = vec![
+        source("pods.source", pods.name(), &pods.why),
+        source("usage.source", usage.name(), &usage.why),
+        source("evict.method", method, why),
+    ];
+    for source in &sources {
+        tracing::info!("{}: {} ({})", source.port, source.chosen, source.why);
+    }
+    Status {
+        node: node_name(config),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        started_at: clock.now(),
+        rules: config.kind.as_str().to_owned(),
+        dry_run: config.dry_run,
+        sources,
+        ..Status::default()
+    }
+}
+
+async fn open_doors(
+    config: &Effective,
+    shared: &Arc<Shared>,
+    exposition: crate::publish::metrics::Exposition,
+) -> Result<(), StartError> {
+    let socket = socket::bind(&config.socket).await?;
+    tokio::spawn(socket.serve(Arc::clone(shared)));
+    let door = HttpDoor {
+        shared: Arc::clone(shared),
+        exposition: Arc::new(exposition),
+        longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),
+    };
+    if let Some(address) = &config.metrics.address {
+        let listener = http::bind("metrics.address", address).await?;
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!("metrics and health are at http://{address}");
+        }
+        tokio::spawn(door.clone().serve(listener));
+    }
+    if let Some(address) = &config.probes.address {
+        let listener = http::bind("probes.address", address).await?;
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!("probes are answered at http://{address}");
+        }
+        tokio::spawn(door.serve_probes(listener));
+    }
+    Ok(())
+}

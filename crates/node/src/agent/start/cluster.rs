@@ -1,0 +1,109 @@
+//! Who tells the cluster what happens here, where there is one.
+
+use super::{StartError, node_name, pods::Started};
+use crate::{
+    agent::Cluster,
+    config::{Effective, EvictMethod, PodsSource},
+    delivery::{NodeReporter, Outbox, Sweeper},
+    history,
+    pause::Pause,
+    publish::{
+        Publish, events::Events, evicted::Evicted, metrics::NodeHeartbeat, node::NodePressure,
+        rehearsal::Rehearsal,
+    },
+};
+use evictd_cluster_client::{
+    Access, Actions, Credentials, Crowd,
+    events::{EventRecorder, WAITING},
+};
+use evictd_kernel::clock::Clock;
+use evictd_pod::Node;
+use std::{collections::BTreeSet, sync::Arc};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
+
+/// What is read of the Node.
+pub(super) struct ReadNode {
+    /// All of it, once it was read.
+    pub(super) node: watch::Receiver<Option<Arc<Node>>>,
+    /// The pause that its annotation asks for.
+    pub(super) paused: watch::Receiver<Option<Pause>>,
+}
+
+/// Whoever names a way to the API server, or has its pods, wants it told of evictions. With the Node, once it was read.
+pub(super) async fn start(
+    config: &Effective,
+    pods: &Started,
+    clock: Clock,
+    (crowd, heartbeat): (Crowd, NodeHeartbeat),
+    publishers: &mut Vec<Box<dyn Publish>>,
+) -> Result<Option<(Cluster, ReadNode)>, StartError> {
+    if config.kubernetes == Credentials::default() && pods.source != PodsSource::Kubernetes {
+        return match config.evict.method {
+            EvictMethod::Delete | EvictMethod::Eviction => Err(StartError::NoCluster),
+            EvictMethod::Auto | EvictMethod::Cgroup | EvictMethod::Cri => {
+                if config.evicted_pods.is_limited() {
+                    tracing::warn!(
+                        "evictedPods has no effect: no API server is named under kubernetes"
+                    );
+                }
+                Ok(None)
+            }
+        };
+    }
+    let access = Access::find(&config.kubernetes).await?;
+    tracing::info!("evictions are told at {access}");
+    let types = config.conditions.types;
+    let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
+    let node = ReadNode {
+        node: reporter.node(),
+        paused: reporter.paused(),
+    };
+    let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
+    let (outbox, publications) = Outbox::new(access.actions()?, settled);
+    publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
+    let (hush, hushed) = oneshot::channel();
+    let reporter = reporter.among(crowd, heartbeat);
+    let reports = tokio::spawn(reporter.run(pressure, is_settled, hushed));
+    let (send, events) = mpsc::channel(WAITING);
+    let recorder = EventRecorder::new(node_name(config), access.actions()?, move || clock.now());
+    publishers.push(Box::new(Events::new(node_name(config), send)));
+    tokio::spawn(recorder.run(events));
+    sweep(config, pods, (access.actions()?, clock), publishers);
+    let cluster = Cluster {
+        outbox,
+        method: config.evict.method,
+        tell: config.evict.tell,
+        fallback: config.soft_tier_fallback,
+        actions: access.actions()?,
+        blocked: None,
+        publications,
+        reports: Arc::new(Mutex::new(Some((hush, reports)))),
+    };
+    Ok(Some((cluster, node)))
+}
+
+/// Only who is told of the pods by the cluster knows of those that were evicted.
+fn sweep(
+    config: &Effective,
+    pods: &Started,
+    (actions, clock): (Actions, Clock),
+    publishers: &mut Vec<Box<dyn Publish>>,
+) {
+    if !config.evicted_pods.is_limited() {
+        return;
+    }
+    if pods.source == PodsSource::Manifests {
+        tracing::warn!("evictedPods has no effect: the pods come from manifests");
+        return;
+    }
+    let (dry_run, rehearsal) = watch::channel(config.dry_run);
+    publishers.push(Box::new(Rehearsal(dry_run)));
+    let known = history::evicted(&config.state_directory).unwrap_or_else(|error| {
+        tracing::warn!("pods that were evicted before stay: {error}");
+        BTreeSet::new()
+    });
+    let (known, evicted) = watch::channel(known);
+    publishers.push(Box::new(Evicted(known)));
+    let sweeper = Sweeper::new(config.evicted_pods, evicted, actions, clock);
+    tokio::spawn(sweeper.run(pods.listings.clone(), rehearsal));
+}

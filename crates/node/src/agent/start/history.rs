@@ -1,0 +1,58 @@
+//! What was decided before this start: the history, and what the last run was about to do.
+
+use crate::{
+    config::Effective,
+    history::{Before, DEFAULT_LIMIT, History, HistoryError, Intents},
+};
+use evictd_eviction::record::Record;
+use evictd_kernel::clock::Clock;
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
+
+/// What was found.
+pub(super) struct Found {
+    pub(super) history: History,
+    pub(super) before: Before,
+    /// With the decisions of which the history lacks something.
+    pub(super) intents: Option<(Intents, Vec<Record>)>,
+}
+
+/// A node whose disk cannot be read needs its agent no less: that begins with what was intended, or with nothing.
+pub(super) fn find(config: &Effective, clock: Clock, boot_id: &str) -> Result<Found, HistoryError> {
+    // Its lock comes first: whoever has it has the intents, too.
+    let history = History::open(&config.state_directory, DEFAULT_LIMIT)?;
+    let opened = Intents::open(&config.runtime_directory);
+    if let Err(error) = &opened {
+        tracing::warn!(
+            "if evictd is killed right after it has ended a pod, that may be in no record: {error}; let \
+             runtimeDirectory be a tmpfs that evictd may write to"
+        );
+    }
+    let (intents, intended) = opened.ok().unzip();
+    let intended: Vec<Record> = intended.unwrap_or_default();
+    let ids: BTreeSet<String> = intended.iter().map(|record| record.id.clone()).collect();
+    let now = clock.now();
+    let backoff = config.rules().owner_backoff();
+    let window = backoff.map_or(SignedDuration::ZERO, |backoff| backoff.window());
+    let since = now.saturating_sub(window).unwrap_or(Timestamp::MIN);
+    let mut before = Before::new(since..=now, ids.clone());
+    if history.is_readable()
+        && let Err(error) = before.read(&config.state_directory)
+    {
+        tracing::warn!(
+            "decisions that were not finished may not be taken up, and owners whose pods come back be counted anew: \
+             {error}; mend that disk, or name another stateDirectory"
+        );
+    }
+    let lacking = before.take_up(intended, boot_id);
+    let intents = intents.map(|mut intents| {
+        let kept = |id: &&String| !lacking.iter().any(|record| record.id == **id);
+        ids.iter().filter(kept).for_each(|id| intents.free(id));
+        (intents, lacking)
+    });
+    Ok(Found {
+        history,
+        before,
+        intents,
+    })
+}

@@ -1,0 +1,178 @@
+//! Beside a kubelet that evicts too, whoever is first decides who goes: is each of our thresholds crossed before its?
+
+use super::node_name;
+use crate::{
+    config::{self, Effective, MemoryAvailable},
+    publish::board::configured,
+    server::state::{Shared, SignalStatus, ThresholdStatus},
+};
+use evictd_cluster_client::KubeletClient;
+use evictd_eviction::{Signal, Threshold};
+use std::{sync::Arc, time::Duration};
+use tokio::time::sleep;
+
+/// The node's capacities are known after the first look, which is at once.
+const FIRST_LOOK: Duration = Duration::from_millis(200);
+/// Where thresholds are looked for that the kubelet crosses first.
+const CONFIGZ: &str = "/configz";
+
+/// Tells once, in the log and on the status page, where the kubelet would be first.
+pub(super) async fn compare(config: Effective, shared: Arc<Shared>) {
+    while shared.not_ready().is_some() {
+        sleep(FIRST_LOOK).await;
+    }
+    let warnings = match kubelets(&config).await {
+        Ok(theirs) => later_than_the_kubelet(
+            &theirs.thresholds(),
+            &shared.status().signals,
+            config.memory_available,
+        ),
+        Err(problem) => vec![format!(
+            "cannot tell whether the kubelet evicts before evictd does: {problem}"
+        )],
+    };
+    if warnings.is_empty() {
+        tracing::info!("asked the kubelet: each threshold here is crossed before its own");
+    }
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    shared.always_warn(warnings);
+}
+
+async fn kubelets(config: &Effective) -> Result<Effective, String> {
+    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config)).await;
+    let kubelet = kubelet.map_err(|error| error.to_string())?;
+    let text = kubelet.get(CONFIGZ).await;
+    let text = text.map_err(|error| error.to_string())?;
+    let loaded = config::parse(&format!("{kubelet}{CONFIGZ}"), &text);
+    loaded
+        .map(|loaded| loaded.effective)
+        .map_err(|refused| refused.to_string())
+}
+
+/// One sentence for each signal of ours on which the kubelet may act first.
+fn later_than_the_kubelet(
+    theirs: &[Threshold],
+    ours: &[SignalStatus],
+    memory: MemoryAvailable,
+) -> Vec<String> {
+    let warnings = ours.iter().filter_map(|signal| {
+        let highest = signal.thresholds.iter().max_by_key(|one| one.value)?;
+        let lowest = signal.thresholds.iter().min_by_key(|one| one.value)?;
+        let of_signal = theirs.iter().filter(|one| one.signal == signal.signal);
+        // Their soft one is met by our first, and their hard one by each of ours.
+        let late = of_signal.map(|one| (one, if one.is_hard() { lowest } else { highest }));
+        let capacity = signal.capacity.unwrap_or(0);
+        let is_late = |one: &Threshold, our: &ThresholdStatus| {
+            our.value <= one.value.at(capacity).value()
+        };
+        let mut late = late.filter(|(one, our)| is_late(one, our));
+        if let Some((one, our)) = late.next() {
+            return Some(format!(
+                "the kubelet evicts for {} at {} already, before evictd does at {}: set a higher threshold here, or a \
+                 lower one there",
+                signal.signal,
+                configured(one),
+                our.configured
+            ));
+        }
+        let other_formula = signal.signal == Signal::MemoryAvailable
+            && memory == MemoryAvailable::MemAvailable
+            && theirs.iter().any(|one| one.signal == signal.signal);
+        other_formula.then(|| {
+            "the kubelet counts page cache in use as memory used, and may be below its threshold for memory.available \
+             before evictd is below its own: set memoryAvailable: workingSet, as long as the kubelet evicts too"
+                .to_owned()
+        })
+    });
+    warnings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ours(signal: Signal, values: &[i64]) -> SignalStatus {
+        SignalStatus {
+            capacity: Some(1000 << 20),
+            thresholds: values
+                .iter()
+                .map(|value| ThresholdStatus {
+                    value: value << 20,
+                    configured: format!("{value}Mi"),
+                    ..ThresholdStatus::default()
+                })
+                .collect(),
+            ..SignalStatus::new(signal)
+        }
+    }
+
+    fn theirs(text: &str) -> Vec<Threshold> {
+        let text = format!(
+            "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n{text}"
+        );
+        config::parse("kubelet", &text)
+            .unwrap()
+            .effective
+            .thresholds()
+    }
+
+    #[test]
+    fn each_of_our_thresholds_is_to_be_crossed_before_the_kubelets() {
+        let hard = "evictionHard: {memory.available: 100Mi, nodefs.available: 10%}\nenforceNodeAllocatable: [none]";
+        let soft = "evictionHard: {memory.available: 100Mi}\nevictionSoft: {memory.available: 30%}\n\
+                    evictionSoftGracePeriod: {memory.available: 1m}\nenforceNodeAllocatable: [none]";
+        let memory = Signal::MemoryAvailable;
+        let table = [
+            (hard, ours(memory, &[200]), None),
+            (
+                hard,
+                ours(memory, &[100]),
+                Some("at 100Mi already, before evictd does at 100Mi"),
+            ),
+            (
+                hard,
+                ours(memory, &[200, 50]),
+                Some("before evictd does at 50Mi"),
+            ),
+            (hard, ours(memory, &[]), None),
+            (hard, ours(Signal::NodefsAvailable, &[101]), None),
+            (
+                hard,
+                ours(Signal::NodefsAvailable, &[100]),
+                Some("nodefs.available at 10% already, before evictd does at 100Mi"),
+            ),
+            (hard, ours(Signal::PidAvailable, &[1]), None),
+            (
+                soft,
+                ours(memory, &[200]),
+                Some("before evictd does at 200Mi"),
+            ),
+            (soft, ours(memory, &[200, 400]), None),
+        ];
+        for (kubelet, signal, expected) in table {
+            let shown = format!("{kubelet} {signal:?}");
+            let warnings =
+                later_than_the_kubelet(&theirs(kubelet), &[signal], MemoryAvailable::WorkingSet);
+            assert_eq!(
+                warnings.len(),
+                usize::from(expected.is_some()),
+                "{shown}: {warnings:?}"
+            );
+            let told = warnings.first().map_or("", String::as_str);
+            assert!(
+                told.contains(expected.unwrap_or_default()),
+                "{shown}: {told}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_formula_for_memory_is_worth_a_word() {
+        let kubelet = theirs("evictionHard: {memory.available: 100Mi}");
+        let signal = ours(Signal::MemoryAvailable, &[200]);
+        let told = later_than_the_kubelet(&kubelet, &[signal], MemoryAvailable::MemAvailable);
+        assert!(told[0].contains("workingSet"), "{told:?}");
+    }
+}

@@ -1,0 +1,166 @@
+//! Which source tells the pods.
+
+use super::node_name;
+use crate::{
+    config::{Effective, PodsSource},
+    pods::{
+        Keep, Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
+    },
+};
+use evictd_cluster_client::{Access, ApiError, Broken, Crowd, Follow, KubeletClient};
+use evictd_kernel::clock::Clock;
+use kube::{api::GetParams, core::Request};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::sync::watch;
+
+/// Whoever does not answer this soon at start is not there.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A source that tells the pods.
+pub(super) struct Started {
+    pub(super) source: PodsSource,
+    pub(super) why: String,
+    pub(super) listings: watch::Receiver<Arc<Listing>>,
+}
+
+impl Started {
+    /// As in the configuration.
+    pub(super) fn name(&self) -> &'static str {
+        match self.source {
+            PodsSource::Kubernetes => "kubernetes",
+            PodsSource::Kubelet => "kubelet",
+            _ => "manifests",
+        }
+    }
+}
+
+/// Starts the configured source; `auto` finds out which are there, the richest first.
+pub(super) async fn start(config: &Effective, crowd: Crowd, clock: Clock) -> Started {
+    let (source, why) = match config.pods.source {
+        PodsSource::Auto => find(config).await,
+        configured => (configured, "configured".to_owned()),
+    };
+    let node = node_name(config);
+    let listings = match source {
+        PodsSource::Kubelet => {
+            let source = Kubelet::new(config.kubelet.access.clone(), node, keep(config), clock);
+            source.start().await
+        }
+        PodsSource::Kubernetes => {
+            let settings = config.kubernetes.clone();
+            let source = Kubernetes::new(settings, node, crowd, keep(config), clock);
+            source.start().await
+        }
+        _ => manifests(config).start().await,
+    };
+    Started {
+        source,
+        why,
+        listings,
+    }
+}
+
+async fn find(config: &Effective) -> (PodsSource, String) {
+    let no_server = match kubernetes(config).await {
+        Ok(why) => return (PodsSource::Kubernetes, why),
+        Err(why_not) => why_not,
+    };
+    match kubelet(config).await {
+        Ok(why) => (PodsSource::Kubelet, format!("{why}; {no_server}")),
+        Err(why_not) => (PodsSource::Manifests, format!("{no_server}; {why_not}")),
+    }
+}
+
+/// Only asks whether there is an answer.
+struct Nobody;
+
+impl Follow for Nobody {
+    fn begin(&mut self) {}
+    fn applied(&mut self, _: &str) {}
+    fn deleted(&mut self, _: &str) {}
+    fn up_to_date(&mut self) {}
+}
+
+/// Why the kubelet is to tell the pods, or why not.
+async fn kubelet(config: &Effective) -> Result<String, String> {
+    let url = KubeletClient::url(&config.kubelet.access);
+    if !KubeletClient::listens(&config.kubelet.access).await {
+        return Err(format!("no kubelet listens at {url}"));
+    }
+    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config)).await;
+    let answer = match kubelet {
+        Ok(kubelet) => kubelet.list("/pods", &mut Nobody).await,
+        Err(error) => Err(Broken {
+            problem: error.to_string(),
+            code: None,
+        }),
+    };
+    match answer.map_err(|broken| broken.problem) {
+        Ok(()) => Ok(format!("the kubelet at {url} answers")),
+        Err(error) => Err(format!("the kubelet tells nothing ({error})")),
+    }
+}
+
+/// Why the API server is to tell the pods, or why not.
+async fn kubernetes(config: &Effective) -> Result<String, String> {
+    let access = match Access::find(&config.kubernetes).await {
+        Ok(access) => access,
+        Err(ApiError::Unknown) => return Err("no API server is known".to_owned()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let node = node_name(config);
+    match knows(&access, &node).await {
+        Ok(()) => Ok(format!("{access}, answers and knows this node, {node}")),
+        Err(error) => match error.status().map(|status| status.code) {
+            Some(404) => Err(format!("{access}, knows no node {node}")),
+            Some(_) => Ok(format!("{access}, answers ({error})")),
+            // A node whose pods it told before is not one without pods because it is away.
+            None if access.is_in_cluster() || keep(config).exists() => Ok(format!(
+                "{access}, was the source before and will be again ({error})"
+            )),
+            None => Err(format!("{access}, does not answer ({error})")),
+        },
+    }
+}
+
+async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
+    let actions = access.actions()?;
+    let client = actions.client();
+    let request = Request::new("/api/v1/nodes").get(node, &GetParams::default());
+    let ask = async {
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        client.request_text(request).await
+    };
+    let what = format!("node {node}");
+    actions.call(&what, PATIENCE, ask).await.map(drop)
+}
+
+fn keep(config: &Effective) -> Keep {
+    let mut labels = BTreeSet::new();
+    for selector in &config.protect.selectors {
+        labels.extend(selector.match_labels.keys().cloned());
+        let demands = selector.match_expressions.iter();
+        labels.extend(demands.map(|demand| demand.key.clone()));
+    }
+    Keep::new(config.runtime_directory.clone(), node_name(config), labels)
+}
+
+fn manifests(config: &Effective) -> Manifests {
+    let own = ManifestDirectory {
+        path: config.pods.manifests.clone(),
+        static_pods: false,
+    };
+    let kubelets = config
+        .pods
+        .static_pod_path
+        .clone()
+        .map(|path| ManifestDirectory {
+            path,
+            static_pods: true,
+        });
+    let rules = ManifestRules {
+        node_name: node_name(config),
+        priority_classes: config.priority_classes.clone(),
+    };
+    Manifests::new(std::iter::once(own).chain(kubelets).collect(), rules)
+}

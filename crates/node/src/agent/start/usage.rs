@@ -1,0 +1,101 @@
+//! Which source tells what pods use.
+
+use super::node_name;
+use crate::{
+    config::{CgroupPath, Effective, PodsSource, UsageSource},
+    usage::{DiskRoots, Gauge, SummaryUsage, summary},
+};
+use evictd_cluster_client::KubeletClient;
+use evictd_kernel::{
+    cgroup::{Controller, Hierarchies},
+    clock::Clock,
+};
+use std::{fs::File, path::PathBuf};
+
+/// Where kubelets keep the logs of pods.
+const LOGS: &str = "/var/log/pods";
+
+/// What tells the usage of pods.
+pub(super) struct Found {
+    pub(super) source: UsageSource,
+    pub(super) why: String,
+}
+
+impl Found {
+    /// As in the configuration.
+    pub(super) fn name(&self) -> &'static str {
+        match self.source {
+            UsageSource::Summary => "summary",
+            _ => "cgroup",
+        }
+    }
+
+    /// With what there is.
+    pub(super) fn gauge(
+        &self,
+        config: &Effective,
+        hierarchies: Hierarchies,
+        clock: Clock,
+    ) -> Gauge {
+        let summary = (self.source == UsageSource::Summary)
+            .then(|| SummaryUsage::new(config.kubelet.access.clone(), node_name(config), clock));
+        let roots = DiskRoots {
+            kubelet: config.kubelet.root_dir.clone(),
+            logs: PathBuf::from(LOGS),
+            proc: config.roots.proc.clone(),
+        };
+        Gauge::new(hierarchies, roots, summary)
+    }
+}
+
+/// The configured source; `auto` takes cgroups where those of pods can be read, else the kubelet.
+pub(super) async fn find(
+    config: &Effective,
+    pods_source: PodsSource,
+    hierarchies: &Hierarchies,
+) -> Found {
+    let found = |source, why: &str| Found {
+        source,
+        why: why.to_owned(),
+    };
+    if config.usage.source != UsageSource::Auto {
+        return found(config.usage.source, "configured");
+    }
+    if pods_source == PodsSource::Manifests {
+        return found(UsageSource::Cgroup, "manifests name the pods' cgroups");
+    }
+    if can_be_read(config, hierarchies) {
+        return found(UsageSource::Cgroup, "the pods' cgroups can be read");
+    }
+    match answers(config).await {
+        Ok(url) => Found {
+            source: UsageSource::Summary,
+            why: format!("the pods' cgroups cannot be read, and the kubelet at {url} answers"),
+        },
+        Err(problem) => Found {
+            source: UsageSource::Cgroup,
+            why: format!(
+                "no cgroups of pods are here yet, and the kubelet tells nothing ({problem})"
+            ),
+        },
+    }
+}
+
+/// Whether figures of a group that pods are below are there to read.
+fn can_be_read(config: &Effective, hierarchies: &Hierarchies) -> bool {
+    let mut roots = config.cgroup_roots.iter().map(CgroupPath::as_path);
+    roots.any(|root| {
+        let directory = hierarchies.dir(Controller::Memory, root);
+        directory.is_some_and(|directory| File::open(directory.join("memory.stat")).is_ok())
+    })
+}
+
+async fn answers(config: &Effective) -> Result<String, String> {
+    let url = KubeletClient::url(&config.kubelet.access);
+    if !KubeletClient::listens(&config.kubelet.access).await {
+        return Err(format!("none listens at {url}"));
+    }
+    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config)).await;
+    let kubelet = kubelet.map_err(|error| error.to_string())?;
+    summary(&kubelet).await.map(|_| url)
+}

@@ -1,0 +1,445 @@
+//! One notice on its way: a patch of the pod's status, asked again until it is known to have landed and to last, or cannot.
+//!
+//! A kubelet that has not heard of it writes its own view of the pod over it, phase and all, above all in the seconds after
+//! the API server was started again. So what was told counts only once the kubelet has made it its own.
+
+use super::{Fate, Notice, Outbox, Way};
+use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
+use evictd_eviction::record::{self, ANNOTATION};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
+    core::PartialObjectMeta,
+};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tokio::{
+    sync::{oneshot, watch},
+    time::{sleep, timeout},
+};
+
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long a pod's status waits for the Node's taint: who makes the pod again binds the next one milliseconds after it.
+/// The kill waits for neither, and a kubelet looks once a second whether it must start containers again.
+const TAINT: Duration = Duration::from_millis(500);
+/// When it is looked whether what was told lasts, each after the one before: 1, 3, 10 and 30 s after it was told. Kubelets
+/// were seen to take 13 s to hear again from an API server that was started again.
+const LOOKS: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(7),
+    Duration::from_secs(20),
+];
+/// From a look that finds it written over to the next telling; twice as long each time. Who makes the pod again makes one
+/// and takes it back each time.
+const FIRST_REPEAT: Duration = Duration::from_secs(1);
+/// Between two looks at a pod whose reason its kubelet has emptied. Kubelets write their own view every 10 s.
+const WORDS_PERIOD: Duration = Duration::from_secs(15);
+/// How often it is looked: for 10 minutes, which is longer than nearly any grace.
+const WORDS_LOOKS: u32 = 40;
+/// How often the reason is written again.
+const WORDS_TELLINGS: u32 = 3;
+
+/// What became of a notice.
+pub(super) struct Delivered {
+    pub(super) fate: Fate,
+    /// Whether the pod says that it has failed and not why.
+    pub(super) lacks_words: bool,
+}
+
+/// Keeps at it; `first` is told whether the first attempt landed. What may have landed before is looked for first.
+pub(super) async fn deliver(
+    outbox: &Outbox,
+    notice: &Notice,
+    again: bool,
+    first: oneshot::Sender<bool>,
+) -> Delivered {
+    let mut mail = Mail::new(outbox, notice);
+    let mut first = Some(first);
+    let mut look = again;
+    let mut pause = FIRST_REPEAT;
+    loop {
+        if let Err(fate) = mail.land(look, &mut first).await {
+            return fate.into();
+        }
+        if mail.lasts().await {
+            let lacks_words = mail.lacks_words;
+            return Delivered {
+                lacks_words,
+                ..Fate::Published.into()
+            };
+        }
+        tracing::warn!(
+            EVICTD_DECISION_ID = notice.id,
+            EVICTD_POD = notice.pod(),
+            EVICTD_POD_UID = notice.uid,
+            "what the API server was told of {} was written over by its kubelet; it is told again",
+            notice.pod()
+        );
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        look = true;
+    }
+}
+
+impl From<Fate> for Delivered {
+    fn from(fate: Fate) -> Self {
+        Self {
+            fate,
+            lacks_words: false,
+        }
+    }
+}
+
+/// Where every container exits with 0 the kubelet leaves the pod without a reason and a message: they are written again when
+/// all have ended, as often as is worth it, for some kubelets write over that, too. The annotation says it in any case.
+pub(super) async fn keep_words(outbox: &Outbox, notice: &Notice) {
+    let mail = Mail::new(outbox, notice);
+    let mut tellings = 0;
+    for _ in 0..WORDS_LOOKS {
+        sleep(WORDS_PERIOD).await;
+        match mail.words().await {
+            Ok(Words::Stand) => return,
+            Ok(Words::Lost) if tellings == WORDS_TELLINGS => return,
+            Ok(Words::Lost) => {
+                tellings += 1;
+                let words = json!({ "reason": notice.reason, "message": notice.message });
+                if let Err(error) = mail.patch(None, words).await {
+                    tracing::debug!("{} is without its reason: {error}", notice.pod());
+                }
+            }
+            Ok(Words::Awaited) | Err(_) => {}
+        }
+    }
+}
+
+/// What of the reason and the message is left.
+enum Words {
+    /// They are there, or nobody is left to have them.
+    Stand,
+    /// The kubelet has emptied them, and writes them again if a container exits with another code than 0.
+    Awaited,
+    /// It has emptied them for good.
+    Lost,
+}
+
+/// What the pod's object says.
+enum Look {
+    /// Nobody is left to be told; why.
+    Gone(&'static str),
+    /// It says what it was told.
+    Said {
+        /// Nobody will write over it.
+        for_good: bool,
+    },
+    /// It is the pod, and it does not say it.
+    Unsaid,
+}
+
+struct Mail<'a> {
+    pods: Api<PartialObjectMeta<Pod>>,
+    actions: &'a Actions,
+    settled: watch::Receiver<bool>,
+    notice: &'a Notice,
+    /// How often the pod's annotation says that it was told.
+    told: u64,
+    /// Whether it had no reason at the last look.
+    lacks_words: bool,
+    warned: bool,
+}
+
+impl<'a> Mail<'a> {
+    fn new(outbox: &'a Outbox, notice: &'a Notice) -> Self {
+        Self {
+            pods: Api::namespaced(outbox.actions.client(), &notice.namespace),
+            actions: &outbox.actions,
+            settled: outbox.settled.clone(),
+            notice,
+            told: 0,
+            lacks_words: false,
+            warned: false,
+        }
+    }
+
+    /// Tells it until the server has it; why it never will.
+    async fn land(
+        &mut self,
+        mut look: bool,
+        first: &mut Option<oneshot::Sender<bool>>,
+    ) -> Result<(), Fate> {
+        let mut pause = FIRST_PAUSE;
+        let mut refused = None;
+        loop {
+            let found = if look {
+                self.look().await
+            } else {
+                Ok(Look::Unsaid)
+            };
+            let attempt = match found {
+                Ok(Look::Gone(why)) => {
+                    report(first, false);
+                    return Err(Fate::Recorded(why));
+                }
+                Ok(Look::Said { .. }) => Ok(()),
+                Ok(Look::Unsaid) => match refused.take() {
+                    Some(why) => return Err(Fate::NotPublished(why)),
+                    None => self.tell().await,
+                },
+                Err(unknown) => Err(unknown),
+            };
+            report(first, attempt.is_ok());
+            let Err(error) = attempt else {
+                return Ok(());
+            };
+            self.warn(&error);
+            refused = (!may_change(&error)).then(|| error.to_string());
+            rest(&mut pause, &error).await;
+            look = true;
+        }
+    }
+
+    /// Whether what was told stays.
+    async fn lasts(&mut self) -> bool {
+        if let Way::Delete(_) = self.notice.way {
+            // No kubelet takes a deletion back.
+            return true;
+        }
+        let mut looks = LOOKS.iter();
+        let mut pause = FIRST_PAUSE;
+        while let Some(after) = looks.next() {
+            sleep(*after).await;
+            match self.look().await {
+                Ok(Look::Gone(_) | Look::Said { for_good: true }) => return true,
+                Ok(Look::Said { for_good: false }) => {}
+                Ok(Look::Unsaid) => return false,
+                Err(error) => {
+                    // Kubelets have lost the server, too.
+                    looks = LOOKS.iter();
+                    rest(&mut pause, &error).await;
+                }
+            }
+        }
+        true
+    }
+
+    fn warn(&mut self, error: &ApiError) {
+        if !std::mem::replace(&mut self.warned, true) {
+            tracing::warn!(
+                EVICTD_DECISION_ID = self.notice.id,
+                EVICTD_POD = self.notice.pod(),
+                EVICTD_POD_UID = self.notice.uid,
+                "the API server is not told yet: {error}"
+            );
+        }
+    }
+
+    async fn tell(&mut self) -> Result<(), ApiError> {
+        // The sender is gone only when the agent ends.
+        let _ = timeout(TAINT, self.settled.wait_for(|settled| *settled)).await;
+        match self.notice.way {
+            Way::Status => self.patch(Some(self.record()), status(self.notice)).await,
+            Way::Delete(seconds) => {
+                self.tell_before_deletion().await?;
+                self.delete(seconds).await
+            }
+        }
+    }
+
+    /// A Job's `podFailurePolicy` goes by the condition, which nobody can set on a pod that is gone. The pod goes in any
+    /// case: a server that refuses this is not asked twice.
+    async fn tell_before_deletion(&self) -> Result<(), ApiError> {
+        let Some(condition) = condition(self.notice) else {
+            return Ok(());
+        };
+        match self
+            .patch(Some(self.record()), json!({ "conditions": [condition] }))
+            .await
+        {
+            Err(error) if code(&error).is_none_or(|code| code >= 500) => Err(error),
+            Err(error) => {
+                tracing::debug!(
+                    "{} is deleted without its condition: {error}",
+                    self.notice.pod()
+                );
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// With no grace at all the object would be gone before its processes are.
+    async fn delete(&self, seconds: u64) -> Result<(), ApiError> {
+        let what = format!("deleting pod {}", self.notice.pod());
+        let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+        let options = DeleteParams {
+            grace_period_seconds: Some(seconds.max(1)),
+            preconditions: Some(Preconditions {
+                uid: Some(self.notice.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let call = self.pods.delete(&self.notice.name, &options);
+        self.actions.call(&what, CALL_TIMEOUT, call).await?;
+        Ok(())
+    }
+
+    /// What the annotation says this time.
+    fn record(&self) -> String {
+        match self.told {
+            0 => self.notice.record.clone(),
+            told => record::told_again(&self.notice.record, told + 1),
+        }
+    }
+
+    /// A new value of the annotation comes with a new phase, for without one the kubelet does not look at the pod again, and
+    /// writes the phase back. The UID is a precondition.
+    async fn patch(&self, record: Option<String>, status: Value) -> Result<(), ApiError> {
+        let what = format!("telling the status of pod {}", self.notice.pod());
+        let by = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let mut patch = json!({ "metadata": { "uid": self.notice.uid }, "status": status });
+        if let Some(record) = record {
+            patch["metadata"]["annotations"] = json!({ ANNOTATION: record });
+        }
+        let patch = Patch::Strategic(patch);
+        let call = self.pods.patch_status(&self.notice.name, &by, &patch);
+        self.actions.call(&what, CALL_TIMEOUT, call).await?;
+        Ok(())
+    }
+
+    /// The pod, where it is the one; else why nobody is left to be told.
+    async fn find(&self) -> Result<Result<Pod, &'static str>, ApiError> {
+        let what = format!("looking at pod {}", self.notice.pod());
+        let pods: Api<Pod> = Api::namespaced(self.actions.client(), &self.notice.namespace);
+        let call = pods.get_opt(&self.notice.name);
+        let found = self.actions.call(&what, CALL_TIMEOUT, call).await?;
+        Ok(match found {
+            None => Err("the pod is gone"),
+            Some(pod) if pod.metadata.uid.as_ref() != Some(&self.notice.uid) => {
+                Err("another pod has its name now")
+            }
+            Some(pod) => Ok(pod),
+        })
+    }
+
+    async fn words(&self) -> Result<Words, ApiError> {
+        let Ok(pod) = self.find().await? else {
+            return Ok(Words::Stand);
+        };
+        let status = pod.status.unwrap_or_default();
+        let has_reason = has_reason(&status);
+        let containers = status.container_statuses.unwrap_or_default();
+        let has_ended = |one: &ContainerStatus| {
+            let state = one.state.as_ref();
+            state.is_some_and(|state| state.terminated.is_some())
+        };
+        Ok(if has_reason || containers.is_empty() {
+            Words::Stand
+        } else if containers.iter().all(has_ended) {
+            Words::Lost
+        } else {
+            Words::Awaited
+        })
+    }
+
+    async fn look(&mut self) -> Result<Look, ApiError> {
+        let pod = match self.find().await? {
+            Ok(pod) => pod,
+            Err(why) => return Ok(Look::Gone(why)),
+        };
+        let leaves = pod.metadata.deletion_timestamp.is_some();
+        if let Way::Delete(_) = self.notice.way {
+            return Ok(if leaves {
+                Look::Said { for_good: true }
+            } else {
+                Look::Unsaid
+            });
+        }
+        let annotations = pod.metadata.annotations.unwrap_or_default();
+        let mark = annotations.get(ANNOTATION).map(String::as_str);
+        let mark = mark.and_then(record::mark);
+        let Some(mark) = mark.filter(|mark| mark.decision == self.notice.id) else {
+            return Ok(Look::Unsaid);
+        };
+        self.told = mark.told;
+        let status = pod.status.unwrap_or_default();
+        self.lacks_words = !has_reason(&status);
+        let ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
+        Ok(if ended {
+            Look::Said {
+                for_good: leaves || is_for_good(&status),
+            }
+        } else {
+            Look::Unsaid
+        })
+    }
+}
+
+/// Whether no kubelet will write another phase: it says itself that the pod has ended, which it never takes back, or none
+/// has ever written here.
+fn is_for_good(status: &PodStatus) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    let ready = conditions.find(|condition| condition.type_ == "Ready");
+    let why = ready.and_then(|ready| ready.reason.as_deref());
+    matches!(why, Some("PodFailed" | "PodCompleted")) || status.container_statuses.is_none()
+}
+
+fn has_reason(status: &PodStatus) -> bool {
+    let reason = status.reason.as_ref();
+    reason.is_some_and(|reason| !reason.is_empty())
+}
+
+/// Nobody may be waiting for it any more.
+fn report(first: &mut Option<oneshot::Sender<bool>>, landed: bool) {
+    if let Some(first) = first.take() {
+        let _ = first.send(landed);
+    }
+}
+
+fn status(notice: &Notice) -> Value {
+    let mut status = json!({
+        "phase": "Failed",
+        "reason": notice.reason,
+        "message": notice.message,
+    });
+    if let Some(condition) = condition(notice) {
+        status["conditions"] = json!([condition]);
+    }
+    status
+}
+
+fn condition(notice: &Notice) -> Option<Value> {
+    let message = notice.disruption_target.as_ref()?;
+    Some(json!({
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "TerminationByKubelet",
+        "message": message,
+        "lastTransitionTime": notice.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    }))
+}
+
+fn code(error: &ApiError) -> Option<u16> {
+    error.status().map(|status| status.code)
+}
+
+/// Whether the same may be answered otherwise later: no answer, a conflict, a server in trouble, permissions on the way.
+fn may_change(error: &ApiError) -> bool {
+    code(error).is_none_or(|code| matches!(code, 401 | 403 | 404 | 408 | 409 | 429) || code >= 500)
+}
+
+/// Waits as long as the server asks for, or as it is time to.
+async fn rest(pause: &mut Duration, error: &ApiError) {
+    let asked = error
+        .status()
+        .and_then(|status| status.details.as_ref())
+        .map_or(0, |details| details.retry_after_seconds);
+    sleep((*pause).max(Duration::from_secs(u64::from(asked)))).await;
+    *pause = (*pause * 2).min(LONGEST_PAUSE);
+}

@@ -1,0 +1,522 @@
+//! The node's conditions and taints: what the cluster sees of the pressure here.
+//!
+//! Conditions are applied: they are fields of our own. Taints are one list for everybody, so only what is ours in it as
+//! last seen is changed, and it is written on condition that the list is still that one. They go first: a pod that is told
+//! to have failed is made again within milliseconds, and should not come straight back.
+
+mod census;
+mod cleanup;
+
+pub use cleanup::{all_nodes, daemon_set_is_deleted};
+
+use crate::config::ConditionTypes;
+use crate::pause::{self, Pause};
+use crate::publish::metrics::NodeHeartbeat;
+use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, Crowd, FIELD_MANAGER, Turn, chance};
+use evictd_eviction::NodeCondition;
+use evictd_kernel::clock::Clock;
+use http::{HeaderValue, header::ACCEPT};
+use jiff::{SignedDuration, Timestamp};
+use kube::{
+    api::{GetParams, Patch, PatchParams},
+    core::Request,
+};
+use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use serde_json::{Value, json, value::RawValue};
+use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
+use tokio::{
+    sync::{oneshot, watch},
+    time::{sleep, timeout},
+};
+
+/// While nothing is written the Node's annotations are read this often: one of them may pause.
+pub const ANNOTATIONS: Duration = Duration::from_mins(1);
+/// Without what a Node of 50 images has besides its metadata, where the server can.
+const METADATA_ALONE: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// Conditions that hold are said again this often, so that everybody sees who still stands behind them.
+pub const HEARTBEAT: Duration = Duration::from_mins(1);
+/// The same where none holds: everybody who watches Nodes hears of every write, and nearly all nodes are calm.
+pub const CALM_HEARTBEAT: Duration = Duration::from_mins(10);
+/// How often a list of taints that others write at the same time is read anew, without a pause.
+const CONFLICTS: usize = 5;
+
+/// A kubelet's lease is over when it was not renewed for this long.
+const LEASE: SignedDuration = SignedDuration::from_secs(40);
+/// A kubelet writes its status every five minutes, whatever it is.
+const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
+
+const CONDITIONS: usize = NodeCondition::ALL.len();
+
+/// Status of each condition, and since when, as written.
+type Known = [Option<(bool, String)>; CONDITIONS];
+
+/// What the cluster should see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// Which conditions hold, in the order of `NodeCondition::ALL`.
+    pub raised: [bool; CONDITIONS],
+    /// Since when each is as it is.
+    pub since: [Timestamp; CONDITIONS],
+    /// Which of them keep new pods away; in a dry run none does.
+    pub taints: [bool; CONDITIONS],
+}
+
+/// Keeps the Node as it should be.
+pub struct NodeReporter {
+    node: String,
+    types: ConditionTypes,
+    actions: Actions,
+    clock: Clock,
+    heartbeat: NodeHeartbeat,
+    /// What others want to know of the Node, as last read.
+    read: watch::Sender<Option<Arc<evictd_pod::Node>>>,
+    /// What its annotation says, as last read.
+    paused: watch::Sender<Option<Pause>>,
+    crowd: Crowd,
+    counted: Option<Timestamp>,
+    turn: Turn,
+    warned: bool,
+    /// What the Node was last made to show.
+    told: Option<Pressure>,
+    /// What was last applied, or found at the start.
+    known: Option<Known>,
+    /// Everybody's taints as last seen; `None` where they must be read anew.
+    seen: Option<Spec>,
+}
+
+/// Why the Node is not as it should be.
+#[derive(Debug, thiserror::Error)]
+enum ReportError {
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error(
+        "conditions.types: standard is refused: node {0} has a kubelet that still reports them; stop it, or choose own"
+    )]
+    Kubelet(String),
+}
+
+/// A Node, and as admission wants to know it, where it is understood so.
+struct Read {
+    ours: Node,
+    whole: Option<evictd_pod::Node>,
+}
+
+impl<'de> Deserialize<'de> for Read {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self {
+            ours: serde_json::from_str(text.get()).map_err(D::Error::custom)?,
+            whole: serde_json::from_str(text.get()).ok(),
+        })
+    }
+}
+
+/// What is read of a Node to change it.
+#[derive(Debug, Deserialize)]
+struct Node {
+    metadata: Metadata,
+    #[serde(default)]
+    spec: Spec,
+    #[serde(default)]
+    status: Status,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    resource_version: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Spec {
+    taints: Option<Vec<Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Status {
+    conditions: Option<Vec<Value>>,
+}
+
+impl NodeReporter {
+    /// Of this node; nothing is sent yet.
+    pub fn new(node: String, types: ConditionTypes, actions: Actions, clock: Clock) -> Self {
+        Self {
+            node,
+            types,
+            actions,
+            clock,
+            heartbeat: NodeHeartbeat::default(),
+            read: watch::Sender::default(),
+            paused: watch::Sender::default(),
+            crowd: Crowd::default(),
+            counted: None,
+            turn: Turn::default(),
+            warned: false,
+            told: None,
+            known: None,
+            seen: None,
+        }
+    }
+
+    /// One of many, which it counts; `heartbeat` shows when the Node was last written.
+    #[must_use]
+    pub fn among(self, crowd: Crowd, heartbeat: NodeHeartbeat) -> Self {
+        heartbeat.set(Timestamp::UNIX_EPOCH);
+        Self {
+            heartbeat,
+            crowd,
+            ..self
+        }
+    }
+
+    /// Reports until nobody tells it anything more, or `hushed` resolves; what is under way then is brought to its end.
+    /// `settled` says whether the Node keeps away whom it was last told to keep away.
+    pub async fn run(
+        mut self,
+        mut wanted: watch::Receiver<Option<Pressure>>,
+        settled: watch::Sender<bool>,
+        mut hushed: oneshot::Receiver<()>,
+    ) {
+        loop {
+            let now = *wanted.borrow_and_update();
+            let rest = match now {
+                None => HEARTBEAT,
+                Some(pressure) => {
+                    let stands = || {
+                        settled.send_replace(!wanted.has_changed().unwrap_or(false));
+                    };
+                    let written = self.report(&pressure, stands).await;
+                    if written.is_ok() {
+                        self.count().await;
+                    }
+                    self.rest(pressure, written)
+                }
+            };
+            tokio::select! {
+                biased;
+                _ = &mut hushed => return,
+                changed = timeout(rest, wanted.changed()) => {
+                    if let Ok(Err(_)) = changed {
+                        return;
+                    }
+                }
+                () = self.look_for_pauses() => {}
+            }
+        }
+    }
+
+    /// Reads the Node's annotations over and over. What cannot be read is as it was: whoever writes to the server in vain
+    /// says so.
+    async fn look_for_pauses(&self) {
+        loop {
+            sleep(ANNOTATIONS).await;
+            self.read_annotations().await;
+        }
+    }
+
+    async fn read_annotations(&self) {
+        // What the server has at hand.
+        let request = nodes().get(&self.node, &GetParams::any());
+        let request = request.map(|mut request| {
+            let accepted = HeaderValue::from_static(METADATA_ALONE);
+            request.headers_mut().insert(ACCEPT, accepted);
+            request
+        });
+        let read: Result<Node, ApiError> = self.ask("reading node", request).await;
+        if let Ok(node) = read {
+            self.note_pause(&node);
+        }
+    }
+
+    fn note_pause(&self, node: &Node) {
+        let annotations = node.metadata.annotations.as_ref();
+        let value = annotations.and_then(|all| all.get(pause::ANNOTATION));
+        let said = Pause::of_annotation(value.map(String::as_str), self.clock.now());
+        let reason = |pause: &Option<Pause>| pause.as_ref().map(|pause| pause.reason.clone());
+        self.paused.send_if_modified(|held| {
+            let differs = reason(held) != reason(&said);
+            if differs {
+                *held = said;
+            }
+            differs
+        });
+    }
+
+    /// The pause that the Node's annotation asks for, whenever that changes.
+    pub fn paused(&self) -> watch::Receiver<Option<Pause>> {
+        self.paused.subscribe()
+    }
+
+    /// How long until the Node is written again, if nothing changes meanwhile.
+    fn rest(&mut self, pressure: Pressure, written: Result<(), ReportError>) -> Duration {
+        let holds = |pressure: Pressure| pressure.raised.contains(&true);
+        match written {
+            Ok(()) => {
+                self.warned = false;
+                if self.told.replace(pressure) == Some(pressure) {
+                    self.turn.answered();
+                } else {
+                    self.turn = Turn::default();
+                }
+                let period = if holds(pressure) {
+                    HEARTBEAT
+                } else {
+                    CALM_HEARTBEAT
+                };
+                self.turn.every(period, chance())
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut self.warned, true) {
+                    tracing::warn!("the cluster does not see this node's pressure: {error}");
+                }
+                let wait = self.turn.wait(self.crowd.spread_of_the_rest(), chance());
+                if holds(pressure) || self.told.is_some_and(holds) {
+                    wait.least
+                } else {
+                    wait.whole
+                }
+            }
+        }
+    }
+
+    /// Puts both right: the taints, then the conditions, and by the Node as it is answered then the taints again if need be;
+    /// those even where conditions are refused. (Beside each other, each would wait for the other's version.) The standard
+    /// conditions bring taints of their own. `stands` is called as soon as the taints are right.
+    async fn report(&mut self, pressure: &Pressure, stands: impl Fn()) -> Result<(), ReportError> {
+        let standard = self.types == ConditionTypes::Standard;
+        if standard || self.known.is_none() {
+            let node = self.get().await?;
+            if standard && self.has_kubelet(&node).await? {
+                return Err(ReportError::Kubelet(self.node.clone()));
+            }
+            let known = NodeCondition::ALL.map(|condition| known(&node, self.type_of(condition)));
+            self.known.get_or_insert(known);
+            self.seen = Some(node.spec);
+        }
+        let taints = pressure.taints.map(|taint| taint && !standard);
+        // Another attempt follows.
+        if self.put_taints(taints).await.is_ok() && !standard {
+            stands();
+        }
+        let (known, node) = self.apply(pressure).await?;
+        self.known = Some(known);
+        self.seen = Some(node.spec);
+        self.heartbeat.set(self.clock.now());
+        self.put_taints(taints).await?;
+        stands();
+        Ok(())
+    }
+
+    fn type_of(&self, condition: NodeCondition) -> &'static str {
+        match self.types {
+            ConditionTypes::Own => condition.own_type(),
+            ConditionTypes::Standard => condition.as_str(),
+        }
+    }
+
+    /// Whether a kubelet renews its lease, or has written lately.
+    async fn has_kubelet(&self, node: &Node) -> Result<bool, ApiError> {
+        let now = self.clock.now();
+        let within = |time: &Value, span: SignedDuration| {
+            let time: Option<Timestamp> = time.as_str().and_then(|time| time.parse().ok());
+            time.is_some_and(|time| now.duration_since(time).abs() < span)
+        };
+        let mut conditions = node.status.conditions.iter().flatten();
+        let ready = conditions.find(|one| one["type"] == "Ready");
+        if ready.is_some_and(|ready| {
+            ready["status"] != "Unknown" && within(&ready["lastHeartbeatTime"], STATUS_PERIOD)
+        }) {
+            return Ok(true);
+        }
+        let leases = Request::new("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases");
+        let request = leases.get(&self.node, &GetParams::default());
+        let lease: Result<Value, ApiError> = self.ask("reading the lease of node", request).await;
+        match lease {
+            Ok(lease) => Ok(within(&lease["spec"]["renewTime"], LEASE)),
+            Err(error) if error.status().is_some_and(|status| status.code == 404) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The Node, whenever it is read.
+    pub fn node(&self) -> watch::Receiver<Option<Arc<evictd_pod::Node>>> {
+        self.read.subscribe()
+    }
+
+    async fn get(&self) -> Result<Node, ApiError> {
+        let request = nodes().get(&self.node, &GetParams::default());
+        let Read { ours, whole } = self.ask("reading node", request).await?;
+        self.read.send_replace(whole.map(Arc::new));
+        self.note_pause(&ours);
+        Ok(ours)
+    }
+
+    /// The transition time stays as long as the status does (S1-078).
+    async fn apply(&self, pressure: &Pressure) -> Result<(Known, Node), ApiError> {
+        let now = moment(self.clock.now());
+        let mut states = self.known.clone().unwrap_or_default();
+        let mut conditions = Vec::new();
+        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
+            let raised = pressure.raised[index];
+            let state = states[index]
+                .take()
+                .filter(|(status, _)| *status == raised)
+                .unwrap_or_else(|| (raised, moment(pressure.since[index])));
+            conditions.push(json!({
+                "type": self.type_of(condition),
+                "status": if raised { "True" } else { "False" },
+                "reason": condition.reason(raised),
+                "message": condition.message(raised),
+                "lastHeartbeatTime": now,
+                "lastTransitionTime": state.1,
+            }));
+            states[index] = Some(state);
+        }
+        let patch = Patch::Apply(json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": { "name": self.node },
+            "status": { "conditions": conditions },
+        }));
+        let by = PatchParams::apply(FIELD_MANAGER).force();
+        let request = nodes().patch_subresource("status", &self.node, &by, &patch);
+        let node = self.ask("applying the conditions of node", request).await?;
+        self.note_pause(&node);
+        Ok((states, node))
+    }
+
+    /// By the list as last seen, so that no look is needed first; where that is another one by now, by a fresh look.
+    async fn put_taints(&mut self, taints: [bool; CONDITIONS]) -> Result<(), ApiError> {
+        let wanted = NodeCondition::ALL.into_iter().zip(taints);
+        let wanted: Vec<&str> = wanted
+            .filter(|(_, taint)| *taint)
+            .map(|(condition, _)| condition.taint_key())
+            .collect();
+        if let Some(seen) = self.seen.take() {
+            let Some(taints) = changed(seen.taints.as_deref().unwrap_or_default(), &wanted) else {
+                self.seen = Some(seen);
+                return Ok(());
+            };
+            match self.exchange_taints(&seen, &taints).await {
+                Err(error) if is_about_the_object(&error) => {}
+                Err(error) => return Err(error),
+                Ok(node) => {
+                    self.seen = Some(node.spec);
+                    return Ok(());
+                }
+            }
+        }
+        let mut conflicts = 0;
+        loop {
+            let node = self.get().await?;
+            let seen = node.spec.taints.as_deref().unwrap_or_default();
+            let Some(taints) = changed(seen, &wanted) else {
+                self.seen = Some(node.spec);
+                return Ok(());
+            };
+            let patch = Patch::Merge(json!({
+                "metadata": { "resourceVersion": node.metadata.resource_version },
+                "spec": { "taints": taints },
+            }));
+            match self.write_taints(&patch).await {
+                Ok(node) => {
+                    self.seen = Some(node.spec);
+                    return Ok(());
+                }
+                Err(error) => {
+                    conflicts += 1;
+                    let conflict = error.status().is_some_and(|status| status.code == 409);
+                    if !conflict || conflicts > CONFLICTS {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// On condition that the taints are still those that were seen, whatever else of the Node has changed since: its
+    /// kubelet writes there every few minutes.
+    async fn exchange_taints(&self, seen: &Spec, taints: &[Value]) -> Result<Node, ApiError> {
+        let patch = json!([
+            { "op": "test", "path": "/spec/taints", "value": seen.taints },
+            { "op": "add", "path": "/spec/taints", "value": taints },
+        ]);
+        let patch = serde_json::from_value(patch).unwrap_or_default();
+        self.write_taints(&Patch::Json::<()>(patch)).await
+    }
+
+    async fn write_taints<P: Serialize + Debug>(&self, patch: &Patch<P>) -> Result<Node, ApiError> {
+        let by = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let request = nodes().patch(&self.node, &by, patch);
+        self.ask("writing the taints of node", request).await
+    }
+
+    async fn ask<T: for<'de> Deserialize<'de>>(
+        &self,
+        what: &str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T, ApiError> {
+        let what = format!("{what} {}", self.node);
+        let client = self.actions.client();
+        let call = async {
+            let request = request.map_err(kube::Error::BuildRequest)?;
+            client.request(request).await
+        };
+        self.actions.call(&what, CALL_TIMEOUT, call).await
+    }
+}
+
+/// Whether it was refused for what the object is now: a condition in a patch that does not hold is answered with 422.
+fn is_about_the_object(error: &ApiError) -> bool {
+    let code = error.status().map(|status| status.code);
+    matches!(code, Some(400 | 409 | 422))
+}
+
+fn nodes() -> Request {
+    Request::new("/api/v1/nodes")
+}
+
+fn moment(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Our condition as it was found.
+fn known(node: &Node, kind: &str) -> Option<(bool, String)> {
+    let of_type = |one: &&Value| one["type"] == kind;
+    let found = node.status.conditions.iter().flatten().find(of_type)?;
+    let since = found["lastTransitionTime"].as_str()?;
+    Some((found["status"] == "True", since.to_owned()))
+}
+
+/// The list with exactly these of our taints in it; `None` where it is that already. Others stay as they are.
+fn changed(taints: &[Value], wanted: &[&str]) -> Option<Vec<Value>> {
+    let ours = |taint: &Value| {
+        let key = taint["key"].as_str().unwrap_or_default();
+        NodeCondition::ALL
+            .iter()
+            .any(|condition| condition.taint_key() == key)
+    };
+    let right = |taint: &Value| {
+        taint["effect"] == "NoSchedule"
+            && wanted.contains(&taint["key"].as_str().unwrap_or_default())
+    };
+    let mut list: Vec<Value> = taints
+        .iter()
+        .filter(|taint| !ours(taint) || right(taint))
+        .cloned()
+        .collect();
+    for key in wanted {
+        if !list.iter().any(|taint| taint["key"] == *key) {
+            list.push(json!({ "key": key, "effect": "NoSchedule" }));
+        }
+    }
+    (list != taints).then_some(list)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! How many nodes there are: so many agents share the API server.
+
+use super::{NodeReporter, nodes};
+use evictd_cluster_client::ApiError;
+use jiff::SignedDuration;
+use kube::api::ListParams;
+use serde::{Deserialize, de::IgnoredAny};
+
+/// How long a count is good for.
+const VALID: SignedDuration = SignedDuration::from_hours(1);
+
+/// One page of names; what follows is only counted.
+#[derive(Deserialize)]
+struct Page {
+    metadata: Head,
+    items: Vec<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Head {
+    #[serde(rename = "continue", default)]
+    more: String,
+    remaining_item_count: Option<u64>,
+}
+
+impl Page {
+    /// `None` where the server does not tell.
+    fn nodes(&self) -> Option<u64> {
+        let rest = match self.metadata.more.as_str() {
+            "" => 0,
+            _ => self.metadata.remaining_item_count?,
+        };
+        Some(self.items.len() as u64 + rest)
+    }
+}
+
+impl NodeReporter {
+    /// Counts the nodes, once in a while. Nothing depends on it but how soon this agent comes back to a server that was away.
+    pub(super) async fn count(&mut self) {
+        let now = self.clock.now();
+        if self
+            .counted
+            .is_some_and(|then| now.duration_since(then) < VALID)
+        {
+            return;
+        }
+        self.counted = Some(now);
+        match self.page().await {
+            Ok(page) => {
+                if let Some(nodes) = page.nodes() {
+                    self.crowd.counted(nodes);
+                }
+            }
+            Err(error) => tracing::debug!("the nodes are not counted: {error}"),
+        }
+    }
+
+    async fn page(&self) -> Result<Page, ApiError> {
+        // No resource version: a server that answers from its cache would not stop at the limit.
+        let one = ListParams {
+            limit: Some(1),
+            ..ListParams::default()
+        };
+        let what = "counting the nodes, as the agent of node";
+        self.ask(what, nodes().list_metadata(&one)).await
+    }
+}

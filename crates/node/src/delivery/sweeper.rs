@@ -1,0 +1,182 @@
+//! Deletes the objects of evicted pods once there are enough of them, or they are old: one at a time, and nobody waits
+//! for it.
+
+use crate::pods::Listing;
+use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
+use evictd_eviction::retention::{Overdue, Remains, Retention};
+use evictd_kernel::clock::Clock;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api,
+    api::{DeleteParams, Preconditions},
+    core::PartialObjectMeta,
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use tokio::{sync::watch, time::sleep};
+
+/// How often it is looked whether one has become old.
+const PERIOD: Duration = Duration::from_secs(10);
+/// From one deletion to the next.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The longest, where the API server refuses.
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+
+/// Sweeps up after evictions on this node.
+pub struct Sweeper {
+    retention: Retention,
+    /// UIDs of the pods that this node's own history knows: a mark on a pod is whoever's may annotate it.
+    evicted: watch::Receiver<BTreeSet<String>>,
+    actions: Actions,
+    clock: Clock,
+    /// UIDs of pods that are deleted, or in a dry run said to be due, for as long as they are listed.
+    done: BTreeSet<String>,
+    /// UIDs of pods that were refused, until the others have had their turn.
+    refused: BTreeSet<String>,
+    pause: Duration,
+}
+
+/// A pod whose object goes.
+struct Due {
+    namespace: String,
+    name: String,
+    uid: String,
+    why: Overdue,
+}
+
+impl Sweeper {
+    /// By this rule, of the pods with these UIDs.
+    pub fn new(
+        retention: Retention,
+        evicted: watch::Receiver<BTreeSet<String>>,
+        actions: Actions,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            retention,
+            evicted,
+            actions,
+            clock,
+            done: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            pause: PAUSE,
+        }
+    }
+
+    /// Sweeps until the source of pods is gone. In a dry run it says what it would do.
+    pub async fn run(
+        mut self,
+        mut listings: watch::Receiver<Arc<Listing>>,
+        mut dry_run: watch::Receiver<bool>,
+    ) {
+        while listings.has_changed().is_ok() {
+            if dry_run.has_changed().unwrap_or(false) {
+                self.done.clear();
+            }
+            let dry = *dry_run.borrow_and_update();
+            let next = self.next(&listings.borrow_and_update());
+            match next {
+                Some(due) if dry => {
+                    due.tell("would delete");
+                    self.done.insert(due.uid);
+                }
+                Some(due) => {
+                    self.delete(due).await;
+                    sleep(self.pause).await;
+                }
+                None => {
+                    tokio::select! {
+                        _ = listings.changed() => {}
+                        Ok(()) = dry_run.changed() => self.done.clear(),
+                        () = sleep(PERIOD) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// The one that has been due for longest, of those that were not refused if there are any. Nobody is while the pods
+    /// are those of a while ago.
+    fn next(&mut self, listing: &Listing) -> Option<Due> {
+        if listing.stale.is_some() {
+            return None;
+        }
+        let evicted = self.evicted.borrow();
+        let remains = listing.pods.iter().filter_map(|listed| {
+            let (pod, evicted_at) = (&listed.pod, listed.evicted_at?);
+            let ours = evicted.contains(&pod.uid);
+            ours.then_some(Remains { pod, evicted_at })
+        });
+        let remains: Vec<Remains<'_>> = remains.collect();
+        drop(evicted);
+        let listed = |uid: &String| remains.iter().any(|one| one.pod.uid == *uid);
+        self.done.retain(listed);
+        self.refused.retain(listed);
+        let mut due = self.retention.overdue(self.clock.now(), &remains);
+        due.retain(|(index, _)| !self.done.contains(&remains[*index].pod.uid));
+        let fresh = |(index, _): &&(usize, Overdue)| {
+            let uid = &remains[*index].pod.uid;
+            !self.refused.contains(uid)
+        };
+        let next = due.iter().find(fresh);
+        if next.is_none() {
+            self.refused.clear();
+        }
+        let (index, why) = *next.or(due.first())?;
+        let pod = remains[index].pod;
+        Some(Due {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            why,
+        })
+    }
+
+    /// The UID is a precondition; whoever has the name now, or nobody, is as good as deleted.
+    async fn delete(&mut self, due: Due) {
+        let what = format!("deleting the evicted pod {}/{}", due.namespace, due.name);
+        let pods: Api<PartialObjectMeta<Pod>> =
+            Api::namespaced(self.actions.client(), &due.namespace);
+        let options = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: Some(due.uid.clone()),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let call = pods.delete(&due.name, &options);
+        match self.actions.call(&what, CALL_TIMEOUT, call).await {
+            Ok(_) => due.tell("deleted"),
+            Err(error) if is_about_another(&error) => {}
+            Err(error) => {
+                if self.pause == PAUSE {
+                    tracing::warn!("evicted pods stay longer than evictedPods says: {error}");
+                }
+                self.refused.insert(due.uid);
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+                return;
+            }
+        }
+        self.done.insert(due.uid);
+        self.pause = PAUSE;
+    }
+}
+
+impl Due {
+    fn tell(&self, what: &str) {
+        let pod = format!("{}/{}", self.namespace, self.name);
+        tracing::info!(
+            EVICTD_POD = pod,
+            EVICTD_POD_UID = self.uid,
+            "{what} the evicted pod {pod}: {}",
+            self.why
+        );
+    }
+}
+
+fn is_about_another(error: &ApiError) -> bool {
+    let code = error.status().map(|status| status.code);
+    matches!(code, Some(404 | 409))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,270 @@
+//! Writes the history beside the loop, so that a slow or full disk delays no eviction.
+
+use super::{History, HistoryError, Line, Receipt};
+use evictd_kernel::threads::Pool;
+use serde::Serialize;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Records on their way to the writer. One decision a cycle is made, so this many are minutes of trouble.
+const QUEUE: usize = 64;
+
+/// The writer formats and syncs; it needs little, and all of it is locked into memory.
+const STACK_BYTES: usize = 128 << 10;
+
+/// How the history stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Records on disk.
+    pub records: u64,
+    /// Records waiting in memory for the disk.
+    pub waiting: usize,
+    /// How often a new segment has begun, for which older records went.
+    pub segments: u64,
+    /// Why the disk refused the last write, while it does.
+    pub error: Option<String>,
+}
+
+/// What is written without another's record in between.
+type Lines = Vec<Line>;
+
+/// A handle on the thread that writes. Dropping it writes what is still queued and ends the thread.
+#[derive(Debug)]
+pub struct Recorder {
+    queue: Option<SyncSender<Lines>>,
+    kept: Arc<Mutex<Kept>>,
+    writer: Arc<Mutex<Option<Writer>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Writes while there is no thread of its own.
+    pool: Pool,
+}
+
+/// What a thread is wanted for.
+#[derive(Debug)]
+struct Writer {
+    history: History,
+    lines: Receiver<Lines>,
+    retry_every: Duration,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Recorder {
+    /// Starts the writer; while the disk refuses, it tries again every `retry_every`. Where no thread is to be had,
+    /// threads for calls that may hang write, and each record tries again to start one.
+    pub fn start(history: History, retry_every: Duration) -> Self {
+        let (queue, lines) = sync_channel(QUEUE);
+        let kept = Arc::new(Mutex::new(Kept {
+            records: history.records(),
+            waiting: history.waiting(),
+            segments: history.segments(),
+            error: None,
+        }));
+        let recorder = Self {
+            queue: Some(queue),
+            writer: Arc::new(Mutex::new(Some(Writer {
+                history,
+                lines,
+                retry_every,
+                kept: Arc::clone(&kept),
+            }))),
+            kept,
+            thread: Mutex::default(),
+            pool: Pool::of_this_process(),
+        };
+        if let Err(error) = recorder.start_thread() {
+            tracing::warn!(
+                "no thread is to be had that writes the history alone ({error}); others do until there is one"
+            );
+        }
+        recorder
+    }
+
+    fn start_thread(&self) -> io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_some() {
+            return Ok(());
+        }
+        let writer = Arc::clone(&self.writer);
+        let started = Builder::new()
+            .name("history".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                if let Some(writer) = take(&writer) {
+                    writer.write_all();
+                }
+            })?;
+        *thread = Some(started);
+        Ok(())
+    }
+
+    /// Hands one record to the writer, never waiting for the disk.
+    pub fn record(&self, record: &impl Serialize) -> Result<(), HistoryError> {
+        self.send(vec![Line::of(record)?])
+    }
+
+    /// The same with a whole line, for which somebody waits.
+    pub(crate) fn deliver(&self, bytes: Vec<u8>, receipt: Receipt) -> Result<(), HistoryError> {
+        let bytes = bytes.into();
+        self.send(vec![Line { bytes, receipt }])
+    }
+
+    /// The same with several, all of them or none. One that is no record is left out.
+    pub fn record_all<'a, R: Serialize + 'a>(
+        &self,
+        records: impl Iterator<Item = &'a R>,
+    ) -> Result<(), HistoryError> {
+        let lines = records.filter_map(|record| Line::of(record).ok());
+        self.send(lines.collect())
+    }
+
+    fn send(&self, lines: Lines) -> Result<(), HistoryError> {
+        let queue = self.queue.as_ref().ok_or(HistoryError::Ended)?;
+        queue.try_send(lines).map_err(|refused| match refused {
+            TrySendError::Full(_) => HistoryError::Behind { waiting: QUEUE },
+            TrySendError::Disconnected(_) => HistoryError::Ended,
+        })?;
+        if self.start_thread().is_err() {
+            let writer = Arc::clone(&self.writer);
+            // Where even these are not to be had, the record waits in the queue.
+            let _ = self.pool.submit(move || {
+                let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(writer) = writer.as_mut() {
+                    writer.write_queued();
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// How the history stood after the last write or attempt.
+    pub fn kept(&self) -> Kept {
+        self.kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        let thread = self
+            .thread
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the history's writer panicked");
+        }
+        if let Some(writer) = take(&self.writer) {
+            writer.write_all();
+        }
+    }
+}
+
+fn take(writer: &Mutex<Option<Writer>>) -> Option<Writer> {
+    writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+impl Writer {
+    /// Until the queue is gone.
+    fn write_all(mut self) {
+        loop {
+            let next = if self.history.waiting() == 0 {
+                self.lines
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                self.lines.recv_timeout(self.retry_every)
+            };
+            match next {
+                Ok(lines) => self.write(lines),
+                Err(RecvTimeoutError::Timeout) => {
+                    let outcome = self.history.retry();
+                    tell(&self.history, outcome, &self.kept);
+                }
+                Err(RecvTimeoutError::Disconnected) => return give_up(self.history),
+            }
+        }
+    }
+
+    fn write_queued(&mut self) {
+        while let Ok(lines) = self.lines.try_recv() {
+            self.write(lines);
+        }
+    }
+
+    fn write(&mut self, lines: Lines) {
+        for line in lines {
+            let outcome = self.history.append_line(line);
+            tell(&self.history, outcome, &self.kept);
+        }
+    }
+}
+
+fn give_up(mut history: History) {
+    if let Err(error) = history.retry() {
+        tracing::error!(%error, records = history.waiting(), "stopping with decisions that the disk never took");
+    }
+}
+
+fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>) {
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    match (&kept.error, &outcome) {
+        // A decision is made once a cycle at most: each that is lost has its line.
+        (_, Err(error)) if !matches!(error, HistoryError::Write { .. }) => {
+            tracing::error!(%error, "a decision is not kept in the history; evictions go on");
+        }
+        (None, Err(error)) => {
+            tracing::error!(%error, "a decision could not be written; evictions go on");
+        }
+        (Some(_), Ok(())) => {
+            tracing::info!(records = history.records(), "the history is written again");
+        }
+        _ => {}
+    }
+    *kept = Kept {
+        records: history.records(),
+        waiting: history.waiting(),
+        segments: history.segments(),
+        error: outcome.err().map(|error| error.to_string()),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::LARGEST_RECORD;
+    use super::*;
+    use evictd_testkit::testing::{logged, with_tmpfs};
+    use serde_json::json;
+
+    #[test]
+    fn each_record_that_a_full_disk_costs_is_told() {
+        let name = "each_record_that_a_full_disk_costs_is_told";
+        let directory = tempfile::tempdir().unwrap();
+        with_tmpfs(name, directory.path().to_owned(), 64, |disk| {
+            let history = History::open(&disk.join("evictd"), 1 << 20).unwrap();
+            let large = json!({ "text": "x".repeat(LARGEST_RECORD / 3) });
+            let (queue, lines) = sync_channel(QUEUE);
+            for _ in 0..5 {
+                queue.send(vec![Line::of(&large).unwrap()]).unwrap();
+            }
+            drop(queue);
+            let writer = Writer {
+                history,
+                lines,
+                retry_every: Duration::ZERO,
+                kept: Arc::default(),
+            };
+            let log = logged(|| writer.write_all());
+            let said = |words| log.matches(words).count();
+            assert_eq!(said("a decision could not be written"), 1, "{log}");
+            assert_eq!(said("a decision is not kept"), 3, "{log}");
+            assert_eq!(said("that the disk never took"), 1, "{log}");
+        });
+    }
+}

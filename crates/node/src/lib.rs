@@ -1,0 +1,16 @@
+//! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
+
+pub mod agent;
+pub mod config;
+pub mod delivery;
+pub mod evict;
+pub mod history;
+pub mod logging;
+pub mod notify;
+pub mod pace;
+pub mod pause;
+pub mod pods;
+pub mod publish;
+pub mod server;
+pub mod usage;
+mod whole_file;

@@ -1,0 +1,119 @@
+//! Where log lines go: the journal under systemd, else stderr as text (terminal) or JSON.
+//!
+//! Lines are written by a thread of their own. When the machine is short of memory or disk, the journal and
+//! whoever reads our stderr are too, and an eviction must not wait until they have read a line. A reader that
+//! falls further behind than the queue costs lines, and the number lost is told once it reads again.
+
+mod journal;
+mod queue;
+#[cfg(test)]
+mod tests;
+
+use journal::JournalLayer;
+pub use queue::Guard;
+use queue::Queue;
+use std::io::{self, IsTerminal};
+use systemd_journal_logger::{JournalLog, connected_to_journal};
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt};
+
+/// The environment variable that holds the filter, in the grammar of
+/// `tracing_subscriber::filter::Targets`: its big brother `EnvFilter` brings a megabyte of regular expressions along.
+pub const FILTER_VARIABLE: &str = "EVICTD_LOG";
+
+/// These call every refused connection an error, which for us is a state; whoever asks is told, and says it once.
+const OF_OTHERS: [&str; 2] = ["kube_client", "kube_runtime"];
+
+/// What went wrong when logging was set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LoggingError {
+    /// `EVICTD_LOG` cannot be understood.
+    #[error(
+        "{FILTER_VARIABLE}={value:?} is not a log filter such as `debug` or `info,evictd_node::server=trace`: {reason}"
+    )]
+    Filter {
+        /// What it holds.
+        value: String,
+        /// Why it was refused.
+        reason: String,
+    },
+    /// Something else has set up logging in this process.
+    #[error("logging is set up already: {0}")]
+    Twice(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Sets up logging for the whole process. Lines are queued until the guard is told to start the thread that writes them;
+/// those still queued are written when the guard is dropped.
+pub fn init() -> Result<Guard, LoggingError> {
+    let filter = filter(
+        std::env::var_os(FILTER_VARIABLE).map(|value| value.to_string_lossy().into_owned()),
+    )?;
+    let mut missing = None;
+    let journal = if connected_to_journal() {
+        // A container can inherit JOURNAL_STREAM and not have the socket.
+        open_journal().map_err(|error| missing = Some(error)).ok()
+    } else {
+        None
+    };
+    let (queue, guard) = Queue::new(journal);
+    subscriber(filter, queue).try_init()?;
+    if let Some(error) = missing {
+        tracing::warn!(%error, "the journal's socket does not answer; log lines go to stderr");
+    }
+    Ok(guard)
+}
+
+fn open_journal() -> io::Result<JournalLog> {
+    Ok(JournalLog::empty()?.with_syslog_identifier("evictd".to_owned()))
+}
+
+fn filter(value: Option<String>) -> Result<Targets, LoggingError> {
+    let value = value.unwrap_or_default();
+    let refused = |error: tracing_subscriber::filter::ParseError| LoggingError::Filter {
+        reason: error.to_string(),
+        value: value.clone(),
+    };
+    let given: Targets = match value.trim() {
+        "" => Targets::new(),
+        given => given.parse().map_err(refused)?,
+    };
+    let default = given.default_level().unwrap_or(LevelFilter::INFO);
+    let quiet = OF_OTHERS.map(|target| (target, LevelFilter::OFF));
+    Ok(Targets::new()
+        .with_targets(quiet)
+        .with_targets(given)
+        .with_default(default))
+}
+
+fn subscriber(filter: Targets, queue: Queue) -> impl Subscriber + Send + Sync {
+    let to_journal = queue.writes_to_journal();
+    let to_terminal = !to_journal && io::stderr().is_terminal();
+    let to_file = !to_journal && !to_terminal;
+    let journal = to_journal.then(|| JournalLayer::new(queue.clone()));
+    let text = to_terminal.then(|| fmt::layer().with_writer(queue.clone()));
+    let json = to_file.then(|| {
+        fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(queue.plain())
+    });
+    Registry::default()
+        .with(filter)
+        .with(journal)
+        .with(text)
+        .with(json)
+}
+
+/// An error with its causes, in one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

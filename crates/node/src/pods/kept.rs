@@ -1,0 +1,159 @@
+//! The pods as they were last known, kept in a file below the runtime directory: what a restarted agent protects the node
+//! by until its source answers.
+
+use super::Listing;
+use crate::whole_file;
+use evictd_kernel::clock::Clock;
+use evictd_pod::wire;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use std::{collections::BTreeSet, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use tokio::{sync::watch, task::spawn_blocking, time::timeout};
+
+/// In the runtime directory.
+const FILE: &str = "pods.json";
+/// Changes closer together than this are written once.
+const SETTLING: Duration = Duration::from_secs(1);
+/// Without changes it is written again this often, so that its age tells when the pods were last certain.
+const RENEWAL: Duration = Duration::from_mins(1);
+
+/// What was kept.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// The pods as on the wire, each a document of its own.
+    pub(super) pods: Vec<Box<RawValue>>,
+    /// When they were the pods of the node.
+    pub(super) as_of: Option<Timestamp>,
+}
+
+/// A v1 `PodList`, and when and where it was true.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Document {
+    as_of: Timestamp,
+    node: String,
+    items: Vec<Box<RawValue>>,
+}
+
+/// The file; `directory` is made where it is missing.
+#[derive(Debug, Clone)]
+pub struct Keep {
+    directory: PathBuf,
+    node: String,
+    labels: BTreeSet<String>,
+}
+
+impl Keep {
+    /// In this directory, for the pods of this node; `labels` are those that selectors name.
+    pub fn new(directory: PathBuf, node: String, labels: BTreeSet<String>) -> Self {
+        Self {
+            directory,
+            node,
+            labels,
+        }
+    }
+
+    /// Labels that are kept however many a pod has.
+    pub(super) fn labels(&self) -> BTreeSet<String> {
+        self.labels.clone()
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    /// Whether there is anything.
+    pub fn exists(&self) -> bool {
+        self.path().exists()
+    }
+
+    /// What is there; nothing where there is no file. `Err` says why what is there is of no use.
+    pub(super) fn read(&self) -> Result<Kept, String> {
+        let text = match fs::read_to_string(self.path()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let document: Document = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        if document.node != self.node {
+            return Err(format!("it is about node {}", document.node));
+        }
+        Ok(Kept {
+            pods: document.items,
+            as_of: Some(document.as_of),
+        })
+    }
+
+    /// Writes every listing that is certain, until the source is gone. What can't be written is told once.
+    pub(super) async fn follow(self, mut listings: watch::Receiver<Arc<Listing>>, clock: Clock) {
+        let mut told = None;
+        loop {
+            if let Ok(Err(_)) = timeout(RENEWAL, listings.changed()).await {
+                return;
+            }
+            tokio::time::sleep(SETTLING).await;
+            let listing = Arc::clone(&listings.borrow_and_update());
+            if listing.stale.is_some() {
+                continue;
+            }
+            let text = self.document(&listing, clock.now());
+            drop(listing);
+            let keep = self.clone();
+            // Usually that is memory, but it may be a disk that hangs.
+            let written = spawn_blocking(move || {
+                whole_file::write(&keep.directory, FILE, 0o600, text.as_bytes())
+            })
+            .await;
+            let problem = written
+                .ok()
+                .and_then(Result::err)
+                .map(|error| error.to_string());
+            if let Some(problem) = problem
+                .as_ref()
+                .filter(|problem| told.as_ref() != Some(*problem))
+            {
+                tracing::warn!(
+                    "cannot keep the pods in {} for a restart: {problem}",
+                    self.path().display()
+                );
+            }
+            told = problem;
+        }
+    }
+
+    fn document(&self, listing: &Listing, as_of: Timestamp) -> String {
+        let pods: Vec<&str> = listing
+            .pods
+            .iter()
+            .filter_map(|listed| listed.wire.as_deref())
+            .collect();
+        let (node, items) = (Value::from(self.node.as_str()), pods.join(",\n"));
+        format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"PodList\",\"asOf\":\"{as_of}\",\"node\":{node},\"items\":[\n{items}\n]}}\n"
+        )
+    }
+}
+
+/// What is kept of a pod: only what evictd uses of one, so that neither secrets nor kilobytes are.
+pub(super) fn kept(pod: &wire::Pod) -> Arc<str> {
+    let mut value = serde_json::to_value(pod).unwrap_or_default();
+    prune(&mut value);
+    value.to_string().into()
+}
+
+/// Without what is absent: the wire's empty text and list mean the same. An empty map may mean something.
+fn prune(value: &mut Value) {
+    match value {
+        Value::Object(entries) => {
+            entries.retain(|_, value| {
+                prune(value);
+                let empty =
+                    value.as_str() == Some("") || value.as_array().is_some_and(Vec::is_empty);
+                !value.is_null() && !empty
+            });
+        }
+        Value::Array(items) => items.iter_mut().for_each(prune),
+        _ => {}
+    }
+}

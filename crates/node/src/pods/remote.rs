@@ -1,0 +1,152 @@
+//! The pods of a source that is not on this machine, or may be away: what it last told, and how old that is.
+
+use super::{Keep, Listing, Stale, Warning, catalog::Catalog, kept::Kept};
+use evictd_cluster_client::Follow;
+use evictd_kernel::clock::Clock;
+use jiff::Timestamp;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Publishes what is known. Begins with what was kept from before a restart.
+#[derive(Debug)]
+pub(super) struct Remote {
+    server: &'static str,
+    catalog: Catalog,
+    clock: Clock,
+    /// When the pods were last certain.
+    certain_at: Option<Timestamp>,
+    stale: Option<Stale>,
+    /// Why what was kept is of no use, until that does not matter any more.
+    damage: Option<Warning>,
+    sender: watch::Sender<Arc<Listing>>,
+}
+
+impl Remote {
+    /// `server` is who tells the pods, in words; whether a pod that it leaves out of a list is deleted, `lists_are_whole` says.
+    pub(super) fn new(
+        server: &'static str,
+        lists_are_whole: bool,
+        keep: &Keep,
+        clock: Clock,
+    ) -> Self {
+        let kept = keep.read();
+        let damage = kept.as_ref().err().map(|problem| Warning::Kept {
+            file: keep.path(),
+            problem: problem.clone(),
+        });
+        let Kept { pods, as_of } = kept.unwrap_or_default();
+        let mut catalog = Catalog::new(keep.labels(), lists_are_whole);
+        for pod in &pods {
+            catalog.apply(pod.get());
+        }
+        let mut remote = Self {
+            server,
+            catalog,
+            clock,
+            certain_at: as_of,
+            stale: None,
+            damage,
+            sender: watch::Sender::default(),
+        };
+        remote.lost("it has not answered yet".to_owned());
+        remote
+    }
+
+    /// Where the listings are published.
+    pub(super) fn sender(&self) -> watch::Sender<Arc<Listing>> {
+        self.sender.clone()
+    }
+
+    /// It tells no pods any more.
+    pub(super) fn lost(&mut self, problem: String) {
+        let stale = Some(Stale {
+            server: self.server,
+            problem,
+            as_of: self.certain_at,
+        });
+        if self.stale != stale {
+            self.stale = stale;
+            self.publish();
+        }
+    }
+
+    fn certain(&mut self) {
+        self.certain_at = Some(self.clock.now());
+    }
+
+    fn publish(&self) {
+        let mut listing = self.catalog.listing(self.stale.clone());
+        listing.warnings.extend(self.damage.clone());
+        self.sender.send_replace(Arc::new(listing));
+    }
+}
+
+impl Follow for Remote {
+    fn begin(&mut self) {
+        self.catalog.begin();
+    }
+
+    fn applied(&mut self, object: &str) {
+        self.catalog.apply(object);
+        if !self.catalog.is_listing() {
+            self.certain();
+            self.publish();
+        }
+    }
+
+    fn deleted(&mut self, object: &str) {
+        self.catalog.delete(object, self.clock.now());
+        self.certain();
+        self.publish();
+    }
+
+    fn up_to_date(&mut self) {
+        if self.catalog.is_listing() {
+            self.damage = None;
+        }
+        let others = self.catalog.finish(self.clock.now());
+        let stale = self.stale.take();
+        self.certain();
+        if others || stale.is_some() {
+            self.publish();
+        }
+        if stale.is_some() {
+            tracing::info!("{} tells the pods", self.server);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, fs};
+
+    #[tokio::test]
+    async fn who_was_kept_from_before_a_restart_and_is_listed_no_more_has_departed() {
+        let place = tempfile::tempdir().unwrap();
+        let pod = |uid: &str| {
+            format!(r#"{{"metadata":{{"name":"{uid}","namespace":"shop","uid":"{uid}"}}}}"#)
+        };
+        let items = [pod("gone"), pod("here")].join(",");
+        let text = format!(r#"{{"asOf":"2026-11-21T00:00:00Z","node":"n","items":[{items}]}}"#);
+        fs::write(place.path().join("pods.json"), text).unwrap();
+        let keep = Keep::new(place.path().to_owned(), "n".to_owned(), BTreeSet::new());
+        let clock = Clock::start();
+        let mut remote = Remote::new("a test", true, &keep, clock);
+        let listing = || remote.sender().borrow().clone();
+        assert_eq!((listing().pods.len(), listing().departed.len()), (2, 0));
+        remote.begin();
+        remote.applied(&pod("here"));
+        remote.up_to_date();
+        let listing = remote.sender().borrow().clone();
+        let uids: Vec<_> = listing
+            .departed
+            .iter()
+            .map(|one| one.pod.uid.as_str())
+            .collect();
+        assert_eq!((listing.pods.len(), uids), (1, vec!["gone"]));
+        // It is missed from now on, whenever it went.
+        assert!(listing.departed[0].at >= clock.now() - jiff::SignedDuration::from_mins(1));
+        assert_eq!(listing.departed[0].grace.as_secs(), 30);
+    }
+}

@@ -1,0 +1,365 @@
+use super::*;
+use crate::pods::{Departed, Listed};
+use evictd_kernel::cgroup::Hierarchies;
+use evictd_pod::wire;
+use evictd_testkit::testing::logged;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{fs, path::PathBuf, time::Duration};
+
+struct Bench {
+    top: tempfile::TempDir,
+    sender: watch::Sender<Arc<Listing>>,
+    roster: Roster,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let top = tempfile::tempdir().unwrap();
+        let (cgroup, proc) = (top.path().join("cgroup"), top.path().join("proc"));
+        fs::create_dir_all(cgroup.join("memory/kubepods")).unwrap();
+        fs::create_dir_all(proc.join("self")).unwrap();
+        fs::write(proc.join("self/cgroup"), "4:memory:/system\n").unwrap();
+        let sender = watch::Sender::default();
+        let binder = Binder::new(
+            Hierarchies::detect(&cgroup).unwrap(),
+            proc,
+            vec!["kubepods".into()],
+        );
+        let roster = Roster::new(sender.subscribe(), binder);
+        Self {
+            top,
+            sender,
+            roster,
+        }
+    }
+
+    fn group(&self, uid: &str) -> PathBuf {
+        self.top
+            .path()
+            .join("cgroup/memory/kubepods")
+            .join(format!("pod{uid}"))
+    }
+
+    /// These processes run in the group of this pod.
+    fn run(&self, uid: &str, processes: &str) {
+        fs::create_dir_all(self.group(uid)).unwrap();
+        fs::write(self.group(uid).join("cgroup.procs"), processes).unwrap();
+    }
+
+    fn list(&self, uids: &[&str]) {
+        self.send(uids.iter().map(|uid| listed(uid, &json!({}))).collect());
+    }
+
+    fn send(&self, pods: Vec<Listed>) {
+        let listing = Listing {
+            pods,
+            ..Listing::default()
+        };
+        self.sender.send_replace(Arc::new(listing));
+    }
+}
+
+fn listed(uid: &str, annotations: &Value) -> Listed {
+    let metadata = json!({"name": format!("pod-{uid}"), "uid": uid, "annotations": annotations});
+    let pod: wire::Pod = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+    Listed {
+        pod: Pod::from_wire(pod),
+        manifest: None,
+        wire: None,
+        evicted: false,
+        evicted_at: None,
+    }
+}
+
+fn gate(open: bool) -> impl Fn(&Pod, &[&Pod]) -> Result<(), Rejection> {
+    move |_, _| {
+        open.then_some(()).ok_or_else(|| Rejection {
+            reason: "Evicted".to_owned(),
+            message: "The node had condition: [MemoryPressure]. ".to_owned(),
+        })
+    }
+}
+
+fn uids(set: &PodSet) -> Vec<&str> {
+    set.pods.iter().map(|pod| pod.uid.as_str()).collect()
+}
+
+#[test]
+fn an_empty_group_of_a_pod_that_just_left_is_no_unknown_pod() {
+    let said = |processes: &str| {
+        let mut bench = Bench::new();
+        fs::create_dir(bench.group("1")).unwrap();
+        fs::write(bench.group("1").join("cgroup.procs"), processes).unwrap();
+        bench.list(&["1"]);
+        bench.roster.look(gate(true));
+        bench.list(&[]);
+        logged(|| {
+            assert_eq!(bench.roster.look(gate(true)).unknown.len(), 1);
+            bench.roster.look_afresh(gate(true));
+        })
+    };
+    assert_eq!(said(""), "");
+    let lines = said("7\n");
+    assert!(
+        lines.contains("unknown pod in cgroup kubepods/pod1"),
+        "{lines}"
+    );
+    assert_eq!(lines.lines().count(), 1, "{lines}");
+}
+
+#[test]
+fn a_look_at_nothing_new_is_the_same_set() {
+    let mut bench = Bench::new();
+    bench.list(&["1", "2"]);
+    let first = bench.roster.look(gate(true));
+    assert_eq!(uids(&first), ["1", "2"]);
+    assert!(Arc::ptr_eq(&first, &bench.roster.look(gate(false))));
+    assert!(Arc::ptr_eq(&first, &bench.roster.look_afresh(gate(false))));
+    bench.list(&["2"]);
+    let second = bench.roster.look(gate(false));
+    assert_eq!(uids(&second), ["2"]);
+    assert_eq!(second.generation, first.generation + 1);
+}
+
+#[test]
+fn cgroups_that_come_and_go_are_seen_by_a_fresh_look() {
+    let mut bench = Bench::new();
+    bench.list(&["1"]);
+    assert_eq!(bench.roster.look(gate(true)).cgroups, [None]);
+    fs::create_dir(bench.group("1")).unwrap();
+    fs::create_dir(bench.group("stranger")).unwrap();
+    assert_eq!(bench.roster.look(gate(true)).cgroups, [None]);
+    let set = bench.roster.look_afresh(gate(true));
+    assert_eq!(
+        set.cgroups[0].as_ref().unwrap().relative,
+        PathBuf::from("kubepods/pod1")
+    );
+    assert_eq!(set.unknown[0].uid, "stranger");
+    // The pods themselves are not copied for that.
+    assert!(Arc::ptr_eq(&set.pods, &bench.roster.look(gate(true)).pods));
+    fs::remove_dir(bench.group("1")).unwrap();
+    assert_eq!(bench.roster.look_afresh(gate(true)).cgroups, [None]);
+}
+
+#[test]
+fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
+    let mut bench = Bench::new();
+    let binder = Binder::new(
+        Hierarchies::detect(&bench.top.path().join("cgroup")).unwrap(),
+        bench.top.path().join("proc"),
+        vec![PathBuf::from("kubepods")],
+    );
+    bench.roster = Roster::new(bench.sender.subscribe(), binder).ranking_unknown(true);
+    bench.list(&["1"]);
+    let group = bench.group("a-guaranteed");
+    fs::create_dir(&group).unwrap();
+    let set = bench.roster.look_afresh(gate(true));
+    assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
+    let limit = group.join("memory.limit_in_bytes");
+    fs::write(&limit, "67108864").unwrap();
+    let set = bench.roster.look_afresh(gate(true));
+    assert_eq!(uids(&set), ["1", "a-guaranteed"]);
+    assert_eq!((set.cgroups.len(), set.manifests.len()), (2, 2));
+    assert!(Arc::ptr_eq(&set, &bench.roster.look_afresh(gate(true))));
+    fs::remove_file(&limit).unwrap();
+    let set = bench.roster.look_afresh(gate(true));
+    assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
+}
+
+#[test]
+fn s1_088_a_pod_that_is_not_admitted_waits_outside_and_an_admitted_one_stays() {
+    let mut bench = Bench::new();
+    bench.list(&["old"]);
+    bench.roster.look(gate(true));
+    fs::create_dir(bench.group("new")).unwrap();
+    bench.list(&["new", "old"]);
+    let set = bench.roster.look(gate(false));
+    assert_eq!(uids(&set), ["old"]);
+    assert_eq!((set.cgroups.len(), set.manifests.len()), (1, 1));
+    assert_eq!(set.rejected[0].uid, "new");
+    assert_eq!(set.rejected[0].rejection.reason, "Evicted");
+    assert!(set.rejected[0].cgroup.is_some());
+    // It is no stranger either.
+    assert_eq!(set.unknown, []);
+    assert!(Arc::ptr_eq(&set, &bench.roster.look(gate(false))));
+    let set = bench.roster.look(gate(true));
+    assert_eq!(uids(&set), ["new", "old"]);
+    assert!(set.cgroups[0].is_some());
+    assert_eq!(set.rejected, []);
+}
+
+#[test]
+fn a_pod_that_left_is_new_when_it_returns() {
+    let mut bench = Bench::new();
+    bench.list(&["1"]);
+    bench.roster.look(gate(true));
+    bench.list(&[]);
+    bench.roster.look(gate(true));
+    bench.list(&["1"]);
+    assert_eq!(bench.roster.look(gate(false)).rejected.len(), 1);
+}
+
+#[test]
+fn a_look_at_the_cgroups_that_fails_unties_no_pod_and_says_so() {
+    let mut bench = Bench::new();
+    for uid in ["1", "2"] {
+        fs::create_dir(bench.group(uid)).unwrap();
+    }
+    bench.list(&["1", "2"]);
+    let bound = |set: &PodSet| -> Vec<bool> { set.cgroups.iter().map(Option::is_some).collect() };
+    assert_eq!(bound(&bench.roster.look(gate(true))), [true, true]);
+    let own = bench.top.path().join("proc/self/cgroup");
+    fs::rename(&own, own.with_extension("away")).unwrap();
+    // Its pods may be listed anew meanwhile, one new and one in another place; and one ends.
+    fs::create_dir(bench.group("0")).unwrap();
+    fs::remove_dir(bench.group("2")).unwrap();
+    bench.list(&["0", "1", "2"]);
+    let set = bench.roster.look_afresh(gate(true));
+    assert_eq!(bound(&set), [false, true, false]);
+    assert!(set.warnings[0].to_string().contains("proc/self/cgroup"));
+    assert!(!set.is_certain());
+    fs::rename(own.with_extension("away"), &own).unwrap();
+    let set = bench.roster.look_afresh(gate(true));
+    assert_eq!(bound(&set), [true, true, false]);
+    assert_eq!(set.warnings, []);
+}
+
+#[test]
+fn who_is_listed_no_more_and_runs_has_vanished_until_nothing_runs_or_it_is_listed_again() {
+    let mut bench = Bench::new();
+    for uid in ["hog", "other", "stranger"] {
+        bench.run(uid, "7");
+    }
+    bench.list(&["hog", "other"]);
+    let vanished = |set: &PodSet| -> Vec<(String, PathBuf, u64)> {
+        let all = set.vanished.iter();
+        all.map(|one| {
+            (
+                one.pod.uid.clone(),
+                one.cgroup.relative.clone(),
+                one.grace.as_secs(),
+            )
+        })
+        .collect()
+    };
+    assert_eq!(vanished(&bench.roster.look(gate(true))), []);
+    let mut listing = (**bench.sender.borrow()).clone();
+    let gone = listing.pods.remove(0).pod;
+    listing.departed.push(Arc::new(Departed {
+        pod: gone,
+        at: Timestamp::UNIX_EPOCH,
+        grace: Duration::from_secs(2),
+    }));
+    let again = bench.sender.send_replace(Arc::new(listing.clone()));
+    let expected = [("hog".to_owned(), PathBuf::from("kubepods/podhog"), 2)];
+    let set = bench.roster.look(gate(true));
+    assert_eq!(
+        (vanished(&set), uids(&set)),
+        (expected.to_vec(), vec!["other"])
+    );
+    // A pod that was never listed is as unknown as ever.
+    let unknown = |set: &PodSet| {
+        set.unknown
+            .iter()
+            .map(|one| one.uid.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(unknown(&set), ["hog", "stranger"]);
+    assert!(Arc::ptr_eq(&set, &bench.roster.look(gate(true))));
+    bench.sender.send_replace(again);
+    let set = bench.roster.look(gate(true));
+    assert_eq!((vanished(&set), uids(&set).len()), (vec![], 2));
+    bench.sender.send_replace(Arc::new(listing));
+    assert_eq!(vanished(&bench.roster.look(gate(true))), expected);
+    // It need not be looked for cgroups to see its end.
+    bench.run("hog", "");
+    assert_eq!(vanished(&bench.roster.look(gate(true))), []);
+}
+
+#[test]
+fn a_pod_that_is_said_to_have_ended_is_alive_while_it_runs() {
+    let mut bench = Bench::new();
+    bench.run("hog", "7");
+    bench.run("done", "");
+    let mut listed = ["hog", "done", "gone"].map(|uid| listed(uid, &json!({})));
+    for one in &mut listed {
+        one.pod.terminal = true;
+    }
+    bench.send(listed.into());
+    let ended = |set: &PodSet| set.pods.iter().map(|pod| pod.terminal).collect::<Vec<_>>();
+    assert_eq!(ended(&bench.roster.look(gate(true))), [false, true, true]);
+    bench.run("hog", "");
+    bench.run("done", "8");
+    assert_eq!(
+        ended(&bench.roster.look_afresh(gate(true))),
+        [true, false, true]
+    );
+}
+
+#[test]
+fn a_mirror_unties_nobody_and_hides_nobody() {
+    let mut bench = Bench::new();
+    let mirror = |uid: &str, of: &str| listed(uid, &json!({ "kubernetes.io/config.mirror": of }));
+    for uid in ["hog", "forger", "cafe", "beef"] {
+        bench.run(uid, "7");
+    }
+    bench.send(vec![
+        listed("hog", &json!({})),
+        mirror("forger", "hog"),
+        mirror("idle", "hog"),
+        mirror("etcd", "cafe"),
+        mirror("forger of beef", "beef"),
+        mirror("of beef", "beef"),
+    ]);
+    let set = bench.roster.look(gate(true));
+    let seen: Vec<_> = set
+        .pods
+        .iter()
+        .zip(&set.cgroups)
+        .map(|(pod, cgroup)| {
+            let path = cgroup
+                .as_ref()
+                .and_then(|cgroup| cgroup.relative.file_name()?.to_str());
+            (pod.uid.as_str(), path, pod.is_mirror())
+        })
+        .collect();
+    let expected = [
+        ("hog", Some("podhog"), false),
+        ("forger", Some("podforger"), false),
+        ("idle", None, false),
+        ("cafe", Some("podcafe"), true),
+        // Whose image it is cannot be told; that pod is nobody's to choose.
+        ("beef", None, true),
+        ("beef", None, true),
+    ];
+    assert_eq!(seen, expected);
+    // A forger that comes to run is itself from then on.
+    bench.send(vec![mirror("late", "cafe")]);
+    assert!(bench.roster.look(gate(true)).pods[0].is_mirror());
+    bench.run("late", "9");
+    let set = bench.roster.look_afresh(gate(false));
+    assert_eq!((uids(&set), set.pods[0].critical), (vec!["late"], None));
+    assert!(set.cgroups[0].is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_with_a_new_listing_and_never_with_a_lost_source() {
+    let mut bench = Bench::new();
+    bench.roster.look(gate(true));
+    let minute = std::time::Duration::from_mins(1);
+    assert!(
+        tokio::time::timeout(minute, bench.roster.changed())
+            .await
+            .is_err()
+    );
+    bench.list(&["1"]);
+    bench.roster.changed().await;
+    bench.roster.look(gate(true));
+    bench.sender = watch::Sender::default();
+    assert!(
+        tokio::time::timeout(minute, bench.roster.changed())
+            .await
+            .is_err()
+    );
+}

@@ -1,0 +1,94 @@
+//! Pods of which nothing is known but their cgroups (`unknownPods: rank`): what stands in for each in a ranking.
+
+use super::BoundCgroup;
+use evictd_kernel::cgroup::{Controller, Hierarchies, OwnCgroups, PodCgroup, Version};
+use evictd_pod::{Pod, QosClass, Quantity, wire};
+use std::{fs, path::Path};
+
+/// No namespace can have this name.
+const NAMESPACE: &str = "(unknown)";
+/// The highest that a pod of a user may have: whoever is known to matter less goes first.
+const PRIORITY: i32 = 1_000_000_000;
+/// cgroup v1 has a number for no limit, which depends on the page size: no machine has as many bytes as this.
+const UNLIMITED: i64 = 1 << 60;
+
+/// What stands in for a pod; `None` where it is never chosen: evictd's own, a static pod, one whose request cannot be told.
+pub(super) fn stand_in(
+    group: &PodCgroup,
+    own: &OwnCgroups,
+    hierarchies: &Hierarchies,
+) -> Option<(Pod, BoundCgroup)> {
+    // A static pod's UID is a hash, others have dashes.
+    if own.are_within(&group.relative) || !group.uid.contains('-') {
+        return None;
+    }
+    let qos = qos(&group.relative);
+    let request = match qos {
+        QosClass::Guaranteed => limit(hierarchies, &group.relative)?,
+        QosClass::Burstable | QosClass::BestEffort => Quantity::ZERO,
+    };
+    let mut pod = wire::Pod::default();
+    NAMESPACE.clone_into(&mut pod.metadata.namespace);
+    pod.metadata.name.clone_from(&group.uid);
+    pod.metadata.uid.clone_from(&group.uid);
+    pod.spec.priority = Some(PRIORITY);
+    let mut pod = Pod::from_wire(pod);
+    pod.qos = qos;
+    pod.memory_request = request;
+    let cgroup = BoundCgroup {
+        relative: group.relative.clone(),
+        by_annotation: false,
+    };
+    Some((pod, cgroup))
+}
+
+/// The kubelet keeps pods that are not guaranteed anything in groups of their class.
+fn qos(relative: &Path) -> QosClass {
+    let class = relative.parent().and_then(Path::file_name);
+    let class = class.and_then(|name| name.to_str()).unwrap_or_default();
+    let class = class.strip_suffix(".slice").unwrap_or(class);
+    if class.ends_with("besteffort") {
+        QosClass::BestEffort
+    } else if class.ends_with("burstable") {
+        QosClass::Burstable
+    } else {
+        QosClass::Guaranteed
+    }
+}
+
+/// Its limit is what a guaranteed pod requests.
+fn limit(hierarchies: &Hierarchies, relative: &Path) -> Option<Quantity> {
+    let file = match hierarchies.version() {
+        Version::V2 => "memory.max",
+        Version::V1 | Version::Hybrid => "memory.limit_in_bytes",
+    };
+    let directory = hierarchies.dir(Controller::Memory, relative)?;
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    let bytes = text.trim().parse().ok().filter(|bytes| *bytes < UNLIMITED);
+    bytes.map(Quantity::bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_tells_the_class() {
+        for (path, class) in [
+            ("kubepods/podu", QosClass::Guaranteed),
+            ("kubepods/burstable/podu", QosClass::Burstable),
+            ("kubepods/besteffort/podu", QosClass::BestEffort),
+            ("kubepods.slice/kubepods-podu.slice", QosClass::Guaranteed),
+            (
+                "a.slice/a-kubepods-burstable.slice/a-kubepods-burstable-podu.slice",
+                QosClass::Burstable,
+            ),
+            (
+                "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podu.slice",
+                QosClass::BestEffort,
+            ),
+        ] {
+            assert_eq!(qos(Path::new(path)), class, "{path}");
+        }
+    }
+}

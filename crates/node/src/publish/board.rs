@@ -1,0 +1,451 @@
+//! The status page as a publisher.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::agent::{Act, Ruling};
+use crate::delivery::Publication;
+use crate::pods::PodSet;
+use crate::server::state::{
+    AdmissionFinding, Call, ConditionStatus, FutileStop, LeavingStatus, ObservedStatus,
+    ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
+};
+use evictd_eviction::{
+    NodeCondition, Observation, Returned, Signal, Threshold, departures::Departure, record::Record,
+};
+use evictd_kernel::cgroup::Hierarchies;
+use evictd_kernel::signals::SignalState;
+use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
+
+/// Looks closer together than this are not all written down: nobody reads that fast.
+const REFRESH: SignedDuration = SignedDuration::from_millis(100);
+
+/// How many findings about new pods are shown.
+const FINDINGS: usize = 10;
+
+/// Writes what the loop knows where the doors read it.
+#[derive(Debug)]
+pub struct Board {
+    shared: Arc<Shared>,
+    hierarchies: Hierarchies,
+    written: Option<Timestamp>,
+    pods_generation: Option<u64>,
+    layout_written: bool,
+    /// What acts though nobody may go: the signal, and why.
+    withheld: Option<(Option<Signal>, String)>,
+    withheld_shown: bool,
+    usage_problem: Option<String>,
+}
+
+impl Board {
+    /// Onto this page; the pods' cgroups are in these hierarchies.
+    pub fn new(shared: Arc<Shared>, hierarchies: Hierarchies) -> Self {
+        Self {
+            shared,
+            hierarchies,
+            written: None,
+            pods_generation: None,
+            layout_written: false,
+            withheld: None,
+            withheld_shown: false,
+            usage_problem: None,
+        }
+    }
+
+    /// What was withheld is shown while its signal is low, and again when it is low again: nobody says it twice.
+    fn weigh_withheld(&mut self, look: &Look<'_>) {
+        let low = |signal: Option<Signal>| {
+            let mut crossed = look.housekeeper.first_observed();
+            crossed.any(|(threshold, _)| Some(threshold.signal) == signal)
+        };
+        let shown = self
+            .withheld
+            .as_ref()
+            .is_some_and(|(signal, _)| low(*signal));
+        if shown != self.withheld_shown {
+            self.withheld_shown = shown;
+            self.pods_generation = None;
+        }
+    }
+
+    /// Adds to the latest decision, if this is it.
+    fn amend(&self, id: &str, change: impl FnOnce(&mut Record)) {
+        self.shared.update(|status| {
+            let last = status.last_decision.as_mut();
+            last.filter(|last| last.id == id).map(change);
+        });
+    }
+
+    fn write_layout(&mut self, look: &Look<'_>) {
+        // Directories do not move to another filesystem under a running daemon.
+        if let Some(layout) = look.layout.filter(|_| !self.layout_written) {
+            self.layout_written = true;
+            self.shared
+                .update(|status| status.layout = layout.to_string());
+        }
+    }
+
+    /// How many pods run whose usage nobody can tell. Of those that have ended a cgroup may be left for a while.
+    fn unknown(&self, pods: &PodSet) -> usize {
+        let listed = pods.pods.iter().zip(&pods.cgroups);
+        let unbound = listed.filter(|(pod, cgroup)| cgroup.is_none() && !pod.terminal);
+        let unlisted = pods.unknown.iter();
+        let unlisted = unlisted.filter(|group| self.hierarchies.runs(&group.relative));
+        unbound.count() + unlisted.count()
+    }
+
+    fn write_pods(&mut self, look: &Look<'_>) {
+        let same_problem = self.usage_problem.as_deref() == look.usage_problem;
+        if self.pods_generation == Some(look.pods.generation) && same_problem {
+            return;
+        }
+        self.usage_problem = look.usage_problem.map(ToOwned::to_owned);
+        self.pods_generation = Some(look.pods.generation);
+        let pods = look.pods;
+        let spared = |pod: &&evictd_pod::Pod| {
+            pod.critical.is_some() || look.housekeeper.rules().protect.covers(pod)
+        };
+        let withheld = self.withheld.iter().filter(|_| self.withheld_shown);
+        let withheld = withheld.map(|(_, warning)| warning.clone());
+        let rejected = pods.rejected.iter().map(|rejected| {
+            let message = rejected.rejection.message.trim_end();
+            format!("{} is not let in: {message}", rejected.pod)
+        });
+        let of_pods = pods.warnings.iter().map(ToString::to_string);
+        let of_usage = self.usage_problem.iter().cloned();
+        let warnings = withheld.chain(of_pods).chain(of_usage).chain(rejected);
+        let warnings: Vec<String> = warnings.collect();
+        let unknown = self.unknown(pods);
+        self.shared.update(|status| {
+            status.pods.as_of = pods.as_of;
+            status.pods.active = pods.pods.len();
+            status.pods.unknown = unknown;
+            status.pods.protected = pods.pods.iter().filter(spared).count();
+            status.warnings = warnings;
+        });
+    }
+}
+
+impl Publish for Board {
+    fn looked(&mut self, look: &Look<'_>) {
+        self.shared.turned(look.now);
+        if look.woken_by.is_rung() {
+            let (by, at) = (look.woken_by, look.now);
+            self.shared
+                .update(|status| status.last_call = Some(Call { by, at }));
+        }
+        // Before a long sleep what is known now is written: it is what will be read.
+        let recent = |written: Timestamp| {
+            look.now.duration_since(written) < REFRESH && look.sleep < REFRESH.unsigned_abs()
+        };
+        if self.written.is_some_and(recent) {
+            return;
+        }
+        self.written = Some(look.now);
+        self.shared.sampled();
+        self.weigh_withheld(look);
+        self.write_pods(look);
+        self.write_layout(look);
+        self.shared.update(|status| {
+            status.observed = observed(look);
+            status.woken_by = look.woken_by;
+            status.admission.mode = look.admission;
+            if status.paused.as_ref() != look.paused {
+                status.paused = look.paused.cloned();
+            }
+            write_signals(status, look);
+            write_conditions(&mut status.conditions, look);
+            let returned = look.housekeeper.returned(look.now);
+            status.returning_owners = returned.iter().map(returning).collect();
+            status.leaving = look
+                .housekeeper
+                .departures()
+                .iter()
+                .filter_map(leaving)
+                .collect();
+            status.futile_stops.clear();
+            let stops = look.housekeeper.futile_stops();
+            status
+                .futile_stops
+                .extend(stops.map(|(signal, since, until)| FutileStop {
+                    signal,
+                    since,
+                    until,
+                }));
+        });
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let decision = decided.decision;
+        self.pods_generation = None;
+        if let Some((signal, shares)) = decision.acting_signal().zip(decision.shares) {
+            self.shared.update(|status| {
+                let mut signals = status.signals.iter_mut();
+                if let Some(entry) = signals.find(|entry| entry.signal == signal) {
+                    entry.in_no_pod = Some(shares.in_no_pod.value());
+                }
+            });
+        }
+        if decision.eviction.is_some() {
+            self.withheld = None;
+            let record = decided.record.clone();
+            self.shared
+                .update(|status| status.last_decision = Some(record));
+        } else {
+            let warning = format!(
+                "{} has crossed its threshold and nobody is evicted: {}",
+                decision.signal, decision.why
+            );
+            self.withheld = Some((decision.acting_signal(), warning));
+        }
+    }
+
+    fn ruled(&mut self, ruling: &Ruling) {
+        if matches!(ruling.act, Act::Leave { .. }) {
+            return;
+        }
+        self.shared.update(|status| {
+            let admission = &mut status.admission;
+            admission.findings += 1;
+            if admission.latest.len() == FINDINGS {
+                admission.latest.remove(0);
+            }
+            admission.latest.push(AdmissionFinding {
+                time: ruling.time,
+                pod: ruling.pod.full_name(),
+                uid: ruling.pod.uid.clone(),
+                action: ruling.act.as_str().to_owned(),
+                reason: ruling.reason.clone(),
+                message: ruling.message.clone(),
+                preempt: ruling.preempt.clone(),
+            });
+        });
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let outcome = landed.outcome();
+        self.amend(&landed.landing.departure.id, |last| last.conclude(outcome));
+    }
+
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        self.landed(landed);
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        let fate = publication.fate.record();
+        self.amend(&publication.id, |last| last.published(fate));
+    }
+}
+
+fn leaving(departure: &Departure) -> Option<LeavingStatus> {
+    let (waits_for, until) = departure.waits_for()?;
+    Some(LeavingStatus {
+        pod: departure.pod.clone(),
+        uid: departure.uid.clone(),
+        decision: departure.id.clone(),
+        since: departure.since,
+        waits_for: waits_for.to_owned(),
+        until,
+    })
+}
+
+fn returning(returned: &Returned) -> ReturningOwner {
+    ReturningOwner {
+        message: returned.sentence("this node"),
+        owner: returned.owner.to_string(),
+        evictions: returned.evictions,
+        condition: returned.condition.as_str().to_owned(),
+        keeps_away: returned.keeps_away,
+        until: returned.until,
+    }
+}
+
+fn observed(look: &Look<'_>) -> ObservedStatus {
+    let sample = look.sample;
+    let left = |seen: Option<Observation>| seen.map(|seen| seen.available);
+    ObservedStatus {
+        mem_available_bytes: left(sample.memory.mem_available),
+        working_set_available_bytes: left(sample.memory.working_set),
+        swap: sample.swap,
+        memory_pressure: sample.memory_pressure,
+        io_pressure: sample.io_pressure,
+        cpu_pressure: sample.cpu_pressure,
+    }
+}
+
+fn write_signals(status: &mut Status, look: &Look<'_>) {
+    for signal in Signal::ALL {
+        let seen = look.sample.observations.get(signal);
+        let mut thresholds = look.housekeeper.thresholds();
+        let watched = thresholds.any(|threshold| threshold.signal == signal);
+        let known = status
+            .signals
+            .iter()
+            .position(|entry| entry.signal == signal);
+        let index = match (known, seen) {
+            (Some(index), _) => index,
+            // What a threshold is on is shown above all where nobody can see it.
+            (None, None) if !watched => continue,
+            (None, _) => {
+                status.signals.push(SignalStatus::new(signal));
+                status.signals.len() - 1
+            }
+        };
+        let entry = &mut status.signals[index];
+        entry.available = seen.map(|seen| seen.available);
+        entry.capacity = seen.map(|seen| seen.capacity);
+        entry.time = seen.and_then(|seen| seen.time).or(entry.time);
+        entry.sleep_seconds = Some(look.sleep.as_secs_f64());
+        entry.absent = absent(look, signal).filter(|_| watched).map(str::to_owned);
+        let wanted = watched && entry.absent.is_none();
+        entry.problem = problem(look, signal, wanted);
+        let capacity = entry.capacity.unwrap_or(0);
+        write_thresholds(&mut entry.thresholds, look, signal, capacity);
+        let above = |threshold: &ThresholdStatus| {
+            let available = threshold.available?;
+            Some(available.saturating_sub(threshold.value))
+        };
+        entry.headroom = entry.thresholds.iter().filter_map(above).min();
+    }
+}
+
+fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
+    let health = look.sample.health(signal);
+    match health.state {
+        SignalState::Absent if wanted => Some("it has no source on this node".to_owned()),
+        SignalState::Absent | SignalState::Observed => None,
+        // On a busy machine an answer may come a moment late.
+        SignalState::Stale if !health.hangs => None,
+        SignalState::Failed => Some("its source cannot be read".to_owned()),
+        SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
+        SignalState::Stale => Some("its source does not answer".to_owned()),
+    }
+}
+
+/// Why a node may rightly lack a signal that has a threshold.
+fn absent(look: &Look<'_>, signal: Signal) -> Option<&'static str> {
+    if look.sample.health(signal).state != SignalState::Absent {
+        return None;
+    }
+    match signal {
+        Signal::AllocatableMemoryAvailable => {
+            Some("none here: the pods' cgroup has no limit below the node's memory")
+        }
+        Signal::SwapAvailable => Some("none here: there is no swap"),
+        _ => None,
+    }
+}
+
+fn write_thresholds(
+    entries: &mut Vec<ThresholdStatus>,
+    look: &Look<'_>,
+    signal: Signal,
+    capacity: i64,
+) {
+    let housekeeper = look.housekeeper;
+    let of_signal = || {
+        housekeeper
+            .thresholds()
+            .filter(move |threshold| threshold.signal == signal)
+    };
+    let kind = |threshold: &Threshold| if threshold.is_hard() { "hard" } else { "soft" };
+    let value = |threshold: &Threshold| threshold.value.at(capacity).value();
+    // A new configuration can have other thresholds, and as many.
+    let as_before = |(entry, threshold): (&ThresholdStatus, &Threshold)| {
+        entry.kind == kind(threshold)
+            && entry.value == value(threshold)
+            && entry.grace_period_seconds == threshold.grace_period.as_secs()
+            && (!signal.is_pressure() || entry.configured == configured(threshold))
+    };
+    let known = entries.len() == of_signal().count();
+    if !known || !entries.iter().zip(of_signal()).all(as_before) {
+        entries.clear();
+        entries.extend(of_signal().map(|threshold| ThresholdStatus {
+            kind: kind(threshold).to_owned(),
+            value: value(threshold),
+            configured: configured(threshold),
+            grace_period_seconds: threshold.grace_period.as_secs(),
+            ..ThresholdStatus::default()
+        }));
+    }
+    for (entry, threshold) in entries.iter_mut().zip(of_signal()) {
+        let mut crossed = housekeeper.first_observed();
+        entry.since = crossed
+            .find(|(met, _)| *met == threshold)
+            .map(|(_, since)| since);
+        entry.met = entry.since.is_some();
+        let seen = look.sample.observations.of(signal, threshold.value);
+        entry.available = seen.map(|seen| seen.available);
+    }
+}
+
+/// As it was configured: a fraction reads better as a percentage.
+pub(crate) fn configured(threshold: &Threshold) -> String {
+    match threshold.value {
+        evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),
+        evictd_eviction::ThresholdValue::Pressure(limit) => limit.to_string(),
+        evictd_eviction::ThresholdValue::Percentage(fraction) => {
+            let percent = (f64::from(fraction) * 100_000.0).round() / 1000.0;
+            format!("{percent}%")
+        }
+    }
+}
+
+fn write_conditions(entries: &mut Vec<ConditionStatus>, look: &Look<'_>) {
+    if entries.is_empty() {
+        entries.extend(NodeCondition::ALL.map(|condition| ConditionStatus {
+            condition: condition.as_str().to_owned(),
+            raised: false,
+            since: Some(look.now),
+        }));
+    }
+    for (entry, condition) in entries.iter_mut().zip(NodeCondition::ALL) {
+        let raised = look.housekeeper.conditions().any(|held| held == condition);
+        if entry.raised != raised {
+            entry.raised = raised;
+            entry.since = Some(look.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Waiting;
+    use evictd_kernel::cgroup::PodCgroup;
+    use evictd_kernel::clock::Clock;
+    use evictd_pod::{Pod, wire};
+    use std::fs;
+
+    #[test]
+    fn pods_that_have_ended_are_not_of_unknown_usage() {
+        let top = tempfile::tempdir().unwrap();
+        for (group, procs) in [("runs", "7\n"), ("ended", "")] {
+            let group = top.path().join("memory").join(group);
+            fs::create_dir_all(&group).unwrap();
+            fs::write(group.join("cgroup.procs"), procs).unwrap();
+        }
+        let hierarchies = Hierarchies::detect(top.path()).unwrap();
+        let (shared, _questions) = Shared::new(
+            Clock::start(),
+            Status::default(),
+            top.path().to_owned(),
+            Waiting::default(),
+        );
+        let pod = |phase: &str| {
+            let text = format!(r#"{{"status":{{"phase":"{phase}"}}}}"#);
+            let pod: wire::Pod = serde_json::from_str(&text).unwrap();
+            Pod::from_wire(pod)
+        };
+        let group = |name: &str| PodCgroup {
+            uid: name.to_owned(),
+            relative: name.into(),
+        };
+        let pods = PodSet {
+            pods: ["Running", "Failed", "Succeeded"].map(pod).into(),
+            cgroups: vec![None; 3],
+            unknown: ["runs", "ended", "removed"].map(group).into(),
+            ..PodSet::default()
+        };
+        assert_eq!(Board::new(shared, hierarchies).unknown(&pods), 2);
+    }
+}

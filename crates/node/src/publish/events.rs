@@ -1,0 +1,182 @@
+//! Events as a publisher: in the kubelet's words, so that whoever looks for those finds these.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::agent::{Act, Ruling};
+use evictd_cluster_client::events::{Event, ObjectReference, Subject};
+use evictd_eviction::{NodeCondition, Owner, Returned};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+use tokio::sync::mpsc;
+
+/// Hands events to whoever sends them.
+#[derive(Debug)]
+pub struct Events {
+    node: String,
+    send: mpsc::Sender<Event>,
+    raised: Option<[bool; NodeCondition::ALL.len()]>,
+    /// Evictions that a budget may still forbid, by the ids of their decisions.
+    asked: BTreeMap<String, Event>,
+}
+
+impl Events {
+    /// Of this node.
+    pub fn new(node: String, send: mpsc::Sender<Event>) -> Self {
+        Self {
+            node,
+            send,
+            raised: None,
+            asked: BTreeMap::new(),
+        }
+    }
+
+    fn send(&self, event: Event) {
+        if self.send.try_send(event).is_err() {
+            tracing::debug!("an event is lost: too many wait");
+        }
+    }
+
+    fn of_node(
+        &self,
+        time: Timestamp,
+        warning: bool,
+        words: (&'static str, &'static str),
+        note: String,
+    ) {
+        let (reason, action) = words;
+        self.send(Event {
+            time,
+            subject: Subject::Node,
+            warning,
+            reason: reason.into(),
+            action,
+            note,
+            annotations: BTreeMap::new(),
+        });
+    }
+}
+
+impl Publish for Events {
+    /// S1-078: on change only; a calm start is none.
+    fn looked(&mut self, look: &Look<'_>) {
+        let mut raised = [false; NodeCondition::ALL.len()];
+        for condition in look.housekeeper.conditions() {
+            raised[condition as usize] = true;
+        }
+        let before = self.raised.replace(raised).unwrap_or_default();
+        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
+            if before[index] != raised[index] {
+                let reason = condition.event_reason(raised[index]);
+                let note = format!("Node {} status is now: {reason}", self.node);
+                self.of_node(look.now, false, (reason, "UpdateStatus"), note);
+            }
+        }
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let decision = decided.decision;
+        if decided.dry_run() {
+            return;
+        }
+        if decision.threshold.is_some() {
+            // S1-036
+            let note = format!("Attempting to reclaim {}", decision.resource);
+            let words = ("EvictionThresholdMet", "Reclaim");
+            self.of_node(decision.time, true, words, note);
+        }
+        if let Some((eviction, uid)) = decision.eviction.as_ref().zip(decision.uid.as_ref()) {
+            // S1-052, S1-057
+            let event = Event {
+                time: decision.time,
+                subject: Subject::Pod {
+                    name: eviction.pod.clone(),
+                    uid: uid.clone(),
+                },
+                warning: true,
+                reason: eviction.reason.into(),
+                action: "Evict",
+                note: eviction.message.clone(),
+                annotations: eviction.annotations.clone(),
+            };
+            if decided.asked {
+                self.asked.insert(decided.id().to_owned(), event);
+            } else {
+                self.send(event);
+            }
+        }
+    }
+
+    /// S1-088, S2-017
+    fn ruled(&mut self, ruling: &Ruling) {
+        let (reason, action) = match &ruling.act {
+            Act::Report if ruling.preempt.is_empty() => ("WouldReject".into(), "Admit"),
+            Act::Report => ("WouldPreempt".into(), "Admit"),
+            Act::Reject => (ruling.reason.clone().into(), "Reject"),
+            Act::Leave { .. } => (ruling.reason.clone().into(), "Preempt"),
+            // Its victims' events tell it.
+            Act::Preempt => return,
+        };
+        let note = match ruling.act {
+            Act::Report => format!("{}: {}", ruling.reason, ruling.message),
+            _ => ruling.message.clone(),
+        };
+        self.send(Event {
+            time: ruling.time,
+            subject: Subject::Pod {
+                name: ruling.pod.full_name(),
+                uid: ruling.pod.uid.clone(),
+            },
+            warning: true,
+            reason,
+            action,
+            note,
+            annotations: BTreeMap::new(),
+        });
+    }
+
+    /// S1-050
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let flight = &landed.landing.departure;
+        let left = landed.landing.result.as_ref().ok();
+        let asked = self.asked.remove(&flight.id);
+        if let Some(event) = asked.filter(|_| left.is_some()) {
+            self.send(event);
+        }
+        if left.is_some_and(|departure| departure.gone_at.is_none()) {
+            self.send(Event {
+                time: landed.now,
+                subject: Subject::Pod {
+                    name: flight.pod.clone(),
+                    uid: flight.uid.clone(),
+                },
+                warning: true,
+                reason: "ExceededGracePeriod".into(),
+                action: "Kill",
+                note: "Container runtime did not kill the pod within specified grace period."
+                    .to_owned(),
+                annotations: BTreeMap::new(),
+            });
+        }
+    }
+
+    fn returned(&mut self, time: Timestamp, returned: &Returned) {
+        self.send(Event {
+            time,
+            subject: Subject::NodeAnd(reference(&returned.owner)),
+            warning: true,
+            reason: "EvictedAgain".into(),
+            action: "Evict",
+            note: returned.sentence(&format!("node {}", self.node)),
+            annotations: BTreeMap::new(),
+        });
+    }
+}
+
+fn reference(owner: &Owner) -> ObjectReference {
+    ObjectReference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        namespace: owner.namespace.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    }
+}

@@ -1,0 +1,334 @@
+//! A decision as one log line, which under systemd is a journal entry with fields to search by.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::{
+    agent::{Act, Ruling},
+    delivery::{Fate, Publication},
+    evict::EvictError,
+    logging::chain,
+    pause::Pause,
+};
+use evictd_eviction::{
+    Cause, Decision, Returned,
+    departures::{LET_IN, Purpose},
+};
+use jiff::Timestamp;
+
+/// Logs a decision; `id` is that of its record in the history, `woken_by` what the look that decided was.
+pub fn announce(
+    id: &str,
+    decision: &Decision,
+    (dry_run, paused): (bool, Option<&Pause>),
+    woken_by: Option<&str>,
+) {
+    let pod = decision
+        .eviction
+        .as_ref()
+        .map(|eviction| eviction.pod.as_str());
+    if decision.threshold.is_some() {
+        // S1-036
+        tracing::warn!(
+            EVICTD_DECISION_ID = id,
+            EVICTD_SIGNAL = decision.signal,
+            EVICTD_KIND = decision.kind.as_str(),
+            EVICTD_REASON = "EvictionThresholdMet",
+            "Attempting to reclaim {}",
+            decision.resource.as_str()
+        );
+    }
+    tracing::warn!(
+        MESSAGE_ID = message_id(decision.kind),
+        EVICTD_DECISION_ID = id,
+        EVICTD_SIGNAL = decision.signal,
+        EVICTD_KIND = decision.kind.as_str(),
+        EVICTD_POD = pod,
+        EVICTD_POD_UID = decision.uid,
+        EVICTD_WOKEN_BY = woken_by,
+        "{}",
+        sentence(decision, dry_run, paused),
+    );
+}
+
+fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> String {
+    let Some(eviction) = &decision.eviction else {
+        return format!(
+            "{} has crossed its threshold and nobody is evicted: {}",
+            decision.signal, decision.why
+        );
+    };
+    let what = if dry_run { "would evict" } else { "evicting" };
+    let paused = paused.map(|pause| format!(" (paused {pause})"));
+    format!(
+        "{what} {}: {} ({}){}",
+        eviction.pod,
+        eviction.message.trim_end(),
+        decision.why,
+        paused.unwrap_or_default()
+    )
+}
+
+/// What `journalctl MESSAGE_ID=` finds everything by that was ruled about new pods.
+const ADMISSION: &str = "75e9bc6a00454d64b59be35c4c55b94c";
+
+/// What `journalctl MESSAGE_ID=` finds all decisions of a kind by.
+const fn message_id(kind: Cause) -> &'static str {
+    match kind {
+        Cause::Hard => "09e9dd33d8f94c26bd12f79362b54123",
+        Cause::Soft => "f4ebb21001584b3cba9aaec3e28363c6",
+        Cause::LocalStorage => "1a650738001f4c3ebe6fc543c1376815",
+    }
+}
+
+fn ruled(ruling: &Ruling) -> String {
+    let (pod, message) = (&ruling.pod, ruling.message.trim_end());
+    let victims = ruling.preempt.join(", ");
+    match &ruling.act {
+        Act::Report if victims.is_empty() => format!("{pod} would not be let in: {message}"),
+        Act::Report => {
+            format!("{pod} is critical and would be let in at the cost of {victims}: {message}")
+        }
+        Act::Reject => format!("pod not admitted: {}: {message}", ruling.reason),
+        Act::Preempt => {
+            format!("{pod} is critical and let in at the cost of {victims}: {message}")
+        }
+        Act::Leave { preemptor, .. } => format!("preempting {pod} for {preemptor}: {message}"),
+    }
+}
+
+/// After what a pod is gone.
+fn since(landed: &Landed<'_>) -> String {
+    match &landed.landing.departure.purpose {
+        Purpose::Eviction { signal, .. } => format!(
+            "{} ms after {signal} was first seen past its threshold",
+            landed.reaction().map_or(0, |reaction| reaction.as_millis()),
+        ),
+        Purpose::Rejection { .. } => "since it was not let in".to_owned(),
+        Purpose::Preemption { resource } => format!("since a critical pod lacks {resource}"),
+        Purpose::Elsewhere | Purpose::Deleted => "by its kubelet".to_owned(),
+    }
+}
+
+/// The log as a publisher.
+#[derive(Debug, Default)]
+pub struct Journal;
+
+impl Publish for Journal {
+    fn looked(&mut self, _: &Look<'_>) {}
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let id = decided.id();
+        let woken_by = decided.record.woken_by.as_deref();
+        let why_not = (decided.dry_run(), decided.paused);
+        announce(id, decided.decision, why_not, woken_by);
+    }
+
+    fn ruled(&mut self, ruling: &Ruling) {
+        tracing::warn!(
+            MESSAGE_ID = ADMISSION,
+            EVICTD_DECISION_ID = ruling.id,
+            EVICTD_SIGNAL = ruling.signal(),
+            EVICTD_KIND = ruling.kind().as_str(),
+            EVICTD_POD = ruling.pod.full_name(),
+            EVICTD_POD_UID = ruling.pod.uid,
+            EVICTD_REASON = ruling.reason,
+            "{}",
+            ruled(ruling)
+        );
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let flight = &landed.landing.departure;
+        match &landed.landing.result {
+            // A budget is there to be kept: nothing is wrong.
+            Err(EvictError::Blocked { why, .. }) => tracing::warn!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} stays for now: its disruption budget does not let it go, or nobody could be asked: {why}",
+                flight.pod
+            ),
+            Err(error) => tracing::error!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} was not evicted: {}",
+                flight.pod,
+                chain(error)
+            ),
+            Ok(departure) if departure.gone_at.is_some() => tracing::warn!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} is gone: {}, {} ({})",
+                flight.pod,
+                match departure.processes {
+                    1 => "1 process".to_owned(),
+                    many => format!("{many} processes"),
+                },
+                since(landed),
+                departure.method.as_str()
+            ),
+            Ok(departure) => tracing::error!(
+                EVICTD_DECISION_ID = flight.id,
+                EVICTD_POD = flight.pod,
+                EVICTD_POD_UID = flight.uid,
+                "{} does not go: {} processes outlive SIGKILL, the first is {:?}",
+                flight.pod,
+                departure.survivors.len(),
+                departure.survivors.first()
+            ),
+        }
+    }
+
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        let flight = &landed.landing.departure;
+        tracing::warn!(
+            EVICTD_DECISION_ID = flight.id,
+            EVICTD_POD = flight.pod,
+            EVICTD_POD_UID = flight.uid,
+            "{} is gone; nobody saw when, for it went before this start",
+            flight.pod
+        );
+    }
+
+    fn returned(&mut self, _: Timestamp, returned: &Returned) {
+        tracing::warn!(
+            EVICTD_REASON = "EvictedAgain",
+            "{}",
+            returned.sentence("this node")
+        );
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        let pod = &publication.pod;
+        let told = |sentence: String| {
+            tracing::info!(
+                EVICTD_DECISION_ID = publication.id,
+                EVICTD_POD = pod,
+                EVICTD_POD_UID = publication.uid,
+                "{sentence}"
+            );
+        };
+        match &publication.fate {
+            Fate::Published => told(format!("the API server knows what was decided about {pod}")),
+            Fate::Recorded(why) => told(format!(
+                "what was decided about {pod} is only recorded: {why}"
+            )),
+            Fate::NotPublished(why) if why == LET_IN => {
+                told(format!("{pod} need not be told any more: {why}"));
+            }
+            Fate::NotPublished(why) => tracing::error!(
+                EVICTD_DECISION_ID = publication.id,
+                EVICTD_POD = pod,
+                EVICTD_POD_UID = publication.uid,
+                "what was decided about {pod} is not published: {why}"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::Landing;
+    use evictd_eviction::departures::Departure;
+    use evictd_kernel::kill::Termination;
+    use evictd_testkit::testing::logged;
+    use jiff::SignedDuration;
+
+    #[test]
+    fn journalctl_explains_every_kind_of_decision() {
+        let catalog = include_str!("../../../../packaging/evictd.catalog");
+        let entries: Vec<&str> = catalog.split("\n-- ").skip(1).collect();
+        for kind in [Cause::Hard, Cause::Soft, Cause::LocalStorage] {
+            let of_kind = |entry: &&&str| entry.starts_with(message_id(kind));
+            assert_eq!(entries.iter().filter(of_kind).count(), 1, "{kind:?}");
+        }
+        // Each holds what its reader needs, and no field that no decision has.
+        for entry in entries {
+            assert!(entry.contains("\nSubject: "), "{entry}");
+            for field in entry.split('@').skip(1).step_by(2) {
+                assert!(field.starts_with("EVICTD_"), "{field}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_told_is_worded_for_whatever_was_decided_and_only_a_failure_is_an_error() {
+        let log = |fate| {
+            let publication = Publication {
+                id: "1".to_owned(),
+                pod: "shop/cart".to_owned(),
+                uid: "u".to_owned(),
+                fate,
+            };
+            logged(|| Journal.published(&publication))
+        };
+        let let_in = || Fate::NotPublished(LET_IN.to_owned());
+        let refused = || Fate::NotPublished("forbidden".to_owned());
+        let all = [
+            (Fate::Published, " INFO "),
+            (Fate::Recorded("the pod is gone"), " INFO "),
+            (let_in(), " INFO "),
+            (refused(), " ERROR "),
+        ];
+        for (fate, level) in all {
+            let log = log(fate);
+            assert!(log.contains(level) && log.contains("shop/cart"), "{log}");
+            for words in ["its status", "eviction"] {
+                assert!(!log.contains(words), "{log}");
+            }
+        }
+    }
+
+    fn landing(kind: Cause, signal: &str, result: Result<Termination, EvictError>) -> Landing {
+        let now = Timestamp::UNIX_EPOCH;
+        let purpose = Purpose::Eviction {
+            cause: kind,
+            signal: signal.to_owned(),
+            crossed_at: now,
+            clear_at: now,
+        };
+        let name = ["1", "shop/cart", "u"].map(str::to_owned).into();
+        Landing {
+            departure: Departure::new(name, purpose, now, SignedDuration::ZERO),
+            result,
+        }
+    }
+
+    #[test]
+    fn a_budget_that_blocks_is_no_error() {
+        let blocked = EvictError::Blocked {
+            why: "the disruption budget cart needs 1 healthy pods".to_owned(),
+            again: std::time::Duration::ZERO,
+        };
+        let landing = &landing(Cause::Soft, "memory.available", Err(blocked));
+        let now = Timestamp::UNIX_EPOCH;
+        let log = logged(|| Journal.landed(&Landed { now, landing }));
+        assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
+        assert!(
+            log.contains("shop/cart stays for now: its disruption budget"),
+            "{log}"
+        );
+        assert!(log.contains("the disruption budget cart needs"), "{log}");
+    }
+
+    #[test]
+    fn a_threshold_is_passed_whichever_way_its_signal_goes() {
+        for (kind, signal) in [
+            (Cause::Hard, "memory.available"),
+            (Cause::Soft, "memory.psi"),
+            (Cause::LocalStorage, "emptydirfs.limit"),
+        ] {
+            let now = Timestamp::UNIX_EPOCH;
+            let termination = Termination {
+                gone_at: Some(now),
+                ..Termination::not_begun()
+            };
+            let landing = &landing(kind, signal, Ok(termination));
+            let said = since(&Landed { now, landing });
+            let expected = format!("0 ms after {signal} was first seen past its threshold");
+            assert_eq!(said, expected);
+        }
+    }
+}

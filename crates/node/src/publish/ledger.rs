@@ -1,0 +1,222 @@
+//! The history as a publisher: each decision whole before anything follows from it, and again with what became of it;
+//! of two records with one id the later counts. One of which not everything is known is open: whoever starts next takes
+//! it up.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::{
+    agent::Ruling,
+    delivery::Publication,
+    history::{HistoryError, Intents, Kept, Open, Recorder, encode},
+    server::state::Shared,
+};
+use evictd_eviction::record::Record;
+use std::sync::Arc;
+
+/// Writes decisions to the history.
+#[derive(Debug)]
+pub struct Ledger {
+    recorder: Recorder,
+    /// Where a record is before anything follows from it; `None` where there is no such place.
+    intents: Option<Intents>,
+    shared: Arc<Shared>,
+    told: Option<Kept>,
+    /// Decisions of which not everything is known yet, by id.
+    open: Open,
+    /// How often a segment had begun when `open` was last written anew.
+    carried: u64,
+    /// Something else was written since.
+    grown: bool,
+}
+
+impl Ledger {
+    /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`; of those that come
+    /// with the `intents` the history lacks something.
+    pub fn new(
+        recorder: Recorder,
+        intents: Option<(Intents, Vec<Record>)>,
+        shared: &Arc<Shared>,
+        open: Open,
+    ) -> Self {
+        let (intents, intended) = intents.unzip();
+        let mut ledger = Self {
+            recorder,
+            intents,
+            shared: Arc::clone(shared),
+            told: None,
+            open,
+            carried: 0,
+            grown: false,
+        };
+        for record in intended.iter().flatten() {
+            ledger.keep(record);
+        }
+        ledger
+    }
+
+    /// Before anything follows from it.
+    fn begin(&mut self, record: &Record) {
+        self.keep(record);
+        if record.is_open() {
+            self.open.insert(record.id.clone(), record.clone());
+        }
+    }
+
+    /// Adds to an open decision, and closes it when everything is known.
+    fn amend(&mut self, id: &str, change: impl FnOnce(&mut Record)) {
+        let Some(mut record) = self.open.remove(id) else {
+            return;
+        };
+        change(&mut record);
+        self.keep(&record);
+        if record.is_open() {
+            self.open.insert(record.id.clone(), record);
+        }
+    }
+
+    /// What is open must not go with the segment that falls away next: after each that fell away it is written anew. What
+    /// that itself displaces waits for the next record, lest decisions larger than a segment chase each other.
+    fn carry(&mut self, kept: &Kept) {
+        let displaced = kept.segments != self.carried && self.grown;
+        if !displaced || kept.waiting > 0 {
+            return;
+        }
+        // A queue that is full has room at a later look.
+        if self.recorder.record_all(self.open.values()).is_ok() {
+            self.carried = kept.segments;
+            self.grown = false;
+        }
+    }
+
+    fn keep(&mut self, record: &Record) {
+        self.grown = true;
+        if let Err(error) = self.write(record) {
+            tracing::error!("a decision is not kept in the history: {error}");
+        }
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), HistoryError> {
+        let line = encode(record)?;
+        let intents = self.intents.as_mut().filter(|_| record.is_departure());
+        let receipt = intents.map(|intents| intents.write(record, &line));
+        self.recorder.deliver(line, receipt.unwrap_or_default())
+    }
+}
+
+impl Publish for Ledger {
+    fn looked(&mut self, _: &Look<'_>) {
+        let kept = self.recorder.kept();
+        if let Some(intents) = &mut self.intents {
+            intents.release();
+        }
+        self.carry(&kept);
+        if self.told.as_ref() != Some(&kept) {
+            self.shared.update(|status| {
+                status.history.records = kept.records;
+                status.history.waiting = kept.waiting;
+                status.history.error.clone_from(&kept.error);
+            });
+            self.told = Some(kept);
+        }
+    }
+
+    fn deciding(&mut self, decided: &Decided<'_>) {
+        self.begin(decided.record);
+    }
+
+    fn decided(&mut self, _: &Decided<'_>) {}
+
+    fn ruling(&mut self, ruling: &Ruling) {
+        if let Some(record) = ruling.record() {
+            self.begin(&record);
+        }
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let outcome = landed.outcome();
+        self.amend(&landed.landing.departure.id, |record| {
+            record.conclude(outcome);
+        });
+    }
+
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        self.landed(landed);
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        let fate = publication.fate.record();
+        self.amend(&publication.id, |record| record.published(fate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        history::{Before, History, Waiting},
+        server::state::Status,
+    };
+    use evictd_eviction::record::{Kind, Outcome, Publication};
+    use evictd_kernel::clock::Clock;
+    use evictd_testkit::testing::wait_until;
+    use jiff::Timestamp;
+    use std::{collections::BTreeSet, path::Path, time::Duration};
+
+    const LIMIT: u64 = 4000;
+
+    fn decision(id: &str) -> Record {
+        Record {
+            pod: Some("shop/cart".to_owned()),
+            uid: Some("u".to_owned()),
+            publication: Some(Publication::Waiting { notice: None }),
+            ..Record::new(
+                id.to_owned(),
+                Timestamp::UNIX_EPOCH,
+                Kind::Hard,
+                "memory.available",
+            )
+        }
+    }
+
+    fn whole(id: &str) -> Record {
+        Record {
+            publication: None,
+            outcome: Some(Outcome::not_started()),
+            ..decision(id)
+        }
+    }
+
+    fn open(directory: &Path) -> Open {
+        let mut before = Before::new(Timestamp::MIN..=Timestamp::MAX, BTreeSet::new());
+        before.read(directory).unwrap();
+        before.open
+    }
+
+    #[test]
+    fn what_is_open_outlives_the_segment_that_it_was_written_to() {
+        let place = tempfile::tempdir().unwrap();
+        let mut history = History::open(place.path(), LIMIT).unwrap();
+        let from_before = decision("from-before");
+        history.append(&from_before).unwrap();
+        let recorder = Recorder::start(history, Duration::from_millis(1));
+        let (shared, _questions) = Shared::new(
+            Clock::start(),
+            Status::default(),
+            place.path().to_owned(),
+            Waiting::default(),
+        );
+        let mut ledger = Ledger::new(recorder, None, &shared, open(place.path()));
+        ledger.begin(&decision("new"));
+        for number in 0..200 {
+            let before = ledger.recorder.kept();
+            ledger.keep(&whole(&format!("whole-{number}")));
+            wait_until("it is written", || ledger.recorder.kept() != before);
+            let kept = ledger.recorder.kept();
+            ledger.carry(&kept);
+        }
+        ledger.amend("new", |record| *record = whole("new"));
+        assert!(ledger.recorder.kept().segments > 2);
+        drop(ledger);
+        let left: Vec<_> = open(place.path()).into_values().collect();
+        assert_eq!(left, [from_before]);
+    }
+}

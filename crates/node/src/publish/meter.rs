@@ -1,0 +1,172 @@
+//! The metrics as a publisher.
+
+use super::{
+    Decided, Landed, Look, Publish,
+    metrics::{Metrics, ThresholdState, Tier},
+};
+use crate::evict::EvictError;
+use crate::{
+    agent::{Act, Ruling},
+    delivery::Publication,
+    pods::Warning,
+};
+use evictd_eviction::{NodeCondition, Signal, departures::Purpose};
+use evictd_kernel::signals::SignalHealth;
+use jiff::Timestamp;
+use std::{collections::BTreeMap, time::Duration};
+
+/// Turns looks, decisions and departures into figures.
+#[derive(Debug)]
+pub struct Meter {
+    metrics: Metrics,
+    health: [SignalHealth; Signal::ALL.len()],
+    /// Of the first look; pods that were never told are as old as this.
+    begun: Option<Timestamp>,
+    /// Evictions that a budget may still forbid, signal and kind by the ids of their decisions.
+    asked: BTreeMap<String, (&'static str, &'static str)>,
+}
+
+impl Meter {
+    /// Onto these metrics.
+    pub fn new(metrics: Metrics) -> Self {
+        Self {
+            metrics,
+            health: [SignalHealth::default(); Signal::ALL.len()],
+            begun: None,
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// The counters of bad samples grow by what is new since the last look.
+    fn count_bad_samples(&mut self, look: &Look<'_>) {
+        for signal in Signal::ALL {
+            let (new, old) = (
+                look.sample.health(signal),
+                &mut self.health[signal as usize],
+            );
+            for _ in old.rejected..new.rejected {
+                self.metrics.sample_rejected(signal);
+            }
+            for _ in old.failed + old.stale..new.failed + new.stale {
+                self.metrics.read_failed(signal);
+            }
+            *old = new;
+        }
+    }
+
+    fn set_pods_age(&mut self, look: &Look<'_>) {
+        let begun = *self.begun.get_or_insert(look.now);
+        let stale = look.pods.warnings.iter().find_map(|warning| match warning {
+            Warning::Stale(stale) => Some(stale.as_of.unwrap_or(begun)),
+            _ => None,
+        });
+        let age = stale.map_or(Duration::ZERO, |as_of| {
+            look.now.duration_since(as_of).unsigned_abs()
+        });
+        self.metrics.pods_age(age);
+    }
+
+    fn set_thresholds(&mut self, look: &Look<'_>) {
+        for signal in Signal::ALL {
+            let capacity = look
+                .sample
+                .observations
+                .get(signal)
+                .map(|seen| seen.capacity);
+            for (tier, hard) in [(Tier::Hard, true), (Tier::Soft, false)] {
+                let mut all = look.housekeeper.thresholds();
+                let threshold =
+                    all.find(|threshold| threshold.signal == signal && threshold.is_hard() == hard);
+                let state = threshold
+                    .zip(capacity)
+                    .map(|(threshold, capacity)| ThresholdState {
+                        value: threshold.value.at(capacity).value(),
+                        met: look
+                            .housekeeper
+                            .first_observed()
+                            .any(|(met, _)| met == threshold),
+                    });
+                self.metrics.threshold(signal, tier, state);
+            }
+        }
+    }
+}
+
+impl Publish for Meter {
+    fn looked(&mut self, look: &Look<'_>) {
+        for signal in Signal::ALL {
+            self.metrics
+                .observed(signal, look.sample.observations.get(signal));
+        }
+        self.set_thresholds(look);
+        for condition in NodeCondition::ALL {
+            let raised = look.housekeeper.conditions().any(|held| held == condition);
+            self.metrics.condition(condition, raised);
+        }
+        self.metrics.paused(look.paused.is_some());
+        self.set_pods_age(look);
+        self.count_bad_samples(look);
+        self.metrics.cycle(look.took.unsigned_abs());
+    }
+
+    fn decided(&mut self, decided: &Decided<'_>) {
+        let decision = decided.decision;
+        if let Some((signal, shares)) = decision.acting_signal().zip(decision.shares) {
+            self.metrics.in_no_pod(signal, shares.in_no_pod.value());
+        }
+        if decision.eviction.is_none() {
+            return;
+        }
+        if let Some(acting) = &decision.threshold {
+            let times = [acting.observed.time, decided.measured_at];
+            let oldest = times.into_iter().flatten().min();
+            let age = oldest.map_or(Duration::ZERO, |time| {
+                decided.acted_at.duration_since(time).unsigned_abs()
+            });
+            self.metrics.stats_age(acting.threshold.signal, age);
+        }
+        let (signal, kind) = (decision.signal, decision.kind.as_str());
+        if decided.asked {
+            self.asked.insert(decided.id().to_owned(), (signal, kind));
+        } else if !decided.dry_run() {
+            self.metrics.evicted(signal, kind);
+        }
+    }
+
+    fn ruled(&mut self, ruling: &Ruling) {
+        if !matches!(ruling.act, Act::Leave { .. }) {
+            self.metrics
+                .admission_finding(ruling.act.as_str(), &ruling.reason);
+        }
+    }
+
+    fn landed(&mut self, landed: &Landed<'_>) {
+        let asked = self.asked.remove(&landed.landing.departure.id);
+        if let Some((signal, kind)) = asked.filter(|_| landed.landing.result.is_ok()) {
+            self.metrics.evicted(signal, kind);
+        }
+        match &landed.landing.result {
+            Err(EvictError::Blocked { .. }) => self.metrics.eviction_failed("budget"),
+            Err(_) => self.metrics.eviction_failed("kill"),
+            Ok(departure) if departure.gone_at.is_none() => self.metrics.eviction_failed("cleanup"),
+            Ok(_) => self.was_gone(landed),
+        }
+        if let Some(reaction) = landed.reaction() {
+            self.metrics.reaction(reaction.unsigned_abs());
+        }
+    }
+
+    fn was_gone(&mut self, landed: &Landed<'_>) {
+        if let Purpose::Preemption { resource } = &landed.landing.departure.purpose {
+            self.metrics.preempted(resource);
+        }
+    }
+
+    fn restarted(&mut self) {
+        self.metrics.restarted();
+    }
+
+    fn published(&mut self, publication: &Publication) {
+        self.metrics.published(publication.fate.as_str());
+    }
+}

@@ -1,0 +1,60 @@
+//! The Node as a publisher: hands the node's conditions to whoever reports them.
+
+use super::{Decided, Landed, Look, Publish};
+use crate::delivery::Pressure;
+use evictd_eviction::{Housekeeper, NodeCondition};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+/// Says what holds, when it changes.
+#[derive(Debug)]
+pub struct NodePressure {
+    wanted: watch::Sender<Option<Pressure>>,
+    settled: watch::Sender<bool>,
+}
+
+impl NodePressure {
+    /// To the reporter at the other ends.
+    pub fn new(wanted: watch::Sender<Option<Pressure>>, settled: watch::Sender<bool>) -> Self {
+        Self { wanted, settled }
+    }
+}
+
+impl Publish for NodePressure {
+    /// The taint should stand before the pod that goes for it is known to be gone: who makes it again binds the next one
+    /// within milliseconds.
+    fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
+        let before = *self.wanted.borrow();
+        let mut raised = [false; NodeCondition::ALL.len()];
+        for condition in housekeeper.conditions() {
+            raised[condition as usize] = true;
+        }
+        let mut next = before.unwrap_or(Pressure {
+            raised,
+            since: [now; NodeCondition::ALL.len()],
+            taints: [false; NodeCondition::ALL.len()],
+        });
+        for (index, raised) in raised.into_iter().enumerate() {
+            if next.raised[index] != raised {
+                next.raised[index] = raised;
+                next.since[index] = now;
+            }
+        }
+        next.taints = [false; NodeCondition::ALL.len()];
+        for condition in housekeeper.taints().filter(|_| !dry_run) {
+            next.taints[condition as usize] = true;
+        }
+        if before != Some(next) {
+            self.settled.send_replace(false);
+            self.wanted.send_replace(Some(next));
+        }
+    }
+
+    fn looked(&mut self, look: &Look<'_>) {
+        self.observed(look.now, look.housekeeper, look.dry_run);
+    }
+
+    fn decided(&mut self, _: &Decided<'_>) {}
+
+    fn landed(&mut self, _: &Landed<'_>) {}
+}

@@ -1,0 +1,249 @@
+//! The routes of the socket.
+
+use crate::history::{self, Records, Waiting};
+use crate::pause::{By, Pause, one_line};
+use crate::server::state::{Question, Shared, Unanswered};
+use axum::body::{Body, Bytes};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use evictd_eviction::Signal;
+use evictd_kernel::clock::after;
+use http_body_util::channel::{Channel, Sender};
+use jiff::SignedDuration;
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// The annotation of an admission's answer that holds it whole: which pods would go, and every pod's QoS class.
+pub const ANSWER_ANNOTATION: &str = "answer";
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+pub(super) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/ranking", get(ranking))
+        .route("/v1/history", get(history))
+        .route("/v1/admit", post(admit))
+        .route("/v1/hush", post(hush))
+        .route("/v1/pause", post(pause))
+        .route("/v1/resume", post(resume))
+        .with_state(shared)
+}
+
+/// `{ "error": ".." }` with a status code.
+struct Failure(StatusCode, String);
+
+impl IntoResponse for Failure {
+    fn into_response(self) -> Response {
+        (self.0, Json(json!({ "error": self.1 }))).into_response()
+    }
+}
+
+impl From<Unanswered> for Failure {
+    fn from(unanswered: Unanswered) -> Self {
+        let code = match unanswered {
+            Unanswered::Refused(_) => StatusCode::BAD_REQUEST,
+            Unanswered::NotYet(_) | Unanswered::Busy | Unanswered::TimedOut | Unanswered::Ended => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        Self(code, unanswered.to_string())
+    }
+}
+
+async fn status(State(shared): State<Arc<Shared>>) -> Response {
+    Json(shared.status()).into_response()
+}
+
+#[derive(Deserialize)]
+struct Ranking {
+    signal: Option<String>,
+}
+
+async fn ranking(
+    State(shared): State<Arc<Shared>>,
+    Query(asked): Query<Ranking>,
+) -> Result<Json<Value>, Failure> {
+    let signal = asked.signal.map(|name| parse_signal(&name)).transpose()?;
+    Ok(Json(
+        shared
+            .ask(|answer| Question::Ranking { signal, answer })
+            .await?,
+    ))
+}
+
+fn parse_signal(name: &str) -> Result<Signal, Failure> {
+    Signal::parse(name).ok_or_else(|| {
+        let known = Signal::ALL.map(Signal::as_str).join(", ");
+        let told = format!("there is no signal {name:?}; the signals are {known}");
+        Failure(StatusCode::BAD_REQUEST, told)
+    })
+}
+
+async fn hush(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    Ok(Json(shared.ask(|answer| Question::Hush { answer }).await?))
+}
+
+/// What `POST /v1/pause` takes; all of it may be left out.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PauseRequest {
+    /// How long, in seconds; until it is taken back where that is left out.
+    seconds: Option<u32>,
+    reason: String,
+}
+
+async fn pause(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Json<Value>, Failure> {
+    let asked: PauseRequest = serde_json::from_slice(&body).map_err(|error| {
+        let told = format!("this takes {{ \"seconds\": 90, \"reason\": \"..\" }}: {error}");
+        Failure(StatusCode::BAD_REQUEST, told)
+    })?;
+    let since = shared.now();
+    let until = |seconds: u32| after(since, SignedDuration::from_secs(seconds.into()));
+    let pause = Pause {
+        since,
+        until: asked.seconds.map(until),
+        reason: one_line(&asked.reason),
+        by: By::Command,
+    };
+    let question = |answer| Question::Pause { pause, answer };
+    Ok(Json(shared.ask(question).await?))
+}
+
+async fn resume(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    let question = |answer| Question::Resume { answer };
+    Ok(Json(shared.ask(question).await?))
+}
+
+/// A JSON array of the records, oldest first, sent as they are read: all of them may be larger than the daemon.
+async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
+    let directory = shared.history().to_owned();
+    let records = off_the_loop(move || history::read(&directory))
+        .await
+        .and_then(|opened| Ok(opened?))
+        .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let (sender, body) = Channel::<Bytes, BoxError>::new(1);
+    tokio::spawn(async move {
+        if let Err((sender, error)) = send_records(sender, records, shared.waiting()).await {
+            tracing::warn!(%error, "the history could not be sent whole");
+            // The connection breaks, so that nobody takes a part for the whole.
+            sender.abort(error);
+        }
+    });
+    Ok((
+        [(header::CONTENT_TYPE, "application/json")],
+        Body::new(body),
+    )
+        .into_response())
+}
+
+async fn send_records(
+    mut sender: Sender<Bytes, BoxError>,
+    mut records: Records,
+    waiting: &Waiting,
+) -> Result<(), (Sender<Bytes, BoxError>, BoxError)> {
+    let mut before = "[";
+    // Looked at once the disk has told all: what the disk refuses is read from here.
+    let mut in_memory = None;
+    loop {
+        let read = off_the_loop(move || (records.next(), records)).await;
+        let next = match read {
+            Ok((next, rest)) => {
+                records = rest;
+                let next = next.transpose().map_err(BoxError::from);
+                let refused = || waiting.records().into_iter();
+                next.map(|next| next.or_else(|| in_memory.get_or_insert_with(refused).next()))
+            }
+            Err(error) => return Err((sender, error)),
+        };
+        let (text, last) = match next {
+            Ok(Some(record)) => (format!("{before}{record}"), false),
+            Ok(None) if before == "[" => ("[]".to_owned(), true),
+            Ok(None) => ("]".to_owned(), true),
+            Err(error) => return Err((sender, error)),
+        };
+        before = ",";
+        if sender.send_data(text.into()).await.is_err() || last {
+            return Ok(());
+        }
+    }
+}
+
+/// A disk that hangs keeps one thread, however many ask.
+static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+
+/// The disk may be slow or hang; the loop's thread must not.
+async fn off_the_loop<T: Send + 'static>(
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, BoxError> {
+    let permit = ONE_AT_A_TIME.acquire().await?;
+    let read = move || {
+        let _until_it_is_read = permit;
+        read()
+    };
+    Ok(tokio::task::spawn_blocking(read).await?)
+}
+
+async fn admit(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let request = match read_review(&body) {
+        Ok(request) => request,
+        Err(error) => {
+            let review = AdmissionResponse::invalid(error).into_review();
+            return (StatusCode::BAD_REQUEST, Json(review)).into_response();
+        }
+    };
+    match answer(&shared, &request).await {
+        Ok(response) => Json(response.into_review()).into_response(),
+        Err(failure) => failure.into_response(),
+    }
+}
+
+fn read_review(body: &[u8]) -> Result<AdmissionRequest<DynamicObject>, String> {
+    let review: AdmissionReview<DynamicObject> =
+        serde_json::from_slice(body).map_err(|error| format!("not an AdmissionReview: {error}"))?;
+    review
+        .try_into()
+        .map_err(|_| "the AdmissionReview holds no request".to_owned())
+}
+
+async fn answer(
+    shared: &Shared,
+    request: &AdmissionRequest<DynamicObject>,
+) -> Result<AdmissionResponse, Failure> {
+    let response = AdmissionResponse::from(request);
+    let new_pod = request.operation == Operation::Create
+        && request.kind.group.is_empty()
+        && request.kind.kind == "Pod"
+        && request
+            .sub_resource
+            .as_deref()
+            .unwrap_or_default()
+            .is_empty();
+    let Some(object) = request.object.as_ref().filter(|_| new_pod) else {
+        return Ok(response);
+    };
+    let pod = serde_json::to_value(object)
+        .map_err(|error| Failure(StatusCode::BAD_REQUEST, error.to_string()))?;
+    let answer = shared.ask(|answer| Question::Admit { pod, answer }).await?;
+    Ok(respond(response, &answer))
+}
+
+fn respond(mut response: AdmissionResponse, answer: &Value) -> AdmissionResponse {
+    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_owned();
+    if answer["allowed"] != true {
+        response = response.deny(text("message"));
+        response.result.reason = text("reason");
+        response.result.code = StatusCode::FORBIDDEN.as_u16();
+    }
+    response
+        .audit_annotations
+        .insert(ANSWER_ANNOTATION.to_owned(), answer.to_string());
+    response
+}

@@ -1,0 +1,479 @@
+//! Memory, swap and processes from the pods' cgroups.
+
+use super::{UsageSource, UsageWarning, remains};
+use crate::pods::{BoundCgroup, PodSet};
+use evictd_eviction::{
+    StarvedResource,
+    departures::Remains,
+    usage::{ContainerUsage, PodUsage, Usage},
+};
+use evictd_kernel::{
+    cgroup::{Controller, Hierarchies, Version},
+    kernel_file::ReadError,
+    kernel_file::{Buffer, KernelFile, number_or_max},
+};
+use evictd_pod::Pod;
+use jiff::Timestamp;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::{
+    collections::HashMap,
+    mem,
+    path::{Path, PathBuf},
+};
+
+/// Descriptors left to everything else.
+const RESERVED_FILES: u64 = 256;
+/// Files of one pod at most: usage, stat, swap, processes.
+const FILES_OF_A_POD: u64 = 4;
+
+/// Lets this process open as many files as the system allows it, once at start; the new limit. Where that can't be had,
+/// files over the limit are opened for every read.
+pub fn raise_open_files() -> u64 {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    let limit = setrlimit(Resource::Nofile, raised).map_or(current, |()| maximum);
+    limit.unwrap_or(u64::MAX)
+}
+
+/// Reads the cgroups of pods, keeping their files open from one look to the next.
+#[derive(Debug)]
+pub struct CgroupUsage {
+    hierarchies: Hierarchies,
+    /// How many pods' files stay open.
+    kept_open: usize,
+    /// Of which set `files` are.
+    generation: Option<u64>,
+    /// Parallel to the pods of that set.
+    files: Vec<Option<PodFiles>>,
+    buffer: Box<Buffer>,
+}
+
+impl CgroupUsage {
+    /// `open_files` is how many files this process may open (see [`raise_open_files`]).
+    pub fn new(hierarchies: Hierarchies, open_files: u64) -> Self {
+        let kept_open = open_files.saturating_sub(RESERVED_FILES) / FILES_OF_A_POD;
+        Self {
+            hierarchies,
+            kept_open: usize::try_from(kept_open).unwrap_or(usize::MAX),
+            generation: None,
+            files: Vec::new(),
+            buffer: Box::new([0; size_of::<Buffer>()]),
+        }
+    }
+
+    /// What a pod still holds whose processes may be gone already.
+    pub(super) fn remains(&mut self, mounts: &Path, uid: &str, cgroup: &Path) -> Remains {
+        let pod = (uid, cgroup);
+        remains::read(&self.hierarchies, mounts, pod, &mut self.buffer)
+    }
+
+    /// Keeps the files of pods that are still there, whatever their place is now.
+    fn follow(&mut self, set: &PodSet) {
+        if self.generation == Some(set.generation) {
+            return;
+        }
+        let known = mem::take(&mut self.files).into_iter().flatten();
+        let mut known: HashMap<PathBuf, PodFiles> =
+            known.map(|files| (files.relative.clone(), files)).collect();
+        let hierarchies = &self.hierarchies;
+        let files = set.cgroups.iter().map(|cgroup| {
+            let relative = &cgroup.as_ref()?.relative;
+            let known = known.remove(relative);
+            Some(known.unwrap_or_else(|| PodFiles::new(hierarchies, relative)))
+        });
+        self.files = files.collect();
+        self.generation = Some(set.generation);
+    }
+
+    /// Memory, swap and processes of every pod, each `None` where its cgroup is unknown or gone.
+    pub fn read_pods(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
+        self.read_these(now, set, 0..set.pods.len(), usage)
+    }
+
+    /// The same of the pods with these indices alone.
+    pub fn read_these(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: impl Iterator<Item = usize>,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
+        self.follow(set);
+        let mut warnings = Vec::new();
+        usage.pods.resize_with(set.pods.len(), || None);
+        for index in pods {
+            let place = &mut usage.pods[index];
+            let Some(files) = &mut self.files[index] else {
+                *place = None;
+                continue;
+            };
+            let warn = |resource, error| warnings.push(unreadable(set, index, resource, error));
+            let figures = files.read(&self.hierarchies, &mut self.buffer, warn);
+            if index >= self.kept_open {
+                files.close();
+            }
+            if figures == Figures::default() {
+                *place = None;
+            } else {
+                figures.replace(place.get_or_insert_default(), now);
+            }
+        }
+        warnings
+    }
+
+    /// Memory of the containers of one pod. The kubelet's containers are found by the id in the pod's status; in a cgroup that
+    /// a manifest names they are the children of their names, or the only container is the cgroup itself.
+    fn read_containers(
+        &mut self,
+        cgroup: &BoundCgroup,
+        pod: &Pod,
+        usage: &mut PodUsage,
+        mut warn: impl FnMut(ReadError),
+    ) {
+        // Where the group is gone there is nothing to tell.
+        let children = self
+            .hierarchies
+            .children(&cgroup.relative)
+            .unwrap_or_default();
+        for container in pod.containers.iter() {
+            let id = if cgroup.by_annotation {
+                Some(&container.name)
+            } else {
+                container.id.as_ref()
+            };
+            let child = children.iter().find(|child| Some(&child.id) == id);
+            let alone = cgroup.by_annotation && pod.containers.len() == 1;
+            let relative = match child {
+                Some(child) => &child.relative,
+                None if alone => &cgroup.relative,
+                None => continue,
+            };
+            let memory = MemoryFiles::new(&self.hierarchies, relative)
+                .and_then(|mut files| present(files.read_twice(&mut self.buffer), &mut warn));
+            if let Some(memory) = memory {
+                container_usage(usage, &container.name).working_set =
+                    Some(bytes(memory.working_set));
+            }
+        }
+    }
+}
+
+impl UsageSource for CgroupUsage {
+    async fn every_pod(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
+        self.read_pods(now, set, usage)
+    }
+
+    async fn containers(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: &[usize],
+        usage: &mut Usage,
+    ) -> Vec<UsageWarning> {
+        let mut warnings = Vec::new();
+        usage.pods.resize_with(set.pods.len(), || None);
+        for &index in pods {
+            let (Some(pod), Some(Some(cgroup))) = (set.pods.get(index), set.cgroups.get(index))
+            else {
+                continue;
+            };
+            let mut pod_usage = usage.pods[index].take().unwrap_or_default();
+            let warn = |error| {
+                warnings.push(unreadable(set, index, StarvedResource::Memory, error));
+            };
+            self.read_containers(cgroup, pod, &mut pod_usage, warn);
+            pod_usage.time = Some(pod_usage.time.map_or(now, |time| time.min(now)));
+            usage.pods[index] = Some(pod_usage);
+        }
+        warnings
+    }
+}
+
+/// The entry of a container, made where there is none yet.
+pub(super) fn container_usage<'a>(usage: &'a mut PodUsage, name: &str) -> &'a mut ContainerUsage {
+    let known = usage
+        .containers
+        .iter()
+        .position(|container| container.name == name);
+    let index = known.unwrap_or_else(|| {
+        usage.containers.push(ContainerUsage {
+            name: name.to_owned(),
+            ..ContainerUsage::default()
+        });
+        usage.containers.len() - 1
+    });
+    &mut usage.containers[index]
+}
+
+/// What could be read of one pod.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Figures {
+    memory: Option<Memory>,
+    processes: Option<u64>,
+}
+
+impl Figures {
+    /// Makes this all that is known of the pod.
+    fn replace(self, usage: &mut PodUsage, now: Timestamp) {
+        usage.containers.clear();
+        usage.volumes.clear();
+        *usage = PodUsage {
+            working_set: self.memory.map(|memory| bytes(memory.working_set)),
+            anon: self.memory.map(|memory| bytes(memory.anon)),
+            swap: self.memory.and_then(|memory| memory.swap).map(bytes),
+            io: None,
+            processes: self.processes,
+            ephemeral_storage: None,
+            containers: mem::take(&mut usage.containers),
+            volumes: mem::take(&mut usage.volumes),
+            time: Some(now),
+        };
+    }
+}
+
+/// The files of one pod's cgroup.
+#[derive(Debug)]
+struct PodFiles {
+    relative: PathBuf,
+    memory: Option<MemoryFiles>,
+    pids: Option<KernelFile>,
+}
+
+impl PodFiles {
+    fn new(hierarchies: &Hierarchies, relative: &Path) -> Self {
+        let pids = hierarchies.dir(Controller::Pids, relative);
+        Self {
+            relative: relative.to_owned(),
+            memory: MemoryFiles::new(hierarchies, relative),
+            pids: pids.map(|directory| KernelFile::new(directory.join("pids.current"))),
+        }
+    }
+
+    fn read(
+        &mut self,
+        hierarchies: &Hierarchies,
+        buffer: &mut Buffer,
+        mut warn: impl FnMut(StarvedResource, ReadError),
+    ) -> Figures {
+        let memory = self.memory.as_mut();
+        let memory = memory.and_then(|files| {
+            let warn = |error| warn(StarvedResource::Memory, error);
+            present(files.read_twice(buffer), warn)
+        });
+        let pids = self.pids.as_mut();
+        let counted = pids.and_then(|file| {
+            let warn = |error| warn(StarvedResource::Pids, error);
+            present(processes(file, buffer), warn)
+        });
+        let listed = || {
+            hierarchies
+                .procs(&self.relative)
+                .ok()
+                .map(|pids| pids.len() as u64)
+        };
+        Figures {
+            memory,
+            processes: counted.or_else(listed),
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.usage.close();
+            memory.stat.close();
+            memory.swap.iter_mut().for_each(KernelFile::close);
+        }
+        self.pids.iter_mut().for_each(KernelFile::close);
+    }
+}
+
+/// Memory of one cgroup and all below it, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Memory {
+    /// All but file cache that has not been used for a while, as the kubelet counts it.
+    pub(super) working_set: u64,
+    anon: u64,
+    /// Anonymous memory and files in memory: what reclaim cannot take back, and no cache.
+    pub(super) unreclaimable: u64,
+    /// None where the kernel does not account it.
+    pub(super) swap: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(super) struct MemoryFiles {
+    usage: KernelFile,
+    stat: KernelFile,
+    /// v2 only; v1 has it in `stat`.
+    swap: Option<KernelFile>,
+    fields: &'static Fields,
+}
+
+/// What `memory.stat` calls the figures.
+#[derive(Debug)]
+struct Fields {
+    inactive_file: &'static str,
+    anon: &'static str,
+    shmem: &'static str,
+    swap: &'static str,
+    expected: &'static str,
+}
+
+const V1: Fields = Fields {
+    inactive_file: "total_inactive_file",
+    anon: "total_rss",
+    shmem: "total_shmem",
+    swap: "total_swap",
+    expected: "total_inactive_file and total_rss",
+};
+const V2: Fields = Fields {
+    inactive_file: "inactive_file",
+    anon: "anon",
+    shmem: "shmem",
+    swap: "",
+    expected: "inactive_file and anon",
+};
+
+impl MemoryFiles {
+    /// None where no memory controller is mounted; the group itself need not exist.
+    pub(super) fn new(hierarchies: &Hierarchies, relative: &Path) -> Option<Self> {
+        let directory = hierarchies.dir(Controller::Memory, relative)?;
+        let file = |name: &str| KernelFile::new(directory.join(name));
+        let v2 = hierarchies.version() == Version::V2;
+        Some(Self {
+            usage: file(if v2 {
+                "memory.current"
+            } else {
+                "memory.usage_in_bytes"
+            }),
+            stat: file("memory.stat"),
+            swap: v2.then(|| file("memory.swap.current")),
+            fields: if v2 { &V2 } else { &V1 },
+        })
+    }
+
+    /// What failed may succeed at once, with the file opened anew.
+    pub(super) fn read_twice(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
+        twice(|| self.read(buffer))
+    }
+
+    fn read(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
+        let usage = self
+            .usage
+            .read(buffer, "a number of bytes", number_or_max)?;
+        let fields = self.fields;
+        let stat = self
+            .stat
+            .read(buffer, fields.expected, |text| Stat::parse(text, fields))?;
+        let swap = self
+            .swap
+            .as_mut()
+            .map(|file| file.read(buffer, "a number of bytes", number_or_max));
+        let swap = match swap {
+            // A kernel without swap accounting does not make the file.
+            Some(Err(error)) if error.is_missing() => {
+                self.swap = None;
+                None
+            }
+            Some(swap) => Some(swap?),
+            None => stat.swap,
+        };
+        Ok(Memory {
+            working_set: usage.saturating_sub(stat.inactive_file),
+            anon: stat.anon,
+            unreclaimable: stat.anon.saturating_add(stat.shmem),
+            swap,
+        })
+    }
+}
+
+/// The lines of `memory.stat` that matter, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stat {
+    inactive_file: u64,
+    anon: u64,
+    /// Old kernels of cgroup v1 do not tell it apart.
+    shmem: u64,
+    swap: Option<u64>,
+}
+
+impl Stat {
+    fn parse(text: &str, fields: &Fields) -> Option<Self> {
+        let (mut inactive_file, mut anon, mut shmem, mut swap) = (None, None, None, None);
+        for line in text.lines() {
+            let (name, value) = line.split_once(' ')?;
+            let place = match name {
+                _ if name == fields.inactive_file => &mut inactive_file,
+                _ if name == fields.anon => &mut anon,
+                _ if name == fields.shmem => &mut shmem,
+                _ if name == fields.swap => &mut swap,
+                _ => continue,
+            };
+            *place = Some(value.parse().ok()?);
+        }
+        Some(Self {
+            inactive_file: inactive_file?,
+            anon: anon?,
+            shmem: shmem.unwrap_or(0),
+            swap,
+        })
+    }
+}
+
+pub(super) fn processes(file: &mut KernelFile, buffer: &mut Buffer) -> Result<u64, ReadError> {
+    twice(|| file.read(buffer, "a number of processes", number_or_max))
+}
+
+/// Reads again at once what could not be read: no descriptor or no memory may be free for a moment alone. What is not
+/// there is not looked for a second time.
+pub(super) fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    match read() {
+        Err(error) if !error.is_missing() => read(),
+        found => found,
+    }
+}
+
+/// The figure if there is one. A group that was removed, or whose controller is off, has none; that is no warning.
+fn present<T>(read: Result<T, ReadError>, mut warn: impl FnMut(ReadError)) -> Option<T> {
+    match read {
+        Ok(figure) => Some(figure),
+        Err(error) if error.is_missing() => None,
+        Err(error) => {
+            warn(error);
+            None
+        }
+    }
+}
+
+pub(super) fn unreadable(
+    set: &PodSet,
+    index: usize,
+    resource: StarvedResource,
+    error: ReadError,
+) -> UsageWarning {
+    UsageWarning::Unreadable {
+        pod: set.pods[index].full_name(),
+        index,
+        resource,
+        error,
+    }
+}
+
+pub(super) fn bytes(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

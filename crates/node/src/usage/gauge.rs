@@ -1,0 +1,428 @@
+//! Usage as the loop takes it: cgroups at once, directories by a walk and the kubelet by a question beside the loop, so
+//! that looking never stops.
+
+use super::{
+    CgroupUsage, Cut, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
+    postponement::Postponement, raise_open_files,
+};
+use crate::pods::PodSet;
+use evictd_eviction::{
+    Signal, StarvedResource, Usage, departures::Remains, local_storage, usage::ContainerUsage,
+};
+use evictd_kernel::cgroup::Hierarchies;
+use evictd_pod::Pod;
+use jiff::{SignedDuration, Timestamp};
+use std::{
+    collections::{HashMap, HashSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio::task::JoinHandle;
+
+/// Figures of directories may be this old when they decide.
+const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whose directories are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of every pod.
+    EveryPod,
+    /// Those of pods with limits of their own; the others stay unknown.
+    LimitedPods,
+}
+
+/// What a walk is begun for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Somebody may have to go for what it finds.
+    Decision,
+    /// Somebody wants to see, at a time of their own: what has been written since may be what matters.
+    Question,
+}
+
+/// What a walk brought.
+struct Walk {
+    whose: Whose,
+    purpose: Purpose,
+    begun: Timestamp,
+    generation: u64,
+    /// Whose usage it is, one by one.
+    uids: Vec<String>,
+    usage: Usage,
+    warnings: Vec<UsageWarning>,
+    /// Why what pods hold is not found where it is looked for.
+    problem: Option<String>,
+}
+
+impl Walk {
+    fn is_recent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.begun) <= MAX_AGE
+    }
+
+    /// Whether it has seen every pod of this set.
+    fn knows(&self, set: &PodSet) -> bool {
+        let known: HashSet<&str> = self.uids.iter().map(String::as_str).collect();
+        self.generation == set.generation
+            || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
+    }
+
+    /// The pods of this set, by their indices, of which some part could not be read.
+    fn unread(&self, set: &PodSet) -> Vec<usize> {
+        let unread = self.warnings.iter().filter_map(|warning| match warning {
+            UsageWarning::AtLeast {
+                index,
+                cut: Cut::Unreadable,
+                ..
+            } => self.uids.get(*index).map(String::as_str),
+            _ => None,
+        });
+        let unread: HashSet<&str> = unread.collect();
+        let pods = set.pods.iter().enumerate();
+        pods.filter(|(_, pod)| unread.contains(pod.uid.as_str()))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// The usage of the pods of this set, `None` of those that were not there yet.
+    fn usage_of(&self, set: &PodSet) -> Usage {
+        let places = self.uids.iter().map(String::as_str).zip(0..);
+        let places: HashMap<&str, usize> = places.collect();
+        let of = |pod: &Pod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
+        Usage {
+            pods: set.pods.iter().map(of).collect(),
+        }
+    }
+}
+
+/// Takes usage.
+pub struct Gauge {
+    /// Where the kubelet is asked; what it does not tell the others do.
+    summary: Option<SummaryUsage>,
+    cgroups: CgroupUsage,
+    io: IoMeter,
+    /// Away while it walks.
+    disk: Option<DiskMeter>,
+    walking: Option<JoinHandle<(DiskMeter, Walk)>>,
+    /// Decides once.
+    walked: Option<Arc<Walk>>,
+    /// The last of every pod, for whoever only wants to see.
+    shown: Option<Arc<Walk>>,
+    postponement: Postponement,
+    /// The kernel's list of what is mounted.
+    mounts: PathBuf,
+    /// Why what pods hold on disk is not found where it is looked for.
+    disk_problem: Option<String>,
+}
+
+impl Gauge {
+    /// Reads below these hierarchies and directories; asks the kubelet first, where there is a way to.
+    pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
+        let mounts = roots.proc.join("self/mountinfo");
+        Self {
+            summary,
+            cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
+            io: IoMeter::new(hierarchies),
+            disk: Some(DiskMeter::new(roots)),
+            walking: None,
+            walked: None,
+            shown: None,
+            postponement: Postponement::default(),
+            mounts,
+            disk_problem: None,
+        }
+    }
+
+    /// Usage of every pod as a decision on this signal needs it; `None` while it is being measured. `crossed` is when the
+    /// signal was first seen past a threshold: what was asked for before says nothing of who has taken it there.
+    /// Figures that cannot be read postpone the decision for a few looks.
+    pub async fn read(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        crossed: Timestamp,
+        set: &Arc<PodSet>,
+    ) -> Option<Usage> {
+        if self.waits_for_the_kubelet(now, crossed) {
+            return None;
+        }
+        let (usage, mut unread) = match self.told_since(crossed, now, set) {
+            Some(told) => (told, Vec::new()),
+            None if is_walked_for(signal) => {
+                let walk = self.walk(now, crossed, set, Whose::EveryPod)?;
+                (walk.usage_of(set), walk.unread(set))
+            }
+            None => (Usage::default(), Vec::new()),
+        };
+        let (usage, unread_here) = self.complete(now, signal, set, usage).await?;
+        unread.extend(unread_here);
+        (!self.postponement.postpones(set, &unread)).then_some(usage)
+    }
+
+    /// The same for a question, which needs no figures of now: those that were measured last, until newer ones are
+    /// there. `None` before the first are.
+    pub async fn show(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        set: &Arc<PodSet>,
+    ) -> Option<Usage> {
+        let awaited = self.waits_for_the_kubelet(now, Timestamp::MIN);
+        let summary = self.summary.as_ref();
+        let usage = match summary.and_then(|summary| summary.last(now, set)) {
+            Some(told) => told,
+            None if awaited => return None,
+            None if is_walked_for(signal) => self.walked_last(now, set)?,
+            None => Usage::default(),
+        };
+        let (usage, _) = self.complete(now, signal, set, usage).await?;
+        Some(usage)
+    }
+
+    /// With what cgroups tell, and of which pods, by their indices, what this signal ranks by could not be read.
+    async fn complete(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        set: &PodSet,
+        mut usage: Usage,
+    ) -> Option<(Usage, Vec<usize>)> {
+        let mut cgroups = Usage::default();
+        let mut warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
+        // What the kubelet has told need not be read.
+        let is_told = |index: usize| {
+            usage.of(index).is_some_and(|pod| match signal.resource() {
+                StarvedResource::Memory => pod.working_set.is_some(),
+                StarvedResource::Pids => pod.processes.is_some(),
+                _ => false,
+            })
+        };
+        let told: Vec<bool> = (0..set.pods.len()).map(is_told).collect();
+        merge(&mut usage, cgroups);
+        if signal.resource() == StarvedResource::Io {
+            warnings.extend(self.io.read(set, &mut usage));
+        }
+        report(&warnings);
+        let unread = warnings.iter().filter_map(|warning| match warning {
+            UsageWarning::Unreadable {
+                index, resource, ..
+            } if *resource == signal.resource() && !told[*index] => Some(*index),
+            _ => None,
+        });
+        let is_asking = self.summary.as_ref().is_some_and(SummaryUsage::is_asking);
+        let nothing = usage.pods.iter().all(Option::is_none);
+        (!(is_asking && nothing)).then(|| (usage, unread.collect()))
+    }
+
+    /// What the pod with this UID still holds that its cgroup or its volumes show, read at this moment, whether the pod is
+    /// still listed or not.
+    pub fn remains(&mut self, uid: &str, cgroup: &Path) -> Remains {
+        self.cgroups.remains(&self.mounts, uid, cgroup)
+    }
+
+    /// What the cgroups of these pods tell, by their indices; all others stay unknown.
+    pub fn read_these(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: impl Iterator<Item = usize>,
+    ) -> Usage {
+        let mut usage = Usage::default();
+        report(&self.cgroups.read_these(now, set, pods, &mut usage));
+        usage
+    }
+
+    /// What the pods read and write is counted from the first look that finds pressure on it.
+    pub fn count_io(&mut self, pressure: bool, set: &PodSet) {
+        if pressure {
+            self.io.begin(set);
+        } else {
+            self.io.end();
+        }
+    }
+
+    fn waits_for_the_kubelet(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
+        let summary = self.summary.as_mut();
+        summary.is_some_and(|summary| summary.is_awaited(now, crossed))
+    }
+
+    /// What the kubelet has told, if it was asked at this time or later, and did.
+    fn told_since(&self, crossed: Timestamp, now: Timestamp, set: &PodSet) -> Option<Usage> {
+        self.summary.as_ref()?.usage(now, crossed, set)
+    }
+
+    /// Why usage does not come from where it should.
+    pub fn problem(&self) -> Option<String> {
+        let summary = self.summary.as_ref();
+        let asked = summary.and_then(SummaryUsage::problem);
+        asked.or_else(|| self.disk_problem.clone())
+    }
+
+    /// Adds memory of the containers of one pod, for the words about it.
+    pub async fn read_containers(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pod: usize,
+        usage: &mut Usage,
+    ) {
+        let told = |one: &ContainerUsage| one.working_set.is_some();
+        if usage
+            .of(pod)
+            .is_some_and(|pod| pod.containers.iter().any(told))
+        {
+            return;
+        }
+        report(&self.cgroups.containers(now, set, &[pod], usage).await);
+    }
+
+    /// What these pods hold on disk; `None` while it is being measured.
+    pub fn read_disk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
+        // A limit of a pod's own is crossed by what the pod holds, whoever has asked for that before.
+        let any = Timestamp::MIN;
+        if self.waits_for_the_kubelet(now, any) {
+            return None;
+        }
+        let told = self.told_since(any, now, set);
+        told.or_else(|| Some(self.walk(now, any, set, whose)?.usage_of(set)))
+    }
+
+    /// What these pods hold in directories, when a walk for a decision has ended that was begun at this time or later and is
+    /// fresh enough; else one is begun. Pods are listed anew all the time: a limit of a pod's own is a matter between it and
+    /// its directories, whoever came meanwhile, and a ranking needs all of them.
+    fn walk(
+        &mut self,
+        now: Timestamp,
+        crossed: Timestamp,
+        set: &Arc<PodSet>,
+        whose: Whose,
+    ) -> Option<Arc<Walk>> {
+        let decides = |walk: &Arc<Walk>| {
+            let holds = match whose {
+                Whose::LimitedPods => true,
+                Whose::EveryPod => walk.whose == Whose::EveryPod && walk.knows(set),
+            };
+            holds
+                && walk.purpose == Purpose::Decision
+                && walk.begun >= crossed
+                && walk.is_recent(now)
+        };
+        let walk = self.walked.take_if(|walk| decides(walk));
+        if walk.is_none() {
+            self.set_out(now, set, whose, Purpose::Decision);
+        }
+        walk
+    }
+
+    /// What the last walk found with every pod; where it was a while ago, another is begun.
+    fn walked_last(&mut self, now: Timestamp, set: &Arc<PodSet>) -> Option<Usage> {
+        let last = self.shown.clone();
+        let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.knows(set);
+        if !last.as_ref().is_some_and(is_of_now) {
+            self.set_out(now, set, Whose::EveryPod, Purpose::Question);
+        }
+        Some(last?.usage_of(set))
+    }
+
+    /// Begins a walk, unless one is under way.
+    fn set_out(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose, purpose: Purpose) {
+        let Some(mut meter) = self.disk.take() else {
+            return;
+        };
+        let pods: Vec<usize> = (0..set.pods.len())
+            .filter(|index| whose == Whose::EveryPod || local_storage::limited(&set.pods[*index]))
+            .collect();
+        let set = Arc::clone(set);
+        self.walking = Some(tokio::spawn(async move {
+            let mut usage = Usage::default();
+            let warnings = meter.measure(now, &set, &pods, &mut usage).await;
+            let walk = Walk {
+                problem: meter.problem(),
+                whose,
+                purpose,
+                begun: now,
+                generation: set.generation,
+                uids: set.pods.iter().map(|pod| pod.uid.clone()).collect(),
+                usage,
+                warnings,
+            };
+            (meter, walk)
+        }));
+    }
+
+    /// What was being measured may be known now. Cancel safe; waits for ever where nothing is.
+    pub async fn measured(&mut self) {
+        let answered = async {
+            match &mut self.summary {
+                Some(summary) => summary.answered().await,
+                None => std::future::pending().await,
+            }
+        };
+        let walk = async {
+            match &mut self.walking {
+                Some(walking) => walking.await,
+                None => std::future::pending().await,
+            }
+        };
+        let walked = tokio::select! {
+            () = answered => return,
+            () = self.postponement.over() => return,
+            walked = walk => walked,
+        };
+        // A walk that was lost takes its meter with it; disks are then unknown until the next start.
+        if let Ok((meter, walk)) = walked {
+            self.disk = Some(meter);
+            report(&walk.warnings);
+            self.take_problem(walk.problem.as_ref());
+            let walk = Arc::new(walk);
+            if walk.whose == Whose::EveryPod {
+                self.shown = Some(Arc::clone(&walk));
+            }
+            self.walked = Some(walk);
+        }
+        self.walking = None;
+    }
+
+    /// A walk told this; a problem is logged once.
+    fn take_problem(&mut self, problem: Option<&String>) {
+        if self.disk_problem.as_ref() != problem {
+            if let Some(problem) = problem {
+                tracing::warn!("{problem}");
+            }
+            self.disk_problem = problem.cloned();
+        }
+    }
+}
+
+/// Whether what a pod uses of it lies in its directories.
+fn is_walked_for(signal: Signal) -> bool {
+    matches!(
+        signal.resource(),
+        StarvedResource::EphemeralStorage | StarvedResource::Inodes
+    )
+}
+
+/// Memory and processes come from cgroups unless the kubelet has told them, all else from it or the walk.
+fn merge(usage: &mut Usage, cgroups: Usage) {
+    usage.pods.resize_with(cgroups.pods.len(), || None);
+    for (whole, cgroup) in usage.pods.iter_mut().zip(cgroups.pods) {
+        match (whole.as_mut(), cgroup) {
+            (None, cgroup) => *whole = cgroup,
+            (Some(_), None) => {}
+            (Some(whole), Some(cgroup)) => {
+                whole.working_set = whole.working_set.or(cgroup.working_set);
+                whole.anon = whole.anon.or(cgroup.anon);
+                whole.swap = whole.swap.or(cgroup.swap);
+                whole.processes = whole.processes.or(cgroup.processes);
+            }
+        }
+    }
+}
+
+fn report(warnings: &[UsageWarning]) {
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

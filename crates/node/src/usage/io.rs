@@ -1,0 +1,237 @@
+//! What each pod reads from and writes to devices, while there is pressure on them.
+//!
+//! The kernel counts from a group's beginning, so that two looks are needed to tell who is at it now: one when the
+//! pressure is first seen, one when somebody has to go for it.
+
+use super::{
+    UsageWarning,
+    cgroup::{twice, unreadable},
+};
+use crate::pods::PodSet;
+use evictd_eviction::{StarvedResource, Usage};
+use evictd_kernel::{
+    cgroup::{Controller, Hierarchies},
+    kernel_file::ReadError,
+    kernel_file::{Buffer, KernelFile},
+};
+use std::{collections::HashMap, path::Path};
+
+/// Counts from a moment on.
+#[derive(Debug)]
+pub(super) struct IoMeter {
+    hierarchies: Hierarchies,
+    /// Bytes at that moment, by the pod's UID, or why they could not be read; `None` while nothing is counted.
+    begun: Option<HashMap<String, Result<u64, ReadError>>>,
+}
+
+impl IoMeter {
+    pub(super) fn new(hierarchies: Hierarchies) -> Self {
+        Self {
+            hierarchies,
+            begun: None,
+        }
+    }
+
+    /// Begins to count, unless it counts already.
+    pub(super) fn begin(&mut self, set: &PodSet) {
+        if self.begun.is_none() {
+            let uids = set.pods.iter().map(|pod| pod.uid.clone());
+            let by_uid = uids.zip(self.counted(set));
+            let by_uid = by_uid.filter_map(|(uid, bytes)| Some((uid, bytes.transpose()?)));
+            self.begun = Some(by_uid.collect());
+        }
+    }
+
+    /// The pressure is over.
+    pub(super) fn end(&mut self) {
+        self.begun = None;
+    }
+
+    /// Adds what each pod has read and written since; a pod that came later, since it came. A pod whose first figure could
+    /// not be read is counted from now on.
+    pub(super) fn read(&mut self, set: &PodSet, usage: &mut Usage) -> Vec<UsageWarning> {
+        let counted = self.counted(set);
+        let (Some(begun), mut warnings) = (&mut self.begun, Vec::new()) else {
+            return Vec::new();
+        };
+        for (index, (place, bytes)) in usage.pods.iter_mut().zip(counted).enumerate() {
+            let mut warn =
+                |error| warnings.push(unreadable(set, index, StarvedResource::Io, error));
+            let bytes = match bytes {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => continue,
+                Err(error) => {
+                    warn(error);
+                    continue;
+                }
+            };
+            let before = match begun.get_mut(&set.pods[index].uid) {
+                Some(Ok(before)) => *before,
+                None => 0,
+                Some(unread) => {
+                    if let Err(error) = std::mem::replace(unread, Ok(bytes)) {
+                        warn(error);
+                    }
+                    continue;
+                }
+            };
+            let since = i64::try_from(bytes.saturating_sub(before)).unwrap_or(i64::MAX);
+            place.get_or_insert_default().io = Some(since);
+        }
+        warnings
+    }
+
+    /// `None` where there is no such figure.
+    fn counted(&self, set: &PodSet) -> Vec<Result<Option<u64>, ReadError>> {
+        let mut buffer = Box::new([0; size_of::<Buffer>()]);
+        let bytes = |cgroup: &Option<crate::pods::BoundCgroup>| {
+            let Some(cgroup) = cgroup else {
+                return Ok(None);
+            };
+            match bytes(&self.hierarchies, &cgroup.relative, &mut buffer) {
+                Err(error) if error.is_missing() => Ok(None),
+                counted => counted,
+            }
+        };
+        set.cgroups.iter().map(bytes).collect()
+    }
+}
+
+fn bytes(
+    hierarchies: &Hierarchies,
+    group: &Path,
+    buffer: &mut Buffer,
+) -> Result<Option<u64>, ReadError> {
+    let v2 = hierarchies.dir(Controller::Io, group);
+    let v1 = || hierarchies.dir(Controller::Blkio, group);
+    let parse = if v2.is_some() { parse_v2 } else { parse_v1 };
+    let file = v2.map(|directory| directory.join("io.stat")).or_else(|| {
+        let name = "blkio.throttle.io_service_bytes_recursive";
+        v1().map(|directory| directory.join(name))
+    });
+    let Some(file) = file else { return Ok(None) };
+    let mut file = KernelFile::new(file);
+    twice(|| file.read(buffer, "bytes by device", parse)).map(Some)
+}
+
+/// `8:0 rbytes=1 wbytes=2 rios=..`, a line a device.
+fn parse_v2(text: &str) -> Option<u64> {
+    let mut sum = 0_u64;
+    for word in text.split_ascii_whitespace() {
+        let bytes = word
+            .strip_prefix("rbytes=")
+            .or_else(|| word.strip_prefix("wbytes="));
+        if let Some(bytes) = bytes {
+            sum = sum.saturating_add(bytes.parse().ok()?);
+        }
+    }
+    Some(sum)
+}
+
+/// `8:0 Read 1`, `8:0 Write 2` and more, a line a device and kind. On v1 what the kernel writes back later is nobody's.
+fn parse_v1(text: &str) -> Option<u64> {
+    let mut sum = 0_u64;
+    for line in text.lines() {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        if let Some("Read" | "Write") = words.next() {
+            sum = sum.saturating_add(words.next()?.parse().ok()?);
+        }
+    }
+    Some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pods::{BoundCgroup, PodSet};
+    use evictd_pod::Pod;
+    use serde_json::json;
+    use std::fs;
+
+    fn pod(name: &str) -> Pod {
+        let metadata = json!({ "name": name, "uid": name });
+        let wire = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+        Pod::from_wire(wire)
+    }
+
+    #[test]
+    fn lines_of_both_kernels() {
+        let v2 = "8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n8:0 rbytes=1 wbytes=2\n";
+        assert_eq!(parse_v2(v2), Some(1_459_200 + 314_773_504 + 3));
+        assert_eq!(parse_v2(""), Some(0));
+        assert_eq!(parse_v2("8:0 rbytes=x"), None);
+        let v1 = "8:0 Read 10\n8:0 Write 5\n8:0 Sync 15\n8:0 Total 15\nTotal 15\n";
+        assert_eq!(parse_v1(v1), Some(15));
+        assert_eq!(parse_v1("8:0 Read"), None);
+    }
+
+    #[test]
+    fn what_counts_is_what_was_done_since_the_pressure_began() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write("cgroup.controllers", "io memory");
+        let mut set = PodSet::default();
+        let (mut pods, mut cgroups) = (Vec::new(), Vec::new());
+        for name in ["old", "new", "gone"] {
+            fs::create_dir(root.path().join(name)).unwrap();
+            pods.push(pod(name));
+            cgroups.push(Some(BoundCgroup {
+                relative: name.into(),
+                by_annotation: true,
+            }));
+        }
+        (set.pods, set.cgroups) = (pods.into(), cgroups);
+        write("old/io.stat", "8:0 rbytes=1000 wbytes=1\n");
+        let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());
+        let io = |meter: &mut IoMeter| {
+            let mut usage = Usage::default();
+            usage.pods.resize_with(3, || None);
+            assert!(meter.read(&set, &mut usage).is_empty());
+            usage
+                .pods
+                .iter()
+                .map(|pod| pod.as_ref()?.io)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(io(&mut meter), [None; 3]);
+        meter.begin(&set);
+        write("old/io.stat", "8:0 rbytes=1005 wbytes=1\n");
+        write("new/io.stat", "8:0 rbytes=7 wbytes=0\n");
+        meter.begin(&set);
+        assert_eq!(io(&mut meter), [Some(5), Some(7), None]);
+        meter.end();
+        assert_eq!(io(&mut meter), [None; 3]);
+    }
+
+    #[test]
+    fn who_could_not_be_read_when_the_pressure_began_is_counted_from_the_first_figure() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
+        write("cgroup.controllers", "io memory");
+        fs::create_dir(root.path().join("old")).unwrap();
+        let bound = BoundCgroup {
+            relative: "old".into(),
+            by_annotation: true,
+        };
+        let set = PodSet {
+            pods: [pod("old")].into(),
+            cgroups: vec![Some(bound)],
+            ..PodSet::default()
+        };
+        let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());
+        write("old/io.stat", "8:0 rbytes=?\n");
+        meter.begin(&set);
+        let mut look = |bytes: &str| {
+            write("old/io.stat", &format!("8:0 rbytes={bytes} wbytes=0\n"));
+            let mut usage = Usage::default();
+            usage.pods.push(None);
+            let warnings = meter.read(&set, &mut usage).len();
+            (usage.of(0).and_then(|pod| pod.io), warnings)
+        };
+        // All that it has read since its own beginning would make it the first to go.
+        assert_eq!(look("1000"), (None, 1));
+        assert_eq!(look("1003"), (Some(3), 0));
+        assert_eq!(look("?"), (None, 1));
+        assert_eq!(look("1005"), (Some(5), 0));
+    }
+}

@@ -1,0 +1,119 @@
+//! The port "what each pod uses". Nothing here runs until a decision needs it.
+
+mod cgroup;
+mod disk;
+mod gauge;
+mod io;
+mod postponement;
+mod remains;
+mod summary;
+
+use crate::pods::PodSet;
+use evictd_eviction::{StarvedResource, Usage};
+use evictd_kernel::kernel_file::ReadError;
+use jiff::Timestamp;
+use std::{fmt, path::PathBuf};
+
+pub use cgroup::{CgroupUsage, raise_open_files};
+pub use disk::{DiskMeter, DiskRoots};
+pub use evictd_kernel::walk::Cut;
+pub use gauge::{Gauge, Whose};
+pub use summary::{SummaryUsage, summary};
+
+/// A source of figures. `usage` becomes parallel to the pods of the set. Each method says what it could not find out; a
+/// pod that is gone has no figures, and that is no warning.
+pub trait UsageSource {
+    /// Memory, swap and processes of every pod, in place of whatever `usage` held.
+    fn every_pod(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        usage: &mut Usage,
+    ) -> impl Future<Output = Vec<UsageWarning>> + Send;
+
+    /// Adds memory of the containers of these pods, by their indices: for the words about a victim.
+    fn containers(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: &[usize],
+        usage: &mut Usage,
+    ) -> impl Future<Output = Vec<UsageWarning>> + Send;
+}
+
+/// A figure that is missing or is not the whole truth.
+#[derive(Debug)]
+pub enum UsageWarning {
+    /// A file of a pod's cgroup could not be read, not even a second time; that figure is missing.
+    Unreadable {
+        /// `namespace/name`.
+        pod: String,
+        /// Its place in the set of pods.
+        index: usize,
+        /// What the figure is of.
+        resource: StarvedResource,
+        /// What happened.
+        error: ReadError,
+    },
+    /// A directory could not be walked to its end; its figure is a lower bound.
+    AtLeast {
+        /// `namespace/name`.
+        pod: String,
+        /// Its place in the set of pods.
+        index: usize,
+        /// Which directory.
+        directory: PathBuf,
+        /// Why the walk ended.
+        cut: Cut,
+    },
+    /// A pod's directories were not walked; their figures are missing.
+    NotWalked {
+        /// `namespace/name`.
+        pod: String,
+        /// Why not.
+        why: NotWalked,
+    },
+}
+
+/// Why a pod's directories were not walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotWalked {
+    /// A filesystem does not answer; the walk is left behind.
+    Hangs,
+    /// An earlier walk of it is still waiting for a filesystem that does not answer.
+    StillHangs,
+    /// Too many walks hang.
+    TooManyHang,
+    /// The other pods took all the time.
+    NoTime,
+    /// The kernel gives no thread for it.
+    NoThread,
+}
+
+impl fmt::Display for UsageWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { pod, error, .. } => write!(f, "usage of pod {pod}: {error}"),
+            Self::AtLeast {
+                pod,
+                directory,
+                cut,
+                ..
+            } => write!(
+                f,
+                "disk usage of pod {pod} is at least what was counted in {}: {cut}",
+                directory.display()
+            ),
+            Self::NotWalked { pod, why } => {
+                let why = match why {
+                    NotWalked::Hangs => "its filesystem does not answer",
+                    NotWalked::StillHangs => "its filesystem still does not answer",
+                    NotWalked::TooManyHang => "too many filesystems do not answer",
+                    NotWalked::NoTime => "no time was left for it",
+                    NotWalked::NoThread => "there is no thread for it",
+                };
+                write!(f, "disk usage of pod {pod} is unknown: {why}")
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What tests share.
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "in a test a panic is the report"
+)]
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Says on stderr that this test cannot run here, past the test harness, which hides what a passing test prints.
+pub fn left_out(name: &str, why: impl std::fmt::Display) {
+    // In one piece, since other tests write there too.
+    let line = format!("LEFT OUT {name}: {why}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Waits for a condition, for 10 s at most.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !condition() {
+        assert!(
+            Instant::now() < deadline,
+            "waited 10 s in vain until {what}"
+        );
+        std::thread::yield_now();
+    }
+}
+
+/// Runs `test` with a tmpfs mounted at `at`, which nobody else sees and which goes with its thread.
+pub fn with_tmpfs(
+    name: &str,
+    at: PathBuf,
+    kibibytes: u32,
+    test: impl FnOnce(&Path) + Send + 'static,
+) {
+    let mounted = move || -> nix::Result<PathBuf> {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        let (nothing, private) = (None::<&str>, MsFlags::MS_PRIVATE | MsFlags::MS_REC);
+        mount(nothing, "/", nothing, private, nothing)?;
+        let size = format!("size={kibibytes}k");
+        mount(
+            Some("tmpfs"),
+            &at,
+            Some("tmpfs"),
+            MsFlags::empty(),
+            Some(size.as_str()),
+        )?;
+        Ok(at)
+    };
+    let name = name.to_owned();
+    let thread = std::thread::spawn(move || match mounted() {
+        Ok(at) => test(&at),
+        Err(errno) => left_out(&name, format!("cannot mount a tmpfs of its own: {errno}")),
+    });
+    if let Err(panic) = thread.join() {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// The log lines that `test` writes, as a file has them.
+pub fn logged(test: impl FnOnce()) -> String {
+    let mut lines = tempfile::tempfile().unwrap();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(Arc::new(lines.try_clone().unwrap()))
+        .finish();
+    tracing::subscriber::with_default(subscriber, test);
+    lines.rewind().unwrap();
+    std::io::read_to_string(lines).unwrap()
+}
