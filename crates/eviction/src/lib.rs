@@ -40,7 +40,7 @@ pub use observations::Observations;
 pub use pressure::PressureLimit;
 pub use returning::{Owner, Returned};
 pub use rules::Rules;
-pub use signal::{NodeCondition, Signal, StarvedResource};
+pub use signal::{ConditionMap, NodeCondition, Signal, SignalMap, StarvedResource};
 pub use step::{Reclaim, Step, UsageNeed};
 pub use summary::Summary;
 pub use threshold::{Threshold, ThresholdMaps, ThresholdValue};

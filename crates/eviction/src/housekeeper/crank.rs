@@ -138,7 +138,7 @@ impl Housekeeper {
             )
         );
         if nobody_can {
-            self.stands_back[need.signal as usize] = Some(until);
+            self.stands_back[need.signal] = Some(until);
         }
     }
 }
