@@ -17,7 +17,6 @@ mod news;
 mod pause;
 mod returning;
 mod room;
-mod ruling;
 pub mod start;
 mod terminations;
 
@@ -26,16 +25,16 @@ pub use cluster::Cluster;
 pub use left_open::LeftOpen;
 pub use pause::Pauses;
 pub use room::Room;
-pub use ruling::{Act, Ruling};
 
 use crate::{
     config::Admission,
     delivery::Notice,
     evict::EvictError,
+    fact::{Decided, Fact, Look},
     pace::Pace,
     pause::Pause,
     pods::{PodSet, Roster},
-    publish::{Decided, Look, Publish},
+    publish::Publishers,
     server::state::Question,
     usage,
 };
@@ -49,7 +48,7 @@ use evictd_eviction::{
 };
 use evictd_kernel::{
     clock::Clock,
-    kill::{CgroupEvictor, Termination},
+    kill::CgroupEvictor,
     signals::{Layout, Sample, Sampler},
     wake::{Wakers, WokenBy},
 };
@@ -120,7 +119,7 @@ pub struct Ports {
     /// What keeps it from ending anybody for a while.
     pub pauses: Pauses,
     /// What the world is told.
-    pub publishers: Vec<Box<dyn Publish>>,
+    pub publishers: Publishers,
     /// What an earlier run has left to be finished.
     pub left_open: Vec<LeftOpen>,
     /// The kernel's name for the time since the machine was started; empty where it has none.
@@ -149,15 +148,6 @@ pub struct Agent {
     woken_by: WokenBy,
     local_storage: local_storage::Patrol,
     admission: admission::Admission,
-}
-
-/// How a pod's departure ended.
-#[derive(Debug)]
-pub struct Landing {
-    /// As it was decided.
-    pub departure: Departure,
-    /// What became of the pod.
-    pub result: Result<Termination, EvictError>,
 }
 
 impl Agent {
@@ -206,7 +196,7 @@ impl Agent {
                 by = self.ports.wakers.rung() => self.woken_by = by,
                 ended = self.terminations.ended() => {
                     self.woken_by = WokenBy::Departure;
-                    if let Some(error) = self.land(ended) {
+                    if let Some(error) = self.note_ended(ended) {
                         return Err(error);
                     }
                 }
@@ -242,9 +232,11 @@ impl Agent {
         self.obey(commands);
         self.note_crossings(now);
         let ends_nobody = self.ends_nobody();
-        for publisher in &mut self.ports.publishers {
-            publisher.observed(now, &self.housekeeper, ends_nobody);
-        }
+        self.ports.publishers.publish(&Fact::Observed {
+            now,
+            housekeeper: &self.housekeeper,
+            dry_run: ends_nobody,
+        });
         let rung = self.woken_by.is_rung();
         self.ports.wakers.tend(now, rung);
         self.ports.wakers.notify_at(now, &self.housekeeper, seen);
@@ -372,17 +364,13 @@ impl Agent {
             paused: paused.as_ref(),
             asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
         };
-        for publisher in &mut self.ports.publishers {
-            publisher.deciding(&decided);
-        }
+        self.ports.publishers.publish(&Fact::Deciding(&decided));
         if let Some((departure, notice)) = leaving {
             self.news.moved(decision.signal);
             self.begin_departure(departure, notice);
             tokio::task::yield_now().await;
         }
-        for publisher in &mut self.ports.publishers {
-            publisher.decided(&decided);
-        }
+        self.ports.publishers.publish(&Fact::Decided(&decided));
     }
 
     /// Who has to leave by this decision, and what the API server is told of it; `None` where nobody has to.
@@ -551,9 +539,7 @@ impl Agent {
             admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };
-        for publisher in &mut self.ports.publishers {
-            publisher.looked(&look);
-        }
+        self.ports.publishers.publish(&Fact::Looked(&look));
     }
 
     /// Pods that are being killed are seen off; grace periods are not waited for.
@@ -561,7 +547,7 @@ impl Agent {
         let see_off = async {
             while !self.terminations.is_empty() {
                 let ended = self.terminations.ended().await;
-                self.land(ended);
+                self.note_ended(ended);
             }
         };
         if tokio::time::timeout(FAREWELL, see_off).await.is_err() {

@@ -10,8 +10,8 @@ mod cleanup;
 pub use cleanup::{all_nodes, daemon_set_is_deleted};
 
 use crate::config::ConditionTypes;
+use crate::metrics::NodeHeartbeat;
 use crate::pause::{self, Pause};
-use crate::publish::metrics::NodeHeartbeat;
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, Crowd, FIELD_MANAGER, Turn, chance};
 use evictd_eviction::NodeCondition;
 use evictd_kernel::clock::Clock;

@@ -1,6 +1,7 @@
 //! What the log tells between decisions: how the daemon begins, what is raised and cleared, and what is about to act.
 
-use super::{Decided, Landed, Look, Publish, board::configured};
+use super::{Publish, board::configured};
+use crate::fact::{Fact, Look};
 use crate::pause::Pause;
 use evictd_eviction::{
     NodeCondition, Signal, Threshold, ThresholdValue, pressure, why::human_bytes,
@@ -105,6 +106,14 @@ impl Lines {
 }
 
 impl Publish for Lines {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        if let Fact::Looked(look) = fact {
+            self.looked(look);
+        }
+    }
+}
+
+impl Lines {
     fn looked(&mut self, look: &Look<'_>) {
         if let Some(begun) = self.begun.take() {
             tracing::info!("{}", started(&begun, look));
@@ -113,10 +122,6 @@ impl Publish for Lines {
         self.tell_conditions(look);
         self.tell_soft_thresholds(look);
     }
-
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn landed(&mut self, _: &Landed<'_>) {}
 }
 
 fn started(begun: &Begun, look: &Look<'_>) -> String {

@@ -1,7 +1,8 @@
 //! The Node as a publisher: hands the node's conditions to whoever reports them.
 
-use super::{Decided, Landed, Look, Publish};
+use super::Publish;
 use crate::delivery::Pressure;
+use crate::fact::{Fact, Look};
 use evictd_eviction::{Housekeeper, NodeCondition};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -21,6 +22,20 @@ impl NodePressure {
 }
 
 impl Publish for NodePressure {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Observed {
+                now,
+                housekeeper,
+                dry_run,
+            } => self.observed(*now, housekeeper, *dry_run),
+            Fact::Looked(look) => self.looked(look),
+            _ => {}
+        }
+    }
+}
+
+impl NodePressure {
     /// The taint should stand before the pod that goes for it is known to be gone: who makes it again binds the next one
     /// within milliseconds.
     fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
@@ -53,8 +68,4 @@ impl Publish for NodePressure {
     fn looked(&mut self, look: &Look<'_>) {
         self.observed(look.now, look.housekeeper, look.dry_run);
     }
-
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn landed(&mut self, _: &Landed<'_>) {}
 }
