@@ -225,7 +225,7 @@ fn listed(mut pod: wire::Pod, labels: &BTreeSet<String>) -> Listed {
 /// By the kubelet: evictd leaves its own mark on those that it ends.
 fn is_evicted(pod: &wire::Pod) -> bool {
     let status = &pod.status;
-    let target = |condition: &evictd_pod::node::Condition| {
+    let target = |condition: &wire::Condition| {
         condition.kind == "DisruptionTarget"
             && condition.status == "True"
             && condition.reason == "TerminationByKubelet"
