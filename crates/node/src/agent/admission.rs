@@ -9,7 +9,7 @@ use super::{Agent, room::Room};
 use crate::fact::{AdmissionAction, AdmissionDecision, Fact};
 use crate::{config, pods::Rejection};
 use evictd_eviction::{
-    Housekeeper, NodeCondition, Observations,
+    ConditionMap, Housekeeper, NodeCondition, Observations,
     admission::{self, Answer},
     critical,
     decision::Spared,
@@ -28,8 +28,8 @@ use std::{
 /// What admission remembers.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// Since when each condition is held and keeps new pods away, in the order of `NodeCondition::ALL`.
-    raised: [Option<Timestamp>; NodeCondition::ALL.len()],
+    /// Since when each condition is held and keeps new pods away.
+    raised: ConditionMap<Option<Timestamp>>,
     /// When the agent first looked: who was here by then is not new.
     begun: Option<Timestamp>,
     /// What the node was last seen to have.
@@ -50,13 +50,11 @@ impl Admission {
         housekeeper: &Housekeeper,
         seen: &Observations,
     ) {
-        let mut held = [false; NodeCondition::ALL.len()];
-        for condition in housekeeper.taints() {
-            held[condition as usize] = true;
-        }
-        for (raised, held) in self.raised.iter_mut().zip(held) {
-            *raised = held.then(|| raised.unwrap_or(now));
-        }
+        let since = |condition| self.raised[condition].unwrap_or(now);
+        let held = housekeeper.taints();
+        self.raised = held
+            .map(|condition| (condition, Some(since(condition))))
+            .collect();
         self.begun.get_or_insert(now);
         self.seen.clone_from(seen);
     }
@@ -68,10 +66,11 @@ impl Admission {
 
     /// The conditions that were held when a pod came.
     fn held_at(&self, came: Timestamp) -> Vec<NodeCondition> {
-        let held = |condition: &NodeCondition| {
-            self.raised[*condition as usize].is_some_and(|raised| came >= raised)
-        };
-        NodeCondition::ALL.into_iter().filter(held).collect()
+        self.raised
+            .iter()
+            .filter(|(_, raised)| raised.is_some_and(|raised| came >= raised))
+            .map(|(condition, _)| condition)
+            .collect()
     }
 
     /// Names a decision.

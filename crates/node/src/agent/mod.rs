@@ -40,8 +40,8 @@ use crate::{
 };
 use active::Active;
 use evictd_eviction::{
-    Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
-    Usage, UsageNeed,
+    Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal,
+    SignalMap, Step, Usage, UsageNeed,
     departures::{Departure, Purpose, Telling},
     record::{self, Record},
     rules::FilesystemLayout,
@@ -141,7 +141,7 @@ pub struct Agent {
     active: Active,
     watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last look that did not see it crossed.
-    clear: [Timestamp; Signal::ALL.len()],
+    clear: SignalMap<Timestamp>,
     news: News,
     layout: Option<Layout>,
     decisions: u64,
@@ -170,7 +170,7 @@ impl Agent {
             left_open: BTreeSet::new(),
             active: Active::default(),
             watched: Vec::new(),
-            clear: [now; Signal::ALL.len()],
+            clear: SignalMap::from_fn(|_| now),
             news: News::default(),
             layout: None,
             decisions: 0,
@@ -385,7 +385,7 @@ impl Agent {
         let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
             (
                 acting.first_observed_at,
-                self.clear[acting.threshold.signal as usize],
+                self.clear[acting.threshold.signal],
             )
         });
         let purpose = Purpose::Eviction {
@@ -476,14 +476,12 @@ impl Agent {
     }
 
     fn note_crossings(&mut self, now: Timestamp) {
-        let mut crossed = [false; Signal::ALL.len()];
-        for (threshold, _) in self.housekeeper.first_observed() {
-            crossed[threshold.signal as usize] = true;
-        }
-        let io = crossed[Signal::IoPsi as usize];
+        let met = self.housekeeper.first_observed();
+        let crossed: SignalMap<bool> = met.map(|(met, _)| (met.signal, true)).collect();
+        let io = crossed[Signal::IoPsi];
         self.ports.usage.count_io(io, self.active.set());
-        for (clear, crossed) in self.clear.iter_mut().zip(crossed) {
-            if !crossed {
+        for (signal, clear) in &mut self.clear {
+            if !crossed[signal] {
                 *clear = now;
             }
         }

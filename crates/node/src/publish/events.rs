@@ -3,7 +3,7 @@
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
 use evictd_cluster_client::events::{Event, ObjectReference, Subject};
-use evictd_eviction::{NodeCondition, Owner, Returned};
+use evictd_eviction::{ConditionMap, Owner, Returned};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 pub struct Events {
     node: String,
     send: mpsc::Sender<Event>,
-    raised: Option<[bool; NodeCondition::ALL.len()]>,
+    raised: Option<ConditionMap<bool>>,
     /// Evictions that a budget may still forbid, by the ids of their decisions.
     asked: BTreeMap<String, Event>,
 }
@@ -71,14 +71,12 @@ impl Publish for Events {
 impl Events {
     /// S1-078: on change only; a calm start is none.
     fn looked(&mut self, look: &Look<'_>) {
-        let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in look.housekeeper.conditions() {
-            raised[condition as usize] = true;
-        }
+        let conditions = look.housekeeper.conditions();
+        let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
         let before = self.raised.replace(raised).unwrap_or_default();
-        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
-            if before[index] != raised[index] {
-                let reason = condition.event_reason(raised[index]);
+        for (condition, raised) in raised {
+            if before[condition] != raised {
+                let reason = condition.event_reason(raised);
                 let note = format!("Node {} status is now: {reason}", self.node);
                 self.of_node(look.now, false, (reason, "UpdateStatus"), note);
             }

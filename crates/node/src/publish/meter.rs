@@ -5,7 +5,7 @@ use crate::evict::EvictError;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
 use crate::metrics::{Metrics, ThresholdState, Tier};
 use crate::{delivery::Publication, pods::Warning};
-use evictd_eviction::{NodeCondition, Signal, departures::Purpose};
+use evictd_eviction::{NodeCondition, Signal, SignalMap, departures::Purpose};
 use evictd_kernel::signals::SignalHealth;
 use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Debug)]
 pub struct Meter {
     metrics: Metrics,
-    health: [SignalHealth; Signal::ALL.len()],
+    health: SignalMap<SignalHealth>,
     /// Of the first look; pods that were never told are as old as this.
     begun: Option<Timestamp>,
     /// Evictions that a budget may still forbid, signal and kind by the ids of their decisions.
@@ -26,7 +26,7 @@ impl Meter {
     pub fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
-            health: [SignalHealth::default(); Signal::ALL.len()],
+            health: SignalMap::default(),
             begun: None,
             asked: BTreeMap::new(),
         }
@@ -34,11 +34,8 @@ impl Meter {
 
     /// The counters of bad samples grow by what is new since the last look.
     fn count_bad_samples(&mut self, look: &Look<'_>) {
-        for signal in Signal::ALL {
-            let (new, old) = (
-                look.sample.health(signal),
-                &mut self.health[signal as usize],
-            );
+        for (signal, old) in &mut self.health {
+            let new = look.sample.health(signal);
             for _ in old.rejected..new.rejected {
                 self.metrics.sample_rejected(signal);
             }

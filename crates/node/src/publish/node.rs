@@ -3,7 +3,7 @@
 use super::Publish;
 use crate::delivery::Pressure;
 use crate::fact::{Fact, Look};
-use evictd_eviction::{Housekeeper, NodeCondition};
+use evictd_eviction::{ConditionMap, Housekeeper};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -40,25 +40,20 @@ impl NodePressure {
     /// within milliseconds.
     fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
         let before = *self.wanted.borrow();
-        let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in housekeeper.conditions() {
-            raised[condition as usize] = true;
-        }
+        let raised: ConditionMap<bool> = housekeeper.conditions().map(|one| (one, true)).collect();
         let mut next = before.unwrap_or(Pressure {
             raised,
-            since: [now; NodeCondition::ALL.len()],
-            taints: [false; NodeCondition::ALL.len()],
+            since: ConditionMap::from_fn(|_| now),
+            taints: ConditionMap::default(),
         });
-        for (index, raised) in raised.into_iter().enumerate() {
-            if next.raised[index] != raised {
-                next.raised[index] = raised;
-                next.since[index] = now;
+        for (condition, raised) in raised {
+            if next.raised[condition] != raised {
+                next.raised[condition] = raised;
+                next.since[condition] = now;
             }
         }
-        next.taints = [false; NodeCondition::ALL.len()];
-        for condition in housekeeper.taints().filter(|_| !dry_run) {
-            next.taints[condition as usize] = true;
-        }
+        let taints = housekeeper.taints().filter(|_| !dry_run);
+        next.taints = taints.map(|one| (one, true)).collect();
         if before != Some(next) {
             self.settled.send_replace(false);
             self.wanted.send_replace(Some(next));
