@@ -1,0 +1,228 @@
+//! For whom a text is laid out: how wide its lines may be, and whether it may have colours.
+
+use crate::printable_line;
+use rustix::termios::tcgetwinsize;
+use std::{
+    env,
+    io::{self, IsTerminal},
+};
+use textwrap::{Options, WordSplitter};
+use unicode_width::UnicodeWidthStr;
+
+/// The width of a terminal that does not tell its own.
+const USUAL: usize = 80;
+/// Less than this holds no sentence; a narrower terminal breaks the lines itself.
+const NARROWEST: usize = 40;
+/// What a hanging indent must leave of a line.
+const SHORTEST_LINE: usize = 20;
+
+/// How wide the lines of a text may be, and whether it may have colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct View {
+    width: Option<usize>,
+    colour: bool,
+}
+
+impl View {
+    /// Nothing is shortened, wrapped or left out, and nothing has a colour.
+    pub const WHOLE: Self = Self {
+        width: None,
+        colour: false,
+    };
+
+    /// Lines of at most so many columns, without colours.
+    pub fn of_width(width: usize) -> Self {
+        Self {
+            width: Some(width.max(NARROWEST)),
+            colour: false,
+        }
+    }
+
+    /// What standard output calls for. `COLUMNS` decides where it is set; else a terminal has its own width, and a pipe or
+    /// a file has none, so that nothing is shortened for whoever reads on. Colours are for terminals alone, and not where
+    /// `NO_COLOR` is set or `TERM` is `dumb`.
+    pub fn of_stdout() -> Self {
+        let stdout = io::stdout();
+        let is_terminal = stdout.is_terminal();
+        let told = || tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+        Self::of(is_terminal, told, |name| env::var(name).ok())
+    }
+
+    fn of(
+        is_terminal: bool,
+        told: impl FnOnce() -> usize,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let asked = variable("COLUMNS").and_then(|columns| columns.parse().ok());
+        let asked = asked.filter(|columns| *columns > 0);
+        let own = || is_terminal.then(told);
+        let width = asked.or_else(own);
+        let width = width.map(|width| if width == 0 { USUAL } else { width });
+        let is_dumb = variable("TERM").is_none_or(|term| term == "dumb");
+        let refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            width: width.map(|width| width.max(NARROWEST)),
+            colour: is_terminal && !is_dumb && !refused,
+        }
+    }
+
+    /// With lines as long as they come.
+    #[must_use]
+    pub fn wide(self) -> Self {
+        Self {
+            width: None,
+            ..self
+        }
+    }
+
+    /// For what is indented by so many columns.
+    #[must_use]
+    pub fn within(self, indent: usize) -> Self {
+        Self {
+            width: self
+                .width
+                .map(|width| width.saturating_sub(indent).max(SHORTEST_LINE)),
+            ..self
+        }
+    }
+
+    /// The most columns of a line, if there is a limit.
+    pub fn width(self) -> Option<usize> {
+        self.width
+    }
+
+    #[cfg(test)]
+    pub(crate) fn coloured(self) -> Self {
+        Self {
+            colour: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn has_colour(self) -> bool {
+        self.colour
+    }
+
+    /// A sentence, wrapped.
+    pub fn sentence(self, text: &str) -> String {
+        self.hanging("", text)
+    }
+
+    /// `heading`, then a text whose further lines are indented as far as the first.
+    pub fn hanging(self, heading: &str, text: &str) -> String {
+        let text = printable_line(text);
+        let Some(width) = self.width else {
+            return format!("{heading}{text}");
+        };
+        let indent = " ".repeat(heading.width());
+        let indent = if indent.len() + SHORTEST_LINE > width {
+            "  "
+        } else {
+            indent.as_str()
+        };
+        let options = options(width)
+            .initial_indent(heading)
+            .subsequent_indent(indent);
+        textwrap::fill(&text, options)
+    }
+}
+
+/// Names keep their hyphens: only what is longer than a line is broken inside a word.
+fn options<'a>(width: usize) -> Options<'a> {
+    Options::new(width).word_splitter(WordSplitter::NoHyphenation)
+}
+
+/// The lines of a text in a column of a table.
+pub(crate) fn lines_of(text: &str, width: usize) -> String {
+    textwrap::fill(text, options(width))
+}
+
+/// The text in at most so many columns, its middle left out where it has more: the beginning of a name says what it is,
+/// its end which one.
+pub fn shortened(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let room = columns.saturating_sub(1);
+    let tail = room / 2;
+    let head = taken(text.chars(), room - tail);
+    let tail: String = taken(text.chars().rev(), tail).chars().rev().collect();
+    format!("{head}…{tail}")
+}
+
+/// As many characters as fit.
+fn taken(characters: impl Iterator<Item = char>, columns: usize) -> String {
+    let mut text = String::new();
+    for character in characters {
+        text.push(character);
+        if text.width() > columns {
+            text.pop();
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(is_terminal: bool, told: usize, variables: &[(&str, &str)]) -> View {
+        let variable = |name: &str| {
+            let mut set = variables.iter().filter(|(key, _)| *key == name);
+            set.next().map(|(_, value)| (*value).to_owned())
+        };
+        View::of(is_terminal, || told, variable)
+    }
+
+    #[test]
+    fn a_terminal_has_a_width_and_a_pipe_has_none() {
+        let xterm = ("TERM", "xterm");
+        for (is_terminal, told, variables, width, colour) in [
+            (true, 100, vec![xterm], Some(100), true),
+            (true, 0, vec![xterm], Some(80), true),
+            (true, 10, vec![xterm], Some(NARROWEST), true),
+            (true, 100, vec![xterm, ("COLUMNS", "120")], Some(120), true),
+            (true, 100, vec![xterm, ("COLUMNS", "0")], Some(100), true),
+            (true, 100, vec![xterm, ("COLUMNS", "x")], Some(100), true),
+            (true, 100, vec![xterm, ("NO_COLOR", "1")], Some(100), false),
+            (true, 100, vec![xterm, ("NO_COLOR", "")], Some(100), true),
+            (true, 100, vec![("TERM", "dumb")], Some(100), false),
+            (true, 100, vec![], Some(100), false),
+            (false, 100, vec![xterm], None, false),
+            (false, 0, vec![xterm, ("COLUMNS", "90")], Some(90), false),
+        ] {
+            let found = view(is_terminal, told, &variables);
+            assert_eq!((found.width, found.colour), (width, colour), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_loses_its_middle() {
+        for (name, columns, short) in [
+            ("shop/web-7d9f8-x2k9z", 20, "shop/web-7d9f8-x2k9z"),
+            ("shop/web-7d9f8-x2k9z", 11, "shop/…x2k9z"),
+            ("shop/web-7d9f8-x2k9z", 10, "shop/…2k9z"),
+            ("日本語日本語", 7, "日…語"),
+            ("abc", 1, "…"),
+        ] {
+            assert_eq!(shortened(name, columns), short);
+            assert!(short.width() <= columns);
+        }
+    }
+
+    #[test]
+    fn a_sentence_hangs_below_its_heading_and_keeps_its_names() {
+        let text = "shop/checkout-payments-worker goes now, at once, since memory is short";
+        assert_eq!(
+            View::of_width(40).hanging("LAST      ", text),
+            "LAST      shop/checkout-payments-worker\n          goes now, at once, since\n          memory is short"
+        );
+        assert_eq!(View::WHOLE.hanging("LAST  ", text), format!("LAST  {text}"));
+        let long = "a-name-that-is-much-longer-than-any-line-of-a-narrow-terminal";
+        for line in View::of_width(40).sentence(long).lines() {
+            assert!(line.width() <= 40, "{line}");
+        }
+        assert_eq!(View::WHOLE.sentence("a\u{1b}[2J\nb"), "a\\u001b[2J\\u000ab");
+    }
+}
