@@ -6,7 +6,7 @@ use super::daemon::Daemon;
 use crate::doors::socket::ANSWER_ANNOTATION;
 use anyhow::Context;
 use clap::Args;
-use evictd_command::{Failure, Output, table};
+use evictd_command::{Colour, Column, Failure, Output, Table, View};
 use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
 use evictd_pod::{Pod, resources};
@@ -54,11 +54,13 @@ impl Arguments {
         if self.are_offline() {
             let question = self.question()?;
             let outcome = question.answer();
-            self.output
-                .print(&outcome, |outcome| page(outcome, &question.pods))
+            self.output.print(&outcome, |outcome, view| {
+                page(outcome, &question.pods, view)
+            })
         } else {
             let outcome = self.ask_the_daemon()?;
-            self.output.print(&outcome, |outcome| page(outcome, &[]))
+            self.output
+                .print(&outcome, |outcome, view| page(outcome, &[], view))
         }
     }
 
@@ -94,14 +96,16 @@ impl Arguments {
 }
 
 /// The answer in a sentence, then the pods that go for it.
-fn page(outcome: &Outcome, pods: &[Pod]) -> String {
+fn page(outcome: &Outcome, pods: &[Pod], view: View) -> String {
     if !outcome.allowed {
         let message = outcome.message.trim_end();
-        return format!("Not let in: {}\n{message}\n", outcome.reason);
+        let head = view.sentence(&format!("Not let in: {}", outcome.reason));
+        let (head, message) = (view.paint(Colour::Bad, &head), view.sentence(message));
+        return format!("{head}\n{message}\n");
     }
     let count = outcome.preempt.len();
     if count == 0 {
-        return "Let in.\n".to_owned();
+        return view.paint(Colour::Good, "Let in.");
     }
     let known: HashMap<String, &Pod> = pods.iter().map(|pod| (pod.full_name(), pod)).collect();
     let rows = outcome.preempt.iter().enumerate().map(|(index, name)| {
@@ -115,12 +119,20 @@ fn page(outcome: &Outcome, pods: &[Pod]) -> String {
         row
     });
     // The daemon tells names and classes alone.
-    let headings = [">#", "POD", "QOS", ">PRIORITY", ">CPU", ">MEMORY"];
-    let headings = &headings[..if pods.is_empty() { 3 } else { 6 }];
+    let columns = [
+        Column::figure("#", 5),
+        Column::name("POD", 6),
+        Column::words("QOS", 3),
+        Column::figure("PRIORITY", 4),
+        Column::figure("CPU", 1),
+        Column::figure("MEMORY", 2),
+    ];
+    let columns = &columns[..if pods.is_empty() { 3 } else { 6 }];
     let them = if count == 1 {
         "this pod is killed"
     } else {
         "these pods are killed, one after the other"
     };
-    format!("Let in, once {them}:\n\n{}\n", table(headings, rows))
+    let head = view.paint(Colour::Warning, &format!("Let in, once {them}:"));
+    format!("{head}\n\n{}\n", Table::new(columns, rows).shown(view))
 }

@@ -99,8 +99,11 @@ impl Arguments {
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         let missing = stage.scene().missing.clone();
-        self.output
-            .print(&report, |report| summary(report, missing.as_deref()))?;
+        self.output.print(&report, |report, view| {
+            let lines = summary(report, missing.as_deref());
+            let lines = lines.lines().map(|line| view.sentence(line));
+            lines.collect::<Vec<_>>().join("\n")
+        })?;
         if report.as_expected() {
             Ok(())
         } else {

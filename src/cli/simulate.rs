@@ -4,7 +4,7 @@ use super::{evidence, ranking};
 use crate::config;
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output, printable};
+use evictd_command::{Failure, Output, View, printable};
 use evictd_document::{Document, DocumentError, LARGE};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
@@ -68,8 +68,8 @@ impl Arguments {
         let mut mistakes: Vec<String> = Vec::new();
         if let Err(refused) = &rules {
             let parse_error = &refused.first;
-            self.output.print(&Refusal { parse_error }, |_| {
-                format!("The configuration is refused: {parse_error}")
+            self.output.print(&Refusal { parse_error }, |_, view| {
+                view.sentence(&format!("The configuration is refused: {parse_error}"))
             })?;
             mistakes.extend_from_slice(&refused.mistakes);
         }
@@ -88,7 +88,8 @@ impl Arguments {
         };
         let seen: Vec<Seen> = timeline.steps.iter().map(Seen::of).collect();
         let outcome = simulation::run(rules, timeline);
-        self.output.print(&outcome, |outcome| page(outcome, &seen))
+        self.output
+            .print(&outcome, |outcome, view| page(outcome, &seen, view))
     }
 }
 
@@ -225,20 +226,22 @@ fn unidentified(pods: &[wire::Pod]) -> impl Iterator<Item = String> {
     })
 }
 
-fn page(outcome: &Outcome, seen: &[Seen]) -> String {
+fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
     let mut page = String::new();
     if outcome.thresholds.is_empty() {
         page += "No thresholds are configured.\n";
     } else {
         page += "Thresholds:\n";
         for threshold in &outcome.thresholds {
-            let _ = writeln!(page, "  {}", evidence::threshold(threshold));
+            let threshold = evidence::threshold(threshold);
+            let _ = writeln!(page, "{}", view.hanging("  ", &threshold));
         }
     }
     for (index, (step, seen)) in outcome.steps.iter().zip(seen).enumerate() {
         let (number, offset) = (index + 1, seen.offset_seconds);
-        let _ = writeln!(page, "\nStep {number}, at {offset} s: {}", headline(step));
-        page += &block(step, seen);
+        let head = format!("Step {number}, at {offset} s: {}", headline(step));
+        let _ = writeln!(page, "\n{}", view.sentence(&head));
+        page += &block(step, seen, view);
     }
     page
 }
@@ -267,41 +270,48 @@ fn headline(step: &StepOutcome) -> String {
     }
 }
 
-fn block(step: &StepOutcome, seen: &Seen) -> String {
+fn block(step: &StepOutcome, seen: &Seen, view: View) -> String {
     let mut lines: Vec<String> = Vec::new();
+    let mut tell = |what: &str, words: &str| {
+        lines.push(view.hanging(&format!("  {what:<9}"), words));
+    };
     for first in &step.thresholds_first_observed_at {
-        lines.push(crossed(step, first, seen));
+        let (what, words) = crossed(step, first, seen);
+        tell(what, &words);
     }
     if let Some(reclaim) = evidence::reclaim(step) {
-        lines.push(format!("reclaim  {reclaim}"));
+        tell("reclaim", reclaim);
     }
     if let Some(decision) = &step.decision {
-        lines.push(format!("why      {}", decision.why));
+        tell("why", &decision.why);
     }
     for eviction in &step.evicted {
-        lines.push(format!("message  {}", eviction.message.trim_end()));
+        tell("message", eviction.message.trim_end());
     }
     let decision = step.decision.as_ref();
     if let Some((decision, signal)) = decision.and_then(|it| Some((it, it.acting_signal()?))) {
-        let ranking = ranking::first(SHOWN, &decision.ranked, signal);
-        lines.extend(ranking.lines().map(str::to_owned));
+        let ranking = ranking::first(SHOWN, &decision.ranked, signal, view.within(2));
+        lines.extend(ranking.lines().map(|line| format!("  {line}")));
     }
     lines
         .iter()
-        .fold(String::new(), |block, line| block + "  " + line + "\n")
+        .fold(String::new(), |block, line| block + line + "\n")
 }
 
-fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> String {
+/// Whether it acts already, and the threshold that is crossed.
+fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> (&'static str, String) {
     let threshold = &first.threshold;
     let since = first.observed_at_seconds.as_f64().unwrap_or_default();
     let crossing = evidence::crossing(threshold, seen.observations.get(threshold.signal));
     if step.thresholds_met.contains(threshold) {
-        format!("met      {crossing} since {since} s")
+        ("met", format!("{crossing} since {since} s"))
     } else {
         let acts = since + threshold.grace_period.as_secs_f64();
-        format!("waiting  {crossing} since {since} s, acts at {acts} s")
+        let words = format!("{crossing} since {since} s, acts at {acts} s");
+        ("waiting", words)
     }
 }
+
 fn warn(name: &str, what: &str) {
     let told = format!("{name}: {what}");
     eprintln!("evictd: warning: {}", printable(&told));

@@ -12,8 +12,8 @@ pub enum Colour {
     Bad,
     /// Somebody should look at it.
     Warning,
-    /// The heading of a table.
-    Heading,
+    /// What the eye should find first; the headings of tables.
+    Strong,
     /// Less important than the rest.
     Faint,
 }
@@ -26,7 +26,7 @@ impl Colour {
         Self::Good,
         Self::Bad,
         Self::Warning,
-        Self::Heading,
+        Self::Strong,
         Self::Faint,
     ];
 
@@ -35,7 +35,7 @@ impl Colour {
             Self::Good => '\u{e0067}',
             Self::Bad => '\u{e0072}',
             Self::Warning => '\u{e0079}',
-            Self::Heading => '\u{e0062}',
+            Self::Strong => '\u{e0062}',
             Self::Faint => '\u{e0064}',
         }
     }
@@ -46,7 +46,7 @@ impl Colour {
             Self::Good => "\u{1b}[32m",
             Self::Bad => "\u{1b}[1;31m",
             Self::Warning => "\u{1b}[33m",
-            Self::Heading => "\u{1b}[1m",
+            Self::Strong => "\u{1b}[1m",
             Self::Faint => "\u{1b}[2m",
         }
     }

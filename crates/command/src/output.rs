@@ -44,7 +44,9 @@ impl Output {
         table: impl FnOnce(&T, View) -> String,
     ) -> Result<(), Failure> {
         let text = match self.format {
-            Format::Table | Format::Wide => return write(&rendered_page(&table(result, self.view()))),
+            Format::Table | Format::Wide => {
+                return write(&rendered_page(&table(result, self.view())));
+            }
             Format::Json => serde_json::to_string_pretty(result)?,
             Format::Yaml => serde_saphyr::to_string(result)?,
         };

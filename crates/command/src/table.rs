@@ -183,14 +183,16 @@ impl Table {
         let lacking: usize = kept.iter().map(|at| natural[*at] - widths[*at]).sum();
         for at in &kept {
             let lacks = natural[*at] - widths[*at];
-            widths[*at] += (room * lacks).checked_div(lacking).map_or(0, |it| it.min(lacks));
+            widths[*at] += (room * lacks)
+                .checked_div(lacking)
+                .map_or(0, |it| it.min(lacks));
         }
         (kept, widths)
     }
 
     fn rendered(&self, view: View, kept: &[usize], widths: &[usize]) -> String {
         let mut table = comfy_table::Table::new();
-        let heading = |at: &usize| view.paint(Colour::Heading, self.columns[*at].heading);
+        let heading = |at: &usize| view.paint(Colour::Strong, self.columns[*at].heading);
         table
             .load_style(presets::NOTHING)
             .set_content_arrangement(ContentArrangement::Disabled)
@@ -230,7 +232,10 @@ mod tests {
 
     #[test]
     fn a_name_can_neither_steer_a_terminal_nor_begin_a_line() {
-        let table = Table::new([Column::name("NAME", 1)], [row(&["a\u{1b}[2J\nb\u{e0072}"])]);
+        let table = Table::new(
+            [Column::name("NAME", 1)],
+            [row(&["a\u{1b}[2J\nb\u{e0072}"])],
+        );
         assert_eq!(
             table.shown(View::WHOLE),
             "NAME\na\\u001b[2J\\u000ab\\ue0072"
@@ -257,7 +262,10 @@ mod tests {
         ];
         let pod = "payments-production/checkout-payments-worker-7d9f8c6b0a-w8m3t";
         let why = "it uses more than it asked for, and more than every other pod of its kind does";
-        let table = Table::new(columns, [row(&[pod, "605Mi", "BestEffort", "2000001000", why])]);
+        let table = Table::new(
+            columns,
+            [row(&[pod, "605Mi", "BestEffort", "2000001000", why])],
+        );
         let whole = table.fitted(View::WHOLE);
         assert!(whole.left_out.is_empty() && whole.text.contains(pod) && whole.text.contains(why));
         for (width, left_out) in [

@@ -66,6 +66,15 @@ impl View {
         }
     }
 
+    /// Without colours.
+    #[must_use]
+    pub fn plain(self) -> Self {
+        Self {
+            colour: false,
+            ..self
+        }
+    }
+
     /// With lines as long as they come.
     #[must_use]
     pub fn wide(self) -> Self {
@@ -99,7 +108,8 @@ impl View {
         }
     }
 
-    pub(crate) fn has_colour(self) -> bool {
+    /// Whether it may have colours.
+    pub fn has_colour(self) -> bool {
         self.colour
     }
 
@@ -193,7 +203,11 @@ mod tests {
             (false, 0, vec![xterm, ("COLUMNS", "90")], Some(90), false),
         ] {
             let found = view(is_terminal, told, &variables);
-            assert_eq!((found.width, found.colour), (width, colour), "{variables:?}");
+            assert_eq!(
+                (found.width, found.colour),
+                (width, colour),
+                "{variables:?}"
+            );
         }
     }
 
