@@ -12,7 +12,7 @@ use crate::{
 };
 use anyhow::{Context, anyhow};
 use clap::Args;
-use evictd_command::{Failure, Output};
+use evictd_command::{Failure, Output, warn};
 use ratatui::{buffer::Buffer, layout::Rect};
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -89,7 +89,7 @@ impl Arguments {
         if let Some(screen) = screen {
             screen.finish();
         } else if let Some(missing) = &stage.scene().missing {
-            eprintln!("evictd: warning: {missing}; the same play is simulated");
+            warn("evictd", &format!("{missing}; the same play is simulated"));
         }
         let report = played?;
         if let Some(path) = &self.picture {

@@ -16,7 +16,7 @@ use crate::{
 };
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
-use evictd_command::{Failure, Output, printable};
+use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
 use evictd_pod::{Node, Pod, node::Lease};
@@ -244,7 +244,7 @@ fn warn_of(pods: impl Iterator<Item = String>, what: &str) {
 }
 
 fn warn(what: &str) {
-    eprintln!("evictd: warning: {}", printable(what));
+    evictd_command::warn("evictd", what);
 }
 
 fn layout_in_words(assumed: &layout::Assumed) -> &'static str {

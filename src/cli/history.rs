@@ -97,12 +97,12 @@ fn list(all: &[Record], view: View) -> String {
     });
     let columns = [
         Column::words("TIME", 7),
-        Column::words("ID", 5),
-        Column::words("SIGNAL", 6),
+        Column::words("ID", 6),
+        Column::words("SIGNAL", 5),
         Column::words("KIND", 4),
         Column::name("POD", 9),
         Column::figure("GRACE", 1),
-        Column::sentence("GONE AFTER", 8),
+        Column::sentence("GONE AFTER", 8).at_least(10),
         Column::words("CLUSTER", 2),
         Column::sentence("MESSAGE", 3),
     ];

@@ -4,7 +4,7 @@ use super::{evidence, ranking};
 use crate::config;
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output, View, printable};
+use evictd_command::{Failure, Output, View};
 use evictd_document::{Document, DocumentError, LARGE};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
@@ -313,6 +313,5 @@ fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> (&'static 
 }
 
 fn warn(name: &str, what: &str) {
-    let told = format!("{name}: {what}");
-    eprintln!("evictd: warning: {}", printable(&told));
+    evictd_command::warn("evictd", &format!("{name}: {what}"));
 }

@@ -9,7 +9,7 @@ mod view;
 
 pub use colour::Colour;
 pub use failure::Failure;
-pub use output::{Output, write_to_stdout};
+pub use output::{Output, warn, write_to_stdout};
 pub use printable::{printable, printable_line};
 pub use table::{Column, Fitted, Row, Table};
 pub use view::{View, shortened};

@@ -67,6 +67,12 @@ impl Output {
     }
 }
 
+/// Says on standard error what the user of `program` should know, wrapped where that is a terminal.
+pub fn warn(program: &str, what: &str) {
+    let view = View::of_stderr();
+    eprintln!("{}", view.hanging(&format!("{program}: warning: "), what));
+}
+
 /// Writes `text` and a line end, with whatever would steer a terminal written out; a reader that has gone away (`| head`) is no failure.
 pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
     write(&printable(text))

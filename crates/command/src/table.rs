@@ -9,8 +9,10 @@ use unicode_width::UnicodeWidthStr;
 
 /// Between two columns.
 const GAP: usize = 2;
-/// A name is not made shorter than this, and a sentence gets no narrower column, while a column can be left out instead.
-const LEAST: usize = 30;
+/// A name is not made shorter than this while a column can be left out instead.
+const LEAST_NAME: usize = 30;
+/// A sentence gets no narrower column.
+const LEAST_SENTENCE: usize = 24;
 
 /// What a column holds, which says what can be done where there is no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,7 @@ pub struct Column {
     holds: Holds,
     importance: u8,
     right: bool,
+    least: usize,
 }
 
 impl Column {
@@ -39,6 +42,11 @@ impl Column {
             holds,
             importance,
             right: false,
+            least: match holds {
+                Holds::Figure => usize::MAX,
+                Holds::Name => LEAST_NAME,
+                Holds::Sentence => LEAST_SENTENCE,
+            },
         }
     }
 
@@ -63,6 +71,12 @@ impl Column {
     /// Sentences, which may take several lines.
     pub const fn sentence(heading: &'static str, importance: u8) -> Self {
         Self::new(heading, Holds::Sentence, importance)
+    }
+
+    /// The same with so many columns before another one is left out for it.
+    #[must_use]
+    pub const fn at_least(self, least: usize) -> Self {
+        Self { least, ..self }
     }
 }
 
@@ -164,10 +178,7 @@ impl Table {
             .columns
             .iter()
             .zip(natural)
-            .map(|(column, natural)| match column.holds {
-                Holds::Figure => *natural,
-                Holds::Name | Holds::Sentence => (*natural).min(LEAST),
-            })
+            .map(|(column, natural)| (*natural).min(column.least.max(column.heading.width())))
             .collect();
         let mut kept: Vec<usize> = (0..self.columns.len()).collect();
         let taken = |kept: &[usize], widths: &[usize]| {
@@ -271,7 +282,8 @@ mod tests {
         for (width, left_out) in [
             (200, vec![]),
             (120, vec![]),
-            (80, vec!["QOS", "PRIORITY"]),
+            (80, vec!["QOS"]),
+            (70, vec!["QOS", "PRIORITY"]),
             (60, vec!["QOS", "PRIORITY", "WHY"]),
         ] {
             let fitted = table.fitted(View::of_width(width));
@@ -284,7 +296,7 @@ mod tests {
             let shown = words.iter().all(|word| fitted.text.contains(word));
             assert_eq!(shown, width > 60, "{}", fitted.text);
         }
-        let shown = table.shown(View::of_width(80));
+        let shown = table.shown(View::of_width(70));
         assert!(shown.ends_with("\n(-o wide adds QOS, PRIORITY)"), "{shown}");
     }
 

@@ -5,6 +5,7 @@ use rustix::termios::tcgetwinsize;
 use std::{
     env,
     io::{self, IsTerminal},
+    os::fd::AsFd,
 };
 use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr;
@@ -13,6 +14,8 @@ use unicode_width::UnicodeWidthStr;
 const USUAL: usize = 80;
 /// Less than this holds no sentence; a narrower terminal breaks the lines itself.
 const NARROWEST: usize = 40;
+/// What is left of a namespace, in columns.
+const LEAST_NAMESPACE: usize = 6;
 /// What a hanging indent must leave of a line.
 const SHORTEST_LINE: usize = 20;
 
@@ -38,13 +41,21 @@ impl View {
         }
     }
 
+    /// What standard error calls for, where messages go.
+    pub fn of_stderr() -> Self {
+        Self::of_stream(&io::stderr())
+    }
+
     /// What standard output calls for. `COLUMNS` decides where it is set; else a terminal has its own width, and a pipe or
     /// a file has none, so that nothing is shortened for whoever reads on. Colours are for terminals alone, and not where
     /// `NO_COLOR` is set or `TERM` is `dumb`.
     pub fn of_stdout() -> Self {
-        let stdout = io::stdout();
-        let is_terminal = stdout.is_terminal();
-        let told = || tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_col));
+        Self::of_stream(&io::stdout())
+    }
+
+    fn of_stream(stream: &(impl IsTerminal + AsFd)) -> Self {
+        let is_terminal = stream.is_terminal();
+        let told = || tcgetwinsize(stream).map_or(0, |size| usize::from(size.ws_col));
         Self::of(is_terminal, told, |name| env::var(name).ok())
     }
 
@@ -147,14 +158,29 @@ pub(crate) fn lines_of(text: &str, width: usize) -> String {
     textwrap::fill(text, options(width))
 }
 
-/// The text in at most so many columns, its middle left out where it has more: the beginning of a name says what it is,
-/// its end which one.
-pub fn shortened(text: &str, columns: usize) -> String {
+/// A name in at most so many columns, its middle left out where it has more: its beginning says what it is, its end which
+/// one. Of `namespace/name` the namespace gives way first.
+pub fn shortened(name: &str, columns: usize) -> String {
+    if name.width() <= columns {
+        return name.to_owned();
+    }
+    match name.split_once('/') {
+        Some((namespace, name)) if columns >= 4 * LEAST_NAMESPACE => {
+            let room = columns.saturating_sub(name.width() + 1);
+            let namespace = middle_out(namespace, room.max(columns / 4).max(LEAST_NAMESPACE));
+            let rest = columns.saturating_sub(namespace.width() + 1);
+            format!("{namespace}/{}", middle_out(name, rest))
+        }
+        _ => middle_out(name, columns),
+    }
+}
+
+fn middle_out(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
     }
     let room = columns.saturating_sub(1);
-    let tail = room / 2;
+    let tail = room * 2 / 5;
     let head = taken(text.chars(), room - tail);
     let tail: String = taken(text.chars().rev(), tail).chars().rev().collect();
     format!("{head}…{tail}")
@@ -215,13 +241,23 @@ mod tests {
     fn a_name_loses_its_middle() {
         for (name, columns, short) in [
             ("shop/web-7d9f8-x2k9z", 20, "shop/web-7d9f8-x2k9z"),
-            ("shop/web-7d9f8-x2k9z", 11, "shop/…x2k9z"),
-            ("shop/web-7d9f8-x2k9z", 10, "shop/…2k9z"),
+            ("shop/web-7d9f8-x2k9z", 11, "shop/w…2k9z"),
+            ("web-7d9f8-x2k9z", 10, "web-7d…k9z"),
+            (
+                "payments-production/checkout-worker-7d9f8c6b0a-w8m3t",
+                36,
+                "payme…ion/checkout-worker…6b0a-w8m3t",
+            ),
+            (
+                "payments-production/checkout-7d9f8-w8m3t",
+                36,
+                "payments-…ction/checkout-7d9f8-w8m3t",
+            ),
             ("日本語日本語", 7, "日…語"),
             ("abc", 1, "…"),
         ] {
             assert_eq!(shortened(name, columns), short);
-            assert!(short.width() <= columns);
+            assert!(short.width() <= columns, "{short}");
         }
     }
 

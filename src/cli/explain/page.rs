@@ -81,6 +81,9 @@ fn signals(report: &Report, view: View) -> String {
     if !watched.is_empty() {
         parts.push(Table::new(columns, watched).shown(view));
     }
+    if !report.has_thresholds() {
+        return left(report, view);
+    }
     let unwatched: Vec<String> = report.signals.iter().filter_map(unwatched).collect();
     if !unwatched.is_empty() {
         parts.push(view.hanging("Without a threshold: ", &unwatched.join(", ")));
@@ -95,6 +98,23 @@ fn signals(report: &Report, view: View) -> String {
         parts.push(view.hanging("Conditions that this sets: ", &held.join(", ")));
     }
     parts.join("\n")
+}
+
+/// What is left of every signal, where none has a threshold.
+fn left(report: &Report, view: View) -> String {
+    let rows = report.signals.iter().filter_map(|state| {
+        let observed = state.observed?;
+        let shown = |figure: i64| amount(Some(state.signal), Some(figure));
+        let figures = [observed.available, observed.capacity].map(shown);
+        let [available, capacity] = figures;
+        Some(vec![state.signal.to_string(), available, capacity])
+    });
+    let columns = [
+        Column::words("SIGNAL", 3),
+        Column::figure("AVAILABLE", 2),
+        Column::figure("OF", 1),
+    ];
+    Table::new(columns, rows).shown(view)
 }
 
 /// `pid.available (32551 of 32768 left)`

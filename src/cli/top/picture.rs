@@ -25,8 +25,14 @@ const CALM: Style = Style::new().fg(Color::Green);
 const BARS: std::ops::RangeInclusive<usize> = 5..=40;
 /// From this width on words are not abbreviated.
 const ROOMY: usize = 110;
-/// What a message may take of the height, in lines.
-const MESSAGE: usize = 3;
+/// How much of a name a message has room for.
+const NAME: usize = 50;
+/// What the ranking needs of the height: its title, its headings and the first pods.
+const RANKED: usize = 7;
+/// What a message may take of the height, in lines: of a low screen, and of any other.
+const MESSAGE: (usize, usize) = (2, 3);
+/// A screen with fewer lines is low.
+const LOW: usize = 30;
 
 /// What one frame shows.
 pub(super) struct Picture {
@@ -74,7 +80,7 @@ impl Picture {
     /// One frame as text.
     pub(super) fn page(&self, view: View) -> String {
         let mut page = String::new();
-        for section in self.sections(view.plain()) {
+        for section in self.sections(view.plain(), None) {
             if let Some(title) = section.title {
                 page.push_str("── ");
                 page.push_str(&title);
@@ -89,15 +95,17 @@ impl Picture {
     }
 
     pub(super) fn draw(&self, frame: &mut Frame<'_>, colour: bool) {
-        let sections = self.sections(View::of_width(usize::from(frame.area().width)));
+        let area = frame.area();
+        let view = View::of_width(usize::from(area.width));
+        let sections = self.sections(view, Some(usize::from(area.height)));
         let [head, signals, _, last] = sections.each_ref().map(Section::height);
         let areas = Layout::vertical([
             Constraint::Length(head),
             Constraint::Length(signals),
-            Constraint::Min(3),
+            Constraint::Fill(1),
             Constraint::Length(last),
         ])
-        .split(frame.area());
+        .split(area);
         for (section, area) in sections.into_iter().zip(areas.iter()) {
             let lines = section.lines.into_iter().map(|(line, style)| {
                 let style = if colour { style } else { Style::new() };
@@ -111,17 +119,20 @@ impl Picture {
         }
     }
 
-    /// Everything from top to bottom.
-    fn sections(&self, view: View) -> [Section; 4] {
-        [
-            self.head(view),
-            self.signals(view),
-            self.ranked(view),
-            self.last(view),
-        ]
+    /// Everything from top to bottom; where the height is limited, the ranking has its share of it.
+    fn sections(&self, view: View, height: Option<usize>) -> [Section; 4] {
+        let lines = match height {
+            None => usize::MAX,
+            Some(..LOW) => MESSAGE.0,
+            Some(_) => MESSAGE.1,
+        };
+        let (head, last) = (self.head(view, lines), self.last(view, lines));
+        let others = usize::from(head.height()) + usize::from(last.height()) + RANKED + 1;
+        let room = height.map_or(usize::MAX, |height| height.saturating_sub(others));
+        [head, self.signals(view, room), self.ranked(view), last]
     }
 
-    fn head(&self, view: View) -> Section {
+    fn head(&self, view: View, most: usize) -> Section {
         let status = &self.status;
         let mode = match &status.paused {
             Some(pause) => format!("  PAUSED {pause}"),
@@ -141,7 +152,7 @@ impl Picture {
             None if status.signals.iter().any(needs_attention) => (headline(status), ALARM),
             None => (headline(status), CALM),
         };
-        lines.extend(message(view, &headline, style));
+        lines.extend(message(view, most, &headline, style));
         let others = status.warnings.len().saturating_sub(1);
         if let Some(first) = status.warnings.first() {
             let besides = match others {
@@ -149,39 +160,46 @@ impl Picture {
                 others => format!(" (and {others} more, see `evictd status`)"),
             };
             let warning = format!("{first}{besides}");
-            lines.extend(message(view, &warning, WARNING));
+            lines.extend(message(view, most, &warning, WARNING));
         }
         Section { title: None, lines }
     }
 
-    fn signals(&self, view: View) -> Section {
-        let signals = &self.status.signals;
-        let names = signals.iter().map(|signal| signal.signal.as_str().len());
+    /// The signals, or the most urgent of them where there is no room for all.
+    fn signals(&self, view: View, room: usize) -> Section {
+        let all = &self.status.signals;
+        let mut urgent: Vec<&SignalStatus> = all.iter().collect();
+        urgent.sort_by(|a, b| urgency(a).total_cmp(&urgency(b)));
+        urgent.truncate(room.max(1));
+        let shown = all.iter().filter(|signal| urgent.contains(signal));
+        let shown: Vec<&SignalStatus> = shown.collect();
+        let names = shown.iter().map(|signal| signal.signal.as_str().len());
         let names = names.max().unwrap_or(0);
         let roomy = view.width().is_none_or(|width| width >= ROOMY);
-        let figures: Vec<String> = signals
-            .iter()
-            .map(|signal| standing(signal, roomy))
-            .collect();
-        let seen = signals.iter().zip(&figures);
-        let seen = seen.filter(|(signal, _)| unseen(signal).is_none());
-        let widest = seen.map(|(_, figures)| figures.chars().count()).max();
-        let taken = names + 2 + widest.unwrap_or(0);
-        let room = view
-            .width()
-            .map_or(*BARS.end(), |width| width.saturating_sub(taken));
-        let cells = room.clamp(*BARS.start(), *BARS.end());
-        let lines = signals.iter().zip(&figures).flat_map(|(signal, figures)| {
-            let name = format!("{:<names$} ", signal.signal.as_str());
+        let seen = shown.iter().filter(|signal| unseen(signal).is_none());
+        let widest = seen.map(|signal| standing(signal, roomy).chars().count());
+        let taken = names + 2 + widest.max().unwrap_or(0);
+        let width = view.width().unwrap_or(usize::MAX);
+        let cells = width.saturating_sub(taken);
+        let cells = cells.clamp(*BARS.start(), *BARS.end());
+        let lines = shown.iter().map(|signal| {
+            let name = signal.signal.as_str();
             let line = match unseen(signal) {
-                Some(why) => view.hanging(&name, why),
-                None => format!("{name}{} {figures}", bar(signal, cells)),
+                Some(why) => format!("{name:<names$} {}", printable_line(why)),
+                None => format!(
+                    "{name:<names$} {} {}",
+                    bar(signal, cells),
+                    standing(signal, roomy)
+                ),
             };
-            let lines: Vec<String> = line.lines().map(str::to_owned).collect();
-            lines.into_iter().map(|line| (line, style(signal)))
+            (line, style(signal))
         });
+        let which = match all.len() - shown.len() {
+            0 => String::new(),
+            calm => format!(" ({calm} calm ones are not shown)"),
+        };
         Section {
-            title: Some("signals, and where their thresholds lie".to_owned()),
+            title: Some(format!("signals, and where their thresholds lie{which}")),
             lines: lines.collect(),
         }
     }
@@ -197,13 +215,13 @@ impl Picture {
         }
     }
 
-    fn last(&self, view: View) -> Section {
+    fn last(&self, view: View, most: usize) -> Section {
         let told = match &self.status.last_decision {
             None => "nothing was ever evicted".to_owned(),
             Some(record) => format!(
                 "{} {} for {}{}: {}",
                 moment(record.time),
-                told(record.pod.as_ref()),
+                shortened(&told(record.pod.as_ref()), NAME),
                 record.signal,
                 remark(record),
                 told(record.message.as_ref()),
@@ -211,7 +229,7 @@ impl Picture {
         };
         Section {
             title: Some("last decision".to_owned()),
-            lines: message(view, &told, Style::new()).collect(),
+            lines: message(view, most, &told, Style::new()).collect(),
         }
     }
 }
@@ -228,9 +246,14 @@ fn fitted(view: View, before: &str, name: &str, after: &str) -> String {
 }
 
 /// The lines of a sentence, of which the last ones may be missing.
-fn message(view: View, text: &str, style: Style) -> impl Iterator<Item = (String, Style)> {
+fn message(
+    view: View,
+    most: usize,
+    text: &str,
+    style: Style,
+) -> impl Iterator<Item = (String, Style)> {
     let text = view.sentence(text);
-    let lines: Vec<String> = text.lines().take(MESSAGE).map(str::to_owned).collect();
+    let lines: Vec<String> = text.lines().take(most).map(str::to_owned).collect();
     lines.into_iter().map(move |line| (line, style))
 }
 
@@ -240,6 +263,18 @@ fn low(signal: &SignalStatus) -> bool {
 
 fn needs_attention(signal: &SignalStatus) -> bool {
     low(signal) || signal.is_blind()
+}
+
+/// The less the more urgent: how much of the capacity is left above the threshold.
+#[allow(clippy::cast_precision_loss, reason = "compared, never shown")]
+fn urgency(signal: &SignalStatus) -> f64 {
+    match (signal.headroom, signal.capacity) {
+        _ if needs_attention(signal) => -1.0,
+        (Some(headroom), Some(capacity)) if !signal.thresholds.is_empty() => {
+            headroom as f64 / capacity.max(1) as f64
+        }
+        _ => f64::INFINITY,
+    }
 }
 
 fn style(signal: &SignalStatus) -> Style {
