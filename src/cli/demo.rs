@@ -7,7 +7,7 @@ use crate::{
         scenario::Scenario,
         scene::Stage,
         screen::Screen,
-        summary::{summary, verdict},
+        summary::{below_picture, summary, verdict},
     },
 };
 use anyhow::{Context, anyhow};
@@ -86,8 +86,9 @@ impl Arguments {
         if let Ok(report) = &played {
             stage.scene().verdict = Some((report.as_expected(), verdict(report)));
         }
+        let mut pictured = false;
         if let Some(screen) = screen {
-            screen.finish();
+            pictured = screen.finish();
         } else if let Some(missing) = &stage.scene().missing {
             warn("evictd", &format!("{missing}; the same play is simulated"));
         }
@@ -100,7 +101,11 @@ impl Arguments {
         }
         let missing = stage.scene().missing.clone();
         self.output.print(&report, |report, view| {
-            let lines = summary(report, missing.as_deref());
+            let lines = if pictured {
+                below_picture(report)
+            } else {
+                summary(report, missing.as_deref())
+            };
             let lines = lines.lines().map(|line| view.sentence(line));
             lines.collect::<Vec<_>>().join("\n")
         })?;

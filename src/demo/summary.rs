@@ -19,6 +19,20 @@ pub fn verdict(report: &Report) -> String {
     }
 }
 
+/// A line below a picture, which shows the rest.
+pub fn below_picture(report: &Report) -> String {
+    let reaction = report.reaction_seconds.map_or_else(String::new, |seconds| {
+        format!("{:.0} ms to the last process gone; ", seconds * 1000.0)
+    });
+    let lowest = report
+        .lowest_available_bytes
+        .map_or_else(String::new, |bytes| {
+            format!("{} left at the lowest; ", human_bytes(bytes))
+        });
+    let kills = report.kernel_oom_kills;
+    format!("{reaction}{lowest}the kernel's OOM killer struck {kills} times.")
+}
+
 /// A few plain lines.
 pub fn summary(report: &Report, missing: Option<&str>) -> String {
     let mut lines = vec![format!("{}.", verdict(report))];
