@@ -6,7 +6,7 @@ use super::daemon::Daemon;
 use crate::doors::socket::ANSWER_ANNOTATION;
 use anyhow::Context;
 use clap::Args;
-use evictd_command::{Colour, Column, Failure, Output, Table, View};
+use evictd_command::{Colour, Column, Failure, Output, Table, View, warn};
 use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
 use evictd_pod::{Pod, resources};
@@ -17,7 +17,10 @@ const EXAMPLE: &str = "Example:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get node node-1 -o json > node.json
   evictd admit --pod new.yaml --pods pods.json --node node.json
-  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi -o json";
+  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi -o json
+  evictd admit --pod new.yaml --pods pods.json --node node.json --exit-code || echo 'not let in'
+
+Exit codes: 0 the question is answered, 1 it could not be, 2 bad usage or bad input, 4 with --exit-code: not let in";
 
 /// Would this pod be let in here; if not, why; if it is critical, which pods would go for it.
 ///
@@ -43,6 +46,9 @@ pub(super) struct Arguments {
     /// Other checks that failed, by name; then no pod goes for this one.
     #[arg(long, value_name = "NodeAffinity,..", value_delimiter = ',')]
     failed: Option<Vec<String>>,
+    /// Exit with 4 where the pod is not let in; without this the answer, whatever it is, exits with 0.
+    #[arg(long)]
+    exit_code: bool,
     #[command(flatten)]
     daemon: Daemon,
     #[command(flatten)]
@@ -51,17 +57,35 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        if self.are_offline() {
+        let (outcome, pods) = if self.are_offline() {
             let question = self.question()?;
-            let outcome = question.answer();
-            self.output.print(&outcome, |outcome, view| {
-                page(outcome, &question.pods, view)
-            })
+            (question.answer(), question.pods)
         } else {
-            let outcome = self.ask_the_daemon()?;
-            self.output
-                .print(&outcome, |outcome, view| page(outcome, &[], view))
+            (self.ask_the_daemon()?, Vec::new())
+        };
+        let unchecked = self.unchecked();
+        self.output.print(&outcome, |outcome, view| {
+            let page = page(outcome, &pods, view);
+            match unchecked {
+                Some(told) => format!("{}\n\n{}", page.trim_end(), view.sentence(told)),
+                None => page,
+            }
+        })?;
+        if let Some(told) = unchecked.filter(|_| !self.output.is_for_people()) {
+            warn("evictd", told);
         }
+        if self.exit_code && !outcome.allowed {
+            return Err(Failure::No);
+        }
+        Ok(())
+    }
+
+    /// What an answer without the node cannot know.
+    fn unchecked(&self) -> Option<&'static str> {
+        let is_whole = !self.are_offline() || self.node.is_some() || self.insufficient.is_some();
+        (!is_whole).then_some(
+            "Not checked, since there is no --node: whether its resources suffice, and its labels, taints and host ports.",
+        )
     }
 
     fn ask_the_daemon(&self) -> Result<Outcome, Failure> {

@@ -58,8 +58,8 @@ pub(super) struct Arguments {
     /// Rank the pods for this signal rather than for the one that is lowest.
     #[arg(long, value_name = "SIGNAL", value_parser = PossibleValuesParser::new(Signal::ALL.map(Signal::as_str)))]
     signal: Option<String>,
-    /// When all this was captured, for ages and times to come; without it, now.
-    #[arg(long, value_name = "RFC3339")]
+    /// When all this was captured (2026-11-21T00:12:20Z), for ages and times to come; without it, now.
+    #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
     #[command(flatten)]
     output: Output,
@@ -156,6 +156,11 @@ impl Arguments {
             Kind::Evictd => format!("evictd's rules {from}"),
         }
     }
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    let needed = "a time as in RFC 3339 is needed, such as 2026-11-21T00:12:20Z or 2026-11-21T01:12:20+01:00";
+    text.parse().map_err(|_| needed.to_owned())
 }
 
 fn kubelet_defaults() -> Result<Loaded, config::Refused> {

@@ -5,7 +5,7 @@ use crate::config;
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Failure, Output, View};
-use evictd_document::{Document, DocumentError, LARGE};
+use evictd_document::{Document, DocumentError, LARGE, Wrong, amounts_of_pod};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
     simulation::{self, FirstObserved, Outcome, PlainConfig, StepOutcome, Timeline, TimelineStep},
@@ -16,13 +16,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Write, path::PathBuf};
 
-const EXAMPLE: &str = "Example:
+const EXAMPLE: &str = r#"Example:
   evictd simulate timeline.json -o json
 
-The file: { \"now\": \"2026-01-01T00:00:00Z\", \"config\": { \"evictionHard\": { \"memory.available\": \"500Mi\" } },
-            \"pods\": [ v1 Pod, ... ], \"steps\": [ { \"offsetSeconds\": 0, \"summary\": { ... } }, ... ] }
-A config without a kind has the kubelet's rules and no defaults; kind: KubeletConfiguration or EvictionConfiguration
-brings its own defaults and rules.";
+The file:
+  { "now": "2026-01-01T00:00:00Z",
+    "config": { "kind": "KubeletConfiguration", "evictionHard": { "memory.available": "500Mi" } },
+    "pods": [ v1 Pod, ... ],
+    "steps": [ { "offsetSeconds": 0, "summary": { ... } }, ... ] }
+
+kind is KubeletConfiguration or EvictionConfiguration and brings its own defaults and rules. A config without a kind has the
+kubelet's rules and no defaults: without evictionPressureTransitionPeriod, say, no condition is held."#;
 
 /// How many ranked pods a table shows of each step.
 const SHOWN: usize = 10;
@@ -75,8 +79,8 @@ impl Arguments {
         }
         match &timeline {
             Ok(timeline) => {
-                let misplaced = misplaced(timeline).into_iter();
-                mistakes.extend(misplaced.map(|mistake| format!("{name}: {mistake}")));
+                let wrong = misplaced(timeline).into_iter().chain(wrong_pods(timeline));
+                mistakes.extend(wrong.map(|mistake| format!("{name}: {mistake}")));
                 for doubt in doubts(timeline) {
                     warn(name, &doubt);
                 }
@@ -150,6 +154,13 @@ fn plain_rules(document: &Document, config: &Value) -> Result<Rules, Refused> {
         let ignored = format!("config.{key}: is no key of a simulation and is ignored");
         warn(name, &ignored);
     }
+    let period = "evictionPressureTransitionPeriod";
+    if config.get(period).is_none() {
+        let shown = format!(
+            "config.{period}: is absent, which is 0 s in a config without a kind: no condition is held"
+        );
+        warn(name, &shown);
+    }
     let configured: Configured<PlainConfig> = document.parse().map_err(|error| Refused {
         first: match &error {
             DocumentError::Mistakes(found) => found.mistakes[0].message.clone(),
@@ -190,40 +201,56 @@ fn misplaced(timeline: &Timeline) -> Vec<String> {
     mistakes
 }
 
+/// Every list of pods in the file, with its key.
+fn lists(timeline: &Timeline) -> impl Iterator<Item = (String, &[wire::Pod])> {
+    let of_steps = timeline.steps.iter().enumerate();
+    let of_steps = of_steps.filter_map(|(index, step)| {
+        let pods = step.pods.as_deref()?;
+        Some((format!("steps[{index}].pods"), pods))
+    });
+    std::iter::once(("pods".to_owned(), timeline.pods.as_slice())).chain(of_steps)
+}
+
+/// What no pod may have.
+fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
+    lists(timeline).flat_map(|(list, pods)| {
+        let mut uids = BTreeSet::new();
+        let mut mistakes = Vec::new();
+        for (index, pod) in pods.iter().enumerate() {
+            let wire::Metadata { name, uid, .. } = &pod.metadata;
+            let mut wrong = |key: &str, what: String| {
+                mistakes.push(format!("{list}[{index}] ({name}): {key}: {what}"));
+            };
+            if !uid.is_empty() && !uids.insert(uid) {
+                let what = format!("{uid:?} is the UID of another pod, too");
+                wrong("metadata.uid", what);
+            }
+            let amounts = amounts_of_pod(pod).into_iter();
+            for amount in amounts.filter(|amount| amount.wrong == Wrong::Negative) {
+                wrong(&amount.key, format!("{} is negative", amount.quantity));
+            }
+        }
+        mistakes
+    })
+}
+
 /// What can be simulated but is hardly meant.
 fn doubts(timeline: &Timeline) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let lists = timeline
-        .steps
-        .iter()
-        .enumerate()
-        .filter_map(|(index, step)| {
-            let pods = step.pods.as_ref()?;
-            Some((format!("steps[{index}].pods"), pods))
-        });
-    let first = ("pods".to_owned(), &timeline.pods);
-    for (list, pods) in std::iter::once(first).chain(lists) {
-        doubts.extend(unidentified(pods).map(|doubt| format!("{list}{doubt}")));
-    }
+    let nameless = lists(timeline).flat_map(|(list, pods)| {
+        let pods = pods.iter().enumerate();
+        let nameless = pods.filter(|(_, pod)| pod.metadata.uid.is_empty());
+        nameless.map(move |(index, pod)| {
+            let name = &pod.metadata.name;
+            format!(
+                "{list}[{index}] ({name}): has no metadata.uid, so no figures are known to be its own"
+            )
+        })
+    });
+    let mut doubts: Vec<String> = nameless.collect();
     if timeline.steps.is_empty() {
         doubts.push("steps: there are none, so nothing happens".to_owned());
     }
     doubts
-}
-
-/// Pods that no figures can be told to belong to.
-fn unidentified(pods: &[wire::Pod]) -> impl Iterator<Item = String> {
-    let mut seen = BTreeSet::new();
-    pods.iter().enumerate().filter_map(move |(index, pod)| {
-        let wire::Metadata { name, uid, .. } = &pod.metadata;
-        if uid.is_empty() {
-            return Some(format!(
-                "[{index}] ({name}): has no metadata.uid, so no figures are known to be its own"
-            ));
-        }
-        (!seen.insert(uid))
-            .then(|| format!("[{index}] ({name}): another pod has the same metadata.uid {uid}"))
-    })
 }
 
 fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {

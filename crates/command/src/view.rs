@@ -41,9 +41,14 @@ impl View {
         }
     }
 
-    /// What standard error calls for, where messages go.
+    /// What standard error calls for, where messages go: whoever reads them from a pipe looks for whole lines.
     pub fn of_stderr() -> Self {
-        Self::of_stream(&io::stderr())
+        let stderr = io::stderr();
+        if stderr.is_terminal() {
+            Self::of_stream(&stderr)
+        } else {
+            Self::WHOLE
+        }
     }
 
     /// What standard output calls for. `COLUMNS` decides where it is set; else a terminal has its own width, and a pipe or
