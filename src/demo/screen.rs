@@ -9,10 +9,9 @@ use evictd_command::View;
 use ratatui::{
     Terminal, TerminalOptions, Viewport,
     backend::CrosstermBackend,
-    crossterm::terminal,
     layout::{Position, Rect},
 };
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::{
     env,
     io::{self, IsTerminal, Stdout, Write},
@@ -105,7 +104,8 @@ impl Picture {
         if dumb || !io::stdout().is_terminal() {
             return None;
         }
-        let (columns, rows) = terminal::size().ok()?;
+        let size = tcgetwinsize(io::stdout()).ok()?;
+        let (columns, rows) = (size.ws_col, size.ws_row);
         if columns < LEAST.0 || rows < LEAST.1 + BELOW {
             return None;
         }

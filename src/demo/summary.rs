@@ -19,18 +19,15 @@ pub fn verdict(report: &Report) -> String {
     }
 }
 
-/// A line below a picture, which shows the rest.
+/// One line of 80 columns below a picture, which shows the rest.
 pub fn below_picture(report: &Report) -> String {
-    let reaction = report.reaction_seconds.map_or_else(String::new, |seconds| {
-        format!("{:.0} ms to the last process gone; ", seconds * 1000.0)
-    });
-    let lowest = report
-        .lowest_available_bytes
-        .map_or_else(String::new, |bytes| {
-            format!("{} left at the lowest; ", human_bytes(bytes))
-        });
-    let kills = report.kernel_oom_kills;
-    format!("{reaction}{lowest}the kernel's OOM killer struck {kills} times.")
+    let reaction = report.reaction_seconds;
+    let gone = reaction.map(|seconds| format!("gone after {:.0} ms", seconds * 1000.0));
+    let lowest = report.lowest_available_bytes;
+    let lowest = lowest.map(|bytes| format!("{} left at the lowest", human_bytes(bytes)));
+    let kills = format!("kernel OOM kills: {}", report.kernel_oom_kills);
+    let told: Vec<String> = [gone, lowest, Some(kills)].into_iter().flatten().collect();
+    format!("{}.", told.join("; "))
 }
 
 /// A few plain lines.

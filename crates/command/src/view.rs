@@ -258,7 +258,7 @@ mod tests {
                 36,
                 "payments-…ction/checkout-7d9f8-w8m3t",
             ),
-            ("日本語日本語", 7, "日…語"),
+            ("日本語日本語", 7, "日本…語"),
             ("abc", 1, "…"),
         ] {
             assert_eq!(shortened(name, columns), short);
