@@ -249,13 +249,7 @@ fn explain_fits_the_terminal() {
         for index in 0..PODS {
             assert!(page.contains(&tail(index)), "{columns}: {index}\n{page}");
         }
-        for shown in [
-            "goes now",
-            "MET, acts now",
-            "which acts now:",
-            "payme",
-            "(-o wide adds ",
-        ] {
+        for shown in ["goes now", "MET, acts now", "which acts now:", "payme"] {
             assert!(page.contains(shown), "{shown}\n{page}");
         }
         let names_more = page.contains("(-o wide adds ");

@@ -28,6 +28,9 @@ The file:
 kind is KubeletConfiguration or EvictionConfiguration and brings its own defaults and rules. A config without a kind has the
 kubelet's rules and no defaults: without evictionPressureTransitionPeriod, say, no condition is held."#;
 
+const NO_CONDITION: &str = "No condition is held: evictionPressureTransitionPeriod is 0 s, as without a kind in config \
+                            where it is absent; with 5m, say, conditions show.";
+
 /// How many ranked pods a table shows of each step.
 const SHOWN: usize = 10;
 
@@ -91,9 +94,17 @@ impl Arguments {
             return Err(Failure::Input(anyhow!(mistakes.join("\n"))));
         };
         let seen: Vec<Seen> = timeline.steps.iter().map(Seen::of).collect();
+        let period = rules.pressure_transition_period;
         let outcome = simulation::run(rules, timeline);
-        self.output
-            .print(&outcome, |outcome, view| page(outcome, &seen, view))
+        let holds_none = period.is_zero();
+        self.output.print(&outcome, |outcome, view| {
+            let page = page(outcome, &seen, view);
+            if holds_none {
+                format!("{page}\n{}", view.sentence(NO_CONDITION))
+            } else {
+                page
+            }
+        })
     }
 }
 
@@ -153,13 +164,6 @@ fn plain_rules(document: &Document, config: &Value) -> Result<Rules, Refused> {
     for key in keys.filter(|key| !PlainConfig::KEYS.contains(&key.as_str())) {
         let ignored = format!("config.{key}: is no key of a simulation and is ignored");
         warn(name, &ignored);
-    }
-    let period = "evictionPressureTransitionPeriod";
-    if config.get(period).is_none() {
-        let shown = format!(
-            "config.{period}: is absent, which is 0 s in a config without a kind: no condition is held"
-        );
-        warn(name, &shown);
     }
     let configured: Configured<PlainConfig> = document.parse().map_err(|error| Refused {
         first: match &error {
