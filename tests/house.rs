@@ -40,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "evictd-kernel",
             "evictd-node",
             "evictd-document",
+            "evictd-command",
         ],
     ),
     (
