@@ -1,11 +1,10 @@
 //! `evictd`, the node agent and its command line.
 
-use clap::Parser;
 use evictd::cli::Cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match evictd_command::parse::<Cli>().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("evictd: {failure}");
