@@ -53,7 +53,7 @@ fn measured() -> (Command, Limits) {
 /// What the daemon holds, in memory where it may lock itself there: all of it, and what no file is behind.
 fn assert_holds(daemon: &Daemon, resident_kib: u64, limits: &Limits) {
     let [resident, anonymous] = ["VmRSS", "RssAnon"].map(|key| status_kib(daemon.pid(), key));
-    println!("{resident} KiB resident, {anonymous} KiB anonymous");
+    eprintln!("{resident} KiB resident, {anonymous} KiB anonymous");
     assert!(resident <= resident_kib, "{resident} KiB resident");
     assert!(
         anonymous <= limits.anonymous_kib,
@@ -174,7 +174,12 @@ fn with_110_pods_from_an_api_server_it_holds_no_more_of_them_than_it_needs() {
     }
     let (program, limits) = measured();
     let lines = cluster.lines();
-    let daemon = Daemon::start_by(&cluster.node, program, &[("memory.available", "1Mi")], &lines);
+    let daemon = Daemon::start_by(
+        &cluster.node,
+        program,
+        &[("memory.available", "1Mi")],
+        &lines,
+    );
     daemon.eventually("all pods are known and kept", |daemon| {
         let kept = fs::read_to_string(cluster.node.path("run/pods.json")).unwrap_or_default();
         daemon.status()["pods"]["active"] == PODS && kept.matches("pod-").count() >= PODS

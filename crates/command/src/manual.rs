@@ -48,16 +48,14 @@ impl ManualArguments {
             return Ok(());
         }
         let name = self.page.as_deref().unwrap_or(manual.command.get_name());
-        match pages.iter().find(|page| page.name == name) {
-            Some(page) => write_to_stdout(&page.text),
-            None => {
-                let known: Vec<_> = pages.into_iter().map(|page| page.name).collect();
-                Err(Failure::input(anyhow!(
-                    "no page {name}; there are: {}",
-                    known.join(", ")
-                )))
-            }
+        if let Some(page) = pages.iter().find(|page| page.name == name) {
+            return write_to_stdout(&page.text);
         }
+        let known: Vec<_> = pages.into_iter().map(|page| page.name).collect();
+        Err(Failure::input(anyhow!(
+            "no page {name}; there are: {}",
+            known.join(", ")
+        )))
     }
 }
 
