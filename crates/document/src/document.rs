@@ -181,7 +181,7 @@ fn open(path: &Path) -> io::Result<(File, u64, bool)> {
 
 /// All bytes of `source`, which says that it has about `length`, unless they are more than `limit`. What is no text is not
 /// read to its end.
-fn bytes_of(mut source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn bytes_of(mut source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
     if length > limit {
         return Err(io::ErrorKind::FileTooLarge.into());
     }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::document::bytes_of;
 use evictd_pod::Critical;
 use std::{fs, io::Write, path::Path};
 

@@ -1,6 +1,5 @@
 //! `evictd-scheduler`, the cluster's side and its command line.
 
-use clap::Parser;
 use evictd_scheduler::cli::Cli;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match evictd_command::parse::<Cli>().run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report("evictd-scheduler"),
     }
