@@ -166,7 +166,7 @@ impl Reader<'_> {
         self.walk(&tokens, &children, &mut module);
         self.modules.0.insert(self.place.clone(), module);
         for (name, body) in children {
-            let place = [self.place.as_slice(), &[name.clone()]].concat();
+            let place = [self.place.as_slice(), std::slice::from_ref(&name)].concat();
             let directory = self.directory.join(&name);
             if let Some(body) = body {
                 let inner = Reader {
