@@ -32,9 +32,8 @@ use pressure::PressureFile;
 use reading::Reading;
 use std::path::PathBuf;
 
-pub use filesystem::FilesystemPaths;
 pub use health::{SignalHealth, SignalState};
-pub use layout::Layout;
+pub use layout::{FilesystemPaths, Layout};
 pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;
