@@ -57,7 +57,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         "POD", "PRIORITY", "USES", "ASKED"
     );
     for pod in &decision.ranked {
-        let figure = pod.usage.map_or("?".to_owned(), |figure| figure.to_string());
+        let figure = pod
+            .usage
+            .map_or("?".to_owned(), |figure| figure.to_string());
         println!(
             "{:14} {:>8} {figure:>8} {:>8}",
             pod.pod,
