@@ -9,9 +9,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("evictd: {failure}");
-            failure.exit_code()
-        }
+        Err(failure) => failure.report("evictd"),
     }
 }

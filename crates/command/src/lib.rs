@@ -1,4 +1,5 @@
-//! What the command lines of all programs share: exit codes, `-o`, tables, and names that cannot steer a terminal.
+//! What the command lines of all programs share: exit codes, `-o`, tables and sentences as wide as the terminal,
+//! and names that cannot steer it.
 //!
 //! A subcommand returns `Result<(), Failure>`. `?` makes any error a [`Failure::Work`] (exit code 1); bad usage and bad
 //! input are [`Failure::Input`] (2), a missing right is [`Failure::NotPermitted`] (3). `main` prints it and ends with
@@ -7,7 +8,7 @@
 //!
 //! ```
 //! use clap::Parser;
-//! use evictd_command::{Failure, Output, table};
+//! use evictd_command::{Column, Failure, Output, Table, View};
 //!
 //! #[derive(Parser)]
 //! struct Nodes {
@@ -17,10 +18,12 @@
 //!
 //! fn run(nodes: &Nodes) -> Result<(), Failure> {
 //!     let found = [("a", 3), ("b", 12)];
-//!     // A heading that begins with `>` is flush right.
+//!     // Where there is not room for all columns, the least important one is left out.
+//!     let columns = [Column::name("NODE", 9), Column::figure("PODS", 5)];
 //!     let rows = found.map(|(name, pods)| vec![name.to_owned(), pods.to_string()]);
-//!     assert_eq!(table(&["NODE", ">PODS"], rows.clone()), "NODE  PODS\na        3\nb       12");
-//!     nodes.output.print(&found, |_| table(&["NODE", ">PODS"], rows))
+//!     let table = Table::new(columns, rows);
+//!     assert_eq!(table.shown(View::WHOLE), "NODE  PODS\na        3\nb       12");
+//!     nodes.output.print(&found, |_, view| table.shown(view))
 //! }
 //!
 //! run(&Nodes::parse_from(["nodes", "-o", "json"]))?;
@@ -28,14 +31,18 @@
 //! ```
 //!
 //! Whatever others have named (pods, files, errors of a server) goes through [`printable`] before it reaches a terminal;
-//! [`table`], [`Output`] and the text of a [`Failure`] do that themselves.
+//! [`Table`], [`Output`] and the text of a [`Failure`] do that themselves.
 
+mod colour;
 mod failure;
 mod output;
 mod printable;
 mod table;
+mod view;
 
+pub use colour::Colour;
 pub use failure::Failure;
-pub use output::{Output, write_to_stdout};
+pub use output::{Output, warn, write_to_stdout};
 pub use printable::{printable, printable_line};
-pub use table::table;
+pub use table::{Column, Fitted, Row, Table};
+pub use view::{View, shortened};

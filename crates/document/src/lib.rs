@@ -36,6 +36,7 @@
 //! ([`Document::pods`], [`Document::node`]). JSON is told from YAML by its first character, or by the name of the file.
 //! `cargo run -p evictd-document --example mistakes -- FILE` shows the mistakes of a file.
 
+mod amounts;
 mod document;
 mod error;
 mod finder;
@@ -46,7 +47,8 @@ mod pods;
 mod tests;
 mod yaml;
 
-pub use document::{Document, LARGE, SMALL};
+pub use amounts::{Amount, Wrong, amounts_of_list, amounts_of_pod};
+pub use document::{Document, LARGE, SMALL, STREAM};
 pub use error::DocumentError;
 pub use finder::{ENOUGH, mistakes_of};
 pub use mistake::{Mistake, Mistakes, Place};

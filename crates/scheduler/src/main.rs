@@ -13,9 +13,6 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 fn main() -> ExitCode {
     match Cli::parse().run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("evictd-scheduler: {failure}");
-            failure.exit_code()
-        }
+        Err(failure) => failure.report("evictd-scheduler"),
     }
 }

@@ -79,8 +79,8 @@ const fn level(level: tracing::Level) -> Level {
 /// What an event or span was given, in order.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Fields {
-    message: String,
-    others: Vec<(&'static str, String)>,
+    pub(super) message: String,
+    pub(super) others: Vec<(&'static str, String)>,
 }
 
 impl Fields {

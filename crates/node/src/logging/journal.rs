@@ -4,15 +4,8 @@ use super::{
     entry::{Entry, Fields},
     queue::{Line, Queue},
 };
-use evictd_command::printable;
-use log::kv::{self, Key, Value, VisitSource};
-use log::{Level, RecordBuilder};
-use std::fmt::Debug;
-use std::io;
-use systemd_journal_logger::JournalLog;
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Event, Subscriber};
 use tracing_log::NormalizeEvent;
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;

@@ -8,7 +8,7 @@ use super::{
     directories::{Changes, Directories, ManifestDirectory},
     watcher::Watcher,
 };
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 
 /// Everything is looked at this often, whether the kernel told of a change or not.

@@ -4,7 +4,6 @@ use super::{UsageSource, UsageWarning};
 use crate::pods::{BoundCgroup, PodSet};
 use evictd_eviction::{
     StarvedResource,
-    departures::Remains,
     usage::{ContainerUsage, PodUsage, Usage},
 };
 use evictd_kernel::{
