@@ -5,6 +5,7 @@
     reason = "in a test a panic is the report"
 )]
 
+use evictd::clock::Clock;
 use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
 use std::{
@@ -117,9 +118,10 @@ impl Terminal {
         let mut written = Vec::new();
         let mut screen = Parser::new(self.rows, self.columns, 0);
         let mut before_key = None;
-        let deadline = Instant::now() + LIMIT;
+        let clock = Clock::start();
+        let deadline = clock.now() + LIMIT;
         loop {
-            match pieces.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match pieces.recv_timeout(deadline.duration_since(clock.now()).unsigned_abs()) {
                 Ok(piece) => {
                     screen.process(&piece);
                     written.extend(piece);

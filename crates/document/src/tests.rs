@@ -384,11 +384,11 @@ fn no_uid_is_there_twice_and_no_amount_is_negative() {
     let said = "n/b: spec.containers[0].resources.requests.memory: -1Mi is negative";
     assert_eq!(
         pods("p.json", &negative).unwrap_err(),
-        format!("p.json:3:56: {said}")
+        format!("p.json:3:58: {said}")
     );
     assert_eq!(
         pods("p.yaml", &negative).unwrap_err(),
-        format!("p.yaml:3:56: {said}")
+        format!("p.yaml:3:58: {said}")
     );
     let node = Document::new(
         "n.json",

@@ -44,9 +44,10 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
     let Some(first) = unreadable.first() else {
         return parsed;
     };
+    // Of a file that cannot be read nothing else is known, not that it is empty.
     let mut refused = match parsed {
-        Ok(_) => Refused::default(),
-        Err(refused) => refused,
+        Err(refused) if first.file != name => refused,
+        Ok(_) | Err(_) => Refused::default(),
     };
     refused.kubelet_first_error.clone_from(&first.message);
     refused.mistakes.splice(..0, unreadable);

@@ -340,8 +340,7 @@ fn the_search_for_mistakes_ends_at_a_hundred() {
 
 #[test]
 fn what_has_no_end_is_not_read_for_ever() {
-    let endless = |byte: &[u8]| byte.repeat(65 << 20).into_iter();
-    let blank: Vec<u8> = endless(b" ").collect();
+    let blank = vec![b' '; 65 << 20];
     let output = run(blank, &["--pod", "shop/pending"]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     let zeros: Vec<u8> = vec![0; 4 << 20];
