@@ -131,9 +131,11 @@ impl Arguments {
         notifier.reloading();
         let order = match self.load() {
             Ok(config) => {
-                if start::needs_restart(running, &config) {
+                let waiting = config.waits_for_restart(running);
+                if !waiting.is_empty() {
                     tracing::warn!(
-                        "some changed settings (sources, paths, doors) take effect at the next start only"
+                        "changed settings that take effect at the next start only: {}",
+                        waiting.join(", ")
                     );
                 }
                 shared.update(|status| {

@@ -154,35 +154,6 @@ fn longest_sleep(config: &Effective) -> Duration {
         .min(watchdog.unwrap_or(Duration::MAX))
 }
 
-/// Whether anything differs that only a new start can take up.
-pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
-    let running = running.clone();
-    let mut in_force = next.clone();
-    in_force.node_name = running.node_name;
-    in_force.memory_available = running.memory_available;
-    in_force.node_cgroup = running.node_cgroup;
-    in_force.pods = running.pods;
-    in_force.kernel_memcg_notification = running.kernel_memcg_notification;
-    in_force.kubernetes = running.kubernetes;
-    in_force.kubelet = running.kubelet;
-    in_force.usage = running.usage;
-    in_force.evict = running.evict;
-    in_force.conditions = running.conditions;
-    in_force.soft_tier_fallback = running.soft_tier_fallback;
-    in_force.evicted_pods = running.evicted_pods;
-    in_force.cgroup_roots = running.cgroup_roots;
-    in_force.unknown_pods = running.unknown_pods;
-    in_force.priority_classes = running.priority_classes;
-    in_force.metrics = running.metrics;
-    in_force.probes = running.probes;
-    in_force.socket = running.socket;
-    in_force.state_directory = running.state_directory;
-    in_force.runtime_directory = running.runtime_directory;
-    in_force.roots = running.roots;
-    in_force.filesystems = running.filesystems;
-    in_force != *next
-}
-
 /// Opens every source and door of this configuration. `watcher` is told of everything, too.
 pub async fn ready(
     config: &Effective,

@@ -2,7 +2,8 @@
 
 use super::{
     effective::{Effective, Origin},
-    keys::{Field, KEYS, Key},
+    key::{Field, Key},
+    keys::KEYS,
     read::built_in,
 };
 use serde_json::{Map, Value as Json};
@@ -88,7 +89,7 @@ impl Effective {
     fn keys(&self) -> impl Iterator<Item = &'static Key> {
         let kind = self.kind;
         KEYS.iter()
-            .filter(move |key| key.default.is_some() || key.name(kind, false).is_some())
+            .filter(move |key| key.default.is_some() || key.name(kind).is_some())
     }
 }
 
@@ -109,7 +110,7 @@ fn yaml(effective: &Effective, comments: &Comments) -> String {
     );
     let mut group = "";
     for key in KEYS {
-        let Some(name) = key.name(kind, false) else {
+        let Some(name) = key.name(kind) else {
             continue;
         };
         let (above, name) = name.split_once('.').unwrap_or(("", name));
