@@ -8,12 +8,11 @@ use anyhow::Context;
 use clap::Args;
 use evictd_command::{Failure, Output, table};
 use evictd_eviction::pressure::{self, WHOLE};
-use evictd_eviction::record::Record;
 use evictd_eviction::why::human_bytes;
 use evictd_kernel::signals::{Pressure, RENEWAL};
 use evictd_node::config::Admission;
 use evictd_node::server::state::{
-    AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
+    AdmissionStatus, ConfigurationStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
 };
 use jiff::SignedDuration;
 use std::fmt::Write;
@@ -51,6 +50,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         let told = format!("since {} {pause}; nobody is ended", moment(pause.since));
         line(&mut page, "PAUSED", &told);
     }
+    configuration(&mut page, &status.configuration);
     for warning in &status.warnings {
         line(&mut page, "WARNING", warning);
     }
@@ -136,11 +136,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
     );
     line(&mut page, "PODS", &counted);
     line(&mut page, "ADMISSION", &admission(&status.admission));
-    line(
-        &mut page,
-        "LAST",
-        &last_decision(status.last_decision.as_ref()),
-    );
+    line(&mut page, "LAST", &last_decision(status));
     line(&mut page, "HISTORY", &history(status));
     format!("{page}\n{}\n\n{}\n", signals(status), conditions(status))
 }
@@ -150,6 +146,32 @@ fn line(page: &mut String, heading: &str, told: &str) {
         // Writing to a String cannot fail.
         let _ = writeln!(page, "{heading:<10}{told}");
     }
+}
+
+/// What was read and is not in force.
+fn configuration(page: &mut String, configuration: &ConfigurationStatus) {
+    if let Some(refused) = &configuration.refused {
+        let told = format!(
+            "the configuration read {} is refused, that of {} stays in force:",
+            moment(refused.at),
+            moment(configuration.read_at)
+        );
+        line(page, "WARNING", &told);
+        for mistake in &refused.mistakes {
+            line(page, "", mistake);
+        }
+    }
+    if !configuration.waits_for_restart.is_empty() {
+        let told = format!(
+            "changed, and in force after a restart only: {}",
+            configuration.waits_for_restart.join(", ")
+        );
+        line(page, "RESTART", &told);
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// One sentence: is anything wrong.
@@ -264,9 +286,17 @@ fn admission(status: &AdmissionStatus) -> String {
     )
 }
 
-fn last_decision(record: Option<&Record>) -> String {
-    let Some(record) = record else {
-        return "nothing was ever evicted".to_owned();
+/// Where no last decision is known.
+pub(super) fn no_decision(status: &Status) -> &'static str {
+    match status.history.error {
+        None => "nothing was ever evicted",
+        Some(_) => "unknown while the history cannot be read or written",
+    }
+}
+
+fn last_decision(status: &Status) -> String {
+    let Some(record) = &status.last_decision else {
+        return no_decision(status).to_owned();
     };
     format!(
         "{} {} for {} ({}){}: {}",
@@ -282,12 +312,11 @@ fn last_decision(record: Option<&Record>) -> String {
 fn history(status: &Status) -> String {
     let waiting = match status.history.waiting {
         0 => String::new(),
-        waiting => format!(", {waiting} wait for the disk"),
+        1 => ", 1 record waits for the disk".to_owned(),
+        waiting => format!(", {waiting} records wait for the disk"),
     };
-    format!(
-        "{} records of decisions kept{waiting} (`evictd history`)",
-        status.history.records
-    )
+    let kept = counted(status.history.evictions, "eviction");
+    format!("{kept} kept{waiting} (`evictd history`)")
 }
 
 /// The table of signals.
@@ -365,6 +394,7 @@ fn conditions(status: &Status) -> String {
 mod tests {
     use super::*;
     use evictd_eviction::Signal;
+    use evictd_node::server::state::RefusedConfiguration;
 
     fn signal(name: Signal, problem: Option<&str>) -> SignalStatus {
         let mut signal = SignalStatus::new(name);
@@ -400,6 +430,40 @@ mod tests {
         let told =
             "memory.available, nodefs.available are not observed: nothing is evicted for them.";
         assert_eq!(headline(&status), told);
+    }
+
+    #[test]
+    fn what_was_read_and_is_not_in_force_is_named() {
+        let mut status = Status::default();
+        let quiet = page(&status, "");
+        assert!(
+            !quiet.contains("WARNING") && !quiet.contains("RESTART"),
+            "{quiet}"
+        );
+        assert!(quiet.contains("HISTORY   0 evictions kept"), "{quiet}");
+        assert!(
+            quiet.contains("LAST      nothing was ever evicted"),
+            "{quiet}"
+        );
+        status.configuration.waits_for_restart =
+            vec!["pods.source".to_owned(), "socket".to_owned()];
+        let mistake = "f.yaml:3:1: dryRunn: unknown key; did you mean dryRun?";
+        status.configuration.refused = Some(RefusedConfiguration {
+            mistakes: vec![mistake.to_owned()],
+            ..RefusedConfiguration::default()
+        });
+        status.history.error = Some("cannot open the history /h: Read-only".to_owned());
+        status.history.waiting = 1;
+        let page = page(&status, "");
+        for shown in [
+            "is refused, that of ",
+            mistake,
+            "RESTART   changed, and in force after a restart only: pods.source, socket",
+            "LAST      unknown while the history cannot be read or written",
+            "0 evictions kept, 1 record waits for the disk",
+        ] {
+            assert!(page.contains(shown), "{shown} in\n{page}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::daemon::Daemon;
 use super::outcome::remark;
 use super::ranking;
-use super::status::headline;
+use super::status::{headline, no_decision};
 use super::table::{amount, duration, moment, text, told};
 use anyhow::Context;
 use clap::Args;
@@ -213,7 +213,7 @@ impl Picture {
 
     fn last(&self) -> String {
         match &self.status.last_decision {
-            None => "nothing was ever evicted".to_owned(),
+            None => no_decision(&self.status).to_owned(),
             Some(record) => format!(
                 "{} {} for {}{}: {}",
                 moment(record.time),

@@ -4,7 +4,10 @@ mod cluster;
 mod history;
 mod kubelet;
 mod pods;
+mod reload;
 mod usage;
+
+pub use reload::Reload;
 
 use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Pauses, Ports, Room};
 use crate::{
@@ -112,8 +115,8 @@ impl StartError {
 pub struct Ready {
     /// The agent.
     pub agent: Agent,
-    /// Where its pods come from, once found out.
-    pub pods_source: PodsSource,
+    /// What takes a configuration that is read while it runs.
+    pub reload: Reload,
     /// For its `run`.
     pub questions: mpsc::Receiver<Question>,
     /// For its `run`.
@@ -195,6 +198,7 @@ pub async fn ready(
     let (shared, questions) = Shared::new(clock, first_status, state, waiting);
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
+    let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
     shared.always_warn(warn_of_hidden_processes(&config.roots.proc));
@@ -249,7 +253,7 @@ pub async fn ready(
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
         agent,
-        pods_source: pods.source,
+        reload,
         questions,
         orders,
         give_order,

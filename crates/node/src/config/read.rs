@@ -125,9 +125,9 @@ impl<'a> Reader<'a> {
         self.merges = kind == Kind::Evictd
             || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
         match &root.content {
-            Content::Map(entries) => self.entries("", entries),
+            Content::Map(entries) if !entries.is_empty() => self.entries("", entries),
             // Half of a file that is being replaced looks like this. It must not end a dry run.
-            Content::Null => self.mistake(
+            Content::Map(_) | Content::Null => self.mistake(
                 "",
                 Fault::new(
                     None,
