@@ -40,9 +40,9 @@ bench:
 fuzz:
     .ci/run fuzz
 
-# what is made from the code: dashboards and rules, and the figures of docs/scale.md
+# what is made from the code: dashboards, rules and JSON Schemas, and the figures of docs/scale.md
 generate:
-    EVICTD_WRITE=1 cargo test --test monitoring --test run_daemon -- made scale
+    EVICTD_WRITE=1 cargo test --test monitoring --test schema --test run_daemon -- made scale
 
 # watch a real eviction
 demo *ARGS:

@@ -7,6 +7,7 @@ use super::{
     node::Node,
     value::Value,
 };
+use evictd_eviction::Signal;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
@@ -52,6 +53,8 @@ pub(super) enum Field {
     One {
         read: fn(&mut Effective, &Node) -> Result<(), Vec<Fault>>,
         show: fn(&Effective) -> Json,
+        /// What a reader takes, as a JSON Schema.
+        schema: fn() -> Json,
     },
     /// A map by signal, whose entries are merged.
     Signals {
@@ -59,6 +62,8 @@ pub(super) enum Field {
         get: fn(&Effective) -> &BTreeMap<String, String>,
         /// What `null` stands for, where an entry can be switched off.
         off: Option<&'static str>,
+        /// What an entry of this signal takes, as a JSON Schema.
+        schema: fn(Signal) -> Json,
     },
 }
 
@@ -83,14 +88,18 @@ impl Key {
 
 /// One value at this field of [`Effective`], read and shown by its type or by the module named.
 macro_rules! one {
-    ($($field:ident).+) => { one!($($field).+, Value) };
-    ($($field:ident).+, $with:ident) => {
+    ($($field:ident).+) => {
+        one!($($field).+, Value, || schema::of(|effective| &effective.$($field).+))
+    };
+    ($($field:ident).+, $with:ident) => { one!($($field).+, $with, $with::schema) };
+    ($($field:ident).+, $with:ident, $schema:expr) => {
         Field::One {
             read: |effective, node| {
                 effective.$($field).+ = $with::read(node)?;
                 Ok(())
             },
             show: |effective| $with::show(&effective.$($field).+),
+            schema: $schema,
         }
     };
 }
@@ -98,11 +107,12 @@ pub(super) use one;
 
 /// One of the threshold maps.
 macro_rules! signals {
-    ($map:ident, $off:expr) => {
+    ($map:ident, $off:expr, $schema:expr) => {
         Field::Signals {
             map: |effective| &mut effective.maps.$map,
             get: |effective| &effective.maps.$map,
             off: $off,
+            schema: $schema,
         }
     };
 }

@@ -8,6 +8,7 @@ mod mistake;
 mod node;
 mod open;
 mod read;
+mod schema;
 mod selector;
 mod simulated;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use effective::{
 pub use mistake::{Mistake, Refused};
 pub use open::{DROP_INS, open};
 pub use read::{Loaded, built_in, parse};
+pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
 pub use value::CgroupPath;
 pub use words::{

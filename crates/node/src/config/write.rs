@@ -32,7 +32,9 @@ impl Setting {
 
 /// `config/evictd.yaml`: every key with its default and why it is there.
 pub fn commented_defaults() -> String {
-    let header = "# The configuration of evictd: every key with its default and why it is there.\n\
+    // Where the packages put it; `evictd check-config --schema` prints it anywhere.
+    let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
+         # The configuration of evictd: every key with its default and why it is there.\n\
          # What is left out keeps its default, so that a file need hold only what differs.\n\
          # `evictd check-config FILE` tells what takes effect and where it came from.\n";
     header.to_owned() + &yaml(&built_in(), &Comments::Why)
