@@ -37,9 +37,9 @@ fuzz TARGET SECONDS="60":
 vm *SCENARIOS:
     tests/vm/run {{ SCENARIOS }}
 
-# what is made from the code: dashboards and rules, and the figures of docs/scale.md
+# what is made from the code: dashboards, rules and JSON Schemas, and the figures of docs/scale.md
 generate:
-    EVICTD_WRITE=1 cargo test --test monitoring --test run_daemon -- made scale
+    EVICTD_WRITE=1 cargo test --test monitoring --test schema --test run_daemon -- made scale
 
 # what people install, in target/packages: deb, rpm, tarball, krew, static
 package *WHAT:

@@ -5,7 +5,7 @@
     reason = "in a test a panic is the report"
 )]
 
-use evictd::clock::Clock;
+use evictd_kernel::clock::Clock;
 use nix::pty::{Winsize, openpty};
 use serde_json::{Value, json};
 use std::{
@@ -19,7 +19,6 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::time::Instant;
 use vt100::{Color, Parser};
 
 const PODS: usize = 20;

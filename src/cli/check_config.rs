@@ -21,17 +21,23 @@ const EXAMPLE: &str = "Example:
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// A configuration of evictd or of a kubelet, or a kubelet's /configz; - is stdin.
-    #[arg(value_name = "FILE", required_unless_present = "defaults")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["defaults", "schema"])]
     files: Vec<PathBuf>,
     /// Print every key with its default and why it is there: a file to start from.
     #[arg(long, conflicts_with = "files")]
     defaults: bool,
+    /// Print the JSON Schema of a configuration, by which editors complete and check one.
+    #[arg(long, conflicts_with_all = ["files", "defaults"])]
+    schema: bool,
     #[command(flatten)]
     output: Output,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
+        if self.schema {
+            return write_to_stdout(&format!("{:#}\n", config::json_schema()));
+        }
         if self.defaults {
             return write_to_stdout(&config::commented_defaults());
         }

@@ -6,7 +6,7 @@ use super::ranking;
 use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, printable};
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,16 +34,34 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let all = latest(records(self.daemon.get("/v1/history")?));
+        let problem = problem(&self.daemon.get("/v1/status")?);
+        if let Some(problem) = &problem {
+            eprintln!("evictd: warning: {}", printable(problem));
+        }
         let Some(id) = self.id else {
-            return self.output.print(&all, |all, view| list(all, view));
+            return self
+                .output
+                .print(&all, |all, view| list(all, problem.is_some(), view));
         };
         let one = all.iter().find(|record| record.id == id).ok_or_else(|| {
-            Failure::Input(anyhow!(
-                "no decision {id:?} is kept; `evictd history` lists them"
-            ))
+            let listed = "`evictd history` lists them";
+            Failure::Input(match &problem {
+                None => anyhow!("no decision {id:?} is kept; {listed}"),
+                Some(_) => {
+                    anyhow!("no decision {id:?} is known, and not all of them are; {listed}")
+                }
+            })
         })?;
         self.output.print(one, evidence)
     }
+}
+
+/// Why what is kept may not be all that was decided.
+fn problem(status: &Value) -> Option<String> {
+    let error = status["history"]["error"].as_str()?;
+    Some(format!(
+        "the history is not all there while its disk refuses it: {error}"
+    ))
 }
 
 /// What another version wrote may be no decision to this one.
@@ -77,9 +95,14 @@ fn words(record: &Record) -> String {
     }
 }
 
-fn list(all: &[Record], view: View) -> String {
+fn list(all: &[Record], lacks_some: bool, view: View) -> String {
     if all.is_empty() {
-        return "Nothing was ever evicted.".to_owned();
+        let told = if lacks_some {
+            "No eviction is known, and the history cannot be read or written: there may have been some."
+        } else {
+            "Nothing was ever evicted."
+        };
+        return told.to_owned();
     }
     let rows = all.iter().map(|record| {
         Row::from(vec![
@@ -270,6 +293,17 @@ mod tests {
             "crossed -> decided 500.0 ms -> first signal 1.0 ms -> gone 20.5 ms; 521.5 ms in all"
         );
         assert_eq!(reaction(None), "crossed");
+    }
+
+    #[test]
+    fn where_the_history_cannot_be_had_nobody_says_that_nothing_happened() {
+        let error = "cannot open the history /var/lib/evictd: Read-only file system";
+        let told = problem(&json!({ "history": { "error": error } })).unwrap();
+        assert!(told.ends_with(error), "{told}");
+        assert!(!list(&[], true).contains("Nothing was ever evicted"));
+        assert_eq!(problem(&json!({ "history": { "error": null } })), None);
+        assert_eq!(problem(&json!({})), None);
+        assert_eq!(list(&[], false), "Nothing was ever evicted.");
     }
 
     #[test]

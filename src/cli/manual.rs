@@ -1,8 +1,8 @@
 //! `evictd man`: what its pages say besides the command line.
 
-use evictd_node::config::documented;
 use clap::Command;
 use evictd_command::{Manual, Page};
+use evictd_node::config::documented;
 
 /// As the packages have them, and as the configuration's defaults say.
 const FILES: [(&str, &str); 8] = [

@@ -139,11 +139,11 @@ fn rules(document: &Document) -> Result<Result<Rules, Refused>, Failure> {
 fn rules_of_kind(document: &Document, config: &Value) -> Result<Rules, Refused> {
     let name = document.name();
     match config::parse_simulated(config) {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
+        Ok(simulated) => {
+            for warning in &simulated.warnings {
                 warn(name, &warning.to_string());
             }
-            Ok(loaded.effective.rules())
+            Ok(simulated.rules)
         }
         Err(refused) => Err(Refused {
             mistakes: refused

@@ -8,12 +8,11 @@ use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
 use evictd_eviction::pressure::{self, WHOLE};
-use evictd_eviction::record::Record;
 use evictd_eviction::why::human_bytes;
 use evictd_kernel::signals::{Pressure, RENEWAL};
 use evictd_node::config::Admission;
 use evictd_node::server::state::{
-    AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
+    AdmissionStatus, ConfigurationStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
 };
 use jiff::SignedDuration;
 
@@ -83,6 +82,7 @@ fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
         let told = format!("since {} {pause}; nobody is ended", moment(pause.since));
         page.tell("PAUSED", &told);
     }
+    tell_configuration(&status.configuration, page);
     for warning in &status.warnings {
         page.tell("WARNING", warning);
     }
@@ -171,7 +171,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     );
     page.tell("PODS", &counted);
     page.tell("ADMISSION", &admission(&status.admission));
-    page.tell("LAST", &last_decision(status.last_decision.as_ref()));
+    page.tell("LAST", &last_decision(status));
     page.tell("HISTORY", &history(status));
 }
 
@@ -188,6 +188,32 @@ fn urgency(status: &Status) -> Colour {
     } else {
         Colour::Good
     }
+}
+
+/// What was read and is not in force.
+fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
+    if let Some(refused) = &configuration.refused {
+        let told = format!(
+            "the configuration read {} is refused, that of {} stays in force:",
+            moment(refused.at),
+            moment(configuration.read_at)
+        );
+        page.tell("WARNING", &told);
+        for mistake in &refused.mistakes {
+            page.tell("", mistake);
+        }
+    }
+    if !configuration.waits_for_restart.is_empty() {
+        let told = format!(
+            "changed, and in force after a restart only: {}",
+            configuration.waits_for_restart.join(", ")
+        );
+        page.tell("RESTART", &told);
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// One sentence: is anything wrong.
@@ -302,9 +328,17 @@ fn admission(status: &AdmissionStatus) -> String {
     )
 }
 
-fn last_decision(record: Option<&Record>) -> String {
-    let Some(record) = record else {
-        return "nothing was ever evicted".to_owned();
+/// Where no last decision is known.
+pub(super) fn no_decision(status: &Status) -> &'static str {
+    match status.history.error {
+        None => "nothing was ever evicted",
+        Some(_) => "unknown while the history cannot be read or written",
+    }
+}
+
+fn last_decision(status: &Status) -> String {
+    let Some(record) = &status.last_decision else {
+        return no_decision(status).to_owned();
     };
     format!(
         "{} {} for {} ({}){}: {}",
@@ -320,12 +354,11 @@ fn last_decision(record: Option<&Record>) -> String {
 fn history(status: &Status) -> String {
     let waiting = match status.history.waiting {
         0 => String::new(),
-        waiting => format!(", {waiting} wait for the disk"),
+        1 => ", 1 record waits for the disk".to_owned(),
+        waiting => format!(", {waiting} records wait for the disk"),
     };
-    format!(
-        "{} records of decisions kept{waiting} (`evictd history`)",
-        status.history.records
-    )
+    let kept = counted(status.history.evictions, "eviction");
+    format!("{kept} kept{waiting} (`evictd history`)")
 }
 
 /// The table of signals.
@@ -413,6 +446,7 @@ fn conditions(status: &Status, view: View) -> String {
 mod tests {
     use super::*;
     use evictd_eviction::Signal;
+    use evictd_node::server::state::RefusedConfiguration;
 
     fn signal(name: Signal, problem: Option<&str>) -> SignalStatus {
         let mut signal = SignalStatus::new(name);
@@ -448,6 +482,40 @@ mod tests {
         let told =
             "memory.available, nodefs.available are not observed: nothing is evicted for them.";
         assert_eq!(headline(&status), told);
+    }
+
+    #[test]
+    fn what_was_read_and_is_not_in_force_is_named() {
+        let mut status = Status::default();
+        let quiet = page(&status, "");
+        assert!(
+            !quiet.contains("WARNING") && !quiet.contains("RESTART"),
+            "{quiet}"
+        );
+        assert!(quiet.contains("HISTORY   0 evictions kept"), "{quiet}");
+        assert!(
+            quiet.contains("LAST      nothing was ever evicted"),
+            "{quiet}"
+        );
+        status.configuration.waits_for_restart =
+            vec!["pods.source".to_owned(), "socket".to_owned()];
+        let mistake = "f.yaml:3:1: dryRunn: unknown key; did you mean dryRun?";
+        status.configuration.refused = Some(RefusedConfiguration {
+            mistakes: vec![mistake.to_owned()],
+            ..RefusedConfiguration::default()
+        });
+        status.history.error = Some("cannot open the history /h: Read-only".to_owned());
+        status.history.waiting = 1;
+        let page = page(&status, "");
+        for shown in [
+            "is refused, that of ",
+            mistake,
+            "RESTART   changed, and in force after a restart only: pods.source, socket",
+            "LAST      unknown while the history cannot be read or written",
+            "0 evictions kept, 1 record waits for the disk",
+        ] {
+            assert!(page.contains(shown), "{shown} in\n{page}");
+        }
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{Node, Traits, Worker, requests, spec};
+use crate::node::{EVICTD, Node, Traits, Worker, requests, spec};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Gives this thread and the processes it starts mounts of their own.
 pub(crate) fn own_mounts(test: &str) -> bool {
@@ -202,6 +203,41 @@ fn a_disk_on_which_no_history_can_be_begun_keeps_no_node_unguarded() {
         history["records"] == 2 && history["waiting"] == 0 && history["error"].is_null()
     });
     assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
+}
+
+#[test]
+fn a_history_that_cannot_be_had_is_told_before_anything_is_decided() {
+    let name = "a_history_that_cannot_be_had_is_told";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=1m");
+    remount(&disk, MsFlags::MS_RDONLY);
+    let lines = format!("stateDirectory: {}/state", disk.display());
+    let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], &lines);
+    let history = || {
+        let mut evictd = Command::new(EVICTD);
+        let output = evictd.args(["history", "--socket"]).arg(&daemon.socket);
+        let output = output.output().unwrap();
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    daemon.eventually("it is told", |daemon| {
+        daemon.status()["history"]["error"].is_string()
+    });
+    let (shown, warned) = history();
+    assert!(shown.starts_with("No eviction is known"), "{shown}");
+    assert!(warned.contains("Read-only file system"), "{warned}");
+    remount(&disk, MsFlags::empty());
+    daemon.eventually("it is mended without a decision", |daemon| {
+        daemon.status()["history"]["error"].is_null()
+    });
+    let nothing = ("Nothing was ever evicted.\n".to_owned(), String::new());
+    assert_eq!(history(), nothing);
 }
 
 /// A disk with these pods on it, whose only volume each is a directory there that holds so many MiB.

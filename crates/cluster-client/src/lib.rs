@@ -10,6 +10,7 @@
 
 mod access;
 mod actions;
+mod backoff;
 pub mod events;
 mod kubelet;
 mod split;
@@ -18,6 +19,7 @@ mod watch;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
+pub use backoff::Backoff;
 pub use kubelet::{KubeletClient, KubeletSettings};
 pub use turn::{Crowd, Turn, Wait, chance};
 pub use watch::{Broken, Follow, NotUnderstood, Parsed, Watch, parse};

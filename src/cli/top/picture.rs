@@ -3,7 +3,7 @@
 use crate::cli::daemon::Daemon;
 use crate::cli::outcome::remark;
 use crate::cli::ranking;
-use crate::cli::status::headline;
+use crate::cli::status::{headline, no_decision};
 use crate::cli::table::{amount, duration, moment, text, told};
 use anyhow::Context;
 use evictd_command::{Failure, View, printable_line, shortened};
@@ -217,7 +217,7 @@ impl Picture {
 
     fn last(&self, view: View, most: usize) -> Section {
         let told = match &self.status.last_decision {
-            None => "nothing was ever evicted".to_owned(),
+            None => no_decision(&self.status).to_owned(),
             Some(record) => format!(
                 "{} {} for {}{}: {}",
                 moment(record.time),

@@ -2,8 +2,10 @@
 
 use super::{
     address::Address,
-    keys::{BUILT, KEYS},
+    key::{Effect, Key},
+    keys::KEYS,
     value::CgroupPath,
+    word,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
         SoftTierFallback, Tell, UnknownPods, UsageSource,
@@ -13,7 +15,7 @@ use evictd_cluster_client::{Credentials, KubeletSettings};
 use evictd_eviction::{
     Rules, Threshold, ThresholdMaps,
     retention::Retention,
-    rules::{FilesystemLayout, Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
+    rules::{Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
     threshold::{self, ThresholdError},
 };
 use jiff::SignedDuration;
@@ -123,8 +125,6 @@ pub struct Effective {
     pub kernel_memcg_notification: bool,
     /// Whether limits on local storage are enforced.
     pub local_storage_capacity_isolation: bool,
-    /// The layout that a simulation states.
-    pub layout: FilesystemLayout,
     /// Where the pods come from.
     pub pods: Pods,
     /// The way to the API server.
@@ -291,7 +291,6 @@ impl Effective {
             merge_default_eviction_settings: false,
             kernel_memcg_notification: false,
             local_storage_capacity_isolation: false,
-            layout: FilesystemLayout::default(),
             pods: Pods {
                 source: PodsSource::Auto,
                 manifests: PathBuf::new(),
@@ -379,7 +378,6 @@ impl Effective {
             thresholds: self.thresholds(),
             pressure_transition_period: self.pressure_transition_period,
             local_storage_capacity_isolation: self.local_storage_capacity_isolation,
-            layout: self.layout,
             hard_grace_period_seconds: self.hard_grace_period.as_secs(),
             max_pod_grace_period_seconds: max_pod_grace_period.map(i64::from),
             unknown_stats: self.unknown_stats,
@@ -402,24 +400,46 @@ impl Effective {
         }
     }
 
-    /// Settings whose words are known but whose code comes in a later version: the key, and what there is.
+    /// Settings whose word is known but whose code comes in a later version: the key, and what there is.
     pub fn not_built(&self) -> Vec<(&'static str, String)> {
-        let shown = |path: &str| {
-            KEYS.iter()
-                .find(|key| key.path == path)
-                .map(|key| key.show(self))
+        const LATER: &str = "cri";
+        let told = |known: &[&str]| {
+            let built: Vec<&str> = known
+                .iter()
+                .copied()
+                .filter(|word| *word != LATER)
+                .collect();
+            let built = built.join(", ");
+            format!("{LATER} is not built yet in this version; there is {built}")
         };
-        BUILT
-            .iter()
-            .filter_map(|(path, built)| {
-                let value = shown(path)?;
-                let word = value.as_str().filter(|word| !built.contains(word))?;
-                let there_is = built.join(", ");
-                Some((
-                    *path,
-                    format!("{word} is not built yet in this version; there is {there_is}"),
-                ))
-            })
+        let chosen = [
+            (
+                "pods.source",
+                self.pods.source == PodsSource::Cri,
+                word::known::<PodsSource>(),
+            ),
+            (
+                "usage.source",
+                self.usage.source == UsageSource::Cri,
+                word::known::<UsageSource>(),
+            ),
+            (
+                "evict.method",
+                self.evict.method == EvictMethod::Cri,
+                word::known::<EvictMethod>(),
+            ),
+        ];
+        let later = chosen.into_iter().filter(|(_, later, _)| *later);
+        later.map(|(key, _, known)| (key, told(known))).collect()
+    }
+
+    /// The keys of this configuration that differ from the running one and take effect at the next start only.
+    pub fn waits_for_restart(&self, running: &Self) -> Vec<&'static str> {
+        let waits =
+            |key: &&Key| key.effect == Effect::Restart && key.show(self) != key.show(running);
+        KEYS.iter()
+            .filter(waits)
+            .map(|key| key.name(self.kind).unwrap_or(key.path))
             .collect()
     }
 }

@@ -3,9 +3,9 @@
 use super::{
     effective::{Kind, Origin},
     mistake::Fault,
-    nearest::nearest,
     read::Reader,
     value::duration_advice,
+    word::nearest,
 };
 use evictd_eviction::{
     PressureLimit, Signal, Threshold, ThresholdMaps, ThresholdValue,

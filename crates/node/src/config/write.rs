@@ -2,7 +2,8 @@
 
 use super::{
     effective::{Effective, Kind, Origin},
-    keys::{Field, KEYS, Key},
+    key::{Field, Key},
+    keys::KEYS,
     read::built_in,
 };
 use serde_json::{Map, Value as Json};
@@ -44,7 +45,7 @@ pub struct Documented {
 pub fn documented() -> impl Iterator<Item = Documented> {
     KEYS.iter().filter_map(|key| {
         Some(Documented {
-            key: key.name(Kind::Evictd, false)?,
+            key: key.name(Kind::Evictd)?,
             default: key.default?,
             why: key.why,
         })
@@ -53,7 +54,9 @@ pub fn documented() -> impl Iterator<Item = Documented> {
 
 /// `config/evictd.yaml`: every key with its default and why it is there.
 pub fn commented_defaults() -> String {
-    let header = "# The configuration of evictd: every key with its default and why it is there.\n\
+    // Where the packages put it; `evictd check-config --schema` prints it anywhere.
+    let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
+         # The configuration of evictd: every key with its default and why it is there.\n\
          # What is left out keeps its default, so that a file need hold only what differs.\n\
          # `evictd check-config FILE` tells what takes effect and where it came from.\n";
     header.to_owned() + &yaml(&built_in(), &Comments::Why)
@@ -110,7 +113,7 @@ impl Effective {
     fn keys(&self) -> impl Iterator<Item = &'static Key> {
         let kind = self.kind;
         KEYS.iter()
-            .filter(move |key| key.default.is_some() || key.name(kind, false).is_some())
+            .filter(move |key| key.default.is_some() || key.name(kind).is_some())
     }
 }
 
@@ -131,7 +134,7 @@ fn yaml(effective: &Effective, comments: &Comments) -> String {
     );
     let mut group = "";
     for key in KEYS {
-        let Some(name) = key.name(kind, false) else {
+        let Some(name) = key.name(kind) else {
             continue;
         };
         let (above, name) = name.split_once('.').unwrap_or(("", name));

@@ -1,0 +1,158 @@
+//! The JSON Schema of a configuration, made of the table of keys, so that an editor completes and checks a file as it is
+//! written. It takes everything that a reader takes; what it takes and a reader refuses (a soft threshold without its
+//! grace period, a path that is not there) `evictd check-config` tells.
+
+use super::{
+    effective::{Effective, Kind},
+    key::{Effect, Field, Key, Kubelet},
+    keys::KEYS,
+    node::Node,
+    value::Value,
+};
+use evictd_eviction::Signal;
+use serde_json::{Map, Value as Json, json};
+
+/// The draft that editors understand.
+const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
+
+/// An amount of bytes or counts, as Kubernetes writes it, or a share of what there is.
+const AMOUNT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?(%|[KMGTPE]i|[numkMGTPE])?$";
+const PRESSURE: &str = r"^(0%|100%|\s*(some|full)\s+avg(10|60|300)\s*>\s*[0-9.]+%(\s+for\s+.+)?)$";
+const PERCENT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?%$";
+/// In Go's notation.
+const DURATION: &str = r"^\+?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
+
+/// The schema of a configuration of either kind, which its `kind` chooses. Of a kubelet's many keys it has those that
+/// matter to evictions, and takes the others as they are.
+pub fn json_schema() -> Json {
+    let kubelet = Kind::Kubelet.as_str();
+    let of = |kind: Kind| json!({ "$ref": format!("#/definitions/{}", kind.as_str()) });
+    json!({
+        "$schema": DRAFT,
+        "title": "Configuration of evictd",
+        "if": { "required": ["kind"], "properties": { "kind": { "const": kubelet } } },
+        "then": of(Kind::Kubelet),
+        "else": of(Kind::Evictd),
+        "definitions": {
+            Kind::Evictd.as_str(): definition(Kind::Evictd),
+            kubelet: definition(Kind::Kubelet),
+        },
+    })
+}
+
+fn definition(kind: Kind) -> Json {
+    // A kubelet's file has hundreds of keys that are not ours.
+    let others = kind == Kind::Kubelet;
+    let mut properties = Map::new();
+    properties.insert(
+        "apiVersion".to_owned(),
+        json!({ "const": kind.api_version() }),
+    );
+    properties.insert("kind".to_owned(), json!({ "const": kind.as_str() }));
+    for key in KEYS {
+        let Some(name) = key.name(kind) else {
+            continue;
+        };
+        match name.split_once('.') {
+            None => drop(properties.insert(name.to_owned(), property(key, kind))),
+            Some((above, name)) => {
+                let group = properties.entry(above).or_insert_with(|| {
+                    json!({ "type": ["object", "null"], "additionalProperties": others, "properties": {} })
+                });
+                group["properties"][name] = property(key, kind);
+            }
+        }
+    }
+    json!({ "type": "object", "additionalProperties": others, "properties": properties })
+}
+
+fn property(key: &Key, kind: Kind) -> Json {
+    let mut schema = match key.field {
+        Field::One { schema, .. } => or_null(schema()),
+        Field::Signals { schema, .. } => by_signal(kind, schema),
+    };
+    let mut description = key.why.to_owned();
+    if key.effect == Effect::Restart {
+        description += " A change takes effect at the next start.";
+    }
+    schema["description"] = json!(description);
+    let default = match (&key.kubelet, kind) {
+        (Kubelet::Key { default, .. }, Kind::Kubelet) => Some(*default),
+        _ => key.default,
+    };
+    if let Some(Ok(default)) = default.map(Node::parse) {
+        schema["default"] = default.to_json();
+    }
+    schema
+}
+
+/// A map with an entry for each signal that there is under this kind.
+fn by_signal(kind: Kind, schema: fn(Signal) -> Json) -> Json {
+    let known = Signal::ALL
+        .into_iter()
+        .filter(|signal| kind == Kind::Evictd || !signal.is_ours());
+    let properties: Map<String, Json> = known
+        .map(|signal| (signal.as_str().to_owned(), or_null(schema(signal))))
+        .collect();
+    json!({ "type": ["object", "null"], "additionalProperties": false, "properties": properties })
+}
+
+/// Nothing stands for the default everywhere.
+fn or_null(mut schema: Json) -> Json {
+    match &mut schema {
+        Json::Object(fields) => {
+            if let Some(kinds) = fields.get_mut("type") {
+                let mut all = kinds
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_else(|| vec![kinds.clone()]);
+                all.push(json!("null"));
+                *kinds = Json::Array(all);
+            } else if let Some(Json::Array(words)) = fields.get_mut("enum") {
+                words.push(Json::Null);
+            } else if let Some(Json::Array(kinds)) = fields.get_mut("anyOf") {
+                kinds.push(json!({ "type": "null" }));
+            }
+            schema
+        }
+        _ => schema,
+    }
+}
+
+/// Of the setting that this finds.
+pub(super) fn of<T: Value>(_: for<'a> fn(&'a Effective) -> &'a T) -> Json {
+    T::schema()
+}
+
+/// A text, or a bare number that is one.
+fn text(pattern: &str) -> Json {
+    json!({ "type": ["string", "number"], "pattern": pattern })
+}
+
+/// Of bare numbers only 0 needs no unit.
+pub(super) fn duration() -> Json {
+    json!({ "type": ["string", "integer"], "pattern": DURATION, "minimum": 0, "maximum": 0 })
+}
+
+/// Of a signal's threshold.
+pub(super) fn threshold(signal: Signal) -> Json {
+    text(if signal.is_pressure() {
+        PRESSURE
+    } else {
+        AMOUNT
+    })
+}
+
+/// Of a soft threshold's grace period.
+pub(super) fn grace(_: Signal) -> Json {
+    duration()
+}
+
+/// Of what is reclaimed beyond a threshold.
+pub(super) fn reclaim(signal: Signal) -> Json {
+    text(if signal.is_pressure() {
+        PERCENT
+    } else {
+        AMOUNT
+    })
+}
