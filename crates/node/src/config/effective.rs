@@ -16,7 +16,7 @@ use evictd_eviction::{
     Rules, Threshold, ThresholdMaps,
     retention::Retention,
     rules::{Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
-    threshold::{self, ThresholdError},
+    threshold::{self, ParsedThresholds, ThresholdError},
 };
 use jiff::SignedDuration;
 use serde::{Serialize, Serializer};
@@ -349,11 +349,8 @@ impl Effective {
     }
 
     /// What the maps say; a kubelet's file knows a kubelet's signals only.
-    pub(super) fn parse_maps(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
-        match self.kind {
-            Kind::Evictd => self.maps.parse_with_ours(),
-            Kind::Kubelet => self.maps.parse(),
-        }
+    pub(super) fn parse_maps(&self) -> Result<ParsedThresholds, Vec<ThresholdError>> {
+        self.maps.parse_by_map(self.kind == Kind::Evictd)
     }
 
     /// The thresholds, with those that follow from them (S1-012).

@@ -54,8 +54,8 @@ pub(super) fn parse_with_drop_ins(
 pub fn built_in() -> Effective {
     let mut effective = Effective::blank(Kind::Evictd);
     fill_in_defaults(&mut effective);
-    if let Ok(thresholds) = effective.parse_maps() {
-        effective.configured_thresholds = thresholds;
+    if let Ok(parsed) = effective.parse_maps() {
+        effective.configured_thresholds = parsed.into_all();
     }
     effective
 }
