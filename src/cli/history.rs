@@ -1,12 +1,12 @@
 //! `evictd history`: past evictions with all the evidence kept of each.
 
 use super::daemon::Daemon;
-use super::outcome::gone;
+use super::outcome::{gone, shortfall};
 use super::ranking;
 use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output, printable, table};
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, printable};
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,7 +39,9 @@ impl Arguments {
             eprintln!("evictd: warning: {}", printable(problem));
         }
         let Some(id) = self.id else {
-            return self.output.print(&all, |all| list(all, problem.is_some()));
+            return self
+                .output
+                .print(&all, |all, view| list(all, problem.is_some(), view));
         };
         let one = all.iter().find(|record| record.id == id).ok_or_else(|| {
             let listed = "`evictd history` lists them";
@@ -93,7 +95,7 @@ fn words(record: &Record) -> String {
     }
 }
 
-fn list(all: &[Record], lacks_some: bool) -> String {
+fn list(all: &[Record], lacks_some: bool, view: View) -> String {
     if all.is_empty() {
         let told = if lacks_some {
             "No eviction is known, and the history cannot be read or written: there may have been some."
@@ -103,7 +105,7 @@ fn list(all: &[Record], lacks_some: bool) -> String {
         return told.to_owned();
     }
     let rows = all.iter().map(|record| {
-        vec![
+        Row::from(vec![
             moment(record.time),
             record.id.clone(),
             record.signal.clone().into_owned(),
@@ -113,20 +115,26 @@ fn list(all: &[Record], lacks_some: bool) -> String {
             gone(record),
             told(record.publication.as_ref().map(Publication::state)),
             words(record),
-        ]
+        ])
+        .coloured(failed(record).then_some(Colour::Warning))
     });
-    let headings = [
-        "TIME",
-        "ID",
-        "SIGNAL",
-        "KIND",
-        "POD",
-        ">GRACE",
-        ">GONE AFTER",
-        "CLUSTER",
-        "MESSAGE",
+    let columns = [
+        Column::words("TIME", 7),
+        Column::words("ID", 6),
+        Column::words("SIGNAL", 5),
+        Column::words("KIND", 4),
+        Column::name("POD", 9),
+        Column::figure("GRACE", 1),
+        Column::sentence("GONE AFTER", 8).at_least(10),
+        Column::words("CLUSTER", 2),
+        Column::sentence("MESSAGE", 3),
     ];
-    table(&headings, rows)
+    Table::new(columns, rows).shown(view)
+}
+
+/// Whether the pod was to go and is still there.
+fn failed(record: &Record) -> bool {
+    !record.dry_run && shortfall(record).is_some()
 }
 
 /// From the look that saw the crossing to the last process gone, step by step.
@@ -178,29 +186,32 @@ fn owner(record: &Record) -> String {
 }
 
 /// Everything kept of one decision.
-fn evidence(record: &Record) -> String {
+fn evidence(record: &Record, view: View) -> String {
     match record.kind {
-        Kind::Admission | Kind::Preemption => at_the_door(record),
-        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record),
+        Kind::Admission | Kind::Preemption => at_the_door(record, view),
+        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record, view),
     }
 }
 
 /// Of a pod that was not let in, or left for one that was.
-fn at_the_door(record: &Record) -> String {
+fn at_the_door(record: &Record, view: View) -> String {
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
-    page(&[
-        ("DECISION", record.id.clone()),
-        ("TIME", moment(record.time)),
-        ("POD", pod(record)),
-        ("SIGNAL", signal_and_kind(record)),
-        ("REASON", told(record.reason.as_ref())),
-        ("MESSAGE", told(record.message.as_ref())),
-        ("FOR", told(record.preemptor.as_ref())),
-        ("GRACE", told(record.grace_period_seconds)),
-        ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
-        ("GONE", gone(record)),
-        ("CLUSTER", cluster(record)),
-    ])
+    page(
+        view,
+        &[
+            ("DECISION", record.id.clone()),
+            ("TIME", moment(record.time)),
+            ("POD", pod(record)),
+            ("SIGNAL", signal_and_kind(record)),
+            ("REASON", told(record.reason.as_ref())),
+            ("MESSAGE", told(record.message.as_ref())),
+            ("FOR", told(record.preemptor.as_ref())),
+            ("GRACE", told(record.grace_period_seconds)),
+            ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
+            ("GONE", gone(record)),
+            ("CLUSTER", cluster(record)),
+        ],
+    )
 }
 
 fn pod(record: &Record) -> String {
@@ -212,17 +223,18 @@ fn signal_and_kind(record: &Record) -> String {
     format!("{} ({})", record.signal, record.kind.as_str())
 }
 
-fn page(lines: &[(&str, String)]) -> String {
+fn page(view: View, lines: &[(&str, String)]) -> String {
     let mut page = String::new();
     for (heading, told) in lines {
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "{heading:<11}{told}");
+        let line = view.hanging(&format!("{heading:<11}"), told);
+        let _ = writeln!(page, "{line}");
     }
     page
 }
 
 /// Of a decision for which something was short.
-fn shortage(record: &Record) -> String {
+fn shortage(record: &Record, view: View) -> String {
     let signal = record.acting_signal();
     let acting = record.threshold.as_ref();
     let seen = acting.map(|acting| acting.observed);
@@ -237,26 +249,29 @@ fn shortage(record: &Record) -> String {
         told(acting.map(|acting| moment(acting.first_observed_at)))
     );
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
-    let page = page(&[
-        ("DECISION", record.id.clone()),
-        ("TIME", moment(record.time)),
-        ("POD", pod(record)),
-        ("SIGNAL", signal_and_kind(record)),
-        ("OBSERVED", observed),
-        ("THRESHOLD", threshold),
-        ("GRACE", format!("{} s", told(record.grace_period_seconds))),
-        ("REASON", told(record.reason.as_ref())),
-        ("MESSAGE", told(record.message.as_ref())),
-        ("WHY", told(record.why.as_ref())),
-        ("NEXT", told(record.runner_up.as_ref())),
-        ("GAIN", used(signal, record.expected_gain)),
-        ("OWNER", owner(record)),
-        ("WOKEN BY", told(record.woken_by.as_ref())),
-        ("REACTION", reaction(ended)),
-        ("GONE", gone(record)),
-        ("CLUSTER", cluster(record)),
-    ]);
-    format!("{page}\n{}\n", ranking::recorded(record))
+    let page = page(
+        view,
+        &[
+            ("DECISION", record.id.clone()),
+            ("TIME", moment(record.time)),
+            ("POD", pod(record)),
+            ("SIGNAL", signal_and_kind(record)),
+            ("OBSERVED", observed),
+            ("THRESHOLD", threshold),
+            ("GRACE", format!("{} s", told(record.grace_period_seconds))),
+            ("REASON", told(record.reason.as_ref())),
+            ("MESSAGE", told(record.message.as_ref())),
+            ("WHY", told(record.why.as_ref())),
+            ("NEXT", told(record.runner_up.as_ref())),
+            ("GAIN", used(signal, record.expected_gain)),
+            ("OWNER", owner(record)),
+            ("WOKEN BY", told(record.woken_by.as_ref())),
+            ("REACTION", reaction(ended)),
+            ("GONE", gone(record)),
+            ("CLUSTER", cluster(record)),
+        ],
+    );
+    format!("{page}\n{}\n", ranking::recorded(record, view))
 }
 
 #[cfg(test)]

@@ -294,13 +294,20 @@ fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_els
         node.pod(pod, "--hold 8Mi", traits)
     });
     let place = disk.display();
-    let low = [("nodefs.available", "13Mi")];
+    let low = [("nodefs.available", "13Mi"), ("memory.available", "1Mi")];
     let filesystems =
         format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}");
     let daemon = Daemon::start(&node, &low, &format!("{filesystems}\ndryRun: true"));
     daemon.eventually("it says that it finds none of them", |daemon| {
         daemon.warns("/var/lib/kubelet/pods; name the kubelet's --root-dir under kubelet.rootDir")
     });
+    // Whose ranking would be all unknown says nothing to whoever asks for the nearest.
+    daemon.eventually("it ranks for a signal that ranks anything", |daemon| {
+        let nearest = daemon.get("/v1/ranking").unwrap_or_default();
+        nearest["signal"] == "memory.available" && nearest["pods"][0]["usage"].is_string()
+    });
+    let asked = daemon.get("/v1/ranking?signal=nodefs.available");
+    assert_eq!(asked.unwrap()["signal"], "nodefs.available");
     drop(daemon);
     let root = format!("{filesystems}\nkubelet: {{rootDir: '{place}/kubelet'}}");
     let daemon = Daemon::start(&node, &low, &root);

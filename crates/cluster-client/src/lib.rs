@@ -22,7 +22,7 @@ pub use actions::{Actions, CALL_TIMEOUT};
 pub use backoff::Backoff;
 pub use kubelet::{KubeletClient, KubeletSettings};
 pub use turn::{Crowd, Turn, Wait, chance};
-pub use watch::{Broken, Follow, Watch};
+pub use watch::{Broken, Follow, NotUnderstood, Parsed, Watch, parse};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};

@@ -1,5 +1,45 @@
-//! Reading what the command line is given: a file or stdin, JSON or YAML, with every mistake in it told in one go.
+//! Reads a JSON or YAML file that a person has written, and tells every mistake in it at once, each with its place.
+//!
+//! A parser usually stops at the first mistake, and says where only in the text that it was given. Here whatever keeps a
+//! value from being of the wanted type is taken out and the rest is tried again, until nothing is left to complain about
+//! or [`ENOUGH`] mistakes are found. What a mistake looks like, printed:
+//!
+//! ```text
+//! pods.yaml:7:20: shop/web: spec.containers[0].resources.limits: invalid type: string "1Gi", expected a map
+//! ^name     ^line ^object   ^key                                  ^message
+//!            ^column, in characters; both counts begin at 1
+//! ```
+//!
+//! The object is there for Kubernetes objects only (`namespace/name`, or `items[3]` where it has no name), place and key as
+//! far as they are known. [`Document`] is a text with a name; it comes from a file or from stdin ([`Document::read`]) or
+//! from memory ([`Document::new`]), and becomes any type that serde can read:
+//!
+//! ```
+//! use evictd_document::{Document, DocumentError, Place};
+//!
+//! #[derive(Debug, serde::Deserialize)]
+//! struct Server {
+//!     port: u16,
+//!     threads: u8,
+//! }
+//!
+//! let document = Document::new("server.yaml", "port: many\nthreads: 1000\n".to_owned())?;
+//! let Err(DocumentError::Mistakes(found)) = document.parse::<Server>() else {
+//!     panic!("both are wrong");
+//! };
+//! assert_eq!(found.mistakes[0].place, Some(Place { line: 1, column: 7 }));
+//! assert_eq!(found.mistakes[1].key, "threads");
+//! # Ok::<(), DocumentError>(())
+//! ```
+//!
+//! Of Kubernetes objects it knows pods, nodes and leases, as `kubectl get -o json` or `-o yaml` prints them
+//! ([`Document::pods`], [`Document::node`]). JSON is told from YAML by its first character, or by the name of the file.
+//! `cargo run -p evictd-document --example mistakes -- FILE` shows the mistakes of a file.
 
+mod amounts;
+mod document;
+mod error;
+mod finder;
 mod mistake;
 mod node;
 mod pods;
@@ -7,211 +47,8 @@ mod pods;
 mod tests;
 mod yaml;
 
-pub use mistake::{ENOUGH, Mistake, Mistakes, Place, mistakes_of};
-
-use mistake::{Finder, Step};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::Path,
-};
-
-/// The most bytes that a configuration, a manifest or one node's statistics may have.
-pub const SMALL: u64 = 16 << 20;
-/// The most bytes that a list of pods may have; 100 000 pods are about 1 GiB.
-pub const LARGE: u64 = 4 << 30;
-
-/// A text and where it came from.
-#[derive(Debug, Clone)]
-pub struct Document {
-    name: String,
-    text: String,
-}
-
-/// Why a document cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum DocumentError {
-    /// It cannot be read.
-    #[error("{name}: {source}")]
-    Read {
-        /// The document.
-        name: String,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// It is a directory.
-    #[error("{0}: is a directory; a file is needed")]
-    Directory(String),
-    /// It holds nothing but white space.
-    #[error("{0}: is empty")]
-    Empty(String),
-    /// It is too large to be what it should be.
-    #[error("{name}: is larger than {limit} bytes")]
-    TooLarge {
-        /// The document.
-        name: String,
-        /// The most it may have.
-        limit: u64,
-    },
-    /// It is no text.
-    #[error("{name}:{line}: is not UTF-8 text")]
-    NotText {
-        /// The document.
-        name: String,
-        /// The line with the first byte that is none.
-        line: u64,
-    },
-    /// It does not hold what it should.
-    #[error(transparent)]
-    Mistakes(#[from] Mistakes),
-}
-
-impl Document {
-    /// Reads a file, or stdin where `path` is `-`, of at most `limit` bytes.
-    ///
-    /// # Errors
-    /// When it cannot be read, or is a directory, empty, too large or no UTF-8 text.
-    pub fn read(path: &Path, limit: u64) -> Result<Self, DocumentError> {
-        let is_stdin = path.as_os_str() == "-";
-        let name = if is_stdin {
-            "standard input".to_owned()
-        } else {
-            path.display().to_string()
-        };
-        let bytes = if is_stdin {
-            bytes_of(io::stdin().lock(), 0, limit)
-        } else {
-            open(path).and_then(|(file, length)| bytes_of(file, length, limit))
-        };
-        let bytes = bytes.map_err(|source| match source.kind() {
-            io::ErrorKind::IsADirectory => DocumentError::Directory(name.clone()),
-            io::ErrorKind::FileTooLarge => DocumentError::TooLarge {
-                name: name.clone(),
-                limit,
-            },
-            _ => DocumentError::Read {
-                name: name.clone(),
-                source,
-            },
-        })?;
-        Self::from_bytes(name, bytes)
-    }
-
-    /// Bytes that were read elsewhere; `name` says where in messages.
-    ///
-    /// # Errors
-    /// When they are no UTF-8 text, or empty.
-    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, DocumentError> {
-        let name = name.into();
-        let text = String::from_utf8(bytes).map_err(|error| DocumentError::NotText {
-            name: name.clone(),
-            line: lines(&error.as_bytes()[..error.utf8_error().valid_up_to()]) + 1,
-        })?;
-        Self::new(name, text)
-    }
-
-    /// A text that was read elsewhere; `name` says where in messages.
-    ///
-    /// # Errors
-    /// When it is empty.
-    pub fn new(name: impl Into<String>, mut text: String) -> Result<Self, DocumentError> {
-        let name = name.into();
-        if text.starts_with('\u{feff}') {
-            text.drain(..'\u{feff}'.len_utf8());
-        }
-        if text.trim_ascii().is_empty() {
-            return Err(DocumentError::Empty(name));
-        }
-        Ok(Self { name, text })
-    }
-
-    /// Where it came from, as messages name it.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The text.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// The whole document as one value.
-    ///
-    /// # Errors
-    /// Every mistake that can be found in one go, with its place and key.
-    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
-        let mut finder = Finder::new(&self.name);
-        let value = if self.is_json() {
-            serde_json::from_str(&self.text)
-                .map_err(|error| finder.find_in_json::<T>(&self.text, &self.text, "", &error))
-        } else {
-            finder.parse_yaml(&self.text)
-        };
-        value.map_err(|()| finder.into_error())
-    }
-
-    /// Every document of a YAML text, untyped.
-    ///
-    /// # Errors
-    /// What the YAML parser says.
-    pub fn values(&self) -> Result<Vec<Value>, DocumentError> {
-        yaml::parse_all(&self.text).map_err(|error| {
-            let mut finder = Finder::new(&self.name);
-            finder.add_yaml(&error);
-            finder.into_error()
-        })
-    }
-
-    /// Where the value of a key stands, if it has one: `["spec", "priority"]`.
-    pub fn place_of(&self, keys: &[&str]) -> Option<Place> {
-        let way: Vec<_> = keys
-            .iter()
-            .map(|key| Step::Key((*key).to_owned()))
-            .collect();
-        yaml::spans(&self.text).first()?.place(&way)
-    }
-
-    /// A mistake of the document as a whole.
-    pub fn wrong(&self, message: impl Into<String>) -> DocumentError {
-        let mut finder = Finder::new(&self.name);
-        finder.add("", message.into());
-        finder.into_error()
-    }
-
-    /// JSON is told from YAML by its first character. A `{` may begin YAML too; then the file's name decides.
-    fn is_json(&self) -> bool {
-        let named_yaml = Path::new(&self.name)
-            .extension()
-            .is_some_and(|extension| extension == "yaml" || extension == "yml");
-        self.text.trim_ascii_start().starts_with(['{', '[']) && !named_yaml
-    }
-}
-
-fn open(path: &Path) -> io::Result<(File, u64)> {
-    let file = File::open(path)?;
-    let metadata = file.metadata()?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    Ok((file, metadata.len()))
-}
-
-/// All bytes of `source`, which says that it has about `length`, unless they are more than `limit`.
-fn bytes_of(source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
-    if length > limit {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    source.take(limit + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        return Err(io::ErrorKind::FileTooLarge.into());
-    }
-    Ok(bytes)
-}
-
-/// How many lines end in `bytes`.
-fn lines(bytes: &[u8]) -> u64 {
-    bytes.iter().map(|byte| u64::from(*byte == b'\n')).sum()
-}
+pub use amounts::{Amount, Wrong, amounts_of_list, amounts_of_pod};
+pub use document::{Document, LARGE, SMALL, STREAM};
+pub use error::DocumentError;
+pub use finder::{ENOUGH, mistakes_of};
+pub use mistake::{Mistake, Mistakes, Place};

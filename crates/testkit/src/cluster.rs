@@ -6,10 +6,9 @@ use crate::fault::Fault;
 use crate::log::{Counters, Entry};
 use crate::policy::{self, Programs, Review};
 
-use crate::actor::Actor;
 use crate::status::Status;
 use crate::store::Store;
-use crate::{defaults, delete, event, evict, read, write};
+use crate::{delete, event, evict, read, write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -58,7 +57,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Cluster {
     pub(crate) fn new() -> Arc<Self> {
-        let cluster = Arc::new(Self {
+        Arc::new(Self {
             store: Mutex::new(Store::new()),
             settings: Mutex::default(),
             access: Mutex::default(),
@@ -67,13 +66,7 @@ impl Cluster {
             log: Mutex::default(),
             stirred: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
-        });
-        let actor = Actor::new(&cluster, "bootstrap");
-        for object in defaults::bootstrap() {
-            // They are well-formed and the first: nothing can refuse them.
-            let _ = actor.create(object);
-        }
-        cluster
+        })
     }
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {

@@ -34,4 +34,4 @@ pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
     SoftTierFallback, Tell, UnknownPods, UsageSource,
 };
-pub use write::{Setting, commented_defaults};
+pub use write::{Documented, Setting, commented_defaults, documented};

@@ -1,7 +1,7 @@
 //! The configuration written out again: as YAML that can be read back, and as a list of settings.
 
 use super::{
-    effective::{Effective, Origin},
+    effective::{Effective, Kind, Origin},
     key::{Field, Key},
     keys::KEYS,
     read::built_in,
@@ -28,6 +28,28 @@ impl Setting {
             other => flow(other),
         }
     }
+}
+
+/// What is to be said of a setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Documented {
+    /// The key, with those above it.
+    pub key: &'static str,
+    /// What it takes by default, in YAML.
+    pub default: &'static str,
+    /// Why it is there, in a line.
+    pub why: &'static str,
+}
+
+/// Every key of an `EvictionConfiguration`, in the order of the documentation.
+pub fn documented() -> impl Iterator<Item = Documented> {
+    KEYS.iter().filter_map(|key| {
+        Some(Documented {
+            key: key.name(Kind::Evictd)?,
+            default: key.default?,
+            why: key.why,
+        })
+    })
 }
 
 /// `config/evictd.yaml`: every key with its default and why it is there.

@@ -1,9 +1,10 @@
 //! What the log tells between decisions: how the daemon begins, what is raised and cleared, and what is about to act.
 
-use super::{Decided, Landed, Look, Publish, board::configured};
+use super::{Publish, board::configured};
+use crate::fact::{Fact, Look};
 use crate::pause::Pause;
 use evictd_eviction::{
-    NodeCondition, Signal, Threshold, ThresholdValue, pressure, why::human_bytes,
+    ConditionMap, Signal, Threshold, ThresholdValue, pressure, why::human_bytes,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -23,7 +24,7 @@ pub struct Begun {
 pub struct Lines {
     /// Taken by the first look.
     begun: Option<Begun>,
-    raised: [bool; NodeCondition::ALL.len()],
+    raised: ConditionMap<bool>,
     /// Of each threshold, in their order, whether it is crossed.
     crossed: Vec<bool>,
     paused: Option<Pause>,
@@ -31,10 +32,10 @@ pub struct Lines {
 
 impl Lines {
     /// Nothing is raised yet.
-    pub const fn new(begun: Begun) -> Self {
+    pub fn new(begun: Begun) -> Self {
         Self {
             begun: Some(begun),
-            raised: [false; NodeCondition::ALL.len()],
+            raised: ConditionMap::default(),
             crossed: Vec::new(),
             paused: None,
         }
@@ -53,13 +54,11 @@ impl Lines {
     }
 
     fn tell_conditions(&mut self, look: &Look<'_>) {
-        let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in look.housekeeper.conditions() {
-            raised[condition as usize] = true;
-        }
-        for condition in NodeCondition::ALL {
-            let now = raised[condition as usize];
-            if std::mem::replace(&mut self.raised[condition as usize], now) == now {
+        let conditions = look.housekeeper.conditions();
+        let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
+        let before = std::mem::replace(&mut self.raised, raised);
+        for (condition, now) in raised {
+            if before[condition] == now {
                 continue;
             }
             let (name, message) = (condition.as_str(), condition.message(now));
@@ -105,6 +104,14 @@ impl Lines {
 }
 
 impl Publish for Lines {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        if let Fact::Looked(look) = fact {
+            self.looked(look);
+        }
+    }
+}
+
+impl Lines {
     fn looked(&mut self, look: &Look<'_>) {
         if let Some(begun) = self.begun.take() {
             tracing::info!("{}", started(&begun, look));
@@ -113,10 +120,6 @@ impl Publish for Lines {
         self.tell_conditions(look);
         self.tell_soft_thresholds(look);
     }
-
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn landed(&mut self, _: &Landed<'_>) {}
 }
 
 fn started(begun: &Begun, look: &Look<'_>) -> String {

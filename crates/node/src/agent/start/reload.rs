@@ -4,7 +4,7 @@ use super::behaviour;
 use crate::{
     agent::Behaviour,
     config::{Effective, PodsSource, Refused},
-    publish::metrics::ConfigurationGauges,
+    metrics::ConfigurationGauges,
     server::state::{RefusedConfiguration, Shared},
 };
 use std::sync::Arc;
