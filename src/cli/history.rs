@@ -300,10 +300,10 @@ mod tests {
         let error = "cannot open the history /var/lib/evictd: Read-only file system";
         let told = problem(&json!({ "history": { "error": error } })).unwrap();
         assert!(told.ends_with(error), "{told}");
-        assert!(!list(&[], true).contains("Nothing was ever evicted"));
+        assert!(!list(&[], true, View::WHOLE).contains("Nothing was ever evicted"));
         assert_eq!(problem(&json!({ "history": { "error": null } })), None);
         assert_eq!(problem(&json!({})), None);
-        assert_eq!(list(&[], false), "Nothing was ever evicted.");
+        assert_eq!(list(&[], false, View::WHOLE), "Nothing was ever evicted.");
     }
 
     #[test]

@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn what_was_read_and_is_not_in_force_is_named() {
         let mut status = Status::default();
-        let quiet = page(&status, "");
+        let quiet = page(&status, "", View::WHOLE);
         assert!(
             !quiet.contains("WARNING") && !quiet.contains("RESTART"),
             "{quiet}"
@@ -506,7 +506,7 @@ mod tests {
         });
         status.history.error = Some("cannot open the history /h: Read-only".to_owned());
         status.history.waiting = 1;
-        let page = page(&status, "");
+        let page = page(&status, "", View::WHOLE);
         for shown in [
             "is refused, that of ",
             mistake,

@@ -81,7 +81,7 @@ mod tests {
     use crate::{
         config::{built_in, parse},
         history::Waiting,
-        publish::metrics::{Format, Metrics},
+        metrics::{Format, Metrics},
         server::state::Status,
     };
     use evictd_kernel::clock::Clock;
