@@ -73,7 +73,6 @@ const ARROWS: [(&str, &[&str]); 13] = [
 const CIRCLES_LEFT: [(&str, &str, &str); 4] = [
     ("config", "value", "address"),
     ("config", "value", "word"),
-    ("config", "effective", "keys"),
     ("config", "thresholds", "read"),
 ];
 
