@@ -8,7 +8,7 @@ seconds=${1:-5}
 shift $(($# > 0))
 
 EVICTD_ROOT=$PWD RUSTC_WRAPPER=$PWD/fuzz/instrument \
-    cargo build --release --locked --manifest-path fuzz/Cargo.toml --target-dir fuzz/target
+    cargo build --release --manifest-path fuzz/Cargo.toml --target-dir fuzz/target
 targets=("$@")
 [[ $# -gt 0 ]] || mapfile -t targets < <(basename --suffix=.rs -a fuzz/fuzz_targets/*.rs)
 

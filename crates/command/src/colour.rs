@@ -1,8 +1,6 @@
 //! Colours in a text for people. They are marks that no name can hold, since names are written out before; standard output
 //! makes what a terminal understands of them.
 
-use crate::View;
-
 /// What a colour says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
@@ -52,19 +50,14 @@ impl Colour {
     }
 }
 
-impl View {
-    /// The text in this colour, line by line, where there are colours.
-    pub fn paint(self, colour: Colour, text: &str) -> String {
-        if !self.has_colour() || text.is_empty() {
-            return text.to_owned();
-        }
-        let mark = colour.mark();
-        let lines: Vec<String> = text
-            .split('\n')
-            .map(|line| format!("{mark}{line}{END}"))
-            .collect();
-        lines.join("\n")
-    }
+/// The text in this colour, line by line.
+pub(crate) fn painted(colour: Colour, text: &str) -> String {
+    let mark = colour.mark();
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| format!("{mark}{line}{END}"))
+        .collect();
+    lines.join("\n")
 }
 
 /// Whether a character is a mark, and so nothing that a name may hold.
@@ -83,7 +76,7 @@ pub(crate) fn rendered(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::printable_line;
+    use crate::{View, printable_line};
     use unicode_width::UnicodeWidthStr;
 
     #[test]

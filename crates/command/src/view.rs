@@ -1,6 +1,9 @@
 //! For whom a text is laid out: how wide its lines may be, and whether it may have colours.
 
-use crate::printable_line;
+use crate::{
+    colour::{Colour, painted},
+    printable_line,
+};
 use rustix::termios::tcgetwinsize;
 use std::{
     env,
@@ -27,6 +30,14 @@ pub struct View {
 }
 
 impl View {
+    /// The text in this colour, line by line, where there are colours.
+    pub fn paint(self, colour: Colour, text: &str) -> String {
+        if !self.has_colour() || text.is_empty() {
+            return text.to_owned();
+        }
+        painted(colour, text)
+    }
+
     /// Nothing is shortened, wrapped or left out, and nothing has a colour.
     pub const WHOLE: Self = Self {
         width: None,
