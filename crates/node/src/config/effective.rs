@@ -2,8 +2,6 @@
 
 use super::{
     address::Address,
-    key::{Effect, Key},
-    keys::KEYS,
     value::CgroupPath,
     word,
     words::{
@@ -428,15 +426,5 @@ impl Effective {
         ];
         let later = chosen.into_iter().filter(|(_, later, _)| *later);
         later.map(|(key, _, known)| (key, told(known))).collect()
-    }
-
-    /// The keys of this configuration that differ from the running one and take effect at the next start only.
-    pub fn waits_for_restart(&self, running: &Self) -> Vec<&'static str> {
-        let waits =
-            |key: &&Key| key.effect == Effect::Restart && key.show(self) != key.show(running);
-        KEYS.iter()
-            .filter(waits)
-            .map(|key| key.name(self.kind).unwrap_or(key.path))
-            .collect()
     }
 }

@@ -4,7 +4,7 @@ use super::{
     address::Address,
     mistake::Fault,
     node::{Content, Node},
-    schema,
+    pattern,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
         SoftTierFallback, Tell, UnknownPods, UsageSource,
@@ -145,7 +145,7 @@ impl Value for SignedDuration {
     }
 
     fn schema() -> Json {
-        schema::duration()
+        pattern::duration()
     }
 }
 
