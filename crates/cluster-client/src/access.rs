@@ -1,6 +1,6 @@
 //! Where the API server is and who we are there.
 
-use crate::{ApiError, actions::Actions};
+use crate::{ApiError, Reader, actions::Actions};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -89,6 +89,11 @@ impl Access {
     /// What to act through. Must be called within a runtime.
     pub fn actions(&self) -> Result<Actions, ApiError> {
         Ok(Actions::new(self.client(self.config.clone())?))
+    }
+
+    /// What to read through, where each answer gets so much time. Must be called within a runtime.
+    pub fn reader(&self, within: Duration) -> Result<Reader, ApiError> {
+        Reader::new(self, within)
     }
 
     /// Whether this is a pod of the cluster.

@@ -1,17 +1,44 @@
-//! The way to the API server: where it is, who we are there, and one client for each kind of talk.
+//! The one way to a Kubernetes API server, for agents that must not burden it and must not wait for it.
 //!
 //! ```text
-//!   in the cluster, or a kubeconfig  ->  Access  --.-> a client to watch through: calls that last
-//!                                                   `-> Actions: calls that end soon, and are asked once
+//!   in the cluster, or a kubeconfig  ->  Access  --.-> Reader: one document, or a collection page by page
+//!                                                  |-> Watch: a collection, and every change from then on
+//!                                                  `-> Actions: calls that change something
 //! ```
 //!
-//! Neither client asks twice by itself. A refused eviction would be asked again for minutes, by a decision that is stale;
-//! whoever asks knows better when to ask again.
+//! - [`Access`] finds the server and the credentials, and is the one place where proxies, connect timeouts and retries are
+//!   decided. Nothing is sent by finding it; where credentials are refused it is found anew, since those on disk may be fresh.
+//! - [`Reader`] gives the text that came. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
+//! - [`Watch`] tells a [`Follow`] of each object as the text that came, one at a time, however long the list is.
+//! - [`Actions`] gives each call a limited time. No client asks twice by itself: a refused eviction would be asked again
+//!   for minutes, by a decision that is stale. Whoever asks knows better when to ask again.
+//! - [`events`] records `events.k8s.io/v1` with repeats counted, and never more than a few.
+//! - [`KubeletClient`] asks this node's kubelet, which is another server with another certificate.
+//! - [`Crowd`] and [`Turn`] say when to ask again, so that the agents of a whole cluster do not come at once.
+//!
+//! ```no_run
+//! use evictd_cluster_client::{Access, ApiError, Credentials};
+//! use std::time::Duration;
+//!
+//! # async fn nodes() -> Result<(), ApiError> {
+//! // Of this pod's service account, $KUBECONFIG or ~/.kube/config the first that is there.
+//! let access = Access::find(&Credentials::default()).await?;
+//! let mut pages = access.reader(Duration::from_secs(10))?.pages("/api/v1/nodes");
+//! while let Some(page) = pages.next().await? {
+//!     // A v1 NodeList of up to 500 nodes, as JSON.
+//!     assert!(page.contains("items"));
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! `cargo run -p evictd-cluster-client --example follow_pods` runs without a cluster.
 
 mod access;
 mod actions;
 pub mod events;
 mod kubelet;
+mod reader;
+mod right;
 mod split;
 mod turn;
 mod watch;
@@ -19,6 +46,8 @@ mod watch;
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
 pub use kubelet::{KubeletClient, KubeletSettings};
+pub use reader::{Pages, Reader};
+pub use right::Right;
 pub use turn::{Crowd, Turn, Wait, chance};
 pub use watch::{Broken, Follow, Watch};
 
@@ -34,7 +63,7 @@ pub const FIELD_MANAGER: &str = "evictd";
 pub enum ApiError {
     /// Nothing names one.
     #[error(
-        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; name a kubeconfig under kubernetes.kubeconfig"
+        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; set KUBECONFIG, or kubernetes.kubeconfig in evictd's configuration"
     )]
     Unknown,
     /// This is a pod, but without a usable service account.
@@ -72,6 +101,14 @@ pub enum ApiError {
         /// The answer, or why there is none.
         source: Box<kube::Error>,
     },
+    /// It knows who asks, and that they may not.
+    #[error("{what}: not permitted; {right}")]
+    Forbidden {
+        /// What was asked: `GET /api/v1/nodes`.
+        what: String,
+        /// What is missing.
+        right: Right,
+    },
 }
 
 impl ApiError {
@@ -100,7 +137,7 @@ pub async fn beside_the_loop<T: Send + 'static>(
 }
 
 /// An error of the client in one line: the server's own words, else the cause at the bottom.
-pub fn words(error: &kube::Error) -> String {
+fn words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return answer(status);
     }
@@ -150,7 +187,7 @@ fn what_to_do(cause: &str) -> Option<&'static str> {
 }
 
 /// A refusal in one line.
-pub fn answer(status: &kube::core::Status) -> String {
+fn answer(status: &kube::core::Status) -> String {
     let (code, reason) = (status.code, status.reason.as_str());
     match status.message.trim() {
         "" => format!("{code} {reason}"),

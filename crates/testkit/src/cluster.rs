@@ -3,6 +3,7 @@
 use crate::access::{Access, User};
 use crate::call::Call;
 use crate::fault::Fault;
+use crate::kubelet::Doors;
 use crate::log::{Counters, Entry};
 use crate::policy::{self, Programs, Review};
 
@@ -12,7 +13,8 @@ use crate::store::Store;
 use crate::{defaults, delete, event, evict, read, write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -45,6 +47,8 @@ pub(crate) struct Cluster {
     faults: Mutex<Vec<Fault>>,
     programs: Mutex<Programs>,
     log: Mutex<(Vec<Entry>, Counters)>,
+    /// What answers `nodes/proxy`, by the node's name.
+    kubelets: Mutex<BTreeMap<String, Weak<Doors>>>,
     /// Counts changes and requests, for whoever waits for one.
     stirred: watch::Sender<u64>,
     /// Counts the commands to cut watches.
@@ -65,6 +69,7 @@ impl Cluster {
             faults: Mutex::default(),
             programs: Mutex::default(),
             log: Mutex::default(),
+            kubelets: Mutex::default(),
             stirred: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
         });
@@ -96,6 +101,19 @@ impl Cluster {
         let now = Timestamp::now();
         now.saturating_add(self.settings().clock_skew)
             .unwrap_or(now)
+    }
+
+    /// From now on this kubelet answers for its node.
+    pub(crate) fn proxy_to(&self, node: &str, kubelet: &Arc<Doors>) {
+        lock(&self.kubelets).insert(node.to_owned(), Arc::downgrade(kubelet));
+    }
+
+    /// What the node's kubelet answers. The API server asks it by credentials of its own.
+    fn forward(&self, call: &Call) -> Result<(u16, Value), Status> {
+        let kubelet = lock(&self.kubelets).get(&call.name).and_then(Weak::upgrade);
+        let kubelet = kubelet.ok_or_else(|| Status::unreachable(&call.name))?;
+        let (code, answer) = kubelet.found(&call.below);
+        Ok((code.as_u16(), answer))
     }
 
     pub(crate) fn stirred(&self) -> watch::Receiver<u64> {
@@ -183,6 +201,10 @@ impl Cluster {
             return Err(Status::no_such_path());
         }
         may(&mut store, &body)?;
+        if call.subresource == "proxy" {
+            drop(store);
+            return self.forward(call);
+        }
         let answer = carry_out(&mut store, call, body, now);
         let changed = store.version != before;
         drop(store);

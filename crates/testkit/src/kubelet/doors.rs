@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(crate) struct Doors {
     actor: Actor,
     node: String,
     /// `summary`, `config` and `token`, where a test has set them.
@@ -45,14 +45,19 @@ impl Doors {
         if token.is_some() && token.as_deref() != authorization {
             return (StatusCode::UNAUTHORIZED, "Unauthorized".into());
         }
+        drop(set);
+        self.found(path)
+    }
+
+    /// What is there for whoever may ask.
+    pub(crate) fn found(&self, path: &str) -> (StatusCode, Value) {
+        let set = |what: &str| lock(&self.set).get(what).cloned();
         let found = match path {
             "/pods" | "/pods/" => self.pods(),
-            "/stats/summary" => set
-                .get("summary")
-                .cloned()
+            "/stats/summary" => set("summary")
                 .unwrap_or_else(|| json!({"node": {"nodeName": self.node}, "pods": []})),
             "/configz" => {
-                json!({"kubeletconfig": set.get("config").cloned().unwrap_or_else(|| json!({}))})
+                json!({"kubeletconfig": set("config").unwrap_or_else(|| json!({}))})
             }
             "/healthz" => "ok".into(),
             _ => return (StatusCode::NOT_FOUND, "404 page not found".into()),

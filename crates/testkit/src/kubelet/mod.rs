@@ -18,7 +18,7 @@ use crate::ApiServer;
 use crate::actor::Actor;
 use crate::conditions;
 use crate::worker::Worker;
-use doors::Doors;
+pub(crate) use doors::Doors;
 use pod::Pod;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -66,6 +66,7 @@ impl Kubelet {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let doors = Arc::new(Doors::new(api.actor("kubelet"), node));
+        api.cluster.proxy_to(node, &doors);
         let (orders, ordered) = mpsc::unbounded_channel();
         let actor = api.actor("kubelet");
         let node = node.to_owned();
