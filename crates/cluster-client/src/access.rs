@@ -108,9 +108,9 @@ impl Access {
     }
 
     fn client(&self, config: Config) -> Result<Client, ApiError> {
-        Client::try_from(config).map_err(|source| ApiError::Client {
+        Client::try_from(config).map_err(|cause| ApiError::Client {
             server: self.server(),
-            source: Box::new(source),
+            cause: Box::new(cause),
         })
     }
 }

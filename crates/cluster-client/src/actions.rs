@@ -34,9 +34,9 @@ impl Actions {
     ) -> Result<T, ApiError> {
         match tokio::time::timeout(within, call).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(source)) => Err(ApiError::Call {
+            Ok(Err(cause)) => Err(ApiError::Call {
                 what: what.to_owned(),
-                source: Box::new(source),
+                cause: Box::new(cause),
             }),
             Err(_) => Err(ApiError::TimedOut {
                 what: what.to_owned(),

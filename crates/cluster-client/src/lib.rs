@@ -78,12 +78,12 @@ pub enum ApiError {
         source: Box<KubeconfigError>,
     },
     /// The credentials or certificates can't be used.
-    #[error("cannot make a client for {server}: {}", words(source))]
+    #[error("cannot make a client for {server}: {}", words(cause))]
     Client {
         /// The server's address.
         server: String,
-        /// Why not.
-        source: Box<kube::Error>,
+        /// Why not; part of the message, and no `source`, so that it is told once.
+        cause: Box<kube::Error>,
     },
     /// It did not answer in time.
     #[error("{what}: no answer within {} s", within.as_secs_f64())]
@@ -94,12 +94,12 @@ pub enum ApiError {
         within: Duration,
     },
     /// It could not be asked, or it refused.
-    #[error("{what}: {}", words(source))]
+    #[error("{what}: {}", words(cause))]
     Call {
         /// What was asked.
         what: String,
-        /// The answer, or why there is none.
-        source: Box<kube::Error>,
+        /// The answer, or why there is none; as for [`Self::Client`].
+        cause: Box<kube::Error>,
     },
     /// It knows who asks, and that they may not.
     #[error("{what}: not permitted; {right}")]
@@ -115,7 +115,7 @@ impl ApiError {
     /// The server's own answer, where it gave one.
     pub fn status(&self) -> Option<&kube::core::Status> {
         match self {
-            Self::Call { source, .. } => match source.as_ref() {
+            Self::Call { cause, .. } => match cause.as_ref() {
                 kube::Error::Api(status) => Some(status),
                 _ => None,
             },

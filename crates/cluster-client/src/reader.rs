@@ -7,7 +7,7 @@ use kube::{
     api::ListParams,
     core::{Request, Status},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use std::time::Duration;
 
 /// So many objects come at once, as with kubectl.
@@ -120,6 +120,21 @@ struct ListMetadata {
     token: Option<String>,
 }
 
+#[derive(Deserialize)]
+struct Names {
+    items: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
 impl Pages {
     /// The next page, a v1 List of up to 500 objects; `None` after the last. A collection that takes longer to read than
     /// the server remembers its state goes on with the state of the moment, so that an object may be missing or come twice.
@@ -143,14 +158,31 @@ impl Pages {
                 page => break page?,
             }
         };
-        let outline: Outline = serde_json::from_str(&page).map_err(|error| ApiError::Call {
-            what: format!("GET {}", self.path),
-            source: Box::new(kube::Error::SerdeError(error)),
-        })?;
+        let outline: Outline = self.parsed(&page)?;
         let next = outline.metadata.and_then(|metadata| metadata.token);
         self.token = next.filter(|token| !token.is_empty());
         self.ended = self.token.is_none();
         Ok(Some(page))
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, page: &str) -> Result<T, ApiError> {
+        serde_json::from_str(page).map_err(|error| ApiError::Call {
+            what: format!("GET {}", self.path),
+            cause: Box::new(kube::Error::SerdeError(error)),
+        })
+    }
+
+    /// The names of all objects on all pages that are left.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub async fn names(mut self) -> Result<Vec<String>, ApiError> {
+        let mut names = Vec::new();
+        while let Some(page) = self.next().await? {
+            let page: Names = self.parsed(&page)?;
+            names.extend(page.items.into_iter().map(|object| object.metadata.name));
+        }
+        Ok(names)
     }
 
     async fn page(&self, token: Option<&str>) -> Result<String, ApiError> {

@@ -44,6 +44,20 @@ impl Right {
     }
 }
 
+impl Right {
+    /// As `kubectl auth can-i` takes it: `get nodes/proxy`, `get leases.coordination.k8s.io -n kube-node-lease`.
+    pub fn brief(&self) -> String {
+        let Self { verb, resource, .. } = self;
+        let group = match self.group.as_str() {
+            "" => String::new(),
+            group => format!(".{group}"),
+        };
+        let namespace = self.namespace.as_ref();
+        let place = namespace.map_or_else(String::new, |name| format!(" -n {name}"));
+        format!("{verb} {resource}{group}{place}")
+    }
+}
+
 /// `the RBAC verb list on poddisruptionbudgets is needed cluster-wide (API group policy)`
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,5 +109,10 @@ mod tests {
         for (path, expected) in table {
             assert_eq!(Right::to_read(path).to_string(), expected, "{path}");
         }
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/one";
+        assert_eq!(
+            Right::to_read(lease).brief(),
+            "get leases.coordination.k8s.io -n kube-node-lease"
+        );
     }
 }

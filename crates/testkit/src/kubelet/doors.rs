@@ -56,13 +56,18 @@ impl Doors {
             "/pods" | "/pods/" => self.pods(),
             "/stats/summary" => set("summary")
                 .unwrap_or_else(|| json!({"node": {"nodeName": self.node}, "pods": []})),
-            "/configz" => {
-                json!({"kubeletconfig": set("config").unwrap_or_else(|| json!({}))})
-            }
+            "/configz" => match set("config") {
+                Some(Value::Null) => return Self::nothing(),
+                config => json!({"kubeletconfig": config.unwrap_or_else(|| json!({}))}),
+            },
             "/healthz" => "ok".into(),
-            _ => return (StatusCode::NOT_FOUND, "404 page not found".into()),
+            _ => return Self::nothing(),
         };
         (StatusCode::OK, found)
+    }
+
+    fn nothing() -> (StatusCode, Value) {
+        (StatusCode::NOT_FOUND, "404 page not found".into())
     }
 
     fn pods(&self) -> Value {

@@ -138,6 +138,11 @@ impl Kubelet {
         self.doors.set("config", config);
     }
 
+    /// `/configz` is answered 404, as by a kubelet whose debugging handlers are switched off.
+    pub fn refuse_config(&self) {
+        self.doors.set("config", Value::Null);
+    }
+
     /// Its doors open to this bearer token only.
     pub fn require_token(&self, token: &str) {
         self.doors.set("token", token.into());
