@@ -42,6 +42,7 @@ mod right;
 mod split;
 mod turn;
 mod watch;
+mod words;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
@@ -50,9 +51,10 @@ pub use reader::{Pages, Reader};
 pub use right::Right;
 pub use turn::{Crowd, Turn, Wait, chance};
 pub use watch::{Broken, Follow, Watch};
+pub use words::Peer;
 
 use kube::config::{InClusterError, KubeconfigError};
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 /// Who writes, as the API server keeps it with each field.
@@ -78,12 +80,14 @@ pub enum ApiError {
         source: Box<KubeconfigError>,
     },
     /// The credentials or certificates can't be used.
-    #[error("cannot make a client for {server}: {}", words(cause))]
+    #[error("cannot make a client for {server}: {}", words::of(cause, *peer))]
     Client {
         /// The server's address.
         server: String,
         /// Why not; part of the message, and no `source`, so that it is told once.
         cause: Box<kube::Error>,
+        /// Who is there.
+        peer: Peer,
     },
     /// It did not answer in time.
     #[error("{what}: no answer within {} s", within.as_secs_f64())]
@@ -94,12 +98,14 @@ pub enum ApiError {
         within: Duration,
     },
     /// It could not be asked, or it refused.
-    #[error("{what}: {}", words(cause))]
+    #[error("{what}: {}", words::of(cause, *peer))]
     Call {
         /// What was asked.
         what: String,
         /// The answer, or why there is none; as for [`Self::Client`].
         cause: Box<kube::Error>,
+        /// Who was asked.
+        peer: Peer,
     },
     /// It knows who asks, and that they may not.
     #[error("{what}: not permitted; {right}")]
@@ -133,65 +139,6 @@ pub async fn beside_the_loop<T: Send + 'static>(
         Ok(found) => found,
         // The runtime ends, and this with it.
         Err(_) => std::future::pending().await,
-    }
-}
-
-/// An error of the client in one line: the server's own words, else the cause at the bottom.
-fn words(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return answer(status);
-    }
-    let first: &(dyn Error + 'static) = error;
-    let causes = std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
-        (*error).source()
-    });
-    let cause = causes.last().unwrap_or(first).to_string();
-    match what_to_do(&cause) {
-        Some(advice) => format!("{cause}: {advice}"),
-        None => cause,
-    }
-}
-
-/// What helps where TLS fails.
-fn what_to_do(cause: &str) -> Option<&'static str> {
-    let known = [
-        (
-            "certificate: UnknownIssuer",
-            "nobody trusted here vouches for that server; name who signed its certificate by certificate-authority in the \
-             kubeconfig, or for the kubelet by kubelet.certificateAuthority (kubelet.insecure trusts whoever answers)",
-        ),
-        (
-            "certificate: BadSignature",
-            "it was signed by another authority of the same name; the authority named for it is of another time or cluster",
-        ),
-        (
-            "certificate expired",
-            "renew that server's certificate, or set this machine's clock",
-        ),
-        (
-            "certificate not valid yet",
-            "set this machine's clock, or that server's",
-        ),
-        (
-            "certificate not valid for name",
-            "ask that server by a name that it has; a kubelet's certificate must be for nodeName",
-        ),
-        (
-            "fatal alert: CertificateRequired",
-            "it takes none without a client certificate; name one in the kubeconfig, or for the kubelet by \
-             kubelet.clientCertificate and kubelet.clientKey",
-        ),
-    ];
-    let found = known.iter().find(|(words, _)| cause.contains(words));
-    found.map(|(_, advice)| *advice)
-}
-
-/// A refusal in one line.
-fn answer(status: &kube::core::Status) -> String {
-    let (code, reason) = (status.code, status.reason.as_str());
-    match status.message.trim() {
-        "" => format!("{code} {reason}"),
-        message => format!("{code} {reason}: {message}"),
     }
 }
 

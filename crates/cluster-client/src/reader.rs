@@ -1,6 +1,6 @@
 //! Reading documents and collections as the text that came.
 
-use crate::{Access, Actions, ApiError, Right};
+use crate::{Access, Actions, ApiError, Peer, Right};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{
     Client,
@@ -169,6 +169,7 @@ impl Pages {
         serde_json::from_str(page).map_err(|error| ApiError::Call {
             what: format!("GET {}", self.path),
             cause: Box::new(kube::Error::SerdeError(error)),
+            peer: Peer::ApiServer,
         })
     }
 

@@ -3,7 +3,10 @@
 //! The documents of the wire go on as they came, so that no more of them is ever in memory than what the receiver keeps,
 //! and one that nobody understands costs that object and not the watch.
 
-use super::{answer, split::Splitter};
+use super::{
+    split::Splitter,
+    words::{self, Peer, answer},
+};
 use http_body_util::BodyExt;
 use kube::{
     Client,
@@ -121,7 +124,7 @@ impl Watch {
         let request = Request::new(self.path)
             .list(&parameters)
             .map_err(|error| broken(&error))?;
-        let list = objects(open(client, request).await?, follower).await?;
+        let list = objects(open(client, request, Peer::ApiServer).await?, follower).await?;
         follower.up_to_date();
         self.version = Some(list.resource_version);
         Ok(())
@@ -143,7 +146,14 @@ impl Watch {
         };
         let from = self.version.as_deref().unwrap_or("0");
         let request = Request::new(self.path).watch(&parameters, from);
-        let mut lines = Lines::new(open(client, request.map_err(|error| broken(&error))?).await?);
+        let mut lines = Lines::new(
+            open(
+                client,
+                request.map_err(|error| broken(&error))?,
+                Peer::ApiServer,
+            )
+            .await?,
+        );
         if self.version.is_none() {
             follower.begin();
         } else {
@@ -220,7 +230,7 @@ impl Head<'_> {
     }
 }
 
-/// Tells of every object in the list at this path as it arrives; that it is whole, is the caller's to tell.
+/// Tells of every object in a kubelet's list at this path as it arrives; that it is whole, is the caller's to tell.
 pub(super) async fn read_list(
     client: Client,
     path: &str,
@@ -228,7 +238,7 @@ pub(super) async fn read_list(
 ) -> Result<(), Broken> {
     let request = hyper::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| broken(&error))?;
-    let body = open(&client, request).await?;
+    let body = open(&client, request, Peer::Kubelet).await?;
     objects(body, follower).await.map(drop)
 }
 
@@ -261,9 +271,13 @@ struct ListEnd {
 }
 
 /// The body of an answer that is no refusal.
-async fn open(client: &Client, request: hyper::Request<Vec<u8>>) -> Result<Body, Broken> {
+async fn open(
+    client: &Client,
+    request: hyper::Request<Vec<u8>>,
+    peer: Peer,
+) -> Result<Body, Broken> {
     let response = client.send(request.map(Body::from)).await;
-    let response = response.map_err(|error| broken(&super::words(&error)))?;
+    let response = response.map_err(|error| broken(&words::of(&error, peer)))?;
     let code = response.status();
     if code.is_success() {
         return Ok(response.into_body());
