@@ -1,7 +1,11 @@
 //! The rules that keep the code a house, checked against the code itself.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use serde_json::Value;
+#[path = "house/modules.rs"]
+mod modules;
+
+use modules::{Arrow, Modules, circles};
+use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,6 +66,14 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "evictd-command",
         ],
     ),
+];
+
+/// Modules that still use each other: within which, and the arrow that has to go. To be emptied.
+const CIRCLES_LEFT: [(&str, &str, &str); 4] = [
+    ("config", "value", "address"),
+    ("config", "value", "word"),
+    ("config", "effective", "keys"),
+    ("config", "thresholds", "read"),
 ];
 
 /// The way into the world, which pure code must not take.
@@ -164,6 +176,47 @@ fn arrows_point_down_only() {
             );
         }
     }
+}
+
+/// Every crate of ours with its modules; the rule is at the top of `house/modules.rs`.
+#[test]
+fn modules_form_no_circle() {
+    let mut mistakes = Vec::new();
+    let mut left: Vec<_> = CIRCLES_LEFT.to_vec();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        let targets = package["targets"].as_array().unwrap();
+        let own =
+            |target: &&Value| target["kind"] == json!(["lib"]) || target["kind"] == json!(["bin"]);
+        for target in targets.iter().filter(own) {
+            let modules = Modules::of(Path::new(target["src_path"].as_str().unwrap()));
+            for (parent, mut level) in modules.levels() {
+                let parent = parent.join("/");
+                left.retain(|(within, from, to)| {
+                    let arrow = (*within == parent).then(|| level.get_mut(*from)?.remove(*to));
+                    arrow.flatten().is_none()
+                });
+                mistakes.extend(circles(&level).iter().map(|circle| words(name, circle)));
+            }
+        }
+    }
+    mistakes.extend(
+        left.iter()
+            .map(|left| format!("{left:?} in CIRCLES_LEFT is none any more")),
+    );
+    assert!(mistakes.is_empty(), "\n{}", mistakes.join("\n"));
+}
+
+/// `a uses b (a.rs:1), b uses a (b.rs:3)`
+fn words(package: &str, circle: &[Arrow]) -> String {
+    let uses = circle.iter().map(|arrow| {
+        let file = arrow.file.strip_prefix(root()).unwrap().display();
+        format!("{} uses {} ({file}:{})", arrow.from, arrow.to, arrow.line)
+    });
+    format!(
+        "{package}: a circle: {}",
+        uses.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The lines of code; a grouped import `use std::{fs, fmt}` counts as one line a name.

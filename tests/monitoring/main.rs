@@ -6,7 +6,7 @@ mod dashboard;
 mod promtool;
 
 use evictd_eviction::{Observation, Signal};
-use evictd_node::publish::metrics::{Format, Metrics, ThresholdState, Tier};
+use evictd_node::metrics::{Format, Metrics, ThresholdState, Tier};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -70,7 +70,7 @@ fn assert_known(file: &str, text: &str) -> BTreeSet<String> {
     for name in &named {
         assert!(
             metrics.contains_key(name),
-            "{file}: {name} is not registered in crates/node/src/publish/metrics"
+            "{file}: {name} is not registered in crates/node/src/metrics"
         );
     }
     named

@@ -3,7 +3,7 @@
 //! `cargo run -p evictd-cluster-client --example follow_pods -- CONTEXT` asks the cluster of a kubeconfig's context; without
 //! one an API server of the test kit stands in, with two pods.
 
-use evictd_cluster_client::{Access, Credentials, Follow, Watch};
+use evictd_cluster_client::{Access, Credentials, Follow, Parsed, Watch};
 use evictd_testkit::{ApiServer, Status};
 use serde_json::{Value, json};
 use std::{error::Error, io::Write, time::Duration};
@@ -12,8 +12,11 @@ use std::{error::Error, io::Write, time::Duration};
 struct Printer;
 
 impl Printer {
-    fn tell(what: &str, pod: &str) {
-        let pod: Value = serde_json::from_str(pod).unwrap_or_default();
+    fn tell(what: &str, pod: Parsed<'_, Value>) {
+        let pod = match pod {
+            Ok(pod) => pod,
+            Err(wrong) => return Self::line(&format!("is not understood: {}", wrong.error)),
+        };
         let (namespace, name) = (&pod["metadata"]["namespace"], &pod["metadata"]["name"]);
         Self::line(&format!("{what} {namespace}/{name}").replace('"', ""));
     }
@@ -25,15 +28,24 @@ impl Printer {
 }
 
 impl Follow for Printer {
+    /// Whatever is to be known of an object; a daemon reads no more than it keeps.
+    type Object = Value;
+
+    fn version(pod: &Value) -> &str {
+        pod["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
     fn begin(&mut self) {
         Self::line("the list begins");
     }
 
-    fn applied(&mut self, pod: &str) {
+    fn applied(&mut self, pod: Parsed<'_, Value>) {
         Self::tell("is there:", pod);
     }
 
-    fn deleted(&mut self, pod: &str) {
+    fn deleted(&mut self, pod: Parsed<'_, Value>) {
         Self::tell("is gone:", pod);
     }
 

@@ -104,7 +104,7 @@ impl Access {
 
     /// What to read through, where each answer gets so much time. Must be called within a runtime.
     pub fn reader(&self, within: Duration) -> Result<Reader, ApiError> {
-        Reader::new(self, within)
+        Ok(Reader::new(self.actions()?, within))
     }
 
     /// Whether this is a pod of the cluster.

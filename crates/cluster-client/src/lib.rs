@@ -9,7 +9,7 @@
 //! - [`Access`] finds the server and the credentials, and is the one place where proxies, connect timeouts and retries are
 //!   decided. Nothing is sent by finding it; where credentials are refused it is found anew, since those on disk may be fresh.
 //! - [`Reader`] gives the text that came. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
-//! - [`Watch`] tells a [`Follow`] of each object as the text that came, one at a time, however long the list is.
+//! - [`Watch`] tells a [`Follow`] of each object, read into a type of its own, one at a time, however long the list is.
 //! - [`Actions`] gives each call a limited time. No client asks twice by itself: a refused eviction would be asked again
 //!   for minutes, by a decision that is stale. Whoever asks knows better when to ask again.
 //! - [`events`] records `events.k8s.io/v1` with repeats counted, and never more than a few.
@@ -50,7 +50,7 @@ pub use kubelet::{KubeletClient, KubeletSettings};
 pub use reader::{Pages, Reader};
 pub use right::Right;
 pub use turn::{Crowd, Turn, Wait, chance};
-pub use watch::{Broken, Follow, Watch};
+pub use watch::{Broken, Follow, NotUnderstood, Parsed, Watch, parse};
 pub use words::Peer;
 
 use kube::config::{InClusterError, KubeconfigError};

@@ -1,6 +1,6 @@
 //! Reading documents and collections as the text that came.
 
-use crate::{Access, Actions, ApiError, Peer, Right};
+use crate::{Actions, ApiError, Peer, Right};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{
     Client,
@@ -24,9 +24,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(access: &Access, within: Duration) -> Result<Self, ApiError> {
-        let actions = access.actions()?;
-        Ok(Self { actions, within })
+    pub(crate) fn new(actions: Actions, within: Duration) -> Self {
+        Self { actions, within }
     }
 
     /// The text at this path, with its query.

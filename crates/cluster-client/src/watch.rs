@@ -1,7 +1,7 @@
 //! Following a collection: listed once, then every change as the server tells it.
 //!
-//! The documents of the wire go on as they came, so that no more of them is ever in memory than what the receiver keeps,
-//! and one that nobody understands costs that object and not the watch.
+//! Each object is read once, into what the follower wants of it, so that no more of it is in memory than what is kept. One
+//! that is not understood costs that object and not the watch.
 
 use super::{
     split::Splitter,
@@ -14,7 +14,7 @@ use kube::{
     client::Body,
     core::{Request, Status},
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, time::Duration};
 
@@ -25,14 +25,35 @@ const LISTED: &str = "k8s.io/initial-events-end";
 
 /// Whoever follows a collection.
 pub trait Follow {
+    /// What is read of an object.
+    type Object: DeserializeOwned;
+    /// The object's `metadata.resourceVersion`.
+    fn version(object: &Self::Object) -> &str;
     /// A list begins; what will not have been in it at its end is gone.
     fn begin(&mut self);
     /// An object as it is now.
-    fn applied(&mut self, object: &str);
+    fn applied(&mut self, object: Parsed<'_, Self::Object>);
     /// An object as it last was.
-    fn deleted(&mut self, object: &str);
+    fn deleted(&mut self, object: Parsed<'_, Self::Object>);
     /// Everything there is was told; also said again, as a sign of life.
     fn up_to_date(&mut self);
+}
+
+/// An object, or its text and why it is not understood.
+pub type Parsed<'a, T> = Result<T, NotUnderstood<'a>>;
+
+/// An object that is not of the expected form.
+#[derive(Debug)]
+pub struct NotUnderstood<'a> {
+    /// As it came.
+    pub text: &'a str,
+    /// What is wrong with it.
+    pub error: serde_json::Error,
+}
+
+/// Reads an object.
+pub fn parse<T: DeserializeOwned>(text: &str) -> Parsed<'_, T> {
+    serde_json::from_str(text).map_err(|error| NotUnderstood { text, error })
 }
 
 /// Why a watch ended before its time.
@@ -166,20 +187,46 @@ impl Watch {
         Ok(())
     }
 
-    fn event(&mut self, line: &str, follower: &mut impl Follow) -> Result<(), Broken> {
-        let event: Event<'_> = serde_json::from_str(line).map_err(|error| {
+    fn event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), Broken> {
+        // Nearly every event is of an object that is understood: it is read in one pass.
+        let event: Event<'_, F::Object> = match serde_json::from_str(line) {
+            Ok(event) => event,
+            Err(_) => return self.other_event(line, follower),
+        };
+        let applied = match event.kind.as_ref() {
+            "ADDED" | "MODIFIED" => true,
+            "DELETED" => false,
+            _ => return self.other_event(line, follower),
+        };
+        // While a list is being streamed its versions are those of the objects, in no order.
+        if let Some(version) = &mut self.version
+            && let seen = F::version(&event.object)
+            && !seen.is_empty()
+        {
+            seen.clone_into(version);
+        }
+        if applied {
+            follower.applied(Ok(event.object));
+        } else {
+            follower.deleted(Ok(event.object));
+        }
+        Ok(())
+    }
+
+    /// A bookmark, an error, or an object that is not understood, which is the follower's to report.
+    fn other_event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), Broken> {
+        let event: Event<'_, &RawValue> = serde_json::from_str(line).map_err(|error| {
             self.version = None;
             not_understood(&error)
         })?;
         let object = event.object.get();
-        // An object that is not even one is the follower's to report.
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
         let bookmark = event.kind == "BOOKMARK";
         // Only a bookmark is the server's own; the annotations of any other object are whoever's may write them.
         let listed = self.version.is_some() || (bookmark && head.ends_the_list());
         match event.kind.as_ref() {
-            "ADDED" | "MODIFIED" => follower.applied(object),
-            "DELETED" => follower.deleted(object),
+            "ADDED" | "MODIFIED" => follower.applied(parse(object)),
+            "DELETED" => follower.deleted(parse(object)),
             "BOOKMARK" if listed => follower.up_to_date(),
             "BOOKMARK" => {}
             "ERROR" => {
@@ -191,7 +238,6 @@ impl Watch {
                 return Err(broken(&format!("an event of the unknown type {other:?}")));
             }
         }
-        // While a list is being streamed its versions are those of the objects, in no order.
         if listed && !head.metadata.resource_version.is_empty() {
             self.version = Some(head.metadata.resource_version.into_owned());
         }
@@ -200,11 +246,10 @@ impl Watch {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
+struct Event<'a, T> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'a, str>,
-    #[serde(borrow)]
-    object: &'a RawValue,
+    object: T,
 }
 
 #[derive(Default, Deserialize)]
@@ -249,7 +294,7 @@ async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, 
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&error))?;
         let data = frame.into_data().unwrap_or_default();
-        let fed = splitter.feed(&data, |object| follower.applied(object));
+        let fed = splitter.feed(&data, |object| follower.applied(parse(object)));
         fed.map_err(|error| broken(&error))?;
     }
     serde_json::from_slice::<List>(splitter.rest())
@@ -376,15 +421,22 @@ mod tests {
     }
 
     impl Follow for Told {
+        type Object = serde_json::Value;
+
+        fn version(object: &Self::Object) -> &str {
+            let version = &object["metadata"]["resourceVersion"];
+            version.as_str().unwrap_or_default()
+        }
+
         fn begin(&mut self) {
             self.begun += 1;
         }
 
-        fn applied(&mut self, object: &str) {
-            self.applied.push(object.to_owned());
+        fn applied(&mut self, object: Parsed<'_, Self::Object>) {
+            self.applied.push(object.unwrap().to_string());
         }
 
-        fn deleted(&mut self, _: &str) {
+        fn deleted(&mut self, _: Parsed<'_, Self::Object>) {
             self.deleted += 1;
         }
 

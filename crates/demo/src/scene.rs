@@ -5,7 +5,10 @@ use evictd_eviction::{
     Decision, Housekeeper, Observations, Signal, StarvedResource,
     record::{Outcome, Record},
 };
-use evictd_node::publish::{Decided, Landed, Look, Publish};
+use evictd_node::{
+    fact::{Decided, Fact, Look, Terminated},
+    publish::Publish,
+};
 use jiff::Timestamp;
 use std::{
     fs,
@@ -216,7 +219,7 @@ impl Scene {
     }
 
     /// A departure has ended.
-    pub fn land(&mut self, id: &str, pod: &str, outcome: &Outcome) {
+    pub fn terminated(&mut self, id: &str, pod: &str, outcome: &Outcome) {
         let gone = outcome.gone_seconds().is_some();
         self.set_fate(pod, if gone { Fate::Gone } else { Fate::Alive });
         if let Some(act) = self.acts.iter_mut().find(|act| act.record.id == id) {
@@ -273,6 +276,17 @@ pub struct Watcher {
 }
 
 impl Publish for Watcher {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Looked(look) => self.looked(look),
+            Fact::Decided(decided) => self.decided(decided),
+            Fact::Terminated(ended) => self.terminated(ended),
+            _ => {}
+        }
+    }
+}
+
+impl Watcher {
     fn looked(&mut self, look: &Look<'_>) {
         let mut scene = self.stage.scene();
         let observations = &look.sample.observations;
@@ -283,16 +297,19 @@ impl Publish for Watcher {
         self.stage.scene().decide(decided.decision, decided.record);
     }
 
-    fn landed(&mut self, landed: &Landed<'_>) {
-        let (flight, outcome) = (&landed.landing.departure, landed.outcome());
-        if let (true, Some((_, name))) =
-            (outcome.gone_seconds().is_some(), flight.pod.split_once('/'))
-        {
+    fn terminated(&mut self, ended: &Terminated<'_>) {
+        let (departure, outcome) = (ended.departure, ended.outcome());
+        if let (true, Some((_, name))) = (
+            outcome.gone_seconds().is_some(),
+            departure.pod.split_once('/'),
+        ) {
             // What the kubelet does; without it what the pod has written would count until the next pod goes for it.
             let _ = fs::remove_dir_all(self.disk.join(name));
         }
-        self.stage.scene().land(&flight.id, &flight.pod, &outcome);
+        self.stage
+            .scene()
+            .terminated(&departure.id, &departure.pod, &outcome);
         // Nobody listens any more once the play is over.
-        let _ = self.landed.send((flight.pod.clone(), outcome));
+        let _ = self.landed.send((departure.pod.clone(), outcome));
     }
 }

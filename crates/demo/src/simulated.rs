@@ -136,7 +136,7 @@ impl<'a> World<'a> {
             reaction_from_last_clear_look_seconds: Some(since(left.clear)),
             ..Ended::default()
         });
-        self.stage.scene().land(&left.id, &left.pod, &outcome);
+        self.stage.scene().terminated(&left.id, &left.pod, &outcome);
         Some((left.pod, outcome))
     }
 

@@ -1,6 +1,6 @@
 //! The node.
 
-use super::{Document, DocumentError};
+use crate::{document::Document, error::DocumentError};
 use evictd_pod::{Node, node::Lease};
 use serde::Deserialize;
 

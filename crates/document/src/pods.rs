@@ -1,8 +1,10 @@
 //! Pods from a `PodList`, a `List`, a kubelet's `/pods`, or a single manifest.
 
-use super::{
-    Document, DocumentError,
-    mistake::{Finder, Place, Step, name_of},
+use crate::{
+    document::Document,
+    error::DocumentError,
+    finder::{Finder, name_of},
+    mistake::{Place, Step},
     yaml,
 };
 use evictd_pod::{Pod, pod::system_priority, wire};

@@ -1,6 +1,6 @@
 use super::*;
 use evictd_pod::Critical;
-use std::{fs, io::Write};
+use std::{fs, io::Write, path::Path};
 
 fn pods(name: &str, text: &str) -> Result<Vec<String>, String> {
     let document = Document::new(name, text.to_owned()).map_err(|error| error.to_string())?;

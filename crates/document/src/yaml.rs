@@ -1,6 +1,6 @@
 //! The one place that knows how YAML is parsed.
 
-use super::mistake::{Mistake, Place, Step};
+use crate::mistake::{Mistake, Place, Step};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, SeqAccess, Visitor},
@@ -25,17 +25,17 @@ fn options() -> Options {
 
 /// One document. Every type is made from this value: the parser's code for each type of its own would be a large part
 /// of the program.
-pub(super) fn parse(text: &str) -> Result<Value, Error> {
+pub(crate) fn parse(text: &str) -> Result<Value, Error> {
     serde_saphyr::from_str_with_options(text, options())
 }
 
 /// Every document of the text.
-pub(super) fn parse_all(text: &str) -> Result<Vec<Value>, Error> {
+pub(crate) fn parse_all(text: &str) -> Result<Vec<Value>, Error> {
     serde_saphyr::from_multiple_with_options(text, options())
 }
 
 /// The mistake that the parser's own error tells.
-pub(super) fn mistake(error: &Error) -> Mistake {
+pub(crate) fn mistake(error: &Error) -> Mistake {
     let place = error.location().and_then(known);
     let words = UserMessageFormatter.with_localizer(&WithoutPlace);
     let message = error.without_snippet().render_with_formatter(&words);
@@ -64,14 +64,14 @@ fn known(location: Location) -> Option<Place> {
 }
 
 /// Where every value of every document of the text stands; JSON is YAML here. Empty where that cannot be told.
-pub(super) fn spans(text: &str) -> Vec<Span> {
+pub(crate) fn spans(text: &str) -> Vec<Span> {
     let all: Result<Vec<Spanned<Tree>>, _> =
         serde_saphyr::from_multiple_with_options(text, options());
     all.unwrap_or_default().into_iter().map(Span).collect()
 }
 
 /// The places of a value and of all values within it.
-pub(super) struct Span(Spanned<Tree>);
+pub(crate) struct Span(Spanned<Tree>);
 
 enum Tree {
     Leaf,
@@ -81,7 +81,7 @@ enum Tree {
 
 impl Span {
     /// The place of the value that `way` leads to, or of the last one on the way that exists.
-    pub(super) fn place(&self, way: &[Step]) -> Option<Place> {
+    pub(crate) fn place(&self, way: &[Step]) -> Option<Place> {
         let mut here = &self.0;
         for step in way {
             let next = match (&here.value, step) {

@@ -1,8 +1,6 @@
 //! A decision with its whole evidence; logs, events, history, metrics and `explain` are views of this value.
 
-use crate::{
-    Observation, Owner, Signal, StarvedResource, Threshold, record::RankingRow, relief::Shares,
-};
+use crate::{Observation, Owner, Signal, StarvedResource, Threshold};
 use evictd_pod::{Critical, QosClass, Quantity};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -205,6 +203,24 @@ pub struct OwnerCount {
     pub evictions: u32,
 }
 
+/// Who holds what of a signal, as far as it is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shares {
+    /// What is missing to the threshold, minimum reclaim left out.
+    pub short: Quantity,
+    /// What all pods hold.
+    pub pods: Quantity,
+    /// What those of them hold that may go.
+    pub may_go: Quantity,
+    /// What is on its way back from those who go already.
+    pub on_the_way: Quantity,
+    /// What is taken and no pod holds: the host's own programs, the kernel, pods that nobody lists.
+    pub in_no_pod: Quantity,
+    /// All that there is.
+    pub capacity: Quantity,
+}
+
 /// Why nobody goes although a threshold acts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "because")]
@@ -301,11 +317,5 @@ impl Decision {
         self.threshold
             .as_ref()
             .map(|acting| acting.threshold.signal)
-    }
-}
-
-impl Serialize for RankedPod {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RankingRow::of(self).serialize(serializer)
     }
 }

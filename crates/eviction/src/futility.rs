@@ -1,6 +1,8 @@
 //! Evictions that do not help must stop: the cause is then elsewhere (users #28).
 
-use crate::{Observation, Observations, Signal, ThresholdValue, decision::ActingThreshold, rules};
+use crate::{
+    Observation, Observations, Signal, SignalMap, ThresholdValue, decision::ActingThreshold, rules,
+};
 use jiff::Timestamp;
 
 /// The last eviction for a signal and what came of it.
@@ -34,7 +36,7 @@ enum Outcome {
 /// Memory of trials, one a signal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Futile {
-    trials: [Option<Trial>; Signal::ALL.len()],
+    trials: SignalMap<Option<Trial>>,
 }
 
 impl Futile {
@@ -50,7 +52,7 @@ impl Futile {
         let (signal, observed) = (acting.threshold.signal, acting.observed);
         let min_reclaim = acting.threshold.min_reclaim;
         let min_reclaim = min_reclaim.map_or(0, |value| value.at(observed.capacity).value());
-        let slot = &mut self.trials[signal as usize];
+        let slot = &mut self.trials[signal];
         let in_a_row = match slot {
             // Further apart than a stop would last, they are no row.
             Some(trial) if now.duration_since(trial.chosen_at) < limit.pause => trial.in_a_row,
@@ -69,7 +71,7 @@ impl Futile {
 
     /// This pod is on its way out; what its end gained shows from then on at the latest.
     pub(crate) fn due(&mut self, uid: &str, at: Timestamp) {
-        for trial in self.trials.iter_mut().flatten() {
+        for trial in self.trials.values_mut().flatten() {
             let open = matches!(trial.outcome, Outcome::Chosen | Outcome::DueAt(_));
             if open && trial.victim == uid {
                 trial.outcome = Outcome::DueAt(at);
@@ -79,7 +81,7 @@ impl Futile {
 
     /// This pod was not ended after all, which says nothing on whether its end would have helped.
     pub(crate) fn lives_on(&mut self, uid: &str) {
-        for trial in self.trials.iter_mut().flatten() {
+        for trial in self.trials.values_mut().flatten() {
             if trial.victim == uid && matches!(trial.outcome, Outcome::DueAt(_)) {
                 trial.outcome = Outcome::Chosen;
             }
@@ -95,8 +97,7 @@ impl Futile {
         limit: Option<rules::Futility>,
     ) {
         let Some(limit) = limit else { return };
-        for signal in Signal::ALL {
-            let slot = &mut self.trials[signal as usize];
+        for (signal, slot) in &mut self.trials {
             let Some(trial) = slot else { continue };
             let Some(seen) = observations.of(signal, trial.value) else {
                 continue;
@@ -119,18 +120,18 @@ impl Futile {
 
     /// How many futile evictions in a row have stopped this signal, if they have.
     pub(crate) fn stopped(&self, signal: Signal) -> Option<u32> {
-        let trial = self.trials[signal as usize].as_ref()?;
+        let trial = self.trials[signal].as_ref()?;
         matches!(trial.outcome, Outcome::Stopped(..)).then_some(trial.in_a_row)
     }
 
     /// Every stopped signal and since when.
     pub(crate) fn stops(&self) -> impl Iterator<Item = (Signal, Timestamp)> {
-        Signal::ALL.into_iter().filter_map(|signal| {
-            match self.trials[signal as usize].as_ref()?.outcome {
+        self.trials
+            .iter()
+            .filter_map(|(signal, trial)| match trial.as_ref()?.outcome {
                 Outcome::Stopped(since, _) => Some((signal, since)),
                 _ => None,
-            }
-        })
+            })
     }
 }
 

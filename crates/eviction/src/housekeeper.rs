@@ -16,22 +16,21 @@
 //! The daemon, `simulate`, `explain` and the demo turn the same one.
 
 use crate::{
-    Cause, Decision, NodeCondition, Observation, Observations, Owner, Returned, Signal,
-    StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
-    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Spared},
+    Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
+    Signal, SignalMap, StarvedResource, Threshold, ThresholdValue, Usage, containerfs,
+    decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Shares, Spared},
     departures::{Command, Departures},
     futility::Futile,
     message::eviction_message,
     rank::Ranking,
-    relief::Shares,
     returning::Returning,
     rules::{MemoryAndSwap, Rules},
+    step::{Reclaim, Step, UsageNeed},
     watched::{Watched, is_met, is_newer, join_memory_and_swap},
     why::why,
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 use std::collections::BTreeSet;
 
 mod crank;
@@ -41,50 +40,14 @@ mod withheld;
 
 pub use crank::Answer;
 
-/// What the shell is asked for next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// Nothing to do before the next look.
-    Rest,
-    /// Usage of the pods that have limits on local storage.
-    LocalStorage,
-    /// Free what can be freed without ending a pod, then look again.
-    Reclaim(Reclaim),
-    /// Usage of those who are being ended, for as long as nobody else may go.
-    Watch(UsageNeed),
-    /// Usage of every pod.
-    Rank(UsageNeed),
-}
-
-/// Node-level reclaim, in this order (S1-039 to S1-041).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Reclaim {
-    /// The signal it is for.
-    pub signal: Signal,
-    /// Delete dead containers.
-    pub dead_containers: bool,
-    /// Then delete unused images.
-    pub unused_images: bool,
-}
-
-/// What must be known of every pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UsageNeed {
-    /// For this signal.
-    pub signal: Signal,
-    /// Whether it acts at once.
-    pub hard: bool,
-}
-
 /// Decides, cycle by cycle. All state is in here; time comes in as a value.
 #[derive(Debug, Clone)]
 pub struct Housekeeper {
     rules: Rules,
     watched: Vec<Watched>,
     first_cycle: bool,
-    condition_seen: [Option<Timestamp>; NodeCondition::ALL.len()],
-    condition_active: [bool; NodeCondition::ALL.len()],
+    condition_seen: ConditionMap<Option<Timestamp>>,
+    condition_active: ConditionMap<bool>,
     last: Observations,
     departures: Departures,
     /// What is to be done about them, as the last turn has found.
@@ -96,7 +59,7 @@ pub struct Housekeeper {
     /// For what nobody can go, and until when it need not be thought about again.
     quiet: Option<(UsageNeed, Timestamp)>,
     /// For each signal until when another is looked after first, since nobody may go for it.
-    stands_back: [Option<Timestamp>; Signal::ALL.len()],
+    stands_back: SignalMap<Option<Timestamp>>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone: what averages tell of the time before is over.
@@ -106,7 +69,7 @@ pub struct Housekeeper {
     futile: Futile,
     returning: Returning,
     /// Conditions held for owners whose pods come back, and whether each keeps new pods away.
-    held: [Option<bool>; NodeCondition::ALL.len()],
+    held: ConditionMap<Option<bool>>,
 }
 
 impl Housekeeper {
@@ -116,21 +79,21 @@ impl Housekeeper {
         Self {
             watched: watched.into_iter().map(Watched::from).collect(),
             first_cycle: true,
-            condition_seen: [None; 3],
-            condition_active: [false; 3],
+            condition_seen: ConditionMap::default(),
+            condition_active: ConditionMap::default(),
             last: Observations::default(),
             departures: Departures::default(),
             commands: Vec::new(),
             without_cgroup: BTreeSet::new(),
             ends_nobody: false,
             quiet: None,
-            stands_back: [None; Signal::ALL.len()],
+            stands_back: SignalMap::default(),
             last_action: None,
             relieved: None,
             has_gone: false,
             futile: Futile::default(),
             returning: Returning::default(),
-            held: [None; 3],
+            held: ConditionMap::default(),
             rules,
         }
     }
@@ -147,7 +110,7 @@ impl Housekeeper {
         self.rules = next.rules;
         self.watched = next.watched;
         self.quiet = None;
-        self.stands_back = [None; Signal::ALL.len()];
+        self.stands_back = SignalMap::default();
     }
 
     /// The rules in force.
@@ -195,24 +158,27 @@ impl Housekeeper {
     }
 
     fn update_conditions(&mut self, now: Timestamp) {
-        let mut met = [false; NodeCondition::ALL.len()];
+        let mut met = ConditionMap::<bool>::default();
         for watched in &self.watched {
             let condition = watched.threshold.signal.condition();
             if let Some(condition) = condition.filter(|_| watched.first_observed.is_some()) {
-                met[condition as usize] = true;
+                met[condition] = true;
             }
         }
-        for (index, met) in met.into_iter().enumerate() {
+        for (condition, met) in met {
             if met {
-                self.condition_seen[index] = Some(now);
+                self.condition_seen[condition] = Some(now);
             }
-            let recent = self.condition_seen[index].is_some_and(|seen| {
+            let recent = self.condition_seen[condition].is_some_and(|seen| {
                 now.duration_since(seen) < self.rules.pressure_transition_period
             });
-            self.condition_active[index] = recent || (met && self.rules.condition_holds_while_met);
+            self.condition_active[condition] =
+                recent || (met && self.rules.condition_holds_while_met);
         }
         let backoff = self.rules.owner_backoff();
-        self.held = backoff.map_or([None; 3], |backoff| self.returning.held(now, backoff));
+        self.held = backoff
+            .map(|backoff| self.returning.held(now, backoff))
+            .unwrap_or_default();
     }
 
     /// Second half of a cycle, once nobody had to go for a limit of its own.
@@ -247,7 +213,7 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            let stands_back = self.stands_back[signal as usize].is_some();
+            let stands_back = self.stands_back[signal].is_some();
             (stands_back || self.switched_off(signal).is_some(), order)
         };
         self.watched
@@ -453,23 +419,23 @@ impl Housekeeper {
 
     /// Conditions that hold, sorted by name (S1-030, S1-031); those too that are held for owners whose pods come back.
     pub fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
-        let held = |condition: NodeCondition| self.held[condition as usize].is_some();
-        NodeCondition::ALL
-            .into_iter()
-            .filter(move |condition| self.presses(*condition) || held(*condition))
+        self.held
+            .iter()
+            .filter(|(condition, held)| self.presses(*condition) || held.is_some())
+            .map(|(condition, _)| condition)
     }
 
     /// Those of them that keep new pods away.
     pub fn taints(&self) -> impl Iterator<Item = NodeCondition> {
-        let closed = |condition: NodeCondition| self.held[condition as usize] == Some(true);
-        NodeCondition::ALL
-            .into_iter()
-            .filter(move |condition| self.presses(*condition) || closed(*condition))
+        self.held
+            .iter()
+            .filter(|(condition, held)| self.presses(*condition) || **held == Some(true))
+            .map(|(condition, _)| condition)
     }
 
     /// Whether this one holds for its cause, and not only for owners whose pods come back.
     pub fn presses(&self, condition: NodeCondition) -> bool {
-        self.condition_active[condition as usize]
+        self.condition_active[condition]
     }
 
     /// A pod of this owner is gone, for this condition; what follows where it is not the first one. Also what is known

@@ -2,30 +2,9 @@
 
 use crate::{
     Observation, Signal,
-    decision::{RankedPod, Spared},
-    why::human_bytes,
+    decision::{RankedPod, Shares, Spared},
 };
-
 use evictd_pod::Quantity;
-use serde::{Deserialize, Serialize};
-
-/// Who holds what of a signal, as far as it is known.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Shares {
-    /// What is missing to the threshold, minimum reclaim left out.
-    pub short: Quantity,
-    /// What all pods hold.
-    pub pods: Quantity,
-    /// What those of them hold that may go.
-    pub may_go: Quantity,
-    /// What is on its way back from those who go already.
-    pub on_the_way: Quantity,
-    /// What is taken and no pod holds: the host's own programs, the kernel, pods that nobody lists.
-    pub in_no_pod: Quantity,
-    /// All that there is.
-    pub capacity: Quantity,
-}
 
 impl Shares {
     /// From what was observed of this signal and a ranking for it; `threshold` is where it should be, `on_the_way` what those
@@ -51,13 +30,6 @@ impl Shares {
             pods,
             capacity: amount(observed.capacity),
         }
-    }
-
-    /// `116Mi of 192Mi are in no pod`
-    pub fn in_no_pod_words(&self) -> String {
-        let amount = |quantity: Quantity| human_bytes(quantity.value());
-        let (outside, capacity) = (amount(self.in_no_pod), amount(self.capacity));
-        format!("{outside} of {capacity} are in no pod")
     }
 
     /// Whether all of them together lift the signal to its threshold.

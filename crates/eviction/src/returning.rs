@@ -3,13 +3,12 @@
 //! From the second such eviction on the node's condition is held, for twice the transition period and twice as long with
 //! each further one; from the third on its taint is, too. A limit of a pod's own is no pressure and does not count.
 
-use crate::NodeCondition;
+use crate::{ConditionMap, NodeCondition};
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, fmt};
 
-const CONDITIONS: usize = NodeCondition::ALL.len();
 /// From this one on the condition is held.
 const HOLDS: u32 = 2;
 /// From this one on the taint is, too.
@@ -161,10 +160,10 @@ impl Returning {
     }
 
     /// Which conditions are held now, and which of them keep new pods away.
-    pub(crate) fn held(&self, now: Timestamp, backoff: Backoff) -> [Option<bool>; CONDITIONS] {
-        let mut held = [None; CONDITIONS];
+    pub(crate) fn held(&self, now: Timestamp, backoff: Backoff) -> ConditionMap<Option<bool>> {
+        let mut held = ConditionMap::default();
         for (past, _) in self.active(now, backoff) {
-            let keeps_away = &mut held[past.condition as usize];
+            let keeps_away = &mut held[past.condition];
             *keeps_away = Some(*keeps_away == Some(true) || past.keeps_away());
         }
         held

@@ -1,10 +1,17 @@
 //! The signals, the resource each one starves, and the node condition each one raises. The kubelet's come first, ours
 //! after them.
 
+use enum_map::{Enum, EnumMap};
 use serde::{Deserialize, Serialize};
 
+/// A value for each signal.
+pub type SignalMap<T> = EnumMap<Signal, T>;
+
+/// A value for each node condition.
+pub type ConditionMap<T> = EnumMap<NodeCondition, T>;
+
 /// What the node can run out of (S1-001).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Enum)]
 pub enum Signal {
     /// Memory of the node, in bytes.
     MemoryAvailable,
@@ -33,7 +40,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Every signal, in declaration order; `Signal as usize` indexes it.
+    /// Every signal, in declaration order, which is that of a [`SignalMap`].
     pub const ALL: [Self; 12] = [
         Self::MemoryAvailable,
         Self::AllocatableMemoryAvailable,
@@ -182,7 +189,7 @@ impl std::fmt::Display for StarvedResource {
 }
 
 /// A condition that tells the scheduler and admission that the node is short of something (S1-003).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Enum, Serialize)]
 pub enum NodeCondition {
     /// Short of bytes or inodes.
     DiskPressure,
@@ -194,7 +201,7 @@ pub enum NodeCondition {
 }
 
 impl NodeCondition {
-    /// Every condition, sorted by name.
+    /// Every condition, sorted by name, which is the order of a [`ConditionMap`].
     pub const ALL: [Self; 3] = [Self::DiskPressure, Self::MemoryPressure, Self::PidPressure];
 
     /// The condition's type in a node's status.
@@ -226,8 +233,9 @@ mod tests {
 
     #[test]
     fn s1_001_names_round_trip() {
-        for (index, signal) in Signal::ALL.into_iter().enumerate() {
-            assert_eq!(signal as usize, index);
+        let map = SignalMap::<()>::default();
+        assert!(map.iter().map(|(signal, ())| signal).eq(Signal::ALL));
+        for signal in Signal::ALL {
             assert_eq!(Signal::parse(signal.as_str()), Some(signal));
         }
         assert_eq!(Signal::parse("memory.free"), None);

@@ -2,8 +2,9 @@
 
 use crate::{
     StarvedResource,
-    decision::{ActingThreshold, Excess, Preference, RankedPod, Spared, Unreachable, Withheld},
-    relief::Shares,
+    decision::{
+        ActingThreshold, Excess, Preference, RankedPod, Shares, Spared, Unreachable, Withheld,
+    },
 };
 use evictd_pod::{Critical, Quantity};
 use serde::Serialize;
@@ -248,6 +249,15 @@ impl RankedPod {
             }
             _ => format!("{uses}, within its request of {asked}"),
         }
+    }
+}
+
+impl Shares {
+    /// `116Mi of 192Mi are in no pod`
+    pub fn in_no_pod_words(&self) -> String {
+        let amount = |quantity: Quantity| human_bytes(quantity.value());
+        let (outside, capacity) = (amount(self.in_no_pod), amount(self.capacity));
+        format!("{outside} of {capacity} are in no pod")
     }
 }
 

@@ -4,7 +4,7 @@
 //! between the last two looks, or at the rate at which a workload may start to fill a node that was quiet until now,
 //! whichever is faster.
 
-use evictd_eviction::{Observation, Signal, StarvedResource};
+use evictd_eviction::{Observation, Signal, SignalMap, StarvedResource};
 use jiff::Timestamp;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ struct Trend {
 #[derive(Debug, Clone)]
 pub struct Pace {
     longest: Duration,
-    trends: [Option<Trend>; Signal::ALL.len()],
+    trends: SignalMap<Option<Trend>>,
 }
 
 impl Pace {
@@ -62,7 +62,7 @@ impl Pace {
     pub fn new(longest: Duration) -> Self {
         Self {
             longest: longest.max(Duration::from_millis(1)),
-            trends: [None; Signal::ALL.len()],
+            trends: SignalMap::default(),
         }
     }
 
@@ -72,7 +72,7 @@ impl Pace {
     /// A signal that was observed before and is missing now is looked for again soon, and then ever more rarely.
     pub fn next(&mut self, now: Timestamp, watched: &[(Signal, Observation, i64)]) -> Duration {
         let mut sleep = self.longest;
-        for trend in self.trends.iter_mut().flatten() {
+        for trend in self.trends.values_mut().flatten() {
             trend.missed = trend.missed.saturating_add(1);
         }
         for (signal, observation, threshold) in watched {
@@ -80,7 +80,7 @@ impl Pace {
             let headroom = i128::from(observation.available) - i128::from(*threshold);
             sleep = sleep.min(until_crossed(*signal, headroom, &trend, now));
         }
-        for trend in self.trends.iter().flatten() {
+        for trend in self.trends.values().flatten() {
             if let Some(doublings) = trend.missed.checked_sub(1) {
                 sleep = sleep.min(SHORTEST.saturating_mul(1_u32 << doublings.min(31)));
             }
@@ -96,7 +96,7 @@ impl Pace {
         signal: Signal,
         observation: &Observation,
     ) -> Option<Duration> {
-        let before = self.trends[signal as usize]?;
+        let before = self.trends[signal]?;
         let at = observation.time.unwrap_or(now);
         let within = at.as_nanosecond() - before.at.as_nanosecond();
         let (fell, within) = if within > 0 {
@@ -115,7 +115,7 @@ impl Pace {
     fn observe(&mut self, now: Timestamp, signal: Signal, observation: &Observation) -> Trend {
         let Observation { available, .. } = *observation;
         let at = observation.time.unwrap_or(now);
-        let trend = self.trends[signal as usize].get_or_insert(Trend {
+        let trend = self.trends[signal].get_or_insert(Trend {
             available,
             at,
             fell: 0,
@@ -307,13 +307,12 @@ mod tests {
     proptest! {
         #[test]
         fn wakes_before_the_crossing_at_the_observed_rate(
-            signal in 0..Signal::ALL.len(),
+            signal in prop::sample::select(&Signal::ALL),
             threshold in 0_i64..1 << 40,
             headroom in 0_i64..1 << 40,
             fell in 1_i64..1 << 40,
             within in 1_i64..100_000,
         ) {
-            let signal = Signal::ALL[signal];
             let available = threshold + headroom;
             let mut pace = Pace::new(INTERVAL);
             pace.next(at(0), &[(signal, seen(available + fell, 0), threshold)]);
@@ -328,7 +327,7 @@ mod tests {
         #[test]
         fn absurd_figures_stay_within_bounds(
             looks in prop::collection::vec(
-                (any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>(), 0..Signal::ALL.len()),
+                (any::<i64>(), any::<i64>(), any::<i64>(), any::<i64>(), prop::sample::select(&Signal::ALL)),
                 1..20,
             ),
             longest in any::<u64>(),
@@ -342,7 +341,7 @@ mod tests {
                     capacity: threshold,
                     time: (time % 3 != 0).then(|| moment(time)),
                 };
-                let sleep = pace.next(moment(now), &[(Signal::ALL[signal], observation, threshold)]);
+                let sleep = pace.next(moment(now), &[(signal, observation, threshold)]);
                 prop_assert!(sleep <= longest && sleep >= SHORTEST.min(longest));
             }
         }

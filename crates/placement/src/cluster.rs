@@ -1,6 +1,7 @@
 //! The cluster: nodes, the pods on them, and what they refer to.
 
 use crate::labels::Labels;
+use crate::mistake::Mistake;
 use crate::node::{Node, NodeId, Taint};
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, amount, scalars};
@@ -12,27 +13,10 @@ use evictd_pod::resources::{
     CPU, EPHEMERAL_STORAGE, MEMORY, PODS, scheduler_request, scheduler_resources, units,
     use_resized,
 };
-use evictd_pod::selector::SelectorError;
-use evictd_pod::wire;
+use evictd_pod::{selector::SelectorError, wire};
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use jiff::Timestamp;
 use std::hash::{BuildHasher, Hash};
-
-/// What is wrong with an object.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {error}")]
-pub struct Mistake {
-    /// Where in it.
-    pub field: String,
-    /// What.
-    pub error: SelectorError,
-}
-
-impl Mistake {
-    pub(crate) const fn new(field: String, error: SelectorError) -> Self {
-        Self { field, error }
-    }
-}
 
 /// A list of rarer resources and how much of each, in the order of their symbols.
 type Scalars = Box<[(Symbol, i64)]>;

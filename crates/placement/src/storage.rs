@@ -1,7 +1,7 @@
 //! Claims, volumes, classes of storage, and what nodes can attach: as much of it as a pod's place depends on.
 
-use crate::cluster::Mistake;
 use crate::labels::Labels;
+use crate::mistake::Mistake;
 use crate::resources::amount;
 use crate::selector::{NodeSelector, Selector};
 use crate::symbol::{Symbol, Symbols};

@@ -1,7 +1,7 @@
 //! What pods of one workload share: identity aside, everything that decides where they may be but their amounts.
 
-use crate::cluster::Mistake;
 use crate::labels::Labels;
+use crate::mistake::Mistake;
 use crate::selector::{NodeSelector, Requirement, Selector};
 use crate::symbol::{Symbol, Symbols};
 use evictd_pod::predicates;

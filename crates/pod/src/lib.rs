@@ -10,6 +10,7 @@ pub mod quantity;
 mod resource_list;
 pub mod resources;
 pub mod selector;
+mod toleration;
 pub mod wire;
 
 pub use node::Node;

@@ -1,9 +1,9 @@
 //! The node as it comes in dumps and manifests, with only the fields we use.
 
-use crate::predicates;
-use crate::wire::{Metadata, ResourceList, Toleration, null_is_default};
+use crate::toleration;
+use crate::wire::{Condition, Metadata, ResourceList, Toleration, null_is_default};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 /// A v1 Node.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -47,28 +47,6 @@ pub struct NodeStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// One condition of a node.
-#[derive(Debug, Clone, Default, Deserialize, Serialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Condition {
-    /// `Ready`, `MemoryPressure`, ...
-    #[serde(rename = "type", deserialize_with = "null_is_default")]
-    pub kind: String,
-    /// `True`, `False`, `Unknown`.
-    #[serde(deserialize_with = "null_is_default")]
-    pub status: String,
-    /// One word why.
-    #[serde(deserialize_with = "null_is_default")]
-    pub reason: String,
-    /// And a sentence.
-    #[serde(deserialize_with = "null_is_default")]
-    pub message: String,
-    /// When the node last said so.
-    pub last_heartbeat_time: Option<Timestamp>,
-    /// When it last became something else.
-    pub last_transition_time: Option<Timestamp>,
-}
-
 /// A lease of `coordination.k8s.io/v1`; each node has one of its name, which its kubelet renews every 10 s.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -110,7 +88,7 @@ impl Taint {
     /// Whether any of `tolerations` puts up with it.
     pub fn is_tolerated(&self, tolerations: &[Toleration]) -> bool {
         tolerations.iter().any(|toleration| {
-            let toleration = predicates::Toleration::new(toleration, &mut |text| text);
+            let toleration = toleration::Toleration::new(toleration, &mut |text| text);
             toleration
                 .is_some_and(|toleration| toleration.covers(&self.key, &self.value, &self.effect))
         })

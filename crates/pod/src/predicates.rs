@@ -16,8 +16,10 @@ use crate::{
     node::Taint,
     resources::{self, is_sidecar},
     selector::NodeTerm,
-    wire::{self, PodSpec},
+    wire::PodSpec,
 };
+
+pub use crate::toleration::Toleration;
 
 /// Whether the node has every label of the pod's node selector, and is one of those that its required node affinity means.
 /// A term that makes no sense means no node.
@@ -100,40 +102,6 @@ pub fn too_many_pods(others: usize, node: &Node) -> Option<Shortage> {
         used,
         capacity,
     })
-}
-
-/// Taints that are put up with. `T` is text or stands for it.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Toleration<T> {
-    /// `None`: any key.
-    key: Option<T>,
-    /// `None`: any value.
-    value: Option<T>,
-    /// `None`: any effect.
-    effect: Option<T>,
-}
-
-impl<T: Copy + PartialEq> Toleration<T> {
-    /// `None` for an operator that compares in a way that Kubernetes 1.36 does not by default.
-    pub fn new<'w>(wire: &'w wire::Toleration, of: &mut impl FnMut(&'w str) -> T) -> Option<Self> {
-        let value = match wire.operator.as_str() {
-            "" | "Equal" => Some(of(&wire.value)),
-            "Exists" => None,
-            _ => return None,
-        };
-        let mut given = |text: &'w String| (!text.is_empty()).then(|| of(text));
-        Some(Self {
-            key: given(&wire.key),
-            value,
-            effect: given(&wire.effect),
-        })
-    }
-
-    /// Whether it covers a taint with this key, value and effect.
-    pub fn covers(&self, key: T, value: T, effect: T) -> bool {
-        let covers = |wanted: Option<T>, own| wanted.is_none_or(|wanted| wanted == own);
-        covers(self.key, key) && covers(self.value, value) && covers(self.effect, effect)
-    }
 }
 
 /// A port of the node that a pod takes. `T` is text or stands for it.

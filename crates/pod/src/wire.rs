@@ -8,7 +8,6 @@ pub use cluster::*;
 pub use constraints::*;
 
 use crate::Quantity;
-use crate::node::Condition;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -312,6 +311,28 @@ pub struct PodStatus {
     /// Of the init containers.
     #[serde(deserialize_with = "null_is_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
+}
+
+/// One condition of a pod or a node.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Condition {
+    /// `Ready`, `MemoryPressure`, ...
+    #[serde(rename = "type", deserialize_with = "null_is_default")]
+    pub kind: String,
+    /// `True`, `False`, `Unknown`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: String,
+    /// One word why.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reason: String,
+    /// And a sentence.
+    #[serde(deserialize_with = "null_is_default")]
+    pub message: String,
+    /// When it was last said.
+    pub last_heartbeat_time: Option<Timestamp>,
+    /// When it last became something else.
+    pub last_transition_time: Option<Timestamp>,
 }
 
 /// Status of one container.

@@ -5,23 +5,26 @@
 //! No clock, no I/O, no dice: where kube-scheduler throws one, the number comes in.
 #![forbid(unsafe_code)]
 
+mod action;
 mod actions;
 mod budget;
+mod candidate;
 mod extender;
 mod form;
 mod pick;
 mod plan;
 mod replacement;
+mod search;
 mod victims;
 mod words;
 
-pub use actions::{Action, Event};
+pub use action::{Action, Event};
 pub use budget::{Budget, BudgetPolicy, budgets_of};
+pub use candidate::{Candidate, NotCandidate};
 pub use extender::{Extender, ExtenderError, Offer};
 pub use form::Form;
 pub use pick::{Rule, Why};
-pub use plan::{
-    Candidate, Ineligible, Nodes, NotCandidate, Options, Plan, PlanError, explain_node, plan,
-};
+pub use plan::{Ineligible, Plan};
 pub use replacement::{Replacement, owner, replacements};
+pub use search::{Nodes, Options, PlanError, explain_node, plan};
 pub use victims::Step;

@@ -1,7 +1,7 @@
 //! Which candidate: rules in order, the first in which they differ decides (S3-025 to S3-031).
 
+use crate::candidate::Candidate;
 use crate::form::Form;
-use crate::plan::Candidate;
 use evictd_placement::{Cluster, NO_START, Pod};
 
 /// What candidates are compared by, in this order.

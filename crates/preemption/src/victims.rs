@@ -1,8 +1,8 @@
 //! Who would have to leave one node: all less important pods are taken off, then as many as possible are put back.
 
 use crate::budget::{BudgetPolicy, Ledger};
+use crate::candidate::NotCandidate;
 use crate::form::Form;
-use crate::plan::NotCandidate;
 use evictd_placement::{Pod, Trial};
 
 /// What happens while one node is tried.

@@ -1,8 +1,9 @@
 //! What a plan says in words.
 
 use crate::actions::cleared;
+use crate::candidate::NotCandidate;
 use crate::pick::{Rule, Why};
-use crate::plan::{NotCandidate, Plan};
+use crate::plan::Plan;
 use evictd_placement::{Checks, Cluster, Code, NO_START, NodeId, Pod};
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ impl Plan {
         if self.fits() || self.chosen.is_some() {
             return None;
         }
-        if self.tried() > self.not_candidates.len() {
+        if self.tried > self.not_candidates.len() {
             return Some("no candidate node for preemption".to_owned());
         }
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();

@@ -4,7 +4,7 @@ use crate::call::Call;
 use crate::cluster::Cluster;
 use crate::resource::{RESOURCES, Resource};
 use crate::status::Status;
-use crate::write;
+use crate::time::time;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ impl Actor {
 
     /// The server's time, as objects hold it.
     pub(crate) fn time(&self) -> Value {
-        write::time(self.cluster.now())
+        time(self.cluster.now())
     }
 
     fn call(&self, verb: &'static str, plural: &str, at: &str) -> Result<Call, Status> {

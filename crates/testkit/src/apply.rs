@@ -3,7 +3,7 @@
 use crate::call::Call;
 use crate::fields::{self, Fields, Path};
 use crate::status::Status;
-use crate::write::time;
+use crate::time::time;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 

@@ -3,14 +3,12 @@
 use crate::access::{Access, User};
 use crate::call::Call;
 use crate::fault::Fault;
-use crate::kubelet::Doors;
 use crate::log::{Counters, Entry};
 use crate::policy::{self, Programs, Review};
 
-use crate::actor::Actor;
 use crate::status::Status;
 use crate::store::Store;
-use crate::{defaults, delete, event, evict, read, write};
+use crate::{delete, event, evict, read, write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -39,6 +37,12 @@ impl Default for Settings {
     }
 }
 
+/// Whoever answers behind the API server, as a kubelet does for `nodes/proxy`.
+pub(crate) trait Proxied: std::fmt::Debug + Send + Sync {
+    /// The status code and the answer at this path.
+    fn found(&self, path: &str) -> (u16, Value);
+}
+
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Mutex<Store>,
@@ -48,7 +52,7 @@ pub(crate) struct Cluster {
     programs: Mutex<Programs>,
     log: Mutex<(Vec<Entry>, Counters)>,
     /// What answers `nodes/proxy`, by the node's name.
-    kubelets: Mutex<BTreeMap<String, Weak<Doors>>>,
+    kubelets: Mutex<BTreeMap<String, Weak<dyn Proxied>>>,
     /// Counts changes and requests, for whoever waits for one.
     stirred: watch::Sender<u64>,
     /// Counts the commands to cut watches.
@@ -62,7 +66,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Cluster {
     pub(crate) fn new() -> Arc<Self> {
-        let cluster = Arc::new(Self {
+        Arc::new(Self {
             store: Mutex::new(Store::new()),
             settings: Mutex::default(),
             access: Mutex::default(),
@@ -72,13 +76,7 @@ impl Cluster {
             kubelets: Mutex::default(),
             stirred: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
-        });
-        let actor = Actor::new(&cluster, "bootstrap");
-        for object in defaults::bootstrap() {
-            // They are well-formed and the first: nothing can refuse them.
-            let _ = actor.create(object);
-        }
-        cluster
+        })
     }
 
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
@@ -104,16 +102,15 @@ impl Cluster {
     }
 
     /// From now on this kubelet answers for its node.
-    pub(crate) fn proxy_to(&self, node: &str, kubelet: &Arc<Doors>) {
-        lock(&self.kubelets).insert(node.to_owned(), Arc::downgrade(kubelet));
+    pub(crate) fn proxy_to(&self, node: &str, kubelet: Weak<dyn Proxied>) {
+        lock(&self.kubelets).insert(node.to_owned(), kubelet);
     }
 
     /// What the node's kubelet answers. The API server asks it by credentials of its own.
     fn forward(&self, call: &Call) -> Result<(u16, Value), Status> {
         let kubelet = lock(&self.kubelets).get(&call.name).and_then(Weak::upgrade);
         let kubelet = kubelet.ok_or_else(|| Status::unreachable(&call.name))?;
-        let (code, answer) = kubelet.found(&call.below);
-        Ok((code.as_u16(), answer))
+        Ok(kubelet.found(&call.below))
     }
 
     pub(crate) fn stirred(&self) -> watch::Receiver<u64> {

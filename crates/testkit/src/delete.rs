@@ -3,7 +3,8 @@
 use crate::call::Call;
 use crate::status::Status;
 use crate::store::Store;
-use crate::write::{existing, has_finalizers, time};
+use crate::time::time;
+use crate::write::{existing, has_finalizers};
 use crate::{event, read};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};

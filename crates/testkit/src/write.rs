@@ -4,14 +4,10 @@ use crate::apply::APPLY;
 use crate::call::Call;
 use crate::status::Status;
 use crate::store::{Key, Store};
+use crate::time::time;
 use crate::{apply, defaults, event, patch};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-
-/// As objects hold times: whole seconds.
-pub(crate) fn time(now: Timestamp) -> Value {
-    format!("{now:.0}").into()
-}
 
 /// What can be written must be an object with metadata.
 fn checked(mut object: Value, call: &Call) -> Result<Value, Status> {

@@ -4,7 +4,7 @@ use super::taints::NodeReport;
 use evictd_eviction::{
     Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Signal, Summary,
     Threshold,
-    relief::Shares,
+    decision::Shares,
     simulation::{self, StepOutcome},
     why::{self, Row},
 };

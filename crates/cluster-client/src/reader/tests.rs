@@ -1,4 +1,5 @@
 use super::*;
+use crate::Access;
 use evictd_testkit::{ApiServer, Fault, Imagined, Kubelet};
 use serde_json::{Value, json};
 

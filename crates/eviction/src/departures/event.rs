@@ -1,7 +1,7 @@
 //! What happens to pods that must leave, and what follows from it.
 
-use super::{Departure, Found, Remains};
-use crate::NodeCondition;
+use super::{Departure, Remains};
+use crate::{ConditionMap, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
 
@@ -42,6 +42,17 @@ pub enum Event {
     Seen(Vec<Sighting>),
     /// It is time to think of those who leave for critical pods.
     Next,
+}
+
+/// A decision that the history leaves open.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// As it was decided.
+    pub departure: Departure,
+    /// Whether it is known what became of the pod.
+    pub ended: bool,
+    /// Whether the machine was started since.
+    pub rebooted: bool,
 }
 
 /// How a termination ended.
@@ -174,10 +185,10 @@ pub struct Sighting {
 /// What holds on the node meanwhile.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context {
-    /// Conditions that hold for their cause, in the order of [`NodeCondition::ALL`].
-    pub pressing: [bool; NodeCondition::ALL.len()],
+    /// Conditions that hold for their cause.
+    pub pressing: ConditionMap<bool>,
     /// Conditions that keep new pods away.
-    pub keeping_away: [bool; NodeCondition::ALL.len()],
+    pub keeping_away: ConditionMap<bool>,
     /// How long a condition outlives its cause.
     pub transition_period: SignedDuration,
     /// Whether a kubelet looks after the pods.
@@ -188,10 +199,10 @@ pub struct Context {
 
 impl Context {
     pub(super) fn presses(&self, condition: NodeCondition) -> bool {
-        self.pressing[condition as usize]
+        self.pressing[condition]
     }
 
     pub(super) fn keeps_away(&self, condition: NodeCondition) -> bool {
-        self.keeping_away[condition as usize]
+        self.keeping_away[condition]
     }
 }

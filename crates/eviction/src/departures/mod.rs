@@ -18,8 +18,7 @@ mod recovery;
 mod tests;
 
 pub use departure::{CLEANUP, Departure, Purpose, Remains, Stage, Telling};
-pub use event::{Command, Conclusion, Context, Ending, Event, Planned, Question, Sighting};
-pub use recovery::Found;
+pub use event::{Command, Conclusion, Context, Ending, Event, Found, Planned, Question, Sighting};
 
 use crate::{Signal, UsageNeed};
 use departure::{ASIDE, ELSEWHERE, after};

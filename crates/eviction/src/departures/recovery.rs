@@ -2,21 +2,10 @@
 //! that was decided, and whoever was not told is.
 
 use super::{
-    Departure, Departures, Purpose, Stage, Telling,
-    event::{Command, Conclusion, Context, Question, Sighting},
+    Departures, Purpose, Stage, Telling,
+    event::{Command, Conclusion, Context, Found, Question, Sighting},
 };
 use jiff::{SignedDuration, Timestamp};
-
-/// A decision that the history leaves open.
-#[derive(Debug, Clone)]
-pub struct Found {
-    /// As it was decided.
-    pub departure: Departure,
-    /// Whether it is known what became of the pod.
-    pub ended: bool,
-    /// Whether the machine was started since.
-    pub rebooted: bool,
-}
 
 impl Found {
     pub(super) fn question(&self) -> Question {

@@ -1,8 +1,11 @@
 //! The crank: one turn of the housekeeper, step by step, waits included.
 
-use super::{Housekeeper, Step, UsageNeed};
+use super::Housekeeper;
 use crate::{
-    Decision, Observations, StarvedResource, Usage, decision::Withheld, departures::Event,
+    Decision, Observations, StarvedResource, Usage,
+    decision::Withheld,
+    departures::Event,
+    step::{Step, UsageNeed},
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
@@ -135,7 +138,7 @@ impl Housekeeper {
             )
         );
         if nobody_can {
-            self.stands_back[need.signal as usize] = Some(until);
+            self.stands_back[need.signal] = Some(until);
         }
     }
 }

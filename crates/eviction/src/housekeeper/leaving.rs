@@ -2,7 +2,7 @@
 
 use super::Housekeeper;
 use crate::{
-    NodeCondition, RankedPod, Signal, Usage,
+    ConditionMap, RankedPod, Signal, Usage,
     departures::{Command, Context, Departure, Departures, Ending, Event, Stage},
 };
 use evictd_pod::Pod;
@@ -69,9 +69,9 @@ impl Housekeeper {
     }
 
     fn context(&self) -> Context {
-        let mut keeping_away = [false; NodeCondition::ALL.len()];
+        let mut keeping_away = ConditionMap::default();
         for condition in self.taints() {
-            keeping_away[condition as usize] = true;
+            keeping_away[condition] = true;
         }
         Context {
             pressing: self.condition_active,

@@ -3,8 +3,8 @@
 use super::Housekeeper;
 use crate::{
     Observation, Signal, StarvedResource,
-    decision::{ActingThreshold, RankedPod, Withheld},
-    relief::{self, Shares},
+    decision::{ActingThreshold, RankedPod, Shares, Withheld},
+    relief,
     watched::is_met,
 };
 use evictd_pod::{Pod, Quantity};

@@ -18,8 +18,7 @@ pub use row::RankingRow;
 
 use crate::{
     Cause, Decision, NodeCondition, Signal, StarvedResource,
-    decision::{ActingThreshold, OwnerCount, Withheld},
-    relief::Shares,
+    decision::{ActingThreshold, OwnerCount, Shares, Withheld},
 };
 use evictd_pod::Quantity;
 use jiff::Timestamp;

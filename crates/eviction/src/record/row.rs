@@ -80,3 +80,9 @@ impl RankingRow {
         }
     }
 }
+
+impl Serialize for RankedPod {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RankingRow::of(self).serialize(serializer)
+    }
+}

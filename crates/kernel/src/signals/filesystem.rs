@@ -1,6 +1,6 @@
 //! Bytes and inodes of the node's filesystems, and how its directories are spread over them.
 
-use super::layout::Layout;
+use super::layout::{FilesystemPaths, Layout};
 use super::mounts::MountTable;
 use super::probe::{Answer, Ask, Look, Probe};
 use crate::threads::Pool;
@@ -8,17 +8,6 @@ use evictd_eviction::Signal;
 use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// A directory of each filesystem that the node watches; `None` leaves its signals unobserved.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FilesystemPaths {
-    /// The kubelet's root directory: local volumes and logs.
-    pub nodefs: Option<PathBuf>,
-    /// The images.
-    pub imagefs: Option<PathBuf>,
-    /// The containers' writable layers.
-    pub containerfs: Option<PathBuf>,
-}
 
 impl FilesystemPaths {
     fn roles(&self) -> [(Option<&PathBuf>, (Signal, Signal)); 3] {

@@ -2,7 +2,7 @@
 
 use super::reading::{Guard, Reading};
 use crate::kernel_file::ReadError;
-use evictd_eviction::{Observation, Signal};
+use evictd_eviction::{Observation, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -73,24 +73,24 @@ impl<'a> Outcome<'a> {
 /// The health of all signals.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    guards: [Guard; Signal::ALL.len()],
-    pub(super) health: [SignalHealth; Signal::ALL.len()],
+    guards: SignalMap<Guard>,
+    pub(super) health: SignalMap<SignalHealth>,
     /// What was said last of each.
-    told: [SignalState; Signal::ALL.len()],
+    told: SignalMap<SignalState>,
 }
 
 impl Registry {
     /// Judges and counts what a source said; the observation if it is one.
     pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
-        let health = &mut self.health[signal as usize];
-        let told = &mut self.told[signal as usize];
+        let health = &mut self.health[signal];
+        let told = &mut self.told[signal];
         let unanswered_since = health.unanswered_since.take();
         health.hangs = false;
         let mut is_news = |state| std::mem::replace(told, state) != state;
         match outcome {
             Outcome::Absent => health.state = SignalState::Absent,
             Outcome::Read(reading, time) => {
-                match self.guards[signal as usize].admit(reading, time) {
+                match self.guards[signal].admit(reading, time) {
                     Ok(observation) => {
                         health.state = SignalState::Observed;
                         // That all is well from the beginning is no news.

@@ -1,8 +1,20 @@
 //! Which of the node's three directories share a filesystem (S1-025).
 
-use super::filesystem::FilesystemPaths;
-use std::fmt;
-use std::path::Path;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// A directory of each filesystem that the node watches; `None` leaves its signals unobserved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FilesystemPaths {
+    /// The kubelet's root directory: local volumes and logs.
+    pub nodefs: Option<PathBuf>,
+    /// The images.
+    pub imagefs: Option<PathBuf>,
+    /// The containers' writable layers.
+    pub containerfs: Option<PathBuf>,
+}
 
 /// How the node's directories are spread over filesystems, told by device number.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ mod swap;
 use crate::cgroup::Hierarchies;
 use crate::kernel_file::{Buffer, ReadError};
 use evictd_eviction::{
-    Observation, Observations, Signal, Threshold,
+    Observation, Observations, Signal, SignalMap, Threshold,
     pressure::{Stall, WHOLE},
 };
 use filesystem::Filesystems;
@@ -32,9 +32,8 @@ use pressure::PressureFile;
 use reading::Reading;
 use std::path::PathBuf;
 
-pub use filesystem::FilesystemPaths;
 pub use health::{SignalHealth, SignalState};
-pub use layout::Layout;
+pub use layout::{FilesystemPaths, Layout};
 pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;
@@ -90,13 +89,13 @@ pub struct Sample {
     pub io_pressure: Option<Pressure>,
     /// The machine's processor pressure, which nobody is ever ended for (users #6).
     pub cpu_pressure: Option<Pressure>,
-    health: [SignalHealth; Signal::ALL.len()],
+    health: SignalMap<SignalHealth>,
 }
 
 impl Sample {
     /// Whether and why not a signal was observed, and how often it could not be.
     pub fn health(&self, signal: Signal) -> SignalHealth {
-        self.health[signal as usize]
+        self.health[signal]
     }
 }
 
@@ -110,7 +109,7 @@ pub struct Sampler {
     io_pressure: PressureFile,
     cpu_pressure: PressureFile,
     /// Those signals of ours that somebody wants to know.
-    followed: [bool; Signal::ALL.len()],
+    followed: SignalMap<bool>,
     registry: Registry,
     aside: Aside,
     /// When all was last read.
@@ -173,7 +172,7 @@ impl Sampler {
             memory_pressure: PressureFile::new(sources.pressure("memory")),
             io_pressure: PressureFile::new(sources.pressure("io")),
             cpu_pressure: PressureFile::of_cpu(sources.pressure("cpu")),
-            followed: [false; _],
+            followed: SignalMap::default(),
             registry: Registry::default(),
             aside: Aside::default(),
             renewed: None,
@@ -183,9 +182,9 @@ impl Sampler {
 
     /// From now on signals of ours are observed that have a threshold among these, and no others.
     pub fn follow(&mut self, thresholds: &[Threshold]) {
-        self.followed = [false; _];
+        self.followed = SignalMap::default();
         for threshold in thresholds.iter().filter(|one| one.signal.is_ours()) {
-            self.followed[threshold.signal as usize] = true;
+            self.followed[threshold.signal] = true;
         }
     }
 
@@ -249,7 +248,7 @@ impl Sampler {
             }
             Err(error) => (Outcome::Failed(error), Outcome::Failed(error)),
         };
-        if self.followed[Signal::SwapAvailable as usize] {
+        if self.followed[Signal::SwapAvailable] {
             let swap = readings.as_ref().ok().and_then(|readings| readings.swap);
             let outcome = match (&readings, swap) {
                 (Err(error), _) => Outcome::Failed(error),
@@ -267,7 +266,7 @@ impl Sampler {
 
     /// What is followed is read at every look.
     fn sample_pressure(&mut self, now: Timestamp, signal: Signal, sample: &mut Sample) {
-        if !self.followed[signal as usize] {
+        if !self.followed[signal] {
             return;
         }
         let (file, aside) = match signal {

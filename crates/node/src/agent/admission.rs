@@ -2,13 +2,14 @@
 //! the node has to give, by whether it fits beside the others (S2-001 to S2-005).
 //!
 //! ```text
-//!   roster -> Gate::admit, once a new pod -> Ruling -> reported | turned away | others leave for it
+//!   roster -> Gate::admit, once a new pod -> AdmissionDecision -> reported | turned away | others leave for it
 //! ```
 
-use super::{Act, Agent, Ruling, room::Room};
+use super::{Agent, room::Room};
+use crate::fact::{AdmissionAction, AdmissionDecision, Fact};
 use crate::{config, pods::Rejection};
 use evictd_eviction::{
-    Housekeeper, NodeCondition, Observations,
+    ConditionMap, Housekeeper, NodeCondition, Observations,
     admission::{self, Answer},
     critical,
     decision::Spared,
@@ -27,8 +28,8 @@ use std::{
 /// What admission remembers.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// Since when each condition is held and keeps new pods away, in the order of `NodeCondition::ALL`.
-    raised: [Option<Timestamp>; NodeCondition::ALL.len()],
+    /// Since when each condition is held and keeps new pods away.
+    raised: ConditionMap<Option<Timestamp>>,
     /// When the agent first looked: who was here by then is not new.
     begun: Option<Timestamp>,
     /// What the node was last seen to have.
@@ -37,7 +38,7 @@ pub(super) struct Admission {
     pardoned: BTreeSet<String>,
     /// What those are told that are not let in, by UID.
     rejections: BTreeMap<String, Rejection>,
-    rulings: Vec<Ruling>,
+    decisions: Vec<AdmissionDecision>,
     made: u64,
 }
 
@@ -49,13 +50,11 @@ impl Admission {
         housekeeper: &Housekeeper,
         seen: &Observations,
     ) {
-        let mut held = [false; NodeCondition::ALL.len()];
-        for condition in housekeeper.taints() {
-            held[condition as usize] = true;
-        }
-        for (raised, held) in self.raised.iter_mut().zip(held) {
-            *raised = held.then(|| raised.unwrap_or(now));
-        }
+        let since = |condition| self.raised[condition].unwrap_or(now);
+        let held = housekeeper.taints();
+        self.raised = held
+            .map(|condition| (condition, Some(since(condition))))
+            .collect();
         self.begun.get_or_insert(now);
         self.seen.clone_from(seen);
     }
@@ -67,13 +66,14 @@ impl Admission {
 
     /// The conditions that were held when a pod came.
     fn held_at(&self, came: Timestamp) -> Vec<NodeCondition> {
-        let held = |condition: &NodeCondition| {
-            self.raised[*condition as usize].is_some_and(|raised| came >= raised)
-        };
-        NodeCondition::ALL.into_iter().filter(held).collect()
+        self.raised
+            .iter()
+            .filter(|(_, raised)| raised.is_some_and(|raised| came >= raised))
+            .map(|(condition, _)| condition)
+            .collect()
     }
 
-    /// Names a ruling.
+    /// Names a decision.
     pub(super) fn id(&mut self, now: Timestamp) -> String {
         self.made += 1;
         format!("{:x}-a{}", now.as_millisecond(), self.made)
@@ -217,14 +217,14 @@ impl Gate<'_> {
                 .filter_map(|index| candidates.get(*index));
             victims.map(text).collect::<Vec<_>>()
         };
-        let ruling = Ruling {
+        let decision = AdmissionDecision {
             id: self.memory.id(self.now),
             time: self.now,
             pod: pod.clone(),
             act: match (acts, answer.allowed) {
-                (false, _) => Act::Report,
-                (true, true) => Act::Preempt,
-                (true, false) => Act::Reject,
+                (false, _) => AdmissionAction::Report,
+                (true, true) => AdmissionAction::Preempt,
+                (true, false) => AdmissionAction::Reject,
             },
             preempt: of_victims(Pod::full_name),
             victims: of_victims(|pod| pod.uid.clone()),
@@ -245,18 +245,18 @@ impl Gate<'_> {
             ends: false,
             boot_id: String::new(),
         };
-        let rejected = ruling.act == Act::Reject;
+        let rejected = decision.act == AdmissionAction::Reject;
         if rejected {
             let uid = pod.uid.clone();
             self.memory.rejections.insert(uid, rejection.clone());
         }
-        self.memory.rulings.push(ruling);
+        self.memory.decisions.push(decision);
         if rejected { Err(rejection) } else { Ok(()) }
     }
 }
 
 impl Agent {
-    /// Looks which pods are here; `afresh`: and which cgroups came and went. Follows what is ruled about new ones.
+    /// Looks which pods are here; `afresh`: and which cgroups came and went. Follows what is decided about new ones.
     pub(super) fn look(&mut self, afresh: bool) {
         let departures = self.housekeeper.departures();
         let leaves = |uid: &str| {
@@ -294,26 +294,24 @@ impl Agent {
         } = &mut self.admission;
         pardoned.retain(|uid| active.is_listed(uid));
         rejections.retain(|uid, _| active.is_listed(uid));
-        for ruling in std::mem::take(&mut self.admission.rulings) {
-            match ruling.act {
-                Act::Reject => self.turn_away(ruling),
-                Act::Preempt => self.plan_preemption(ruling),
-                Act::Report | Act::Leave { .. } => self.publish_ruling(&ruling),
+        for decision in std::mem::take(&mut self.admission.decisions) {
+            match decision.act {
+                AdmissionAction::Reject => self.turn_away(decision),
+                AdmissionAction::Preempt => self.plan_preemption(decision),
+                AdmissionAction::Report | AdmissionAction::Leave { .. } => {
+                    self.publish_admission(&decision);
+                }
             }
         }
     }
 
-    pub(super) fn publish_ruling(&mut self, ruling: &Ruling) {
-        for publisher in &mut self.ports.publishers {
-            publisher.ruled(ruling);
-        }
+    pub(super) fn publish_admission(&mut self, decision: &AdmissionDecision) {
+        self.ports.publishers.publish(&Fact::Admitted(decision));
     }
 
-    /// What outlives us if we end now: what follows from the ruling is owed.
-    pub(super) fn write_down(&mut self, ruling: &Ruling) {
-        for publisher in &mut self.ports.publishers {
-            publisher.ruling(ruling);
-        }
+    /// What outlives us if we end now: what follows from the decision is owed.
+    pub(super) fn write_down(&mut self, decision: &AdmissionDecision) {
+        self.ports.publishers.publish(&Fact::Admitting(decision));
     }
 
     /// What a pod would be answered now; nothing follows from it.
@@ -331,23 +329,23 @@ impl Agent {
     }
 
     /// Tells the pod's status, ends what runs of it, and tells the world.
-    fn turn_away(&mut self, mut ruling: Ruling) {
-        ruling.grace = self.hard_grace();
-        ruling.boot_id.clone_from(&self.ports.boot_id);
-        ruling.notice = self.notice_of(&ruling, None);
-        let cgroup = self.active.cgroup_of(&ruling.pod.uid).map(Path::to_owned);
+    fn turn_away(&mut self, mut decision: AdmissionDecision) {
+        decision.grace = self.hard_grace();
+        decision.boot_id.clone_from(&self.ports.boot_id);
+        decision.notice = self.notice_of(&decision, None);
+        let cgroup = self.active.cgroup_of(&decision.pod.uid).map(Path::to_owned);
         let hierarchies = &self.ports.evictor.hierarchies;
-        ruling.ends = cgroup
+        decision.ends = cgroup
             .as_ref()
             .is_some_and(|cgroup| hierarchies.runs(cgroup));
-        self.write_down(&ruling);
-        let conditions = ruling.conditions.clone();
+        self.write_down(&decision);
+        let conditions = decision.conditions.clone();
         let purpose = Purpose::Rejection { conditions };
-        let mut departure = ruling.departure(purpose, cgroup);
-        departure.runs = ruling.ends;
-        let notice = ruling.notice.take();
+        let mut departure = decision.departure(purpose, cgroup);
+        departure.runs = decision.ends;
+        let notice = decision.notice.take();
         self.begin_departure(departure, notice);
-        self.publish_ruling(&ruling);
+        self.publish_admission(&decision);
     }
 
     fn hard_grace(&self) -> Duration {
@@ -357,12 +355,12 @@ impl Agent {
     }
 
     /// A critical pod is let in: its victims leave from now on, one after the other.
-    fn plan_preemption(&mut self, ruling: Ruling) {
-        self.publish_ruling(&ruling);
-        let planned = ruling.victims.into_iter().map(|uid| Planned {
+    fn plan_preemption(&mut self, decision: AdmissionDecision) {
+        self.publish_admission(&decision);
+        let planned = decision.victims.into_iter().map(|uid| Planned {
             uid,
-            preemptor: ruling.pod.uid.clone(),
-            lacks: ruling.lacks.clone(),
+            preemptor: decision.pod.uid.clone(),
+            lacks: decision.lacks.clone(),
         });
         self.report(Event::Plan(planned.collect()));
     }
@@ -394,11 +392,11 @@ impl Agent {
     fn begin_preemption(&mut self, (pod, preemptor, lacks): (&Pod, &Pod, String), cgroup: &Path) {
         let now = self.clock.now();
         let seconds = u64::try_from(own_grace_period_seconds(pod)).unwrap_or(0);
-        let mut ruling = Ruling {
+        let mut decision = AdmissionDecision {
             id: self.admission.id(now),
             time: now,
             pod: pod.clone(),
-            act: Act::Leave {
+            act: AdmissionAction::Leave {
                 preemptor: preemptor.full_name(),
             },
             reason: critical::REASON.to_owned(),
@@ -412,12 +410,13 @@ impl Agent {
             ends: true,
             boot_id: self.ports.boot_id.clone(),
         };
-        ruling.notice = self.notice_of(&ruling, Some(critical::CONDITION_MESSAGE));
-        self.write_down(&ruling);
-        let resource = ruling.lacks.clone();
-        let departure = ruling.departure(Purpose::Preemption { resource }, Some(cgroup.to_owned()));
-        let notice = ruling.notice.take();
+        decision.notice = self.notice_of(&decision, Some(critical::CONDITION_MESSAGE));
+        self.write_down(&decision);
+        let resource = decision.lacks.clone();
+        let departure =
+            decision.departure(Purpose::Preemption { resource }, Some(cgroup.to_owned()));
+        let notice = decision.notice.take();
         self.begin_departure(departure, notice);
-        self.publish_ruling(&ruling);
+        self.publish_admission(&decision);
     }
 }

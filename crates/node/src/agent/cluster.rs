@@ -1,6 +1,7 @@
 //! What a decision means to the cluster: the victim's status is told, and the loop hears what became of that.
 
-use super::{Agent, Ruling, left_open::shorten};
+use super::{Agent, left_open::shorten};
+use crate::fact::{AdmissionDecision, Fact};
 use crate::{
     config::{EvictMethod, SoftTierFallback, Tell},
     delivery::{Fate, Notice, Outbox, Publication, Way},
@@ -196,11 +197,15 @@ impl Agent {
         ours.then(|| Notice::new(id, decision, pod, way))
     }
 
-    /// What the API server is to be told of a ruling; `condition` is the message of the pod's `DisruptionTarget`.
-    pub(super) fn notice_of(&self, ruling: &Ruling, condition: Option<&str>) -> Option<Notice> {
+    /// What the API server is to be told of a decision; `condition` is the message of the pod's `DisruptionTarget`.
+    pub(super) fn notice_of(
+        &self,
+        decision: &AdmissionDecision,
+        condition: Option<&str>,
+    ) -> Option<Notice> {
         let cluster = self.ports.cluster.as_ref()?;
-        let (id, pod) = (&ruling.id, &ruling.pod);
-        let (reason, message) = (&ruling.reason, &ruling.message);
+        let (id, pod) = (&decision.id, &decision.pod);
+        let (reason, message) = (&decision.reason, &decision.message);
         Some(Notice {
             id: id.clone(),
             namespace: pod.namespace.clone(),
@@ -209,9 +214,9 @@ impl Agent {
             reason: reason.clone(),
             message: message.clone(),
             disruption_target: condition.map(str::to_owned),
-            way: cluster.way(ruling.grace),
-            record: record::brief(id, ruling.time, ruling.kind().as_str(), reason, message),
-            time: ruling.time,
+            way: cluster.way(decision.grace),
+            record: record::brief(id, decision.time, decision.kind().as_str(), reason, message),
+            time: decision.time,
         })
     }
 
@@ -267,9 +272,7 @@ impl Agent {
         let told = !matches!(publication.fate, Fate::NotPublished(_));
         let id = publication.id.clone();
         self.report(Event::Told { id, told });
-        for publisher in &mut self.ports.publishers {
-            publisher.published(publication);
-        }
+        self.ports.publishers.publish(&Fact::Published(publication));
     }
 }
 

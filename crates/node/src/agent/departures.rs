@@ -1,10 +1,10 @@
 //! The hands of `Departures`: its commands are carried out, and what happens to those pods is reported.
 
-use super::{Agent, Landing, active::Place, left_open::LeftOpen, terminations::Ended};
+use super::{Agent, active::Place, left_open::LeftOpen, terminations::Ended};
 use crate::evict::EvictError;
 use crate::{
     delivery::{Fate, Notice, Publication},
-    publish::Landed,
+    fact::{Fact, Terminated},
 };
 use evictd_eviction::{
     NodeCondition,
@@ -44,7 +44,7 @@ impl Agent {
                 Command::Conclude {
                     departure,
                     conclusion,
-                } => self.conclude(*departure, conclusion),
+                } => self.conclude(&departure, conclusion),
                 Command::LetIn { uid } => self.admission.pardon(&uid),
             }
         }
@@ -76,9 +76,7 @@ impl Agent {
                 departure.pod
             );
             if let Purpose::Eviction { .. } = departure.purpose {
-                for publisher in &mut self.ports.publishers {
-                    publisher.restarted();
-                }
+                self.ports.publishers.publish(&Fact::Restarted);
             }
             let local = std::sync::Arc::clone(&self.ports.evictor);
             self.terminations.begin(local, victim, grace, again);
@@ -123,7 +121,7 @@ impl Agent {
     }
 
     /// What became of a decision of an earlier run is known without a termination.
-    fn conclude(&mut self, departure: Departure, conclusion: Conclusion) {
+    fn conclude(&mut self, departure: &Departure, conclusion: Conclusion) {
         let now = self.clock.now();
         let id = departure.id.clone();
         self.left_open.remove(&id);
@@ -146,23 +144,20 @@ impl Agent {
             });
         }
         if let Some(result) = ended {
-            let landing = Landing { departure, result };
-            let landed = Landed {
+            let ended = Terminated {
                 now,
-                landing: &landing,
+                departure,
+                result: &result,
             };
-            for publisher in &mut self.ports.publishers {
-                if landing.result.is_ok() {
-                    publisher.was_gone(&landed);
-                } else {
-                    publisher.landed(&landed);
-                }
-            }
+            self.ports.publishers.publish(&match result {
+                Ok(_) => Fact::FoundGone(&ended),
+                Err(_) => Fact::Terminated(&ended),
+            });
         }
     }
 
     /// A termination has ended. Answers with the error that makes all others useless, if it is one.
-    pub(super) fn land(&mut self, ended: Ended) -> Option<EvictError> {
+    pub(super) fn note_ended(&mut self, ended: Ended) -> Option<EvictError> {
         let now = self.clock.now();
         let Ended { uid, again, result } = ended;
         let departure = self.housekeeper.departures().get(&uid).cloned()?;
@@ -189,16 +184,14 @@ impl Agent {
             self.note_let_go();
             say_what_is_waited_for(&departure);
         }
-        let landing = Landing { departure, result };
-        let landed = Landed {
+        let ended = Terminated {
             now,
-            landing: &landing,
+            departure: &departure,
+            result: &result,
         };
-        for publisher in &mut self.ports.publishers {
-            publisher.landed(&landed);
-        }
-        self.note_return(&landing);
-        landing.result.err().filter(EvictError::is_not_permitted)
+        self.ports.publishers.publish(&Fact::Terminated(&ended));
+        self.note_return(&departure, &result);
+        result.err().filter(EvictError::is_not_permitted)
     }
 
     /// Looks at those who have ended and may run again, at what they still hold, and at what an earlier run has left open;

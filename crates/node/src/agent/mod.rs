@@ -17,7 +17,6 @@ mod news;
 mod pause;
 mod returning;
 mod room;
-mod ruling;
 pub mod start;
 mod terminations;
 
@@ -26,30 +25,30 @@ pub use cluster::Cluster;
 pub use left_open::LeftOpen;
 pub use pause::Pauses;
 pub use room::Room;
-pub use ruling::{Act, Ruling};
 
 use crate::{
     config::Admission,
     delivery::Notice,
     evict::EvictError,
+    fact::{Decided, Fact, Look},
     pace::Pace,
     pause::Pause,
     pods::{PodSet, Roster},
-    publish::{Decided, Look, Publish},
+    publish::Publishers,
     server::state::Question,
     usage,
 };
 use active::Active;
 use evictd_eviction::{
-    Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal, Step,
-    Usage, UsageNeed,
+    Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal,
+    SignalMap, Step, Usage, UsageNeed,
     departures::{Departure, Purpose, Telling},
     record::{self, Record},
     rules::FilesystemLayout,
 };
 use evictd_kernel::{
     clock::Clock,
-    kill::{CgroupEvictor, Termination},
+    kill::CgroupEvictor,
     signals::{Layout, Sample, Sampler},
     wake::{Wakers, WokenBy},
 };
@@ -120,7 +119,7 @@ pub struct Ports {
     /// What keeps it from ending anybody for a while.
     pub pauses: Pauses,
     /// What the world is told.
-    pub publishers: Vec<Box<dyn Publish>>,
+    pub publishers: Publishers,
     /// What an earlier run has left to be finished.
     pub left_open: Vec<LeftOpen>,
     /// The kernel's name for the time since the machine was started; empty where it has none.
@@ -142,22 +141,13 @@ pub struct Agent {
     active: Active,
     watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last look that did not see it crossed.
-    clear: [Timestamp; Signal::ALL.len()],
+    clear: SignalMap<Timestamp>,
     news: News,
     layout: Option<Layout>,
     decisions: u64,
     woken_by: WokenBy,
     local_storage: local_storage::Patrol,
     admission: admission::Admission,
-}
-
-/// How a pod's departure ended.
-#[derive(Debug)]
-pub struct Landing {
-    /// As it was decided.
-    pub departure: Departure,
-    /// What became of the pod.
-    pub result: Result<Termination, EvictError>,
 }
 
 impl Agent {
@@ -180,7 +170,7 @@ impl Agent {
             left_open: BTreeSet::new(),
             active: Active::default(),
             watched: Vec::new(),
-            clear: [now; Signal::ALL.len()],
+            clear: SignalMap::from_fn(|_| now),
             news: News::default(),
             layout: None,
             decisions: 0,
@@ -206,7 +196,7 @@ impl Agent {
                 by = self.ports.wakers.rung() => self.woken_by = by,
                 ended = self.terminations.ended() => {
                     self.woken_by = WokenBy::Departure;
-                    if let Some(error) = self.land(ended) {
+                    if let Some(error) = self.note_ended(ended) {
                         return Err(error);
                     }
                 }
@@ -242,9 +232,11 @@ impl Agent {
         self.obey(commands);
         self.note_crossings(now);
         let ends_nobody = self.ends_nobody();
-        for publisher in &mut self.ports.publishers {
-            publisher.observed(now, &self.housekeeper, ends_nobody);
-        }
+        self.ports.publishers.publish(&Fact::Observed {
+            now,
+            housekeeper: &self.housekeeper,
+            dry_run: ends_nobody,
+        });
         let rung = self.woken_by.is_rung();
         self.ports.wakers.tend(now, rung);
         self.ports.wakers.notify_at(now, &self.housekeeper, seen);
@@ -372,17 +364,13 @@ impl Agent {
             paused: paused.as_ref(),
             asked: leaving.as_ref().is_some_and(|(one, _)| one.asked),
         };
-        for publisher in &mut self.ports.publishers {
-            publisher.deciding(&decided);
-        }
+        self.ports.publishers.publish(&Fact::Deciding(&decided));
         if let Some((departure, notice)) = leaving {
             self.news.moved(decision.signal);
             self.begin_departure(departure, notice);
             tokio::task::yield_now().await;
         }
-        for publisher in &mut self.ports.publishers {
-            publisher.decided(&decided);
-        }
+        self.ports.publishers.publish(&Fact::Decided(&decided));
     }
 
     /// Who has to leave by this decision, and what the API server is told of it; `None` where nobody has to.
@@ -397,7 +385,7 @@ impl Agent {
         let (crossed_at, clear_at) = acting.map_or((now, now), |acting| {
             (
                 acting.first_observed_at,
-                self.clear[acting.threshold.signal as usize],
+                self.clear[acting.threshold.signal],
             )
         });
         let purpose = Purpose::Eviction {
@@ -488,14 +476,12 @@ impl Agent {
     }
 
     fn note_crossings(&mut self, now: Timestamp) {
-        let mut crossed = [false; Signal::ALL.len()];
-        for (threshold, _) in self.housekeeper.first_observed() {
-            crossed[threshold.signal as usize] = true;
-        }
-        let io = crossed[Signal::IoPsi as usize];
+        let met = self.housekeeper.first_observed();
+        let crossed: SignalMap<bool> = met.map(|(met, _)| (met.signal, true)).collect();
+        let io = crossed[Signal::IoPsi];
         self.ports.usage.count_io(io, self.active.set());
-        for (clear, crossed) in self.clear.iter_mut().zip(crossed) {
-            if !crossed {
+        for (signal, clear) in &mut self.clear {
+            if !crossed[signal] {
                 *clear = now;
             }
         }
@@ -551,9 +537,7 @@ impl Agent {
             admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };
-        for publisher in &mut self.ports.publishers {
-            publisher.looked(&look);
-        }
+        self.ports.publishers.publish(&Fact::Looked(&look));
     }
 
     /// Pods that are being killed are seen off; grace periods are not waited for.
@@ -561,7 +545,7 @@ impl Agent {
         let see_off = async {
             while !self.terminations.is_empty() {
                 let ended = self.terminations.ended().await;
-                self.land(ended);
+                self.note_ended(ended);
             }
         };
         if tokio::time::timeout(FAREWELL, see_off).await.is_err() {

@@ -1,6 +1,9 @@
 //! What is worth saying: a state that stays, such as "everybody is spared", is said once.
 
-use evictd_eviction::{Cause, Decision, Housekeeper, Signal, decision::Withheld, relief::Shares};
+use evictd_eviction::{
+    Cause, Decision, Housekeeper, Signal,
+    decision::{Shares, Withheld},
+};
 use evictd_pod::{Pod, Quantity};
 use std::collections::BTreeMap;
 

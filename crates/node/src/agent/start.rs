@@ -10,12 +10,13 @@ use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Pauses, Ports, Room};
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     history::{HistoryError, Recorder},
+    metrics::Metrics,
     notify::Notifier,
     pause::PauseFile,
     pods::{Binder, Roster},
     publish::{
-        Publish, board::Board, heartbeat::Heartbeat, hurry::Hurry, journal::Journal,
-        ledger::Ledger, meter::Meter, metrics::Metrics,
+        Publish, Publishers, board::Board, heartbeat::Heartbeat, hurry::Hurry, journal::Journal,
+        ledger::Ledger, meter::Meter,
     },
     server::{
         http::{self, HttpDoor, HttpError},
@@ -269,7 +270,7 @@ pub async fn ready(
         }),
         cluster,
         pauses,
-        publishers,
+        publishers: Publishers(publishers),
         left_open,
         boot_id,
     };
@@ -416,9 +417,6 @@ fn first_status(
         source("usage.source", usage.name(), &usage.why),
         source("evict.method", method, why),
     ];
-    for source in &sources {
-        tracing::info!("{}: {} ({})", source.port, source.chosen, source.why);
-    }
     Status {
         node: node_name(config),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -434,7 +432,7 @@ fn first_status(
 async fn open_doors(
     config: &Effective,
     shared: &Arc<Shared>,
-    exposition: crate::publish::metrics::Exposition,
+    exposition: crate::metrics::Exposition,
 ) -> Result<(), StartError> {
     let socket = socket::bind(&config.socket).await?;
     tokio::spawn(socket.serve(Arc::clone(shared)));

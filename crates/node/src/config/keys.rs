@@ -176,14 +176,14 @@ pub(super) const KEYS: &[Key] = &[
             "{memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}",
         ),
         signals!(hard, Some("0%")),
-        "Act at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
+        "AdmissionAction at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
     ),
     key(
         "evictionSoft",
         "{}",
         too("evictionSoft", "{}"),
         signals!(soft, Some("0%")),
-        "Act below these once the grace period is over; above the hard ones, so that pods can end in good order.",
+        "AdmissionAction below these once the grace period is over; above the hard ones, so that pods can end in good order.",
     ),
     key(
         "evictionSoftGracePeriod",

@@ -23,7 +23,7 @@ pub use effective::{
     Probes, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
-pub use open::{DROP_INS, open};
+pub use open::{DROP_INS, drop_ins, open};
 pub use read::{Loaded, built_in, parse, parse_simulated};
 pub use value::CgroupPath;
 pub use words::{

@@ -10,10 +10,10 @@ mod cleanup;
 pub use cleanup::{all_nodes, daemon_set_is_deleted};
 
 use crate::config::ConditionTypes;
+use crate::metrics::NodeHeartbeat;
 use crate::pause::{self, Pause};
-use crate::publish::metrics::NodeHeartbeat;
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, Crowd, FIELD_MANAGER, Turn, chance};
-use evictd_eviction::NodeCondition;
+use evictd_eviction::{ConditionMap, NodeCondition};
 use evictd_kernel::clock::Clock;
 use http::{HeaderValue, header::ACCEPT};
 use jiff::{SignedDuration, Timestamp};
@@ -46,20 +46,18 @@ const LEASE: SignedDuration = SignedDuration::from_secs(40);
 /// A kubelet writes its status every five minutes, whatever it is.
 const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
 
-const CONDITIONS: usize = NodeCondition::ALL.len();
-
 /// Status of each condition, and since when, as written.
-type Known = [Option<(bool, String)>; CONDITIONS];
+type Known = ConditionMap<Option<(bool, String)>>;
 
 /// What the cluster should see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// Which conditions hold, in the order of `NodeCondition::ALL`.
-    pub raised: [bool; CONDITIONS],
+    /// Which conditions hold.
+    pub raised: ConditionMap<bool>,
     /// Since when each is as it is.
-    pub since: [Timestamp; CONDITIONS],
+    pub since: ConditionMap<Timestamp>,
     /// Which of them keep new pods away; in a dry run none does.
-    pub taints: [bool; CONDITIONS],
+    pub taints: ConditionMap<bool>,
 }
 
 /// Keeps the Node as it should be.
@@ -251,7 +249,7 @@ impl NodeReporter {
 
     /// How long until the Node is written again, if nothing changes meanwhile.
     fn rest(&mut self, pressure: Pressure, written: Result<(), ReportError>) -> Duration {
-        let holds = |pressure: Pressure| pressure.raised.contains(&true);
+        let holds = |pressure: Pressure| pressure.raised.values().any(|raised| *raised);
         match written {
             Ok(()) => {
                 self.warned = false;
@@ -291,11 +289,11 @@ impl NodeReporter {
             if standard && self.has_kubelet(&node).await? {
                 return Err(ReportError::Kubelet(self.node.clone()));
             }
-            let known = NodeCondition::ALL.map(|condition| known(&node, self.type_of(condition)));
+            let known = Known::from_fn(|condition| known(&node, self.type_of(condition)));
             self.known.get_or_insert(known);
             self.seen = Some(node.spec);
         }
-        let taints = pressure.taints.map(|taint| taint && !standard);
+        let taints = pressure.taints.map(|_, taint| taint && !standard);
         // Another attempt follows.
         if self.put_taints(taints).await.is_ok() && !standard {
             stands();
@@ -358,12 +356,11 @@ impl NodeReporter {
         let now = moment(self.clock.now());
         let mut states = self.known.clone().unwrap_or_default();
         let mut conditions = Vec::new();
-        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
-            let raised = pressure.raised[index];
-            let state = states[index]
+        for (condition, raised) in pressure.raised {
+            let state = states[condition]
                 .take()
                 .filter(|(status, _)| *status == raised)
-                .unwrap_or_else(|| (raised, moment(pressure.since[index])));
+                .unwrap_or_else(|| (raised, moment(pressure.since[condition])));
             conditions.push(json!({
                 "type": self.type_of(condition),
                 "status": if raised { "True" } else { "False" },
@@ -372,7 +369,7 @@ impl NodeReporter {
                 "lastHeartbeatTime": now,
                 "lastTransitionTime": state.1,
             }));
-            states[index] = Some(state);
+            states[condition] = Some(state);
         }
         let patch = Patch::Apply(json!({
             "apiVersion": "v1",
@@ -388,10 +385,10 @@ impl NodeReporter {
     }
 
     /// By the list as last seen, so that no look is needed first; where that is another one by now, by a fresh look.
-    async fn put_taints(&mut self, taints: [bool; CONDITIONS]) -> Result<(), ApiError> {
-        let wanted = NodeCondition::ALL.into_iter().zip(taints);
-        let wanted: Vec<&str> = wanted
-            .filter(|(_, taint)| *taint)
+    async fn put_taints(&mut self, taints: ConditionMap<bool>) -> Result<(), ApiError> {
+        let wanted: Vec<&str> = taints
+            .iter()
+            .filter(|(_, taint)| **taint)
             .map(|(condition, _)| condition.taint_key())
             .collect();
         if let Some(seen) = self.seen.take() {

@@ -4,6 +4,7 @@
 //! whoever reads our stderr are too, and an eviction must not wait until they have read a line. A reader that
 //! falls further behind than the queue costs lines, and the number lost is told once it reads again.
 
+mod entry;
 mod journal;
 mod queue;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! Where there is no thread to be had, whoever logs writes what its reader takes at once; the rest is lost and counted.
 
-use super::journal::Entry;
+use super::entry::Entry;
 use evictd_command::printable;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Write};

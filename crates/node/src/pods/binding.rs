@@ -6,7 +6,7 @@
 //! A reading that fails, other than because nothing is there, says nothing about a pod: it is tried again at once, and if
 //! it fails on, the pod keeps the cgroup that it had.
 
-use super::{Departed, Listed, Vanished, Warning, unknown::stand_in};
+use super::{BoundCgroup, Departed, Listed, Vanished, Warning, unknown::stand_in};
 use evictd_kernel::cgroup::{CgroupError, Hierarchies, OwnCgroups, PodCgroup};
 use evictd_pod::Pod;
 use std::{
@@ -23,15 +23,6 @@ const TRIES: u32 = 3;
 /// Names a pod's cgroup in its manifest: a path from the root of the hierarchies (`/batch/web`), or one that begins with
 /// where a hierarchy is mounted.
 pub const CGROUP_ANNOTATION: &str = "evictd.dev/cgroup";
-
-/// The cgroup that is a pod's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BoundCgroup {
-    /// The group, relative to the root of its hierarchy.
-    pub relative: PathBuf,
-    /// Whether the manifest names it, not the pod's UID. Its children are then called like the containers.
-    pub by_annotation: bool,
-}
 
 /// Why a pod is not tied to a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]

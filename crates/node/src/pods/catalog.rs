@@ -1,6 +1,7 @@
 //! The pods that the API server or the kubelet told of, by their UIDs there, and what to publish of them.
 
 use super::{Departed, Listed, Listing, Stale, Warning, trim::trim};
+use evictd_cluster_client::{NotUnderstood, Parsed};
 use evictd_eviction::{record, rules::DEFAULT_GRACE_PERIOD_SECONDS};
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
@@ -67,13 +68,19 @@ struct Identity<'a> {
     uid: Cow<'a, str>,
 }
 
-impl Identity<'_> {
-    fn full_name(&self) -> String {
-        match (self.namespace.as_ref(), self.name.as_ref()) {
-            (_, "") => "without a name".to_owned(),
-            ("", name) => format!("default/{name}"),
-            (namespace, name) => format!("{namespace}/{name}"),
-        }
+impl<'a> Identity<'a> {
+    /// Of an object that is not understood otherwise; empty where even that is not.
+    fn of(text: &'a str) -> Self {
+        let head: Head<'a> = serde_json::from_str(text).unwrap_or_default();
+        head.metadata
+    }
+}
+
+fn full_name(namespace: &str, name: &str) -> String {
+    match (namespace, name) {
+        (_, "") => "without a name".to_owned(),
+        ("", name) => format!("default/{name}"),
+        (namespace, name) => format!("{namespace}/{name}"),
     }
 }
 
@@ -136,35 +143,52 @@ impl Catalog {
     }
 
     /// A pod as it is now. One that is not understood stays as it was.
-    pub(super) fn apply(&mut self, object: &str) {
-        let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
-        let (name, uid) = (head.metadata.full_name(), head.metadata.uid.into_owned());
-        let read = read(object, &self.labels);
+    pub(super) fn apply(&mut self, object: Parsed<'_, wire::Pod>) {
+        let (name, uid, problem) = match object {
+            Ok(pod) if pod.metadata.uid.is_empty() => {
+                let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
+                (name, String::new(), "it has no metadata.uid".to_owned())
+            }
+            Ok(pod) => return self.take(pod),
+            Err(NotUnderstood { text, error }) => {
+                let identity = Identity::of(text);
+                let name = full_name(&identity.namespace, &identity.name);
+                (name, identity.uid.into_owned(), error.to_string())
+            }
+        };
         let earlier = self.told.pods.get(&uid).cloned();
         let told = self.listing.as_mut().unwrap_or(&mut self.told);
-        match read {
-            Ok(listed) if !uid.is_empty() => {
-                told.unreadable.remove(&name);
-                told.pods.insert(uid, listed);
-            }
-            wrong => {
-                let problem = wrong.err().map(|error| error.to_string());
-                let problem = problem.unwrap_or_else(|| "it has no metadata.uid".to_owned());
-                told.unreadable.insert(name, (problem, earlier.is_some()));
-                told.pods.extend(earlier.map(|earlier| (uid, earlier)));
-            }
-        }
+        told.unreadable.insert(name, (problem, earlier.is_some()));
+        told.pods.extend(earlier.map(|earlier| (uid, earlier)));
+    }
+
+    fn take(&mut self, pod: wire::Pod) {
+        let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
+        let uid = pod.metadata.uid.clone();
+        let listed = listed(pod, &self.labels);
+        let told = self.listing.as_mut().unwrap_or(&mut self.told);
+        told.unreadable.remove(&name);
+        told.pods.insert(uid, listed);
     }
 
     /// A pod is gone.
-    pub(super) fn delete(&mut self, object: &str, now: Timestamp) {
-        let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
-        let known = self.told.pods.remove(head.metadata.uid.as_ref());
-        self.told.unreadable.remove(&head.metadata.full_name());
+    pub(super) fn delete(&mut self, object: Parsed<'_, wire::Pod>, now: Timestamp) {
+        let (name, known, last) = match object {
+            Ok(pod) => {
+                let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
+                let known = self.told.pods.remove(&pod.metadata.uid);
+                (name, known, Some(listed(pod, &self.labels)))
+            }
+            Err(NotUnderstood { text, .. }) => {
+                let identity = Identity::of(text);
+                let name = full_name(&identity.namespace, &identity.name);
+                (name, self.told.pods.remove(identity.uid.as_ref()), None)
+            }
+        };
+        self.told.unreadable.remove(&name);
         if let Some(known) = known {
             // It may be the first word of the grace that its deletion was asked with.
-            let last = read(object, &self.labels).unwrap_or(known);
-            self.depart(last.pod, now, 0);
+            self.depart(last.unwrap_or(known).pod, now, 0);
         }
     }
 
@@ -186,23 +210,22 @@ impl Catalog {
     }
 }
 
-fn read(object: &str, labels: &BTreeSet<String>) -> serde_json::Result<Listed> {
-    let mut pod: wire::Pod = serde_json::from_str(object)?;
+fn listed(mut pod: wire::Pod, labels: &BTreeSet<String>) -> Listed {
     let (evicted, evicted_at) = (is_evicted(&pod), evicted_at(&pod));
     let wire = trim(&mut pod, labels);
-    Ok(Listed {
+    Listed {
         pod: Pod::from_wire(pod),
         manifest: None,
         wire: Some(wire),
         evicted,
         evicted_at,
-    })
+    }
 }
 
 /// By the kubelet: evictd leaves its own mark on those that it ends.
 fn is_evicted(pod: &wire::Pod) -> bool {
     let status = &pod.status;
-    let target = |condition: &evictd_pod::node::Condition| {
+    let target = |condition: &wire::Condition| {
         condition.kind == "DisruptionTarget"
             && condition.status == "True"
             && condition.reason == "TerminationByKubelet"
@@ -226,13 +249,14 @@ fn evicted_at(pod: &wire::Pod) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use evictd_cluster_client::parse;
     use evictd_pod::Critical;
     use serde_json::{Value, json};
 
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn read(object: &str) -> serde_json::Result<Listed> {
-        super::read(object, &BTreeSet::new())
+        Ok(listed(serde_json::from_str(object)?, &BTreeSet::new()))
     }
 
     fn pod(name: &str, uid: &str) -> Value {
@@ -256,17 +280,17 @@ mod tests {
     #[test]
     fn a_list_replaces_the_pods_once_it_is_whole() {
         let mut catalog = Catalog::default();
-        catalog.apply(&pod("a", "1").to_string());
+        catalog.apply(parse(&pod("a", "1").to_string()));
         catalog.begin();
-        catalog.apply(&pod("b", "2").to_string());
+        catalog.apply(parse(&pod("b", "2").to_string()));
         assert_eq!(names(&catalog), ["shop/a 1"]);
         assert!(catalog.finish(NOW));
         assert_eq!(names(&catalog), ["shop/b 2"]);
         // Once more it says nothing new.
         catalog.begin();
-        catalog.apply(&pod("b", "2").to_string());
+        catalog.apply(parse(&pod("b", "2").to_string()));
         assert!(!catalog.finish(NOW));
-        catalog.delete(&pod("b", "2").to_string(), NOW);
+        catalog.delete(parse(&pod("b", "2").to_string()), NOW);
         assert_eq!(names(&catalog), [""; 0]);
     }
 
@@ -275,24 +299,24 @@ mod tests {
         let mut catalog = Catalog::default();
         let mut bad = pod("a", "1");
         bad["spec"]["priority"] = json!("high");
-        catalog.apply(&bad.to_string());
+        catalog.apply(parse(&bad.to_string()));
         assert_eq!(names(&catalog), [""; 0]);
         assert!(warnings(&catalog)[0].starts_with("pod shop/a is not understood"));
         assert!(warnings(&catalog)[0].ends_with("it is never chosen"));
-        catalog.apply(&pod("a", "1").to_string());
+        catalog.apply(parse(&pod("a", "1").to_string()));
         assert_eq!(warnings(&catalog), [""; 0]);
         for listing in [false, true] {
             if listing {
                 catalog.begin();
             }
-            catalog.apply(&bad.to_string());
+            catalog.apply(parse(&bad.to_string()));
             catalog.finish(NOW);
             assert_eq!(names(&catalog), ["shop/a 1"], "{listing}");
             assert!(warnings(&catalog)[0].ends_with("it stays as it was"));
         }
         for garbage in ["7", "{}", "\"x\"", r#"{"metadata": {"uid": 3}}"#] {
-            catalog.apply(garbage);
-            catalog.delete(garbage, NOW);
+            catalog.apply(parse(garbage));
+            catalog.delete(parse(garbage), NOW);
         }
         assert_eq!(names(&catalog), ["shop/a 1"]);
     }
@@ -337,12 +361,12 @@ mod tests {
                 with("b", 5, None),
                 with("c", 5, Some(7)),
             ] {
-                catalog.apply(&object);
+                catalog.apply(parse(&object));
             }
-            catalog.delete(&with("a", 5, Some(0)), NOW);
-            catalog.delete(&with("never seen", 5, None), NOW);
+            catalog.delete(parse(&with("a", 5, Some(0))), NOW);
+            catalog.delete(parse(&with("never seen", 5, None)), NOW);
             catalog.begin();
-            catalog.apply(&with("d", 5, None));
+            catalog.apply(parse(&with("d", 5, None)));
             catalog.finish(NOW);
             let mut expected = vec![("c", 7), ("b", 30), ("a", 0)];
             if !whole {
@@ -354,12 +378,12 @@ mod tests {
                 .map(|(uid, grace)| (uid.to_owned(), grace))
                 .collect();
             assert_eq!(departed(&catalog), expected);
-            catalog.delete(&with("d", 5, None), NOW);
+            catalog.delete(parse(&with("d", 5, None)), NOW);
             assert_eq!(departed(&catalog)[0], ("d".to_owned(), 5));
             for number in 0..2 * DEPARTED {
                 let object = with(&number.to_string(), 5, None);
-                catalog.apply(&object);
-                catalog.delete(&object, NOW);
+                catalog.apply(parse(&object));
+                catalog.delete(parse(&object), NOW);
             }
             assert_eq!(departed(&catalog).len(), DEPARTED);
         }

@@ -1,8 +1,6 @@
 //! What is in the manifest directories: files read once, and again only when they changed.
 
-use super::{
-    Listed, Listing, ManifestRules, Warning, manifest::Contents, manifests::ManifestDirectory,
-};
+use super::{Listed, Listing, ManifestRules, Warning, manifest::Contents};
 use evictd_document::{Mistake, SMALL};
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -13,6 +11,15 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// A directory of manifests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestDirectory {
+    /// Where it is, or will be.
+    pub path: PathBuf,
+    /// Whether it is a kubelet's static-pod directory, whose pods are never chosen (S1-046).
+    pub static_pods: bool,
+}
 
 /// What is known to have happened since the last look.
 #[derive(Debug, Default)]

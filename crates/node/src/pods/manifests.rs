@@ -5,10 +5,10 @@
 
 use super::{
     Listing, ManifestRules, PodSource, Warning,
-    directories::{Changes, Directories},
+    directories::{Changes, Directories, ManifestDirectory},
     watcher::Watcher,
 };
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 
 /// Everything is looked at this often, whether the kernel told of a change or not.
@@ -17,15 +17,6 @@ const FULL_RESCAN: Duration = Duration::from_mins(1);
 const RESCAN_WITHOUT_WATCH: Duration = Duration::from_secs(5);
 /// Editors replace a file in several steps; the last of them counts.
 const SETTLING: Duration = Duration::from_millis(50);
-
-/// A directory of manifests.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ManifestDirectory {
-    /// Where it is, or will be.
-    pub path: PathBuf,
-    /// Whether it is a kubelet's static-pod directory, whose pods are never chosen (S1-046).
-    pub static_pods: bool,
-}
 
 /// Pods from manifest files.
 #[derive(Debug)]

@@ -32,13 +32,23 @@ use std::{
 };
 use tokio::sync::watch;
 
-pub use binding::{Binder, BoundCgroup, CGROUP_ANNOTATION, Refusal};
+pub use binding::{Binder, CGROUP_ANNOTATION, Refusal};
+pub use directories::ManifestDirectory;
 pub use kept::Keep;
 pub use kubelet::Kubelet;
 pub use kubernetes::{Kubernetes, WATCH_LIFE};
 pub use manifest::ManifestRules;
-pub use manifests::{ManifestDirectory, Manifests};
+pub use manifests::Manifests;
 pub use roster::Roster;
+
+/// The cgroup that is a pod's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundCgroup {
+    /// The group, relative to the root of its hierarchy.
+    pub relative: PathBuf,
+    /// Whether the manifest names it, not the pod's UID. Its children are then called like the containers.
+    pub by_annotation: bool,
+}
 
 /// A source of pods.
 pub trait PodSource {

@@ -1,8 +1,9 @@
 //! The pods of a source that is not on this machine, or may be away: what it last told, and how old that is.
 
 use super::{Keep, Listing, Stale, Warning, catalog::Catalog, kept::Kept};
-use evictd_cluster_client::Follow;
+use evictd_cluster_client::{Follow, Parsed, parse};
 use evictd_kernel::clock::Clock;
+use evictd_pod::wire;
 use jiff::Timestamp;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -37,7 +38,7 @@ impl Remote {
         let Kept { pods, as_of } = kept.unwrap_or_default();
         let mut catalog = Catalog::new(keep.labels(), lists_are_whole);
         for pod in &pods {
-            catalog.apply(pod.get());
+            catalog.apply(parse(pod.get()));
         }
         let mut remote = Self {
             server,
@@ -82,11 +83,17 @@ impl Remote {
 }
 
 impl Follow for Remote {
+    type Object = wire::Pod;
+
+    fn version(object: &Self::Object) -> &str {
+        &object.metadata.resource_version
+    }
+
     fn begin(&mut self) {
         self.catalog.begin();
     }
 
-    fn applied(&mut self, object: &str) {
+    fn applied(&mut self, object: Parsed<'_, wire::Pod>) {
         self.catalog.apply(object);
         if !self.catalog.is_listing() {
             self.certain();
@@ -94,7 +101,7 @@ impl Follow for Remote {
         }
     }
 
-    fn deleted(&mut self, object: &str) {
+    fn deleted(&mut self, object: Parsed<'_, wire::Pod>) {
         self.catalog.delete(object, self.clock.now());
         self.certain();
         self.publish();
@@ -136,7 +143,7 @@ mod tests {
         let listing = || remote.sender().borrow().clone();
         assert_eq!((listing().pods.len(), listing().departed.len()), (2, 0));
         remote.begin();
-        remote.applied(&pod("here"));
+        remote.applied(parse(&pod("here")));
         remote.up_to_date();
         let listing = remote.sender().borrow().clone();
         let uids: Vec<_> = listing

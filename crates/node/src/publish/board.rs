@@ -1,8 +1,8 @@
 //! The status page as a publisher.
 
-use super::{Decided, Landed, Look, Publish};
-use crate::agent::{Act, Ruling};
+use super::Publish;
 use crate::delivery::Publication;
+use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
 use crate::pods::PodSet;
 use crate::server::state::{
     AdmissionFinding, Call, ConditionStatus, FutileStop, LeavingStatus, ObservedStatus,
@@ -126,6 +126,20 @@ impl Board {
 }
 
 impl Publish for Board {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Looked(look) => self.looked(look),
+            Fact::Decided(decided) => self.decided(decided),
+            Fact::Admitted(admission) => self.admitted(admission),
+            Fact::Terminated(ended) => self.terminated(ended),
+            Fact::FoundGone(ended) => self.found_gone(ended),
+            Fact::Published(publication) => self.published(publication),
+            _ => {}
+        }
+    }
+}
+
+impl Board {
     fn looked(&mut self, look: &Look<'_>) {
         self.shared.turned(look.now);
         if look.woken_by.is_rung() {
@@ -199,35 +213,35 @@ impl Publish for Board {
         }
     }
 
-    fn ruled(&mut self, ruling: &Ruling) {
-        if matches!(ruling.act, Act::Leave { .. }) {
+    fn admitted(&mut self, admission: &AdmissionDecision) {
+        if matches!(admission.act, AdmissionAction::Leave { .. }) {
             return;
         }
         self.shared.update(|status| {
-            let admission = &mut status.admission;
-            admission.findings += 1;
-            if admission.latest.len() == FINDINGS {
-                admission.latest.remove(0);
+            let shown = &mut status.admission;
+            shown.findings += 1;
+            if shown.latest.len() == FINDINGS {
+                shown.latest.remove(0);
             }
-            admission.latest.push(AdmissionFinding {
-                time: ruling.time,
-                pod: ruling.pod.full_name(),
-                uid: ruling.pod.uid.clone(),
-                action: ruling.act.as_str().to_owned(),
-                reason: ruling.reason.clone(),
-                message: ruling.message.clone(),
-                preempt: ruling.preempt.clone(),
+            shown.latest.push(AdmissionFinding {
+                time: admission.time,
+                pod: admission.pod.full_name(),
+                uid: admission.pod.uid.clone(),
+                action: admission.act.as_str().to_owned(),
+                reason: admission.reason.clone(),
+                message: admission.message.clone(),
+                preempt: admission.preempt.clone(),
             });
         });
     }
 
-    fn landed(&mut self, landed: &Landed<'_>) {
-        let outcome = landed.outcome();
-        self.amend(&landed.landing.departure.id, |last| last.conclude(outcome));
+    fn terminated(&mut self, ended: &Terminated<'_>) {
+        let outcome = ended.outcome();
+        self.amend(&ended.departure.id, |last| last.conclude(outcome));
     }
 
-    fn was_gone(&mut self, landed: &Landed<'_>) {
-        self.landed(landed);
+    fn found_gone(&mut self, ended: &Terminated<'_>) {
+        self.terminated(ended);
     }
 
     fn published(&mut self, publication: &Publication) {

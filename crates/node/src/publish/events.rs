@@ -1,9 +1,9 @@
 //! Events as a publisher: in the kubelet's words, so that whoever looks for those finds these.
 
-use super::{Decided, Landed, Look, Publish};
-use crate::agent::{Act, Ruling};
+use super::Publish;
+use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
 use evictd_cluster_client::events::{Event, ObjectReference, Subject};
-use evictd_eviction::{NodeCondition, Owner, Returned};
+use evictd_eviction::{ConditionMap, Owner, Returned};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 pub struct Events {
     node: String,
     send: mpsc::Sender<Event>,
-    raised: Option<[bool; NodeCondition::ALL.len()]>,
+    raised: Option<ConditionMap<bool>>,
     /// Evictions that a budget may still forbid, by the ids of their decisions.
     asked: BTreeMap<String, Event>,
 }
@@ -56,16 +56,27 @@ impl Events {
 }
 
 impl Publish for Events {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Looked(look) => self.looked(look),
+            Fact::Decided(decided) => self.decided(decided),
+            Fact::Admitted(admission) => self.admitted(admission),
+            Fact::Terminated(ended) => self.terminated(ended),
+            Fact::Returned(time, returned) => self.returned(*time, returned),
+            _ => {}
+        }
+    }
+}
+
+impl Events {
     /// S1-078: on change only; a calm start is none.
     fn looked(&mut self, look: &Look<'_>) {
-        let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in look.housekeeper.conditions() {
-            raised[condition as usize] = true;
-        }
+        let conditions = look.housekeeper.conditions();
+        let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
         let before = self.raised.replace(raised).unwrap_or_default();
-        for (index, condition) in NodeCondition::ALL.into_iter().enumerate() {
-            if before[index] != raised[index] {
-                let reason = condition.event_reason(raised[index]);
+        for (condition, raised) in raised {
+            if before[condition] != raised {
+                let reason = condition.event_reason(raised);
                 let note = format!("Node {} status is now: {reason}", self.node);
                 self.of_node(look.now, false, (reason, "UpdateStatus"), note);
             }
@@ -106,24 +117,26 @@ impl Publish for Events {
     }
 
     /// S1-088, S2-017
-    fn ruled(&mut self, ruling: &Ruling) {
-        let (reason, action) = match &ruling.act {
-            Act::Report if ruling.preempt.is_empty() => ("WouldReject".into(), "Admit"),
-            Act::Report => ("WouldPreempt".into(), "Admit"),
-            Act::Reject => (ruling.reason.clone().into(), "Reject"),
-            Act::Leave { .. } => (ruling.reason.clone().into(), "Preempt"),
+    fn admitted(&mut self, admission: &AdmissionDecision) {
+        let (reason, action) = match &admission.act {
+            AdmissionAction::Report if admission.preempt.is_empty() => {
+                ("WouldReject".into(), "Admit")
+            }
+            AdmissionAction::Report => ("WouldPreempt".into(), "Admit"),
+            AdmissionAction::Reject => (admission.reason.clone().into(), "Reject"),
+            AdmissionAction::Leave { .. } => (admission.reason.clone().into(), "Preempt"),
             // Its victims' events tell it.
-            Act::Preempt => return,
+            AdmissionAction::Preempt => return,
         };
-        let note = match ruling.act {
-            Act::Report => format!("{}: {}", ruling.reason, ruling.message),
-            _ => ruling.message.clone(),
+        let note = match admission.act {
+            AdmissionAction::Report => format!("{}: {}", admission.reason, admission.message),
+            _ => admission.message.clone(),
         };
         self.send(Event {
-            time: ruling.time,
+            time: admission.time,
             subject: Subject::Pod {
-                name: ruling.pod.full_name(),
-                uid: ruling.pod.uid.clone(),
+                name: admission.pod.full_name(),
+                uid: admission.pod.uid.clone(),
             },
             warning: true,
             reason,
@@ -134,19 +147,19 @@ impl Publish for Events {
     }
 
     /// S1-050
-    fn landed(&mut self, landed: &Landed<'_>) {
-        let flight = &landed.landing.departure;
-        let left = landed.landing.result.as_ref().ok();
-        let asked = self.asked.remove(&flight.id);
+    fn terminated(&mut self, ended: &Terminated<'_>) {
+        let departure = ended.departure;
+        let left = ended.result.as_ref().ok();
+        let asked = self.asked.remove(&departure.id);
         if let Some(event) = asked.filter(|_| left.is_some()) {
             self.send(event);
         }
-        if left.is_some_and(|departure| departure.gone_at.is_none()) {
+        if left.is_some_and(|termination| termination.gone_at.is_none()) {
             self.send(Event {
-                time: landed.now,
+                time: ended.now,
                 subject: Subject::Pod {
-                    name: flight.pod.clone(),
-                    uid: flight.uid.clone(),
+                    name: departure.pod.clone(),
+                    uid: departure.uid.clone(),
                 },
                 warning: true,
                 reason: "ExceededGracePeriod".into(),

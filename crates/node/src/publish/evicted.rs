@@ -1,7 +1,7 @@
 //! Whoever sweeps up after evictions believes no mark on a pod, which others may write, but this.
 
-use super::{Decided, Landed, Look, Publish};
-use crate::agent::{Act, Ruling};
+use super::Publish;
+use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact};
 use std::collections::BTreeSet;
 use tokio::sync::watch;
 
@@ -16,21 +16,28 @@ impl Evicted {
 }
 
 impl Publish for Evicted {
-    fn looked(&mut self, _: &Look<'_>) {}
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Deciding(decided) => self.deciding(decided),
+            Fact::Admitting(admission) => self.admitting(admission),
+            _ => {}
+        }
+    }
+}
 
+impl Evicted {
     fn deciding(&mut self, decided: &Decided<'_>) {
         if let Some(uid) = decided.decision.uid.as_ref().filter(|_| !decided.dry_run()) {
             self.add(uid);
         }
     }
 
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn ruling(&mut self, ruling: &Ruling) {
-        if matches!(ruling.act, Act::Reject | Act::Leave { .. }) {
-            self.add(&ruling.pod.uid);
+    fn admitting(&mut self, admission: &AdmissionDecision) {
+        if matches!(
+            admission.act,
+            AdmissionAction::Reject | AdmissionAction::Leave { .. }
+        ) {
+            self.add(&admission.pod.uid);
         }
     }
-
-    fn landed(&mut self, _: &Landed<'_>) {}
 }

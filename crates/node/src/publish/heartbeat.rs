@@ -1,7 +1,8 @@
 //! systemd as a publisher: its watchdog is fed by turns of the loop and by nothing else, and its line of status says
 //! whether anybody is ended.
 
-use super::{Decided, Landed, Look, Publish};
+use super::Publish;
+use crate::fact::{Fact, Look};
 use crate::{notify::Notifier, pause::Pause};
 
 /// What the line of status says while nothing special is.
@@ -32,6 +33,14 @@ pub fn status_line(paused: Option<&Pause>) -> String {
 }
 
 impl Publish for Heartbeat {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        if let Fact::Looked(look) = fact {
+            self.looked(look);
+        }
+    }
+}
+
+impl Heartbeat {
     fn looked(&mut self, look: &Look<'_>) {
         if self.paused.as_ref() != look.paused {
             self.paused = look.paused.cloned();
@@ -39,8 +48,4 @@ impl Publish for Heartbeat {
         }
         self.notifier.alive(look.now);
     }
-
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn landed(&mut self, _: &Landed<'_>) {}
 }

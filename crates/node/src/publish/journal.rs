@@ -1,8 +1,8 @@
 //! A decision as one log line, which under systemd is a journal entry with fields to search by.
 
-use super::{Decided, Landed, Look, Publish};
+use super::Publish;
+use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated};
 use crate::{
-    agent::{Act, Ruling},
     delivery::{Fate, Publication},
     evict::EvictError,
     logging::chain,
@@ -12,7 +12,6 @@ use evictd_eviction::{
     Cause, Decision, Returned,
     departures::{LET_IN, Purpose},
 };
-use jiff::Timestamp;
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` what the look that decided was.
 pub fn announce(
@@ -67,7 +66,7 @@ fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> Strin
     )
 }
 
-/// What `journalctl MESSAGE_ID=` finds everything by that was ruled about new pods.
+/// What `journalctl MESSAGE_ID=` finds everything by that was decided about new pods.
 const ADMISSION: &str = "75e9bc6a00454d64b59be35c4c55b94c";
 
 /// What `journalctl MESSAGE_ID=` finds all decisions of a kind by.
@@ -79,28 +78,32 @@ const fn message_id(kind: Cause) -> &'static str {
     }
 }
 
-fn ruled(ruling: &Ruling) -> String {
-    let (pod, message) = (&ruling.pod, ruling.message.trim_end());
-    let victims = ruling.preempt.join(", ");
-    match &ruling.act {
-        Act::Report if victims.is_empty() => format!("{pod} would not be let in: {message}"),
-        Act::Report => {
+fn admission_sentence(admission: &AdmissionDecision) -> String {
+    let (pod, message) = (&admission.pod, admission.message.trim_end());
+    let victims = admission.preempt.join(", ");
+    match &admission.act {
+        AdmissionAction::Report if victims.is_empty() => {
+            format!("{pod} would not be let in: {message}")
+        }
+        AdmissionAction::Report => {
             format!("{pod} is critical and would be let in at the cost of {victims}: {message}")
         }
-        Act::Reject => format!("pod not admitted: {}: {message}", ruling.reason),
-        Act::Preempt => {
+        AdmissionAction::Reject => format!("pod not admitted: {}: {message}", admission.reason),
+        AdmissionAction::Preempt => {
             format!("{pod} is critical and let in at the cost of {victims}: {message}")
         }
-        Act::Leave { preemptor, .. } => format!("preempting {pod} for {preemptor}: {message}"),
+        AdmissionAction::Leave { preemptor, .. } => {
+            format!("preempting {pod} for {preemptor}: {message}")
+        }
     }
 }
 
 /// After what a pod is gone.
-fn since(landed: &Landed<'_>) -> String {
-    match &landed.landing.departure.purpose {
+fn since(ended: &Terminated<'_>) -> String {
+    match &ended.departure.purpose {
         Purpose::Eviction { signal, .. } => format!(
             "{} ms after {signal} was first seen past its threshold",
-            landed.reaction().map_or(0, |reaction| reaction.as_millis()),
+            ended.reaction().map_or(0, |reaction| reaction.as_millis()),
         ),
         Purpose::Rejection { .. } => "since it was not let in".to_owned(),
         Purpose::Preemption { resource } => format!("since a critical pod lacks {resource}"),
@@ -113,128 +116,138 @@ fn since(landed: &Landed<'_>) -> String {
 pub struct Journal;
 
 impl Publish for Journal {
-    fn looked(&mut self, _: &Look<'_>) {}
-
-    fn decided(&mut self, decided: &Decided<'_>) {
-        let id = decided.id();
-        let woken_by = decided.record.woken_by.as_deref();
-        let why_not = (decided.dry_run(), decided.paused);
-        announce(id, decided.decision, why_not, woken_by);
-    }
-
-    fn ruled(&mut self, ruling: &Ruling) {
-        tracing::warn!(
-            MESSAGE_ID = ADMISSION,
-            EVICTD_DECISION_ID = ruling.id,
-            EVICTD_SIGNAL = ruling.signal(),
-            EVICTD_KIND = ruling.kind().as_str(),
-            EVICTD_POD = ruling.pod.full_name(),
-            EVICTD_POD_UID = ruling.pod.uid,
-            EVICTD_REASON = ruling.reason,
-            "{}",
-            ruled(ruling)
-        );
-    }
-
-    fn landed(&mut self, landed: &Landed<'_>) {
-        let flight = &landed.landing.departure;
-        match &landed.landing.result {
-            // A budget is there to be kept: nothing is wrong.
-            Err(EvictError::Blocked { why, .. }) => tracing::warn!(
-                EVICTD_DECISION_ID = flight.id,
-                EVICTD_POD = flight.pod,
-                EVICTD_POD_UID = flight.uid,
-                "{} stays for now: its disruption budget does not let it go, or nobody could be asked: {why}",
-                flight.pod
-            ),
-            Err(error) => tracing::error!(
-                EVICTD_DECISION_ID = flight.id,
-                EVICTD_POD = flight.pod,
-                EVICTD_POD_UID = flight.uid,
-                "{} was not evicted: {}",
-                flight.pod,
-                chain(error)
-            ),
-            Ok(departure) if departure.gone_at.is_some() => tracing::warn!(
-                EVICTD_DECISION_ID = flight.id,
-                EVICTD_POD = flight.pod,
-                EVICTD_POD_UID = flight.uid,
-                "{} is gone: {}, {} ({})",
-                flight.pod,
-                match departure.processes {
-                    1 => "1 process".to_owned(),
-                    many => format!("{many} processes"),
-                },
-                since(landed),
-                departure.method.as_str()
-            ),
-            Ok(departure) => tracing::error!(
-                EVICTD_DECISION_ID = flight.id,
-                EVICTD_POD = flight.pod,
-                EVICTD_POD_UID = flight.uid,
-                "{} does not go: {} processes outlive SIGKILL, the first is {:?}",
-                flight.pod,
-                departure.survivors.len(),
-                departure.survivors.first()
-            ),
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Decided(fact) => decided(fact),
+            Fact::Admitted(admission) => admitted(admission),
+            Fact::Terminated(ended) => terminated(ended),
+            Fact::FoundGone(ended) => found_gone(ended),
+            Fact::Returned(_, fact) => returned(fact),
+            Fact::Published(publication) => published(publication),
+            _ => {}
         }
     }
+}
 
-    fn was_gone(&mut self, landed: &Landed<'_>) {
-        let flight = &landed.landing.departure;
-        tracing::warn!(
-            EVICTD_DECISION_ID = flight.id,
-            EVICTD_POD = flight.pod,
-            EVICTD_POD_UID = flight.uid,
-            "{} is gone; nobody saw when, for it went before this start",
-            flight.pod
-        );
+fn decided(decided: &Decided<'_>) {
+    let id = decided.id();
+    let woken_by = decided.record.woken_by.as_deref();
+    let why_not = (decided.dry_run(), decided.paused);
+    announce(id, decided.decision, why_not, woken_by);
+}
+
+fn admitted(admission: &AdmissionDecision) {
+    tracing::warn!(
+        MESSAGE_ID = ADMISSION,
+        EVICTD_DECISION_ID = admission.id,
+        EVICTD_SIGNAL = admission.signal(),
+        EVICTD_KIND = admission.kind().as_str(),
+        EVICTD_POD = admission.pod.full_name(),
+        EVICTD_POD_UID = admission.pod.uid,
+        EVICTD_REASON = admission.reason,
+        "{}",
+        admission_sentence(admission)
+    );
+}
+
+fn terminated(ended: &Terminated<'_>) {
+    let departure = ended.departure;
+    match &ended.result {
+        // A budget is there to be kept: nothing is wrong.
+        Err(EvictError::Blocked { why, .. }) => tracing::warn!(
+            EVICTD_DECISION_ID = departure.id,
+            EVICTD_POD = departure.pod,
+            EVICTD_POD_UID = departure.uid,
+            "{} stays for now: its disruption budget does not let it go, or nobody could be asked: {why}",
+            departure.pod
+        ),
+        Err(error) => tracing::error!(
+            EVICTD_DECISION_ID = departure.id,
+            EVICTD_POD = departure.pod,
+            EVICTD_POD_UID = departure.uid,
+            "{} was not evicted: {}",
+            departure.pod,
+            chain(error)
+        ),
+        Ok(termination) if termination.gone_at.is_some() => tracing::warn!(
+            EVICTD_DECISION_ID = departure.id,
+            EVICTD_POD = departure.pod,
+            EVICTD_POD_UID = departure.uid,
+            "{} is gone: {}, {} ({})",
+            departure.pod,
+            match termination.processes {
+                1 => "1 process".to_owned(),
+                many => format!("{many} processes"),
+            },
+            since(ended),
+            termination.method.as_str()
+        ),
+        Ok(termination) => tracing::error!(
+            EVICTD_DECISION_ID = departure.id,
+            EVICTD_POD = departure.pod,
+            EVICTD_POD_UID = departure.uid,
+            "{} does not go: {} processes outlive SIGKILL, the first is {:?}",
+            departure.pod,
+            termination.survivors.len(),
+            termination.survivors.first()
+        ),
     }
+}
 
-    fn returned(&mut self, _: Timestamp, returned: &Returned) {
-        tracing::warn!(
-            EVICTD_REASON = "EvictedAgain",
-            "{}",
-            returned.sentence("this node")
+fn found_gone(ended: &Terminated<'_>) {
+    let departure = ended.departure;
+    tracing::warn!(
+        EVICTD_DECISION_ID = departure.id,
+        EVICTD_POD = departure.pod,
+        EVICTD_POD_UID = departure.uid,
+        "{} is gone; nobody saw when, for it went before this start",
+        departure.pod
+    );
+}
+
+fn returned(returned: &Returned) {
+    tracing::warn!(
+        EVICTD_REASON = "EvictedAgain",
+        "{}",
+        returned.sentence("this node")
+    );
+}
+
+fn published(publication: &Publication) {
+    let pod = &publication.pod;
+    let told = |sentence: String| {
+        tracing::info!(
+            EVICTD_DECISION_ID = publication.id,
+            EVICTD_POD = pod,
+            EVICTD_POD_UID = publication.uid,
+            "{sentence}"
         );
-    }
-
-    fn published(&mut self, publication: &Publication) {
-        let pod = &publication.pod;
-        let told = |sentence: String| {
-            tracing::info!(
-                EVICTD_DECISION_ID = publication.id,
-                EVICTD_POD = pod,
-                EVICTD_POD_UID = publication.uid,
-                "{sentence}"
-            );
-        };
-        match &publication.fate {
-            Fate::Published => told(format!("the API server knows what was decided about {pod}")),
-            Fate::Recorded(why) => told(format!(
-                "what was decided about {pod} is only recorded: {why}"
-            )),
-            Fate::NotPublished(why) if why == LET_IN => {
-                told(format!("{pod} need not be told any more: {why}"));
-            }
-            Fate::NotPublished(why) => tracing::error!(
-                EVICTD_DECISION_ID = publication.id,
-                EVICTD_POD = pod,
-                EVICTD_POD_UID = publication.uid,
-                "what was decided about {pod} is not published: {why}"
-            ),
+    };
+    match &publication.fate {
+        Fate::Published => told(format!("the API server knows what was decided about {pod}")),
+        Fate::Recorded(why) => told(format!(
+            "what was decided about {pod} is only recorded: {why}"
+        )),
+        Fate::NotPublished(why) if why == LET_IN => {
+            told(format!("{pod} need not be told any more: {why}"));
         }
+        Fate::NotPublished(why) => tracing::error!(
+            EVICTD_DECISION_ID = publication.id,
+            EVICTD_POD = pod,
+            EVICTD_POD_UID = publication.uid,
+            "what was decided about {pod} is not published: {why}"
+        ),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::Landing;
     use evictd_eviction::departures::Departure;
     use evictd_kernel::kill::Termination;
     use evictd_testkit::testing::logged;
     use jiff::SignedDuration;
+    use jiff::Timestamp;
 
     #[test]
     fn journalctl_explains_every_kind_of_decision() {
@@ -262,7 +275,7 @@ mod tests {
                 uid: "u".to_owned(),
                 fate,
             };
-            logged(|| Journal.published(&publication))
+            logged(|| published(&publication))
         };
         let let_in = || Fate::NotPublished(LET_IN.to_owned());
         let refused = || Fate::NotPublished("forbidden".to_owned());
@@ -281,7 +294,7 @@ mod tests {
         }
     }
 
-    fn landing(kind: Cause, signal: &str, result: Result<Termination, EvictError>) -> Landing {
+    fn departure(kind: Cause, signal: &str) -> Departure {
         let now = Timestamp::UNIX_EPOCH;
         let purpose = Purpose::Eviction {
             cause: kind,
@@ -290,10 +303,7 @@ mod tests {
             clear_at: now,
         };
         let name = ["1", "shop/cart", "u"].map(str::to_owned).into();
-        Landing {
-            departure: Departure::new(name, purpose, now, SignedDuration::ZERO),
-            result,
-        }
+        Departure::new(name, purpose, now, SignedDuration::ZERO)
     }
 
     #[test]
@@ -302,9 +312,12 @@ mod tests {
             why: "the disruption budget cart needs 1 healthy pods".to_owned(),
             again: std::time::Duration::ZERO,
         };
-        let landing = &landing(Cause::Soft, "memory.available", Err(blocked));
-        let now = Timestamp::UNIX_EPOCH;
-        let log = logged(|| Journal.landed(&Landed { now, landing }));
+        let ended = Terminated {
+            now: Timestamp::UNIX_EPOCH,
+            departure: &departure(Cause::Soft, "memory.available"),
+            result: &Err(blocked),
+        };
+        let log = logged(|| terminated(&ended));
         assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
         assert!(
             log.contains("shop/cart stays for now: its disruption budget"),
@@ -325,8 +338,11 @@ mod tests {
                 gone_at: Some(now),
                 ..Termination::not_begun()
             };
-            let landing = &landing(kind, signal, Ok(termination));
-            let said = since(&Landed { now, landing });
+            let said = since(&Terminated {
+                now,
+                departure: &departure(kind, signal),
+                result: &Ok(termination),
+            });
             let expected = format!("0 ms after {signal} was first seen past its threshold");
             assert_eq!(said, expected);
         }

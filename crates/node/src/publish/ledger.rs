@@ -2,9 +2,9 @@
 //! of two records with one id the later counts. One of which not everything is known is open: whoever starts next takes
 //! it up.
 
-use super::{Decided, Landed, Look, Publish};
+use super::Publish;
+use crate::fact::{AdmissionDecision, Decided, Fact, Terminated};
 use crate::{
-    agent::Ruling,
     delivery::Publication,
     history::{HistoryError, Intents, Kept, Open, Recorder, encode},
     server::state::Shared,
@@ -103,7 +103,21 @@ impl Ledger {
 }
 
 impl Publish for Ledger {
-    fn looked(&mut self, _: &Look<'_>) {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Looked(_) => self.looked(),
+            Fact::Deciding(decided) => self.deciding(decided),
+            Fact::Admitting(admission) => self.admitting(admission),
+            Fact::Terminated(ended) => self.terminated(ended),
+            Fact::FoundGone(ended) => self.found_gone(ended),
+            Fact::Published(publication) => self.published(publication),
+            _ => {}
+        }
+    }
+}
+
+impl Ledger {
+    fn looked(&mut self) {
         let kept = self.recorder.kept();
         if let Some(intents) = &mut self.intents {
             intents.release();
@@ -123,23 +137,21 @@ impl Publish for Ledger {
         self.begin(decided.record);
     }
 
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn ruling(&mut self, ruling: &Ruling) {
-        if let Some(record) = ruling.record() {
+    fn admitting(&mut self, admission: &AdmissionDecision) {
+        if let Some(record) = admission.record() {
             self.begin(&record);
         }
     }
 
-    fn landed(&mut self, landed: &Landed<'_>) {
-        let outcome = landed.outcome();
-        self.amend(&landed.landing.departure.id, |record| {
+    fn terminated(&mut self, ended: &Terminated<'_>) {
+        let outcome = ended.outcome();
+        self.amend(&ended.departure.id, |record| {
             record.conclude(outcome);
         });
     }
 
-    fn was_gone(&mut self, landed: &Landed<'_>) {
-        self.landed(landed);
+    fn found_gone(&mut self, ended: &Terminated<'_>) {
+        self.terminated(ended);
     }
 
     fn published(&mut self, publication: &Publication) {

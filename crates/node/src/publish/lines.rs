@@ -1,29 +1,20 @@
 //! What the log tells between decisions: how the daemon begins, what is raised and cleared, and what is about to act.
 
-use super::{Decided, Landed, Look, Publish, board::configured};
-use crate::pause::Pause;
-use evictd_eviction::{
-    NodeCondition, Signal, Threshold, ThresholdValue, pressure, why::human_bytes,
+use super::{
+    Publish,
+    board::configured,
+    startup::{self, Begun, amount},
 };
-use std::sync::{Arc, OnceLock};
-
-/// What is known of the daemon before its first look.
-#[derive(Debug)]
-pub struct Begun {
-    /// What the configuration was read from; empty where everything is at its default.
-    pub configuration: String,
-    /// Whose rules these are.
-    pub rules: &'static str,
-    /// Where the pods come from, once that is found out.
-    pub pods: Arc<OnceLock<String>>,
-}
+use crate::fact::{Fact, Look};
+use crate::pause::Pause;
+use evictd_eviction::{ConditionMap, Threshold, pressure};
 
 /// Says what has changed since the last look.
 #[derive(Debug)]
 pub struct Lines {
     /// Taken by the first look.
     begun: Option<Begun>,
-    raised: [bool; NodeCondition::ALL.len()],
+    raised: ConditionMap<bool>,
     /// Of each threshold, in their order, whether it is crossed.
     crossed: Vec<bool>,
     paused: Option<Pause>,
@@ -31,10 +22,10 @@ pub struct Lines {
 
 impl Lines {
     /// Nothing is raised yet.
-    pub const fn new(begun: Begun) -> Self {
+    pub fn new(begun: Begun) -> Self {
         Self {
             begun: Some(begun),
-            raised: [false; NodeCondition::ALL.len()],
+            raised: ConditionMap::default(),
             crossed: Vec::new(),
             paused: None,
         }
@@ -53,13 +44,11 @@ impl Lines {
     }
 
     fn tell_conditions(&mut self, look: &Look<'_>) {
-        let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in look.housekeeper.conditions() {
-            raised[condition as usize] = true;
-        }
-        for condition in NodeCondition::ALL {
-            let now = raised[condition as usize];
-            if std::mem::replace(&mut self.raised[condition as usize], now) == now {
+        let conditions = look.housekeeper.conditions();
+        let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
+        let before = std::mem::replace(&mut self.raised, raised);
+        for (condition, now) in raised {
+            if before[condition] == now {
                 continue;
             }
             let (name, message) = (condition.as_str(), condition.message(now));
@@ -105,82 +94,23 @@ impl Lines {
 }
 
 impl Publish for Lines {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        if let Fact::Looked(look) = fact {
+            self.looked(look);
+        }
+    }
+}
+
+impl Lines {
     fn looked(&mut self, look: &Look<'_>) {
         if let Some(begun) = self.begun.take() {
-            tracing::info!("{}", started(&begun, look));
+            for line in startup::lines(&begun, look) {
+                tracing::info!("{line}");
+            }
         }
         self.tell_pause(look);
         self.tell_conditions(look);
         self.tell_soft_thresholds(look);
-    }
-
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn landed(&mut self, _: &Landed<'_>) {}
-}
-
-fn started(begun: &Begun, look: &Look<'_>) -> String {
-    let configuration = match begun.configuration.as_str() {
-        "" => "everything at its default".to_owned(),
-        file => format!("configured by {file}"),
-    };
-    let mode = match (look.paused.is_some(), look.dry_run) {
-        (true, _) => ", PAUSED: nobody is ended",
-        (false, true) => ", DRY RUN: nobody is ended",
-        (false, false) => "",
-    };
-    let memory = look.sample.observations.get(Signal::MemoryAvailable);
-    let memory = memory.map_or("memory unknown".to_owned(), |seen| {
-        format!("{} of memory", human_bytes(seen.capacity))
-    });
-    let swap = match look.sample.swap.map(|swap| swap.total) {
-        None => "swap unknown".to_owned(),
-        Some(0) => "no swap".to_owned(),
-        Some(total) => format!(
-            "{} of swap",
-            human_bytes(i64::try_from(total).unwrap_or(i64::MAX))
-        ),
-    };
-    let thresholds: Vec<String> = look
-        .housekeeper
-        .thresholds()
-        .map(|threshold| in_force(look, threshold))
-        .collect();
-    let thresholds = match thresholds.as_slice() {
-        [] => "no thresholds".to_owned(),
-        some => format!("thresholds: {}", some.join(", ")),
-    };
-    format!(
-        "evictd {} has started: {} rules, {configuration}{mode}; this node has {memory} and {swap}; {thresholds}; pods from {}",
-        env!("CARGO_PKG_VERSION"),
-        begun.rules,
-        begun
-            .pods
-            .get()
-            .map_or("a source to be found", String::as_str),
-    )
-}
-
-/// `memory.available<100Mi`, `nodefs.available<10% (24.9 GiB)`, `memory.available<1Gi (soft, 1m 30s)`
-fn in_force(look: &Look<'_>, threshold: &Threshold) -> String {
-    let configured = configured(threshold);
-    let resolved = matches!(threshold.value, ThresholdValue::Percentage(_));
-    let seen = look.sample.observations.get(threshold.signal);
-    let amount = seen.filter(|_| resolved).map(|seen| {
-        let value = threshold.value.at(seen.capacity).value();
-        amount(threshold.signal, value)
-    });
-    let soft = (!threshold.is_hard()).then(|| format!("soft, {:#}", threshold.acts_after()));
-    let remarks: Vec<String> = amount.into_iter().chain(soft).collect();
-    let compared = if threshold.signal.is_pressure() {
-        '>'
-    } else {
-        '<'
-    };
-    let signal = threshold.signal;
-    match remarks.as_slice() {
-        [] => format!("{signal}{compared}{configured}"),
-        remarks => format!("{signal}{compared}{configured} ({})", remarks.join(", ")),
     }
 }
 
@@ -199,12 +129,4 @@ fn left(look: &Look<'_>, threshold: &Threshold) -> String {
         }
     });
     told.unwrap_or_default()
-}
-
-fn amount(signal: Signal, value: i64) -> String {
-    if signal.counts_bytes() {
-        human_bytes(value)
-    } else {
-        value.to_string()
-    }
 }

@@ -1,16 +1,11 @@
 //! The metrics as a publisher.
 
-use super::{
-    Decided, Landed, Look, Publish,
-    metrics::{Metrics, ThresholdState, Tier},
-};
+use super::Publish;
 use crate::evict::EvictError;
-use crate::{
-    agent::{Act, Ruling},
-    delivery::Publication,
-    pods::Warning,
-};
-use evictd_eviction::{NodeCondition, Signal, departures::Purpose};
+use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
+use crate::metrics::{Metrics, ThresholdState, Tier};
+use crate::{delivery::Publication, pods::Warning};
+use evictd_eviction::{NodeCondition, Signal, SignalMap, departures::Purpose};
 use evictd_kernel::signals::SignalHealth;
 use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
@@ -19,7 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 #[derive(Debug)]
 pub struct Meter {
     metrics: Metrics,
-    health: [SignalHealth; Signal::ALL.len()],
+    health: SignalMap<SignalHealth>,
     /// Of the first look; pods that were never told are as old as this.
     begun: Option<Timestamp>,
     /// Evictions that a budget may still forbid, signal and kind by the ids of their decisions.
@@ -31,7 +26,7 @@ impl Meter {
     pub fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
-            health: [SignalHealth::default(); Signal::ALL.len()],
+            health: SignalMap::default(),
             begun: None,
             asked: BTreeMap::new(),
         }
@@ -39,11 +34,8 @@ impl Meter {
 
     /// The counters of bad samples grow by what is new since the last look.
     fn count_bad_samples(&mut self, look: &Look<'_>) {
-        for signal in Signal::ALL {
-            let (new, old) = (
-                look.sample.health(signal),
-                &mut self.health[signal as usize],
-            );
+        for (signal, old) in &mut self.health {
+            let new = look.sample.health(signal);
             for _ in old.rejected..new.rejected {
                 self.metrics.sample_rejected(signal);
             }
@@ -93,6 +85,21 @@ impl Meter {
 }
 
 impl Publish for Meter {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Looked(look) => self.looked(look),
+            Fact::Decided(decided) => self.decided(decided),
+            Fact::Admitted(admission) => self.admitted(admission),
+            Fact::Terminated(ended) => self.terminated(ended),
+            Fact::FoundGone(ended) => self.found_gone(ended),
+            Fact::Restarted => self.restarted(),
+            Fact::Published(publication) => self.published(publication),
+            _ => {}
+        }
+    }
+}
+
+impl Meter {
     fn looked(&mut self, look: &Look<'_>) {
         for signal in Signal::ALL {
             self.metrics
@@ -133,31 +140,33 @@ impl Publish for Meter {
         }
     }
 
-    fn ruled(&mut self, ruling: &Ruling) {
-        if !matches!(ruling.act, Act::Leave { .. }) {
+    fn admitted(&mut self, admission: &AdmissionDecision) {
+        if !matches!(admission.act, AdmissionAction::Leave { .. }) {
             self.metrics
-                .admission_finding(ruling.act.as_str(), &ruling.reason);
+                .admission_finding(admission.act.as_str(), &admission.reason);
         }
     }
 
-    fn landed(&mut self, landed: &Landed<'_>) {
-        let asked = self.asked.remove(&landed.landing.departure.id);
-        if let Some((signal, kind)) = asked.filter(|_| landed.landing.result.is_ok()) {
+    fn terminated(&mut self, ended: &Terminated<'_>) {
+        let asked = self.asked.remove(&ended.departure.id);
+        if let Some((signal, kind)) = asked.filter(|_| ended.result.is_ok()) {
             self.metrics.evicted(signal, kind);
         }
-        match &landed.landing.result {
+        match &ended.result {
             Err(EvictError::Blocked { .. }) => self.metrics.eviction_failed("budget"),
             Err(_) => self.metrics.eviction_failed("kill"),
-            Ok(departure) if departure.gone_at.is_none() => self.metrics.eviction_failed("cleanup"),
-            Ok(_) => self.was_gone(landed),
+            Ok(termination) if termination.gone_at.is_none() => {
+                self.metrics.eviction_failed("cleanup");
+            }
+            Ok(_) => self.found_gone(ended),
         }
-        if let Some(reaction) = landed.reaction() {
+        if let Some(reaction) = ended.reaction() {
             self.metrics.reaction(reaction.unsigned_abs());
         }
     }
 
-    fn was_gone(&mut self, landed: &Landed<'_>) {
-        if let Purpose::Preemption { resource } = &landed.landing.departure.purpose {
+    fn found_gone(&mut self, ended: &Terminated<'_>) {
+        if let Purpose::Preemption { resource } = &ended.departure.purpose {
             self.metrics.preempted(resource);
         }
     }

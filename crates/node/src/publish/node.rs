@@ -1,8 +1,9 @@
 //! The Node as a publisher: hands the node's conditions to whoever reports them.
 
-use super::{Decided, Landed, Look, Publish};
+use super::Publish;
 use crate::delivery::Pressure;
-use evictd_eviction::{Housekeeper, NodeCondition};
+use crate::fact::{Fact, Look};
+use evictd_eviction::{ConditionMap, Housekeeper};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -21,29 +22,38 @@ impl NodePressure {
 }
 
 impl Publish for NodePressure {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        match fact {
+            Fact::Observed {
+                now,
+                housekeeper,
+                dry_run,
+            } => self.observed(*now, housekeeper, *dry_run),
+            Fact::Looked(look) => self.looked(look),
+            _ => {}
+        }
+    }
+}
+
+impl NodePressure {
     /// The taint should stand before the pod that goes for it is known to be gone: who makes it again binds the next one
     /// within milliseconds.
     fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
         let before = *self.wanted.borrow();
-        let mut raised = [false; NodeCondition::ALL.len()];
-        for condition in housekeeper.conditions() {
-            raised[condition as usize] = true;
-        }
+        let raised: ConditionMap<bool> = housekeeper.conditions().map(|one| (one, true)).collect();
         let mut next = before.unwrap_or(Pressure {
             raised,
-            since: [now; NodeCondition::ALL.len()],
-            taints: [false; NodeCondition::ALL.len()],
+            since: ConditionMap::from_fn(|_| now),
+            taints: ConditionMap::default(),
         });
-        for (index, raised) in raised.into_iter().enumerate() {
-            if next.raised[index] != raised {
-                next.raised[index] = raised;
-                next.since[index] = now;
+        for (condition, raised) in raised {
+            if next.raised[condition] != raised {
+                next.raised[condition] = raised;
+                next.since[condition] = now;
             }
         }
-        next.taints = [false; NodeCondition::ALL.len()];
-        for condition in housekeeper.taints().filter(|_| !dry_run) {
-            next.taints[condition as usize] = true;
-        }
+        let taints = housekeeper.taints().filter(|_| !dry_run);
+        next.taints = taints.map(|one| (one, true)).collect();
         if before != Some(next) {
             self.settled.send_replace(false);
             self.wanted.send_replace(Some(next));
@@ -53,8 +63,4 @@ impl Publish for NodePressure {
     fn looked(&mut self, look: &Look<'_>) {
         self.observed(look.now, look.housekeeper, look.dry_run);
     }
-
-    fn decided(&mut self, _: &Decided<'_>) {}
-
-    fn landed(&mut self, _: &Landed<'_>) {}
 }

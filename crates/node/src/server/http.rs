@@ -5,7 +5,7 @@
 use super::serve::{Limits, serve};
 use super::state::Shared;
 use crate::config::{Address, NoSuchAddress};
-use crate::publish::metrics::{Exposition, Format};
+use crate::metrics::{Exposition, Format};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};

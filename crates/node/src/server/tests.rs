@@ -2,7 +2,7 @@ use super::http::{self, HttpDoor};
 use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::config::Address;
 use crate::history::Waiting;
-use crate::publish::metrics::{Format, Metrics};
+use crate::metrics::{Format, Metrics};
 use evictd_eviction::Signal;
 use evictd_kernel::clock::Clock;
 use http_body_util::{BodyExt, Full};

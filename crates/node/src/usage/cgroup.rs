@@ -1,10 +1,9 @@
 //! Memory, swap and processes from the pods' cgroups.
 
-use super::{UsageSource, UsageWarning, remains};
+use super::{UsageSource, UsageWarning};
 use crate::pods::{BoundCgroup, PodSet};
 use evictd_eviction::{
     StarvedResource,
-    departures::Remains,
     usage::{ContainerUsage, PodUsage, Usage},
 };
 use evictd_kernel::{
@@ -64,10 +63,9 @@ impl CgroupUsage {
         }
     }
 
-    /// What a pod still holds whose processes may be gone already.
-    pub(super) fn remains(&mut self, mounts: &Path, uid: &str, cgroup: &Path) -> Remains {
-        let pod = (uid, cgroup);
-        remains::read(&self.hierarchies, mounts, pod, &mut self.buffer)
+    /// Where it reads, and what into.
+    pub(super) fn reader(&mut self) -> (&Hierarchies, &mut Buffer) {
+        (&self.hierarchies, &mut self.buffer)
     }
 
     /// Keeps the files of pods that are still there, whatever their place is now.

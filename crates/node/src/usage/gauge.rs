@@ -3,7 +3,7 @@
 
 use super::{
     CgroupUsage, Cut, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
-    postponement::Postponement, raise_open_files,
+    postponement::Postponement, raise_open_files, remains,
 };
 use crate::pods::PodSet;
 use evictd_eviction::{
@@ -216,7 +216,8 @@ impl Gauge {
     /// What the pod with this UID still holds that its cgroup or its volumes show, read at this moment, whether the pod is
     /// still listed or not.
     pub fn remains(&mut self, uid: &str, cgroup: &Path) -> Remains {
-        self.cgroups.remains(&self.mounts, uid, cgroup)
+        let (hierarchies, buffer) = self.cgroups.reader();
+        remains::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
     }
 
     /// What the cgroups of these pods tell, by their indices; all others stay unknown.

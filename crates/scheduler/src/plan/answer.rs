@@ -1,7 +1,7 @@
 //! The plan as programs read it.
 
 use super::Case;
-use super::explanation::Explanation;
+use super::explanation::{Explanation, words};
 use evictd_placement::{Checks, Code, NO_START, NodeId, Pod, Rejection};
 use evictd_preemption::{
     Action, Candidate, NotCandidate, Plan, Replacement, budgets_of, replacements,
@@ -216,16 +216,6 @@ fn not_candidates(case: &Case, plan: &Plan, checks: &mut Checks<'_>) -> Vec<(Str
         (case.cluster.node_name(*id).to_owned(), not_freed)
     };
     tried.map(not_freed).collect()
-}
-
-/// Why there is nothing to gain on a node that was tried.
-pub(super) const fn words(why: NotCandidate) -> &'static str {
-    match why {
-        NotCandidate::NoVictims => "no less important pod is there",
-        NotCandidate::StillNot(_) => "it would not fit without all less important pods either",
-        NotCandidate::Budget(_) => "a PodDisruptionBudget would have to be broken",
-        NotCandidate::NobodyMustGo => "nobody would have to go, and yet it does not fit",
-    }
 }
 
 fn as_map<T: Serialize, S: Serializer>(

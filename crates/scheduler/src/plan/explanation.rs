@@ -1,7 +1,6 @@
 //! What happens on one node, step by step.
 
 use super::Case;
-use super::answer::words;
 use evictd_placement::{Checks, Code, NodeId};
 use evictd_preemption::{NotCandidate, Plan, Step, explain_node};
 use serde::Serialize;
@@ -117,5 +116,15 @@ fn result(
                 "a candidate, {chosen}; {violations} of the victims break a PodDisruptionBudget"
             )
         }
+    }
+}
+
+/// Why there is nothing to gain on a node that was tried.
+pub(super) const fn words(why: NotCandidate) -> &'static str {
+    match why {
+        NotCandidate::NoVictims => "no less important pod is there",
+        NotCandidate::StillNot(_) => "it would not fit without all less important pods either",
+        NotCandidate::Budget(_) => "a PodDisruptionBudget would have to be broken",
+        NotCandidate::NobodyMustGo => "nobody would have to go, and yet it does not fit",
     }
 }

@@ -1,7 +1,7 @@
 //! What a kubelet answers itself.
 
 use crate::actor::Actor;
-use crate::cluster::lock;
+use crate::cluster::{Proxied, lock};
 use crate::connections;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
 #[derive(Debug)]
-pub(crate) struct Doors {
+pub(super) struct Doors {
     actor: Actor,
     node: String,
     /// `summary`, `config` and `token`, where a test has set them.
@@ -46,11 +46,11 @@ impl Doors {
             return (StatusCode::UNAUTHORIZED, "Unauthorized".into());
         }
         drop(set);
-        self.found(path)
+        self.at(path)
     }
 
     /// What is there for whoever may ask.
-    pub(crate) fn found(&self, path: &str) -> (StatusCode, Value) {
+    fn at(&self, path: &str) -> (StatusCode, Value) {
         let set = |what: &str| lock(&self.set).get(what).cloned();
         let found = match path {
             "/pods" | "/pods/" => self.pods(),
@@ -74,6 +74,13 @@ impl Doors {
         let mut pods = self.actor.list("pods");
         pods.retain(|pod| pod["spec"]["nodeName"] == *self.node);
         json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+    }
+}
+
+impl Proxied for Doors {
+    fn found(&self, path: &str) -> (u16, Value) {
+        let (code, answer) = self.at(path);
+        (code.as_u16(), answer)
     }
 }
 

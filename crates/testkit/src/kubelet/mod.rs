@@ -16,9 +16,10 @@ pub use runtime::{Exits, Imagined, KILLED, Runtime};
 
 use crate::ApiServer;
 use crate::actor::Actor;
+use crate::cluster::Proxied;
 use crate::conditions;
 use crate::worker::Worker;
-pub(crate) use doors::Doors;
+use doors::Doors;
 use pod::Pod;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -66,7 +67,8 @@ impl Kubelet {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let doors = Arc::new(Doors::new(api.actor("kubelet"), node));
-        api.cluster.proxy_to(node, &doors);
+        let answers: Arc<dyn Proxied> = Arc::<Doors>::clone(&doors);
+        api.proxy_to(node, Arc::downgrade(&answers));
         let (orders, ordered) = mpsc::unbounded_channel();
         let actor = api.actor("kubelet");
         let node = node.to_owned();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Cause, NodeCondition};
+use crate::{Cause, ConditionMap, NodeCondition};
 use std::path::PathBuf;
 
 mod properties;
@@ -61,8 +61,8 @@ impl Bench {
     }
 
     fn under(mut self, condition: NodeCondition) -> Self {
-        self.context.pressing[condition as usize] = true;
-        self.context.keeping_away[condition as usize] = true;
+        self.context.pressing[condition] = true;
+        self.context.keeping_away[condition] = true;
         self
     }
 
@@ -286,7 +286,7 @@ fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts
     assert!(!bench.blocks(2100, MEMORY), "its end was decided before");
     bench.gone(2200, "a");
     bench.sees(2250, listed("a", false));
-    bench.context.pressing = Default::default();
+    bench.context.pressing = ConditionMap::default();
     assert!(bench.sees(300_900, listed("a", true)).is_empty());
     assert!(!bench.departures.has_left("a"), "it runs");
     assert_eq!(bench.sees(302_300, listed("a", true)), ["withdraw a"]);
@@ -340,7 +340,7 @@ fn what_was_turned_away_is_ended_whenever_it_runs_as_long_as_its_reason_holds() 
     assert_eq!(bench.sees(1100, outside(true)), ["end a again in 0 s"]);
     bench.gone(1200, "a");
     bench.sees(1250, outside(false));
-    bench.context.keeping_away = Default::default();
+    bench.context.keeping_away = ConditionMap::default();
     assert!(bench.sees(2300, outside(true)).is_empty(), "over");
     assert_eq!(bench.sees(300_000, outside(true)), ["withdraw a"]);
     assert_eq!(bench.told("a", false), ["let in a"]);
@@ -474,7 +474,7 @@ fn an_open_decision_is_finished_while_its_process_or_its_pressure_is_there_and_e
         };
         let mut bench = Bench::default();
         bench.context.transition_period = seconds(300);
-        bench.context.pressing[NodeCondition::MemoryPressure as usize] = is("pressing");
+        bench.context.pressing[NodeCondition::MemoryPressure] = is("pressing");
         bench.event(0, found(telling, is("ended"), is("rebooted")));
         let sighting = Sighting {
             older: is("older"),

@@ -6,10 +6,10 @@ use crate::{
     config::{Effective, EvictMethod, PodsSource},
     delivery::{NodeReporter, Outbox, Sweeper},
     history,
+    metrics::NodeHeartbeat,
     pause::Pause,
     publish::{
-        Publish, events::Events, evicted::Evicted, metrics::NodeHeartbeat, node::NodePressure,
-        rehearsal::Rehearsal,
+        Publish, events::Events, evicted::Evicted, node::NodePressure, rehearsal::Rehearsal,
     },
 };
 use evictd_cluster_client::{

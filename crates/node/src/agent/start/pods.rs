@@ -7,7 +7,7 @@ use crate::{
         Keep, Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
     },
 };
-use evictd_cluster_client::{Access, ApiError, Broken, Crowd, Follow, KubeletClient};
+use evictd_cluster_client::{Access, ApiError, Broken, Crowd, Follow, KubeletClient, Parsed};
 use evictd_kernel::clock::Clock;
 use kube::{api::GetParams, core::Request};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -75,9 +75,15 @@ async fn find(config: &Effective) -> (PodsSource, String) {
 struct Nobody;
 
 impl Follow for Nobody {
+    type Object = serde::de::IgnoredAny;
+
+    fn version(_: &Self::Object) -> &'static str {
+        ""
+    }
+
     fn begin(&mut self) {}
-    fn applied(&mut self, _: &str) {}
-    fn deleted(&mut self, _: &str) {}
+    fn applied(&mut self, _: Parsed<'_, Self::Object>) {}
+    fn deleted(&mut self, _: Parsed<'_, Self::Object>) {}
     fn up_to_date(&mut self) {}
 }
 

@@ -1,6 +1,6 @@
 //! Takes back whatever evictd has written on Nodes.
 
-use super::{CONDITIONS, CONFLICTS, NodeReporter, changed, nodes};
+use super::{CONFLICTS, NodeReporter, changed, nodes};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::NodeCondition;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -135,9 +135,11 @@ impl NodeReporter {
             let mut conditions = node.status.conditions.iter().flatten();
             conditions.any(|condition| condition["type"] == kind)
         };
-        let found: [Option<&str>; CONDITIONS] =
-            NodeCondition::ALL.map(|condition| Some(condition.own_type()).filter(|kind| has(kind)));
-        let found: Vec<&str> = found.into_iter().flatten().collect();
+        let found: Vec<&str> = NodeCondition::ALL
+            .into_iter()
+            .map(NodeCondition::own_type)
+            .filter(|kind| has(kind))
+            .collect();
         if !found.is_empty() {
             let delete = |kind: &&str| json!({ "type": kind, "$patch": "delete" });
             let list: Vec<Value> = found.iter().map(delete).collect();

@@ -19,17 +19,17 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + second).unwrap()
 }
 
-fn pressure(raised: [bool; CONDITIONS], second: i64) -> Pressure {
+fn pressure(raised: ConditionMap<bool>, second: i64) -> Pressure {
     Pressure {
         raised,
-        since: [at(second); CONDITIONS],
+        since: ConditionMap::from_fn(|_| at(second)),
         taints: raised,
     }
 }
 
 /// Disk, memory, process ids.
-const MEMORY: [bool; CONDITIONS] = [false, true, false];
-const NONE: [bool; CONDITIONS] = [false; CONDITIONS];
+const MEMORY: ConditionMap<bool> = ConditionMap::from_array([false, true, false]);
+const NONE: ConditionMap<bool> = ConditionMap::from_array([false; 3]);
 
 impl Report {
     fn new(taints: &Value, conditions: &Value) -> Self {
@@ -98,7 +98,7 @@ impl Report {
                 let status = if raised { "True" } else { "False" };
                 ours["status"] == status || of_kubelet["status"] == status
             };
-            let mut all = NodeCondition::ALL.into_iter().zip(pressure.raised);
+            let mut all = pressure.raised.into_iter();
             all.all(shows).then_some(())
         };
         let shown = self.admin.wait(WAIT, shown).await;
@@ -140,7 +140,9 @@ async fn s1_077_s1_078_conditions_of_our_own_stand_beside_the_kubelets() {
 async fn taints_come_and_go_and_those_of_others_stay() {
     let foreign = json!({ "key": "team", "value": "a", "effect": "NoExecute" });
     let mut report = Report::new(&json!([foreign]), &Value::Null);
-    report.tell(pressure([true; CONDITIONS], 0)).await;
+    report
+        .tell(pressure(ConditionMap::from_fn(|_| true), 0))
+        .await;
     let ours =
         ["disk", "memory", "pid"].map(|what| format!("evictd.dev/{what}-pressure:NoSchedule"));
     assert_eq!(report.taints()[0], "team:NoExecute");

@@ -1,7 +1,7 @@
 //! Gauges that come and go with what they measure.
 
 use super::Tier;
-use evictd_eviction::Signal;
+use evictd_eviction::{Signal, SignalMap};
 use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -22,12 +22,12 @@ pub(super) struct BySignalAndKind {
 #[derive(Debug, Default)]
 pub(super) struct SignalGauges {
     pub(super) family: Family<BySignal, Gauge>,
-    handles: [Option<Gauge>; Signal::ALL.len()],
+    handles: SignalMap<Option<Gauge>>,
 }
 
 impl SignalGauges {
     pub(super) fn set(&mut self, signal: Signal, value: Option<i64>) {
-        let handle = &mut self.handles[signal as usize];
+        let handle = &mut self.handles[signal];
         let labels = || BySignal {
             signal: signal.as_str(),
         };
@@ -46,12 +46,12 @@ impl SignalGauges {
 #[derive(Debug, Default)]
 pub(super) struct ThresholdGauges {
     pub(super) family: Family<BySignalAndKind, Gauge>,
-    handles: [[Option<Gauge>; 2]; Signal::ALL.len()],
+    handles: SignalMap<[Option<Gauge>; 2]>,
 }
 
 impl ThresholdGauges {
     pub(super) fn set(&mut self, signal: Signal, tier: Tier, value: Option<i64>) {
-        let handle = &mut self.handles[signal as usize][tier as usize];
+        let handle = &mut self.handles[signal][tier as usize];
         let labels = || BySignalAndKind {
             signal: signal.as_str(),
             kind: tier.as_str(),

@@ -11,7 +11,7 @@ mod text;
 pub use gauges::NodeHeartbeat;
 pub use text::Format;
 
-use evictd_eviction::{NodeCondition, Observation, Signal};
+use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
 use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};
 use prometheus_client::encoding::{EncodeLabelSet, text as open};
 use prometheus_client::metrics::counter::Counter;
@@ -107,7 +107,7 @@ pub struct Metrics {
     in_no_pod: SignalGauges,
     threshold: ThresholdGauges,
     threshold_met: ThresholdGauges,
-    conditions: [Gauge; NodeCondition::ALL.len()],
+    conditions: ConditionMap<Gauge>,
     node_heartbeat: NodeHeartbeat,
     pods_age: Gauge,
     paused: Gauge,
@@ -121,8 +121,8 @@ pub struct Metrics {
     stats_age: Family<BySignal, Histogram, Buckets>,
     cycle_duration: Histogram,
     reaction: Histogram,
-    samples_rejected: [Counter; Signal::ALL.len()],
-    read_errors: [Counter; Signal::ALL.len()],
+    samples_rejected: SignalMap<Counter>,
+    read_errors: SignalMap<Counter>,
 }
 
 /// The door's side: renders what the loop counted.
@@ -149,7 +149,7 @@ impl Metrics {
         let samples_rejected = Family::<BySignal, Counter>::default();
         let read_errors = Family::<BySignal, Counter>::default();
         let by_signal = |family: &Family<BySignal, Counter>| {
-            Signal::ALL.map(|signal| {
+            SignalMap::from_fn(|signal: Signal| {
                 family.get_or_create_owned(&BySignal {
                     signal: signal.as_str(),
                 })
@@ -161,7 +161,7 @@ impl Metrics {
             in_no_pod: SignalGauges::default(),
             threshold: ThresholdGauges::default(),
             threshold_met: ThresholdGauges::default(),
-            conditions: NodeCondition::ALL.map(|condition| {
+            conditions: ConditionMap::from_fn(|condition: NodeCondition| {
                 conditions.get_or_create_owned(&ByCondition {
                     condition: condition.as_str(),
                 })
@@ -368,13 +368,7 @@ impl Metrics {
 
     /// Whether a node condition is raised.
     pub fn condition(&self, condition: NodeCondition, raised: bool) {
-        let position = NodeCondition::ALL
-            .into_iter()
-            .zip(&self.conditions)
-            .find(|(one, _)| *one == condition);
-        if let Some((_, gauge)) = position {
-            gauge.set(i64::from(raised));
-        }
+        self.conditions[condition].set(i64::from(raised));
     }
 
     /// For whoever writes the Node's conditions.
@@ -461,11 +455,11 @@ impl Metrics {
 
     /// A sample of this signal could not be true.
     pub fn sample_rejected(&self, signal: Signal) {
-        self.samples_rejected[signal as usize].inc();
+        self.samples_rejected[signal].inc();
     }
 
     /// This signal could not be read.
     pub fn read_failed(&self, signal: Signal) {
-        self.read_errors[signal as usize].inc();
+        self.read_errors[signal].inc();
     }
 }

@@ -1,4 +1,4 @@
-//! What was ruled about a pod at the door: views of it are the log, the history, events, metrics and the status page.
+//! What was decided about a pod that is new here: views of it are the log, the history, events, metrics and the status page.
 
 use crate::delivery::Notice;
 use evictd_eviction::{
@@ -10,9 +10,9 @@ use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{path::PathBuf, time::Duration};
 
-/// What was ruled about a new pod that is not simply let in, or about one that leaves for it.
+/// What was decided about a new pod that is not simply let in, or about one that leaves for it.
 #[derive(Debug, Clone)]
-pub struct Ruling {
+pub struct AdmissionDecision {
     /// Names it.
     pub id: String,
     /// When.
@@ -20,7 +20,7 @@ pub struct Ruling {
     /// The pod.
     pub pod: Pod,
     /// What is done.
-    pub act: Act,
+    pub act: AdmissionAction,
     /// Why, in the one word that the pod's status shows (S1-088, S2-017, S2-022).
     pub reason: String,
     /// The same in a sentence.
@@ -28,24 +28,24 @@ pub struct Ruling {
     /// Who goes for it, `namespace/name`, in kill order.
     pub preempt: Vec<String>,
     /// The conditions that it was refused for.
-    pub(super) conditions: Vec<NodeCondition>,
+    pub(crate) conditions: Vec<NodeCondition>,
     /// UIDs of those who go for it.
-    pub(super) victims: Vec<String>,
+    pub(crate) victims: Vec<String>,
     /// The first resource of which there is too little (S2-020); empty where there is enough.
-    pub(super) lacks: String,
+    pub(crate) lacks: String,
     /// Between SIGTERM and SIGKILL.
-    pub(super) grace: Duration,
+    pub(crate) grace: Duration,
     /// What the API server is told.
-    pub(super) notice: Option<Notice>,
+    pub(crate) notice: Option<Notice>,
     /// Whether processes of the pod are being ended.
-    pub(super) ends: bool,
+    pub(crate) ends: bool,
     /// The kernel's name for the time since the machine was started.
-    pub(super) boot_id: String,
+    pub(crate) boot_id: String,
 }
 
 /// What is done about a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Act {
+pub enum AdmissionAction {
     /// Nothing; it is only said.
     Report,
     /// It is not let in.
@@ -59,7 +59,7 @@ pub enum Act {
     },
 }
 
-impl Act {
+impl AdmissionAction {
     /// The word in metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -71,12 +71,14 @@ impl Act {
     }
 }
 
-impl Ruling {
+impl AdmissionDecision {
     /// The word in the journal and in the history.
     pub const fn kind(&self) -> Kind {
         match self.act {
-            Act::Leave { .. } => Kind::Preemption,
-            Act::Report | Act::Reject | Act::Preempt => Kind::Admission,
+            AdmissionAction::Leave { .. } => Kind::Preemption,
+            AdmissionAction::Report | AdmissionAction::Reject | AdmissionAction::Preempt => {
+                Kind::Admission
+            }
         }
     }
 
@@ -90,7 +92,7 @@ impl Ruling {
     }
 
     /// The pod on its way out; `cgroup` where it has one.
-    pub(super) fn departure(&self, purpose: Purpose, cgroup: Option<PathBuf>) -> Departure {
+    pub(crate) fn departure(&self, purpose: Purpose, cgroup: Option<PathBuf>) -> Departure {
         let pod = &self.pod;
         let name = (self.id.clone(), pod.full_name(), pod.uid.clone());
         let grace = SignedDuration::try_from(self.grace).unwrap_or(SignedDuration::MAX);
@@ -105,9 +107,9 @@ impl Ruling {
     /// As it is kept, where a pod has to leave or is kept out.
     pub fn record(&self) -> Option<Record> {
         let preemptor = match &self.act {
-            Act::Report | Act::Preempt => return None,
-            Act::Reject => None,
-            Act::Leave { preemptor } => Some(preemptor.clone()),
+            AdmissionAction::Report | AdmissionAction::Preempt => return None,
+            AdmissionAction::Reject => None,
+            AdmissionAction::Leave { preemptor } => Some(preemptor.clone()),
         };
         let notice = self.notice.clone();
         Some(Record {

@@ -1,0 +1,170 @@
+//! A text and where it came from.
+
+use crate::{
+    error::DocumentError,
+    finder::Finder,
+    mistake::{Place, Step, lines},
+    yaml,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+};
+
+/// The most bytes that a configuration, a manifest or one node's statistics may have.
+pub const SMALL: u64 = 16 << 20;
+/// The most bytes that a list of pods may have; 100 000 pods are about 1 GiB.
+pub const LARGE: u64 = 4 << 30;
+
+/// A text and where it came from.
+#[derive(Debug, Clone)]
+pub struct Document {
+    name: String,
+    text: String,
+}
+
+impl Document {
+    /// Reads a file, or stdin where `path` is `-`, of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is a directory, empty, too large or no UTF-8 text.
+    pub fn read(path: &Path, limit: u64) -> Result<Self, DocumentError> {
+        let is_stdin = path.as_os_str() == "-";
+        let name = if is_stdin {
+            "standard input".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let bytes = if is_stdin {
+            bytes_of(io::stdin().lock(), 0, limit)
+        } else {
+            open(path).and_then(|(file, length)| bytes_of(file, length, limit))
+        };
+        let bytes = bytes.map_err(|source| match source.kind() {
+            io::ErrorKind::IsADirectory => DocumentError::Directory(name.clone()),
+            io::ErrorKind::FileTooLarge => DocumentError::TooLarge {
+                name: name.clone(),
+                limit,
+            },
+            _ => DocumentError::Read {
+                name: name.clone(),
+                source,
+            },
+        })?;
+        Self::from_bytes(name, bytes)
+    }
+
+    /// Bytes that were read elsewhere; `name` says where in messages.
+    ///
+    /// # Errors
+    /// When they are no UTF-8 text, or empty.
+    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, DocumentError> {
+        let name = name.into();
+        let text = String::from_utf8(bytes).map_err(|error| DocumentError::NotText {
+            name: name.clone(),
+            line: lines(&error.as_bytes()[..error.utf8_error().valid_up_to()]) + 1,
+        })?;
+        Self::new(name, text)
+    }
+
+    /// A text that was read elsewhere; `name` says where in messages.
+    ///
+    /// # Errors
+    /// When it is empty.
+    pub fn new(name: impl Into<String>, mut text: String) -> Result<Self, DocumentError> {
+        let name = name.into();
+        if text.starts_with('\u{feff}') {
+            text.drain(..'\u{feff}'.len_utf8());
+        }
+        if text.trim_ascii().is_empty() {
+            return Err(DocumentError::Empty(name));
+        }
+        Ok(Self { name, text })
+    }
+
+    /// Where it came from, as messages name it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The whole document as one value.
+    ///
+    /// # Errors
+    /// Every mistake that can be found in one go, with its place and key.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, DocumentError> {
+        let mut finder = Finder::new(&self.name);
+        let value = if self.is_json() {
+            serde_json::from_str(&self.text)
+                .map_err(|error| finder.find_in_json::<T>(&self.text, &self.text, "", &error))
+        } else {
+            finder.parse_yaml(&self.text)
+        };
+        value.map_err(|()| finder.into_error())
+    }
+
+    /// Every document of a YAML text, untyped.
+    ///
+    /// # Errors
+    /// What the YAML parser says.
+    pub fn values(&self) -> Result<Vec<Value>, DocumentError> {
+        yaml::parse_all(&self.text).map_err(|error| {
+            let mut finder = Finder::new(&self.name);
+            finder.add_yaml(&error);
+            finder.into_error()
+        })
+    }
+
+    /// Where the value of a key stands, if it has one: `["spec", "priority"]`.
+    pub fn place_of(&self, keys: &[&str]) -> Option<Place> {
+        let way: Vec<_> = keys
+            .iter()
+            .map(|key| Step::Key((*key).to_owned()))
+            .collect();
+        yaml::spans(&self.text).first()?.place(&way)
+    }
+
+    /// A mistake of the document as a whole.
+    pub fn wrong(&self, message: impl Into<String>) -> DocumentError {
+        let mut finder = Finder::new(&self.name);
+        finder.add("", message.into());
+        finder.into_error()
+    }
+
+    /// JSON is told from YAML by its first character. A `{` may begin YAML too; then the file's name decides.
+    pub(crate) fn is_json(&self) -> bool {
+        let named_yaml = Path::new(&self.name)
+            .extension()
+            .is_some_and(|extension| extension == "yaml" || extension == "yml");
+        self.text.trim_ascii_start().starts_with(['{', '[']) && !named_yaml
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok((file, metadata.len()))
+}
+
+/// All bytes of `source`, which says that it has about `length`, unless they are more than `limit`.
+fn bytes_of(source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
+    if length > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    source.take(limit + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}

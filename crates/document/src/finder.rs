@@ -1,0 +1,235 @@
+//! How all mistakes of a document are found at once: what is wrong is taken away, and the rest is tried again.
+
+use crate::{
+    error::DocumentError,
+    mistake::{Mistake, Mistakes, Place, Step},
+    yaml,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+/// After so many mistakes the search ends; nobody reads on.
+pub const ENOUGH: usize = 100;
+
+/// Collects the mistakes of one document.
+pub(crate) struct Finder {
+    found: Mistakes,
+}
+
+impl Finder {
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            found: Mistakes {
+                name: name.to_owned(),
+                mistakes: Vec::new(),
+                more: false,
+            },
+        }
+    }
+
+    /// Notes what is wrong with `object` as a whole.
+    pub(crate) fn add(&mut self, object: &str, message: String) {
+        self.push(Mistake {
+            place: None,
+            object: object.to_owned(),
+            key: String::new(),
+            message,
+        });
+    }
+
+    /// Notes what the YAML parser says.
+    pub(crate) fn add_yaml(&mut self, error: &serde_saphyr::Error) {
+        self.push(yaml::mistake(error));
+    }
+
+    fn push(&mut self, mistake: Mistake) {
+        if self.is_enough() {
+            self.found.more = true;
+        } else {
+            self.found.mistakes.push(mistake);
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.found.mistakes.len() >= ENOUGH
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.mistakes.is_empty()
+    }
+
+    /// The value, unless mistakes were found.
+    pub(crate) fn finish<T>(self, value: T) -> Result<T, DocumentError> {
+        if self.is_empty() {
+            Ok(value)
+        } else {
+            Err(self.into_error())
+        }
+    }
+
+    pub(crate) fn into_error(self) -> DocumentError {
+        self.found.into()
+    }
+
+    /// Finds what keeps `part`, a slice of the JSON text `whole`, from being a `T`, given the `error` of trying.
+    pub(crate) fn find_in_json<T: DeserializeOwned>(
+        &mut self,
+        whole: &str,
+        part: &str,
+        object: &str,
+        error: &serde_json::Error,
+    ) {
+        if self.is_enough() {
+            self.found.more = true;
+            return;
+        }
+        let offset = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
+        let start = Place::START.after(&whole[..offset]);
+        self.find_in_part::<T>(part, start, object, error);
+    }
+
+    /// The same for JSON that begins at `start`.
+    fn find_in_part<T: DeserializeOwned>(
+        &mut self,
+        part: &str,
+        start: Place,
+        object: &str,
+        error: &serde_json::Error,
+    ) {
+        let before = self.found.mistakes.len();
+        if error.is_data()
+            && let Ok(value) = serde_json::from_str::<Value>(part)
+        {
+            let object = name_of(&value).unwrap_or_else(|| object.to_owned());
+            let spans = yaml::spans(part);
+            self.find_in_value::<T>(value, &object, |way| {
+                let place = spans.first()?.place(way)?;
+                Some(place.within(start))
+            });
+        }
+        if self.found.mistakes.len() == before {
+            self.push(json_mistake(error, object, start));
+        }
+    }
+
+    /// The YAML `text` as a `T`, or the mistakes that keep it from being one.
+    pub(crate) fn parse_yaml<T: DeserializeOwned>(&mut self, text: &str) -> Result<T, ()> {
+        let value = yaml::parse(text).map_err(|error| self.add_yaml(&error))?;
+        T::deserialize(&value).map_err(|error| {
+            let name = name_of(&value).unwrap_or_default();
+            let spans = yaml::spans(text);
+            self.find_in_value::<T>(value, &name, |way| spans.first()?.place(way));
+            if self.is_empty() {
+                self.add(&name, error.to_string());
+            }
+        })
+    }
+
+    /// Finds every value that keeps `value` from being a `T`, by taking one away after the other. `place` tells
+    /// where a value stands.
+    pub(crate) fn find_in_value<T: DeserializeOwned>(
+        &mut self,
+        mut value: Value,
+        object: &str,
+        place: impl Fn(&[Step]) -> Option<Place>,
+    ) {
+        let before = self.found.mistakes.len();
+        let mut taken: Vec<Step> = Vec::new();
+        while let Err(error) = serde_path_to_error::deserialize::<_, T>(&value) {
+            let way = steps(error.path());
+            // What is said of the value just taken away, or of what holds it, is a consequence.
+            if !taken.is_empty() && taken.starts_with(&way) {
+                break;
+            }
+            let root = way.is_empty();
+            self.push(Mistake {
+                place: place(&way),
+                object: object.to_owned(),
+                key: if root {
+                    String::new()
+                } else {
+                    error.path().to_string()
+                },
+                message: error.inner().to_string(),
+            });
+            if root || self.is_enough() || !take_away(&mut value, &way) {
+                break;
+            }
+            taken = way;
+        }
+        let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
+        self.found.mistakes[before..].sort_by_key(position);
+    }
+}
+
+/// Every mistake that keeps `part`, JSON that begins at `start`, from being a `T`, given the `error` of trying. The
+/// object is named `namespace/name`, as far as it has them, else `object`.
+pub fn mistakes_of<T: DeserializeOwned>(
+    part: &str,
+    start: Place,
+    object: &str,
+    error: &serde_json::Error,
+) -> Vec<Mistake> {
+    let mut finder = Finder::new("");
+    finder.find_in_part::<T>(part, start, object, error);
+    finder.found.mistakes
+}
+
+/// The mistake that serde's own error tells, which knows the line but not the key.
+fn json_mistake(error: &serde_json::Error, object: &str, start: Place) -> Mistake {
+    let (line, column) = (error.line(), error.column());
+    let message = error.to_string();
+    let suffix = format!(" at line {line} column {column}");
+    let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
+    let place = Place {
+        line: count(line),
+        column: count(column.max(1)),
+    };
+    Mistake {
+        place: (line > 0).then(|| place.within(start)),
+        object: object.to_owned(),
+        key: String::new(),
+        message: message
+            .strip_suffix(&suffix)
+            .map_or(message.clone(), str::to_owned),
+    }
+}
+
+/// `namespace/name` of a Kubernetes object, as far as it has them.
+pub(crate) fn name_of(object: &Value) -> Option<String> {
+    let metadata = object.get("metadata")?;
+    let name = metadata.get("name")?.as_str()?;
+    let namespace = metadata.get("namespace").and_then(Value::as_str);
+    Some(namespace.map_or(name.to_owned(), |namespace| format!("{namespace}/{name}")))
+}
+
+/// The way to the wrong value, as far as it is known.
+fn steps(path: &Path) -> Vec<Step> {
+    let step = |segment: &Segment| match segment {
+        Segment::Seq { index } => Some(Step::Index(*index)),
+        Segment::Map { key } => Some(Step::Key(key.clone())),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().map_while(step).collect()
+}
+
+/// Takes the value that `way` leads to out of its map, or leaves an empty one in its list, so that others keep their
+/// place. False if there is none.
+fn take_away(value: &mut Value, way: &[Step]) -> bool {
+    let Some((target, way)) = way.split_last() else {
+        return false;
+    };
+    let holder = way.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get_mut(key),
+        Step::Index(index) => value.get_mut(index),
+    });
+    match (holder, target) {
+        (Some(Value::Object(map)), Step::Key(key)) => map.remove(key).is_some(),
+        (Some(Value::Array(list)), Step::Index(index)) => list
+            .get_mut(*index)
+            .map(|value| *value = Value::Object(serde_json::Map::new()))
+            .is_some(),
+        _ => false,
+    }
+}

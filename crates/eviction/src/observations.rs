@@ -1,0 +1,74 @@
+//! What the node had left when it was looked at.
+
+use crate::{
+    Observation, ThresholdValue,
+    pressure::{Average, Share, Stall},
+    signal::{Signal, SignalMap},
+};
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// The signals that could be observed; one that could not is absent and never counts as met (S1-022).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Observations {
+    left: SignalMap<Option<Observation>>,
+    /// Every figure behind `memory.psi` and `io.psi`.
+    stalls: SignalMap<Option<Stall>>,
+}
+
+impl Observations {
+    /// The observation of one signal.
+    pub fn get(&self, signal: Signal) -> Option<&Observation> {
+        self.left[signal].as_ref()
+    }
+
+    /// Sets one signal's observation; `None` says that it could not be observed.
+    pub fn set(&mut self, signal: Signal, observation: Option<Observation>) {
+        self.left[signal] = observation;
+    }
+
+    /// Sets all figures of a pressure signal; by itself the signal is their `full avg10`.
+    pub fn set_stall(&mut self, signal: Signal, stall: Option<Stall>, time: Option<Timestamp>) {
+        if !signal.is_pressure() {
+            return;
+        }
+        self.stalls[signal] = stall;
+        let usual = stall.map(|stall| stall.observe(Share::Full, Average::Avg10, time));
+        self.set(signal, usual);
+    }
+
+    /// What a threshold of this value on this signal looks at.
+    pub fn of(&self, signal: Signal, value: ThresholdValue) -> Option<Observation> {
+        let usual = self.get(signal)?;
+        match value {
+            ThresholdValue::Pressure(limit) if signal.is_pressure() => {
+                let stall = self.stalls[signal]?;
+                Some(stall.observe(limit.share, limit.average, usual.time))
+            }
+            _ => Some(*usual),
+        }
+    }
+
+    /// The observed signals, in the order of [`Signal::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Signal, &Observation)> {
+        self.left
+            .iter()
+            .filter_map(|(signal, left)| Some((signal, left.as_ref()?)))
+    }
+}
+
+impl Serialize for Observations {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl FromIterator<(Signal, Observation)> for Observations {
+    fn from_iter<I: IntoIterator<Item = (Signal, Observation)>>(observed: I) -> Self {
+        let mut all = Self::default();
+        for (signal, observation) in observed {
+            all.set(signal, Some(observation));
+        }
+        all
+    }
+}
