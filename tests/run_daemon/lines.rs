@@ -14,19 +14,17 @@ fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
                  evictionSoft: {memory.available: 60%}\nevictionSoftGracePeriod: {memory.available: 90s}";
     let mut daemon = Daemon::start(&node, &[("memory.available", "110Mi")], lines);
     let log = daemon.log();
-    let lines = log.iter().map(message);
-    let lines: Vec<&str> = lines
+    let begun: Vec<&str> = log
+        .iter()
+        .map(message)
         .skip_while(|line| !line.contains(" has started: "))
         .take_while(|line| !line.contains(" is raised"))
         .collect();
     // A path may be longer than a line.
-    let long = |line: &&str| line.chars().count() > 80 && line.trim().contains(' ');
-    assert!(!lines.iter().any(|line| long(line)), "{lines:#?}");
-    let words: Vec<&str> = lines
-        .iter()
-        .flat_map(|line| line.split_whitespace())
-        .collect();
-    let started = words.join(" ");
+    let is_long = |line: &&&str| line.chars().count() > 80 && line.trim().contains(' ');
+    assert_eq!(begun.iter().find(is_long), None);
+    let words = begun.iter().flat_map(|line| line.split_whitespace());
+    let started = words.collect::<Vec<_>>().join(" ");
     let file = node.path("evictd.yaml");
     for part in [
         concat!("evictd ", env!("CARGO_PKG_VERSION"), " has started: "),
