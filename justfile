@@ -1,49 +1,50 @@
-# What CI runs, step by step; each step's command is in .ci/run.
+# What is done in a week of work here; `just` lists it. CI's own steps are in .ci/run: `just ci fmt clippy` runs two of them.
 
-# every step, in CI's order
-ci:
-    .ci/run
+[private]
+default:
+    @{{ just_executable() }} --list --unsorted
 
-# formatting is as rustfmt has it
-fmt:
-    .ci/run fmt
-
-# lints, warnings denied
-clippy:
-    .ci/run clippy
-
-# the API documentation builds without warnings
-doc:
-    .ci/run doc
-
-# licences, duplicate crates, where crates come from
-deny:
-    .ci/run deny
-
-# every test; installs what they need when root
-test:
-    .ci/run test
-
-# the image, as an OCI archive
-image:
-    .ci/run image
-
-# the package on machines of its own, from installation to purge
-vm:
-    .ci/run vm
-
-# every bench, once
-bench:
-    .ci/run bench
-
-# every fuzz target for a few seconds
-fuzz:
-    .ci/run fuzz
-
-# what is made from the code: dashboards and rules, and the figures of docs/scale.md
-generate:
-    EVICTD_WRITE=1 cargo test --test monitoring --test run_daemon -- made scale
-
-# watch a real eviction
+# watch a real eviction (as root; else it is simulated)
 demo *ARGS:
-    cargo run --release -- demo {{ ARGS }}
+    cargo run -- demo {{ ARGS }}
+
+# what CI runs, or only these steps
+ci *STEPS:
+    .ci/run {{ STEPS }}
+
+# before a commit: formatting, lints, the rules of the house
+check:
+    .ci/run fmt clippy
+    cargo test --locked --test house
+
+# every test, or those of which the name contains this: just test soft_victim
+test *NAME:
+    tests/run {{ NAME }}
+
+# one test program, and of it what the name contains: just one evictd run_daemon soft
+one PACKAGE PROGRAM *NAME:
+    cargo test --locked -p {{ PACKAGE }} --test {{ PROGRAM }} {{ NAME }}
+
+# one bench, measured: just bench evictd-eviction rank
+bench PACKAGE NAME *ARGS:
+    cargo bench --locked -p {{ PACKAGE }} --bench {{ NAME }} -- {{ ARGS }}
+
+# one fuzz target, for so many seconds
+fuzz TARGET SECONDS="60":
+    fuzz/run.sh {{ SECONDS }} {{ TARGET }}
+
+# scenarios in virtual machines: just vm hog; all without a name
+vm *SCENARIOS:
+    tests/vm/run {{ SCENARIOS }}
+
+# what is made from the code: dashboards, rules and JSON Schemas, and the figures of docs/scale.md
+generate:
+    EVICTD_WRITE=1 cargo test --test monitoring --test schema --test run_daemon -- made scale
+
+# what people install, in target/packages: deb, rpm, tarball, krew, static
+package *WHAT:
+    packaging/build {{ WHAT }}
+
+# everything that a release consists of, and what a person still has to do
+release:
+    packaging/release

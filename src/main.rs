@@ -2,16 +2,12 @@
 
 mod cli;
 
-use clap::Parser;
 use cli::Cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match evictd_command::parse::<Cli>().run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("evictd: {failure}");
-            failure.exit_code()
-        }
+        Err(failure) => failure.report("evictd"),
     }
 }

@@ -321,7 +321,7 @@ fn a_file_may_be_standard_input_but_only_one() {
         .write_all(CRITICAL.as_bytes())
         .unwrap();
     let output = child.wait_with_output().unwrap();
-    assert_eq!(text(&output.stdout), "Let in.\n");
+    assert!(text(&output.stdout).starts_with("Let in.\n"));
     let error = refused(&["--pod", "-", "--pods", "-"]);
     assert!(
         error.contains("only one of --pod, --pods and --node"),
@@ -375,6 +375,8 @@ fn files_that_cannot_be_used_are_bad_input() {
         (format!("{directory}/none"), "No such file or directory"),
         ("/proc/self/mem".to_owned(), "/proc/self/mem: "),
         (files.bench.file("empty", ""), "is empty"),
+        (files.bench.file("null", "null"), "is empty"),
+        ("/dev/zero".to_owned(), "is not UTF-8 text"),
         (
             files.bench.file("latin1", b"kind: Pod # \xe9"),
             "is not UTF-8 text",
@@ -470,4 +472,49 @@ fn without_a_daemon_it_says_where_it_looked() {
     let output = admit(&["--pod", &files.critical, "--socket", &nowhere]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains(&nowhere));
+}
+
+#[test]
+fn an_answer_without_the_node_says_what_it_does_not_know() {
+    let files = files();
+    let said = "Not checked, since there is no --node";
+    let pods = ["--pod", &files.ordinary, "--pods", &files.pods];
+    let output = admit(&pods);
+    let page = text(&output.stdout);
+    assert!(
+        page.trim_end().lines().last().unwrap().starts_with(said),
+        "{page}"
+    );
+    assert!(output.stderr.is_empty());
+    let output = admit(&[&pods[..], &["-o", "json"]].concat());
+    assert!(text(&output.stderr).contains(said));
+    assert!(!text(&output.stdout).contains(said));
+    for enough in [["--node", &files.node], ["--insufficient", "cpu=1"]] {
+        let output = admit(&[&pods[..], &enough].concat());
+        assert!(!text(&output.stdout).contains(said) && output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn an_exit_code_says_no_to_whoever_asks_for_it() {
+    let files = files();
+    let short = ["--pod", &files.ordinary, "--insufficient", "cpu=1"];
+    for (arguments, more, code) in [
+        (&short[..], &[][..], 0),
+        (&short, &["--exit-code"], 4),
+        (&short, &["--exit-code", "-o", "json"], 4),
+        (
+            &["--pod", &files.ordinary, "--failed", ""],
+            &["--exit-code"],
+            0,
+        ),
+    ] {
+        let output = admit(&[arguments, more].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {more:?}");
+        let said = text(&output.stderr);
+        assert!(
+            !said.contains("evictd: \n") && !output.stdout.is_empty(),
+            "{said}"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! What is installed beside the program: the unit, what goes with it, and the lists that packages are made from.
+//! The unit and what it grants.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use evictd_testkit::testing::left_out;
@@ -60,47 +60,5 @@ fn every_capability_of_the_unit_is_explained_by_code_that_is_there() {
         {
             assert!(Path::new(ROOT).join(file).exists(), "{file}");
         }
-    }
-}
-
-#[test]
-fn both_packages_install_the_same() {
-    let described = Command::new(env!("CARGO"))
-        .args([
-            "metadata",
-            "--no-deps",
-            "--format-version=1",
-            "--manifest-path",
-        ])
-        .arg(Path::new(ROOT).join("Cargo.toml"))
-        .output()
-        .unwrap();
-    let described: serde_json::Value = serde_json::from_slice(&described.stdout).unwrap();
-    let packages = described["packages"].as_array().unwrap();
-    let agent = packages.iter().find(|package| package["name"] == "evictd");
-    let metadata = &agent.unwrap()["metadata"];
-    let deb = metadata["deb"]["assets"].as_array().unwrap();
-    let mut deb: Vec<&str> = deb.iter().map(|asset| asset[0].as_str().unwrap()).collect();
-    // cargo-deb finds the unit by its name.
-    deb.push("systemd/evictd.service");
-    let rpm = metadata["generate-rpm"]["assets"].as_array().unwrap();
-    for source in &deb {
-        if matches!(*source, "target/release/evictd" | "README.md") {
-            continue;
-        }
-        let same = rpm
-            .iter()
-            .any(|asset| asset["source"].as_str() == Some(source));
-        assert!(same, "the .rpm lacks {source}");
-        let made = source.starts_with("target/");
-        let directory = source
-            .rsplit_once('/')
-            .map_or("", |(directory, _)| directory);
-        let file = if source.contains('*') {
-            directory
-        } else {
-            source
-        };
-        assert!(made || Path::new(ROOT).join(file).exists(), "{source}");
     }
 }

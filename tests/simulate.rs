@@ -264,3 +264,62 @@ fn a_kind_in_the_configuration_brings_its_defaults_and_rules() {
         stderr(&output)
     );
 }
+
+/// The part of `--help` that shows a file, as far as its config.
+fn config_of_the_help() -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
+        .args(["simulate", "--help"])
+        .output()
+        .unwrap();
+    let help = stdout(&output);
+    let line = help
+        .lines()
+        .find(|line| line.contains("\"config\":"))
+        .unwrap();
+    let line = line.trim().trim_end_matches(',');
+    serde_json::from_str::<Value>(&format!("{{{line}}}")).unwrap()["config"].clone()
+}
+
+#[test]
+fn the_example_of_the_help_shows_conditions() {
+    let mut case = timeline();
+    case["config"] = config_of_the_help();
+    case["steps"][1]["summary"] = summary(400 << 20);
+    let page = stdout(&simulate(&case.to_string(), &[]));
+    assert!(
+        page.contains("Step 2, at 10 s: MemoryPressure; team/hog is evicted"),
+        "{page}"
+    );
+    assert!(!page.contains("No condition is held"), "{page}");
+    // Nothing is defaulted without a kind, and that is said.
+    case["config"].as_object_mut().unwrap().remove("kind");
+    let page = stdout(&simulate(&case.to_string(), &[]));
+    assert!(
+        page.contains("No condition is held: evictionPressureTransitionPeriod is 0 s"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_no_timeline_may_hold_is_bad_input() {
+    let mut case = timeline();
+    case["pods"][1]["metadata"]["uid"] = json!("1");
+    case["steps"][1]["pods"] = case["pods"].clone();
+    case["steps"][1]["pods"][1]["metadata"]["uid"] = json!("2");
+    case["steps"][1]["pods"][0]["spec"]["containers"][0]["resources"]["requests"]["memory"] =
+        json!("-1Gi");
+    let output = simulate(&case.to_string(), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    for said in [
+        "pods[1] (calm): metadata.uid: \"1\" is the UID of another pod, too",
+        "steps[1].pods[0] (hog): spec.containers[0].resources.requests.memory: -1Gi is negative",
+    ] {
+        assert!(told.contains(said), "{told}");
+    }
+    for nothing in ["null", "# nothing"] {
+        let output = simulate(nothing, &[]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("standard input: is empty"));
+    }
+}

@@ -5,7 +5,7 @@ mod question;
 use super::daemon::Daemon;
 use anyhow::Context;
 use clap::Args;
-use evictd_command::{Failure, Output, table};
+use evictd_command::{Colour, Column, Failure, Output, Table, View, warn};
 use evictd_document::{Document, SMALL};
 use evictd_eviction::admission::Outcome;
 use evictd_node::server::socket::ANSWER_ANNOTATION;
@@ -17,7 +17,10 @@ const EXAMPLE: &str = "Example:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get node node-1 -o json > node.json
   evictd admit --pod new.yaml --pods pods.json --node node.json
-  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi -o json";
+  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi -o json
+  evictd admit --pod new.yaml --pods pods.json --node node.json --exit-code || echo 'not let in'
+
+Exit codes: 0 the question is answered, 1 it could not be, 2 bad usage or bad input, 4 with --exit-code: not let in";
 
 /// Would this pod be let in here; if not, why; if it is critical, which pods would go for it.
 ///
@@ -43,6 +46,9 @@ pub(super) struct Arguments {
     /// Other checks that failed, by name; then no pod goes for this one.
     #[arg(long, value_name = "NodeAffinity,..", value_delimiter = ',')]
     failed: Option<Vec<String>>,
+    /// Exit with 4 where the pod is not let in; without this the answer, whatever it is, exits with 0.
+    #[arg(long)]
+    exit_code: bool,
     #[command(flatten)]
     daemon: Daemon,
     #[command(flatten)]
@@ -51,15 +57,35 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        if self.are_offline() {
+        let (outcome, pods) = if self.are_offline() {
             let question = self.question()?;
-            let outcome = question.answer();
-            self.output
-                .print(&outcome, |outcome| page(outcome, &question.pods))
+            (question.answer(), question.pods)
         } else {
-            let outcome = self.ask_the_daemon()?;
-            self.output.print(&outcome, |outcome| page(outcome, &[]))
+            (self.ask_the_daemon()?, Vec::new())
+        };
+        let unchecked = self.unchecked();
+        self.output.print(&outcome, |outcome, view| {
+            let page = page(outcome, &pods, view);
+            match unchecked {
+                Some(told) => format!("{}\n\n{}", page.trim_end(), view.sentence(told)),
+                None => page,
+            }
+        })?;
+        if let Some(told) = unchecked.filter(|_| !self.output.is_for_people()) {
+            warn("evictd", told);
         }
+        if self.exit_code && !outcome.allowed {
+            return Err(Failure::No);
+        }
+        Ok(())
+    }
+
+    /// What an answer without the node cannot know.
+    fn unchecked(&self) -> Option<&'static str> {
+        let is_whole = !self.are_offline() || self.node.is_some() || self.insufficient.is_some();
+        (!is_whole).then_some(
+            "Not checked, since there is no --node: whether its resources suffice, and its labels, taints and host ports.",
+        )
     }
 
     fn ask_the_daemon(&self) -> Result<Outcome, Failure> {
@@ -94,14 +120,16 @@ impl Arguments {
 }
 
 /// The answer in a sentence, then the pods that go for it.
-fn page(outcome: &Outcome, pods: &[Pod]) -> String {
+fn page(outcome: &Outcome, pods: &[Pod], view: View) -> String {
     if !outcome.allowed {
         let message = outcome.message.trim_end();
-        return format!("Not let in: {}\n{message}\n", outcome.reason);
+        let head = view.sentence(&format!("Not let in: {}", outcome.reason));
+        let (head, message) = (view.paint(Colour::Bad, &head), view.sentence(message));
+        return format!("{head}\n{message}\n");
     }
     let count = outcome.preempt.len();
     if count == 0 {
-        return "Let in.\n".to_owned();
+        return view.paint(Colour::Good, "Let in.");
     }
     let known: HashMap<String, &Pod> = pods.iter().map(|pod| (pod.full_name(), pod)).collect();
     let rows = outcome.preempt.iter().enumerate().map(|(index, name)| {
@@ -115,12 +143,20 @@ fn page(outcome: &Outcome, pods: &[Pod]) -> String {
         row
     });
     // The daemon tells names and classes alone.
-    let headings = [">#", "POD", "QOS", ">PRIORITY", ">CPU", ">MEMORY"];
-    let headings = &headings[..if pods.is_empty() { 3 } else { 6 }];
+    let columns = [
+        Column::figure("#", 5),
+        Column::name("POD", 6),
+        Column::words("QOS", 3),
+        Column::figure("PRIORITY", 4),
+        Column::figure("CPU", 1),
+        Column::figure("MEMORY", 2),
+    ];
+    let columns = &columns[..if pods.is_empty() { 3 } else { 6 }];
     let them = if count == 1 {
         "this pod is killed"
     } else {
         "these pods are killed, one after the other"
     };
-    format!("Let in, once {them}:\n\n{}\n", table(headings, rows))
+    let head = view.paint(Colour::Warning, &format!("Let in, once {them}:"));
+    format!("{head}\n\n{}\n", Table::new(columns, rows).shown(view))
 }

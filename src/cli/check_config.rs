@@ -1,7 +1,7 @@
 //! `evictd check-config`: is this configuration good, what takes effect, and where did each setting come from.
 
 use clap::Args;
-use evictd_command::{Failure, Output, table, write_to_stdout};
+use evictd_command::{Column, Failure, Output, Table, View, write_to_stdout};
 use evictd_eviction::{Signal, Threshold, duration};
 use evictd_node::config::{self, Effective, Mistake, Origin};
 use serde::Serialize;
@@ -21,17 +21,23 @@ const EXAMPLE: &str = "Example:
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// A configuration of evictd or of a kubelet, or a kubelet's /configz; - is stdin.
-    #[arg(value_name = "FILE", required_unless_present = "defaults")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["defaults", "schema"])]
     files: Vec<PathBuf>,
     /// Print every key with its default and why it is there: a file to start from.
     #[arg(long, conflicts_with = "files")]
     defaults: bool,
+    /// Print the JSON Schema of a configuration, by which editors complete and check one.
+    #[arg(long, conflicts_with_all = ["files", "defaults"])]
+    schema: bool,
     #[command(flatten)]
     output: Output,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
+        if self.schema {
+            return write_to_stdout(&format!("{:#}\n", config::json_schema()));
+        }
         if self.defaults {
             return write_to_stdout(&config::commented_defaults());
         }
@@ -42,14 +48,15 @@ impl Arguments {
                     .print_with_yaml(report, Report::table, Report::yaml)?;
             }
             several => {
-                let joined = |each: fn(&Report) -> String, between: &'static str| {
-                    move |reports: &&[Report]| {
-                        reports.iter().map(each).collect::<Vec<_>>().join(between)
-                    }
+                let table = |reports: &&[Report], view| {
+                    let tables = reports.iter().map(|report| report.table(view));
+                    tables.collect::<Vec<_>>().join("\n")
                 };
-                let table = joined(Report::table, "\n");
-                self.output
-                    .print_with_yaml(&several, table, joined(Report::yaml, "---\n"))?;
+                let yaml = |reports: &&[Report]| {
+                    let documents = reports.iter().map(Report::yaml);
+                    documents.collect::<Vec<_>>().join("---\n")
+                };
+                self.output.print_with_yaml(&several, table, yaml)?;
             }
         }
         let errors = |report: &Report| report.errors.iter().map(ToString::to_string).collect();
@@ -128,7 +135,7 @@ impl Report {
         found.map_or_else(String::new, |found| found.configuration.to_yaml())
     }
 
-    fn table(&self) -> String {
+    fn table(&self, view: View) -> String {
         let mut text = match &self.found {
             Some(found) => format!("{}: a valid {}\n", self.file, found.kind),
             None => format!(
@@ -138,14 +145,15 @@ impl Report {
             ),
         };
         for warning in &self.warnings {
-            let _ = writeln!(text, "warning: {warning}");
+            let warning = view.hanging("warning: ", &warning.to_string());
+            let _ = writeln!(text, "{warning}");
         }
         if let Some(found) = &self.found {
             let _ = write!(
                 text,
                 "\n{}\n\n{}\n",
-                found.threshold_table(&self.file),
-                found.setting_table(&self.file)
+                found.threshold_table(&self.file, view),
+                found.setting_table(&self.file, view)
             );
         }
         text
@@ -172,9 +180,11 @@ impl Found {
         }
     }
 
-    fn threshold_table(&self, file: &str) -> String {
+    fn threshold_table(&self, file: &str, view: View) -> String {
         if self.thresholds.is_empty() {
-            return "No thresholds: nothing is ever evicted for lack of memory, disk or process ids.".to_owned();
+            return view.sentence(
+                "No thresholds: nothing is ever evicted for lack of memory, disk or process ids.",
+            );
         }
         let rows = self.thresholds.iter().map(|line| {
             let [value, min_reclaim] = line.written.clone();
@@ -195,18 +205,27 @@ impl Found {
                 },
             ]
         });
-        table(
-            &["SIGNAL", "THRESHOLD", "ACTS", "RECLAIMS MORE", "FROM"],
-            rows,
-        )
+        let columns = [
+            Column::words("SIGNAL", 5),
+            Column::words("THRESHOLD", 4),
+            Column::words("ACTS", 3),
+            Column::words("RECLAIMS MORE", 1),
+            Column::sentence("FROM", 2),
+        ];
+        Table::new(columns, rows).shown(view)
     }
 
-    fn setting_table(&self, file: &str) -> String {
+    fn setting_table(&self, file: &str, view: View) -> String {
         let rows = self.configuration.settings().into_iter().map(|setting| {
             let origin = in_this_file(file, setting.origin.as_ref());
             vec![setting.key.clone(), setting.written(), origin]
         });
-        table(&["SETTING", "VALUE", "FROM"], rows)
+        let columns = [
+            Column::name("SETTING", 3),
+            Column::sentence("VALUE", 2),
+            Column::sentence("FROM", 1),
+        ];
+        Table::new(columns, rows).shown(view)
     }
 }
 

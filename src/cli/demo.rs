@@ -2,13 +2,13 @@
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use evictd_command::{Failure, Output};
+use evictd_command::{Failure, Output, warn};
 use evictd_demo::{
     self as demo, DemoError, Report, guardian, picture,
     scenario::Scenario,
     scene::Stage,
     screen::Screen,
-    summary::{summary, verdict},
+    summary::{below_picture, summary, verdict},
 };
 use evictd_kernel::clock::Clock;
 use ratatui::{buffer::Buffer, layout::Rect};
@@ -84,10 +84,11 @@ impl Arguments {
         if let Ok(report) = &played {
             stage.scene().verdict = Some((report.as_expected(), verdict(report)));
         }
+        let mut pictured = false;
         if let Some(screen) = screen {
-            screen.finish();
+            pictured = screen.finish();
         } else if let Some(missing) = &stage.scene().missing {
-            eprintln!("evictd: warning: {missing}; the same play is simulated");
+            warn("evictd", &format!("{missing}; the same play is simulated"));
         }
         let report = played?;
         if let Some(path) = &self.picture {
@@ -97,8 +98,15 @@ impl Arguments {
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         let missing = stage.scene().missing.clone();
-        self.output
-            .print(&report, |report| summary(report, missing.as_deref()))?;
+        self.output.print(&report, |report, view| {
+            let lines = if pictured {
+                below_picture(report)
+            } else {
+                summary(report, missing.as_deref())
+            };
+            let lines = lines.lines().map(|line| view.sentence(line));
+            lines.collect::<Vec<_>>().join("\n")
+        })?;
         if report.as_expected() {
             Ok(())
         } else {

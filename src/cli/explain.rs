@@ -14,7 +14,7 @@ use super::{
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
 use evictd_cluster_client::Credentials;
-use evictd_command::{Failure, Output, printable};
+use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
 use evictd_kernel::clock::Clock;
@@ -74,8 +74,8 @@ pub(super) struct Arguments {
     /// Rank the pods for this signal rather than for the one that is lowest.
     #[arg(long, value_name = "SIGNAL", value_parser = PossibleValuesParser::new(Signal::ALL.map(Signal::as_str)))]
     signal: Option<String>,
-    /// When all this was captured, for ages and times to come; without it, now.
-    #[arg(long, value_name = "RFC3339")]
+    /// When all this was captured (2026-11-21T00:12:20Z), for ages and times to come; without it, now.
+    #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
     #[command(flatten)]
     output: Output,
@@ -225,6 +225,11 @@ fn node_name(text: &str) -> Result<String, String> {
     Err("no node can have such a name; it has letters, digits, - and . only".to_owned())
 }
 
+fn time(text: &str) -> Result<Timestamp, String> {
+    let needed = "a time as in RFC 3339 is needed, such as 2026-11-21T00:12:20Z or 2026-11-21T01:12:20+01:00";
+    text.parse().map_err(|_| needed.to_owned())
+}
+
 /// Whatever such a configuration is warned of, nobody has written it.
 fn kubelet_defaults() -> Result<Loaded, config::Refused> {
     let loaded = config::parse("the kubelet's defaults", "kind: KubeletConfiguration");
@@ -312,7 +317,7 @@ fn warn_of(pods: impl Iterator<Item = String>, what: &str) {
 }
 
 fn warn(what: &str) {
-    eprintln!("evictd: warning: {}", printable(what));
+    evictd_command::warn("evictd", what);
 }
 
 fn layout_in_words(assumed: &layout::Assumed) -> &'static str {

@@ -1,12 +1,12 @@
 //! `evictd history`: past evictions with all the evidence kept of each.
 
 use super::daemon::Daemon;
-use super::outcome::gone;
+use super::outcome::{gone, shortfall};
 use super::ranking;
 use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output, table};
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, printable};
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,16 +34,34 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let all = latest(records(self.daemon.get("/v1/history")?));
+        let problem = problem(&self.daemon.get("/v1/status")?);
+        if let Some(problem) = &problem {
+            eprintln!("evictd: warning: {}", printable(problem));
+        }
         let Some(id) = self.id else {
-            return self.output.print(&all, |all| list(all));
+            return self
+                .output
+                .print(&all, |all, view| list(all, problem.is_some(), view));
         };
         let one = all.iter().find(|record| record.id == id).ok_or_else(|| {
-            Failure::Input(anyhow!(
-                "no decision {id:?} is kept; `evictd history` lists them"
-            ))
+            let listed = "`evictd history` lists them";
+            Failure::Input(match &problem {
+                None => anyhow!("no decision {id:?} is kept; {listed}"),
+                Some(_) => {
+                    anyhow!("no decision {id:?} is known, and not all of them are; {listed}")
+                }
+            })
         })?;
         self.output.print(one, evidence)
     }
+}
+
+/// Why what is kept may not be all that was decided.
+fn problem(status: &Value) -> Option<String> {
+    let error = status["history"]["error"].as_str()?;
+    Some(format!(
+        "the history is not all there while its disk refuses it: {error}"
+    ))
 }
 
 /// What another version wrote may be no decision to this one.
@@ -77,12 +95,17 @@ fn words(record: &Record) -> String {
     }
 }
 
-fn list(all: &[Record]) -> String {
+fn list(all: &[Record], lacks_some: bool, view: View) -> String {
     if all.is_empty() {
-        return "Nothing was ever evicted.".to_owned();
+        let told = if lacks_some {
+            "No eviction is known, and the history cannot be read or written: there may have been some."
+        } else {
+            "Nothing was ever evicted."
+        };
+        return told.to_owned();
     }
     let rows = all.iter().map(|record| {
-        vec![
+        Row::from(vec![
             moment(record.time),
             record.id.clone(),
             record.signal.clone().into_owned(),
@@ -92,20 +115,26 @@ fn list(all: &[Record]) -> String {
             gone(record),
             told(record.publication.as_ref().map(Publication::state)),
             words(record),
-        ]
+        ])
+        .coloured(failed(record).then_some(Colour::Warning))
     });
-    let headings = [
-        "TIME",
-        "ID",
-        "SIGNAL",
-        "KIND",
-        "POD",
-        ">GRACE",
-        ">GONE AFTER",
-        "CLUSTER",
-        "MESSAGE",
+    let columns = [
+        Column::words("TIME", 7),
+        Column::words("ID", 6),
+        Column::words("SIGNAL", 5),
+        Column::words("KIND", 4),
+        Column::name("POD", 9),
+        Column::figure("GRACE", 1),
+        Column::sentence("GONE AFTER", 8).at_least(10),
+        Column::words("CLUSTER", 2),
+        Column::sentence("MESSAGE", 3),
     ];
-    table(&headings, rows)
+    Table::new(columns, rows).shown(view)
+}
+
+/// Whether the pod was to go and is still there.
+fn failed(record: &Record) -> bool {
+    !record.dry_run && shortfall(record).is_some()
 }
 
 /// From the look that saw the crossing to the last process gone, step by step.
@@ -157,29 +186,32 @@ fn owner(record: &Record) -> String {
 }
 
 /// Everything kept of one decision.
-fn evidence(record: &Record) -> String {
+fn evidence(record: &Record, view: View) -> String {
     match record.kind {
-        Kind::Admission | Kind::Preemption => at_the_door(record),
-        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record),
+        Kind::Admission | Kind::Preemption => at_the_door(record, view),
+        Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record, view),
     }
 }
 
 /// Of a pod that was not let in, or left for one that was.
-fn at_the_door(record: &Record) -> String {
+fn at_the_door(record: &Record, view: View) -> String {
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
-    page(&[
-        ("DECISION", record.id.clone()),
-        ("TIME", moment(record.time)),
-        ("POD", pod(record)),
-        ("SIGNAL", signal_and_kind(record)),
-        ("REASON", told(record.reason.as_ref())),
-        ("MESSAGE", told(record.message.as_ref())),
-        ("FOR", told(record.preemptor.as_ref())),
-        ("GRACE", told(record.grace_period_seconds)),
-        ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
-        ("GONE", gone(record)),
-        ("CLUSTER", cluster(record)),
-    ])
+    page(
+        view,
+        &[
+            ("DECISION", record.id.clone()),
+            ("TIME", moment(record.time)),
+            ("POD", pod(record)),
+            ("SIGNAL", signal_and_kind(record)),
+            ("REASON", told(record.reason.as_ref())),
+            ("MESSAGE", told(record.message.as_ref())),
+            ("FOR", told(record.preemptor.as_ref())),
+            ("GRACE", told(record.grace_period_seconds)),
+            ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
+            ("GONE", gone(record)),
+            ("CLUSTER", cluster(record)),
+        ],
+    )
 }
 
 fn pod(record: &Record) -> String {
@@ -191,17 +223,18 @@ fn signal_and_kind(record: &Record) -> String {
     format!("{} ({})", record.signal, record.kind.as_str())
 }
 
-fn page(lines: &[(&str, String)]) -> String {
+fn page(view: View, lines: &[(&str, String)]) -> String {
     let mut page = String::new();
     for (heading, told) in lines {
         // Writing to a String cannot fail.
-        let _ = writeln!(page, "{heading:<11}{told}");
+        let line = view.hanging(&format!("{heading:<11}"), told);
+        let _ = writeln!(page, "{line}");
     }
     page
 }
 
 /// Of a decision for which something was short.
-fn shortage(record: &Record) -> String {
+fn shortage(record: &Record, view: View) -> String {
     let signal = record.acting_signal();
     let acting = record.threshold.as_ref();
     let seen = acting.map(|acting| acting.observed);
@@ -216,26 +249,29 @@ fn shortage(record: &Record) -> String {
         told(acting.map(|acting| moment(acting.first_observed_at)))
     );
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
-    let page = page(&[
-        ("DECISION", record.id.clone()),
-        ("TIME", moment(record.time)),
-        ("POD", pod(record)),
-        ("SIGNAL", signal_and_kind(record)),
-        ("OBSERVED", observed),
-        ("THRESHOLD", threshold),
-        ("GRACE", format!("{} s", told(record.grace_period_seconds))),
-        ("REASON", told(record.reason.as_ref())),
-        ("MESSAGE", told(record.message.as_ref())),
-        ("WHY", told(record.why.as_ref())),
-        ("NEXT", told(record.runner_up.as_ref())),
-        ("GAIN", used(signal, record.expected_gain)),
-        ("OWNER", owner(record)),
-        ("WOKEN BY", told(record.woken_by.as_ref())),
-        ("REACTION", reaction(ended)),
-        ("GONE", gone(record)),
-        ("CLUSTER", cluster(record)),
-    ]);
-    format!("{page}\n{}\n", ranking::recorded(record))
+    let page = page(
+        view,
+        &[
+            ("DECISION", record.id.clone()),
+            ("TIME", moment(record.time)),
+            ("POD", pod(record)),
+            ("SIGNAL", signal_and_kind(record)),
+            ("OBSERVED", observed),
+            ("THRESHOLD", threshold),
+            ("GRACE", format!("{} s", told(record.grace_period_seconds))),
+            ("REASON", told(record.reason.as_ref())),
+            ("MESSAGE", told(record.message.as_ref())),
+            ("WHY", told(record.why.as_ref())),
+            ("NEXT", told(record.runner_up.as_ref())),
+            ("GAIN", used(signal, record.expected_gain)),
+            ("OWNER", owner(record)),
+            ("WOKEN BY", told(record.woken_by.as_ref())),
+            ("REACTION", reaction(ended)),
+            ("GONE", gone(record)),
+            ("CLUSTER", cluster(record)),
+        ],
+    );
+    format!("{page}\n{}\n", ranking::recorded(record, view))
 }
 
 #[cfg(test)]
@@ -257,6 +293,17 @@ mod tests {
             "crossed -> decided 500.0 ms -> first signal 1.0 ms -> gone 20.5 ms; 521.5 ms in all"
         );
         assert_eq!(reaction(None), "crossed");
+    }
+
+    #[test]
+    fn where_the_history_cannot_be_had_nobody_says_that_nothing_happened() {
+        let error = "cannot open the history /var/lib/evictd: Read-only file system";
+        let told = problem(&json!({ "history": { "error": error } })).unwrap();
+        assert!(told.ends_with(error), "{told}");
+        assert!(!list(&[], true, View::WHOLE).contains("Nothing was ever evicted"));
+        assert_eq!(problem(&json!({ "history": { "error": null } })), None);
+        assert_eq!(problem(&json!({})), None);
+        assert_eq!(list(&[], false, View::WHOLE), "Nothing was ever evicted.");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 mod admit;
 mod check_config;
-mod completions;
 mod daemon;
 mod demo;
 mod evidence;
 mod explain;
 mod history;
 mod machine;
+mod manual;
 mod mistakes;
 mod outcome;
 mod pause;
@@ -23,8 +23,8 @@ mod top;
 mod uninstall_node;
 mod worker;
 
-use clap::{Parser, Subcommand};
-use evictd_command::Failure;
+use clap::{CommandFactory, Parser, Subcommand};
+use evictd_command::{Completions, Failure, ManualArguments};
 
 /// Evicts the right pod before the kernel's OOM killer picks the wrong one.
 #[derive(Debug, Parser)]
@@ -51,10 +51,10 @@ enum Command {
     Resume(resume::Arguments),
     CheckConfig(check_config::Arguments),
     UninstallNode(uninstall_node::Arguments),
-    Completions(completions::Arguments),
-    /// The manual page, to standard output
-    #[command(after_help = "Example:\n  evictd man > /usr/share/man/man8/evictd.8")]
-    Man,
+    #[command(after_help = "Example:\n  evictd completions bash > /etc/bash_completion.d/evictd")]
+    Completions(Completions),
+    #[command(after_help = "Example:\n  evictd man evictd-status | man -l -")]
+    Man(ManualArguments),
 }
 
 impl Cli {
@@ -75,8 +75,8 @@ impl Cli {
             Command::Resume(arguments) => arguments.run(),
             Command::CheckConfig(arguments) => arguments.run(),
             Command::UninstallNode(arguments) => arguments.run(),
-            Command::Completions(arguments) => arguments.run(),
-            Command::Man => completions::man(),
+            Command::Completions(arguments) => arguments.print(Self::command()),
+            Command::Man(arguments) => arguments.print(&manual::manual(Self::command())),
         }
     }
 }
@@ -84,7 +84,6 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

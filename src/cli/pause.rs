@@ -39,7 +39,8 @@ impl Arguments {
             |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
         let asked = json!({ "seconds": self.duration.map(whole), "reason": self.reason });
         let answer = self.daemon.post("/v1/pause", &asked)?;
-        self.output.print(&answer, told)
+        self.output
+            .print(&answer, |answer, view| view.sentence(&told(answer)))
     }
 }
 

@@ -5,7 +5,7 @@ use super::ranking;
 use super::table::{seconds, text};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use evictd_command::{Failure, Output};
+use evictd_command::{Failure, Output, View};
 use evictd_eviction::Signal;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl Arguments {
     }
 }
 
-fn page(answer: &Value) -> String {
+fn page(answer: &Value, view: View) -> String {
     let next = match &answer["next"] {
         Value::Null => "nobody would go".to_owned(),
         next => format!("{} would go next", text(next)),
@@ -45,9 +45,8 @@ fn page(answer: &Value) -> String {
     let age = answer["ageSeconds"].as_f64().filter(|age| *age >= 1.0);
     let age = age.map(|age| format!(" (by figures up to {} old)", seconds(age)));
     let age = age.unwrap_or_default();
-    let ranking = ranking::told(answer);
-    format!(
-        "For {}, {next}{age}.\n\n{ranking}\n",
-        text(&answer["signal"])
-    )
+    let ranking = ranking::told(answer, view);
+    let signal = text(&answer["signal"]);
+    let head = view.sentence(&format!("For {signal}, {next}{age}."));
+    format!("{head}\n\n{ranking}\n")
 }

@@ -1,7 +1,7 @@
 //! The table of ranked pods, the same wherever a ranking is shown.
 
 use super::table::{told as shown, used, yes};
-use evictd_command::table;
+use evictd_command::{Colour, Column, Fitted, Row, Table, View};
 use evictd_eviction::{
     RankedPod, Signal, StarvedResource,
     decision::Spared,
@@ -22,13 +22,13 @@ struct Place {
 }
 
 /// The first `most` pods in ranked order with every key that put them there, and how many there are besides.
-pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal) -> String {
+pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal, view: View) -> String {
     let rows = why::rows(ranked, signal.resource()).take(most);
     let places = rows.map(|row| Place {
         row: RankingRow::of(row.pod),
         because: Some(row.because),
     });
-    let table = all(Some(signal), &places.collect::<Vec<_>>());
+    let table = all(Some(signal), &places.collect::<Vec<_>>()).shown(view);
     match ranked.len().saturating_sub(most) {
         0 => table,
         more => format!("{table}\n... and {more} more, all of them in -o json"),
@@ -36,42 +36,55 @@ pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal) -> String
 }
 
 /// The ranking in an answer of the daemon.
-pub(super) fn told(answer: &Value) -> String {
+pub(super) fn told(answer: &Value, view: View) -> String {
+    answered(answer).shown(view)
+}
+
+/// The same without a word of what there was no room for.
+pub(super) fn told_briefly(answer: &Value, view: View) -> String {
+    let Fitted { text, .. } = answered(answer).fitted(view);
+    text
+}
+
+fn answered(answer: &Value) -> Table {
     let signal = answer["signal"].as_str().and_then(Signal::parse);
     let places: Vec<Place> = Deserialize::deserialize(&answer["pods"]).unwrap_or_default();
     all(signal, &places)
 }
 
 /// The ranking in a record of a decision, which has the keys and not the words.
-pub(super) fn recorded(record: &Record) -> String {
+pub(super) fn recorded(record: &Record, view: View) -> String {
     let rows = record.ranking.iter().cloned();
     let places = rows.map(|row| Place { row, because: None });
-    all(record.acting_signal(), &places.collect::<Vec<_>>())
+    all(record.acting_signal(), &places.collect::<Vec<_>>()).shown(view)
 }
 
-fn all(signal: Option<Signal>, pods: &[Place]) -> String {
-    let mut headings = [
-        ">#",
-        "POD",
-        "OVER REQUEST",
-        ">PRIORITY",
-        ">OVERAGE",
-        ">USAGE",
-        ">REQUEST",
-        "QOS",
-        "BEFORE THE NEXT BECAUSE",
+fn all(signal: Option<Signal>, pods: &[Place]) -> Table {
+    let counts = signal.is_some_and(|signal| signal.resource() == StarvedResource::Pids);
+    let (over, request) = if counts {
+        ("OVER SHARE", "SHARE")
+    } else {
+        ("OVER REQUEST", "REQUEST")
+    };
+    let mut columns = vec![
+        Column::figure("#", 8),
+        Column::name("POD", 9),
+        Column::words(over, 4),
+        Column::figure("PRIORITY", 3),
+        Column::figure("OVERAGE", 5),
+        Column::figure("USAGE", 7),
+        Column::figure(request, 2),
+        Column::words("QOS", 1),
     ];
-    if signal.is_some_and(|signal| signal.resource() == StarvedResource::Pids) {
-        headings[2] = "OVER SHARE";
-        headings[6] = ">SHARE";
-    }
     // Only a record of a decision has no words.
-    let words = pods.iter().any(|pod| !because(pod).is_empty());
-    let shown_columns = headings.len() - usize::from(!words);
-    let rows = pods.iter().zip(1_u64..).map(|(place, rank)| {
+    if pods.iter().any(|pod| !because(pod).is_empty()) {
+        columns.push(Column::sentence("BEFORE THE NEXT BECAUSE", 6));
+    }
+    let next = pods.iter().position(|place| !is_spared(&place.row));
+    let rows = pods.iter().enumerate().map(|(index, place)| {
         let pod = &place.row;
-        let mut row = vec![
-            rank.to_string(),
+        let row = Row::from(vec![
+            (index + 1).to_string(),
             pod.pod.clone(),
             yes(pod.exceeds_request),
             pod.priority.to_string(),
@@ -80,11 +93,18 @@ fn all(signal: Option<Signal>, pods: &[Place]) -> String {
             used(signal, pod.request),
             shown(pod.qos.map(QosClass::as_str)),
             because(place),
-        ];
-        row.truncate(shown_columns);
-        row
+        ]);
+        row.coloured(if is_spared(pod) {
+            Some(Colour::Faint)
+        } else {
+            (next == Some(index)).then_some(Colour::Strong)
+        })
     });
-    table(&headings[..shown_columns], rows)
+    Table::new(columns, rows)
+}
+
+fn is_spared(row: &RankingRow) -> bool {
+    row.critical || row.protected || row.unreachable.is_some()
 }
 
 fn because(place: &Place) -> String {
@@ -111,7 +131,7 @@ mod tests {
         let pods =
             json!([{ "pod": "shop/hog", "usage": "300Mi", "overage": "250Mi", "request": "50Mi" }]);
         for signal in ["memory.psi", "io.psi"] {
-            let page = told(&json!({ "signal": signal, "pods": pods }));
+            let page = told(&json!({ "signal": signal, "pods": pods }), View::WHOLE);
             for shown in ["300Mi", "250Mi", "50Mi"] {
                 assert!(page.contains(shown), "{shown} in\n{page}");
             }
@@ -122,7 +142,7 @@ mod tests {
     fn a_record_has_no_words_and_no_column_for_them() {
         let pods = json!([{ "pod": "shop/hog", "because": "lower priority" }]);
         let answer = json!({ "signal": "memory.available", "pods": pods });
-        assert!(told(&answer).contains("BECAUSE"));
+        assert!(told(&answer, View::WHOLE).contains("BECAUSE"));
         let record = Record {
             ranking: vec![RankingRow {
                 pod: "shop/hog".to_owned(),
@@ -135,7 +155,7 @@ mod tests {
                 "memory.available",
             )
         };
-        let page = recorded(&record);
+        let page = recorded(&record, View::WHOLE);
         assert!(
             page.contains("shop/hog") && !page.contains("BECAUSE"),
             "{page}"

@@ -22,6 +22,7 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let answer = self.daemon.post("/v1/resume", &json!({}))?;
-        self.output.print(&answer, told)
+        self.output
+            .print(&answer, |answer, view| view.sentence(&told(answer)))
     }
 }

@@ -9,7 +9,7 @@ use evictd_node::{
         Order,
         start::{self, StartError},
     },
-    config::{self, Effective, PodsSource},
+    config::{self, Effective, Refused},
     logging,
     notify::Notifier,
     publish::{
@@ -17,7 +17,6 @@ use evictd_node::{
         lines::Lines,
         startup::Begun,
     },
-    server::state::Shared,
 };
 use std::{
     io,
@@ -58,26 +57,28 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let log = logging::init().context("cannot begin to log")?;
-        let config = self.load()?;
+        let file = named(self.config.as_ref()).map(Path::to_owned);
+        let config = self.read(file.as_deref()).map_err(Failure::input)?;
         evictd_kernel::protect::protect_self();
         let runtime = runtime().context("cannot start the runtime")?;
         start_threads(runtime.handle(), &log)?;
-        let ended = runtime.block_on(self.serve(config));
+        let ended = runtime.block_on(self.serve(file, config));
         runtime.shutdown_timeout(FAREWELL);
         ended
     }
 
-    fn load(&self) -> Result<Effective, Failure> {
-        let mut effective = load(self.config.as_ref())?;
+    fn read(&self, file: Option<&Path>) -> Result<Effective, Refused> {
+        let mut effective = read(file)?;
         effective.dry_run |= self.dry_run;
         Ok(effective)
     }
 
-    async fn serve(self, config: Effective) -> Result<(), Failure> {
+    async fn serve(self, file: Option<PathBuf>, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
         let sources = Arc::new(OnceLock::new());
         let lines = Lines::new(Begun {
-            configuration: named(self.config.as_ref())
+            configuration: file
+                .as_ref()
                 .map_or(String::new(), |file| file.display().to_string()),
             rules: config.kind.as_str(),
             drop_ins: named(self.config.as_ref())
@@ -94,7 +95,6 @@ impl Arguments {
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
         notifier.ready(WATCHING);
-        let pods_source = ready.pods_source;
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
         loop {
             tokio::select! {
@@ -105,7 +105,10 @@ impl Arguments {
                 }
                 reload = signals.next() => {
                     let order = if reload {
-                        self.reload((&config, pods_source), &ready.shared, &mut notifier)
+                        notifier.reloading();
+                        let taken = ready.reload.take(self.read_again(file.as_deref()));
+                        notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
+                        taken.map(|behaviour| Order::Reload(Box::new(behaviour)))
                     } else {
                         Some(Order::Stop)
                     };
@@ -118,40 +121,9 @@ impl Arguments {
         }
     }
 
-    /// A bad new file leaves the old configuration in force.
-    fn reload(
-        &self,
-        (running, pods_source): (&Effective, PodsSource),
-        shared: &Shared,
-        notifier: &mut Notifier,
-    ) -> Option<Order> {
-        notifier.reloading();
-        let order = match self.load() {
-            Ok(config) => {
-                if start::needs_restart(running, &config) {
-                    tracing::warn!(
-                        "some changed settings (sources, paths, doors) take effect at the next start only"
-                    );
-                }
-                shared.update(|status| {
-                    status.dry_run = config.dry_run;
-                    config.kind.as_str().clone_into(&mut status.rules);
-                });
-                tracing::info!("the configuration is read again and in force");
-                Some(Order::Reload(Box::new(start::behaviour(
-                    &config,
-                    pods_source,
-                ))))
-            }
-            Err(failure) => {
-                tracing::error!(
-                    "the new configuration is refused, the old one stays in force: {failure}"
-                );
-                None
-            }
-        };
-        notifier.ready(&status_line(shared.status().paused.as_ref()));
-        order
+    /// The file that the daemon was started with must still be there: without it every protection would be at its default.
+    fn read_again(&self, file: Option<&Path>) -> Result<Effective, Refused> {
+        self.read(file.or_else(|| named(self.config.as_ref())))
     }
 }
 
@@ -195,10 +167,15 @@ fn named(file: Option<&PathBuf>) -> Option<&Path> {
 
 /// The configuration in force: a missing default file is fine, a missing named one is not.
 pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
-    let Some(file) = named(file) else {
+    read(named(file)).map_err(Failure::input)
+}
+
+/// Everything is at its default where there is no file.
+fn read(file: Option<&Path>) -> Result<Effective, Refused> {
+    let Some(file) = file else {
         return Ok(config::built_in());
     };
-    let loaded = config::open(file).map_err(Failure::input)?;
+    let loaded = config::open(file)?;
     for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
@@ -240,5 +217,25 @@ impl Signals {
             _ = self.terminate.recv() => false,
             _ = self.interrupt.recv() => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_there_at_the_start_is_missed_at_a_reload() {
+        let arguments = Arguments {
+            config: None,
+            dry_run: true,
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("evictd.yaml");
+        std::fs::write(&file, "kind: EvictionConfiguration\n").unwrap();
+        assert!(arguments.read_again(Some(&file)).unwrap().dry_run);
+        std::fs::remove_file(&file).unwrap();
+        let refused = arguments.read_again(Some(&file)).unwrap_err().to_string();
+        assert!(refused.contains("No such file"), "{refused}");
     }
 }

@@ -3,8 +3,8 @@
 use super::{evidence, ranking};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Failure, Output, printable};
-use evictd_document::{Document, DocumentError, LARGE};
+use evictd_command::{Failure, Output, View};
+use evictd_document::{Document, DocumentError, LARGE, Wrong, amounts_of_pod};
 use evictd_eviction::{
     Eviction, Observations, Rules, Summary,
     simulation::{self, FirstObserved, Outcome, PlainConfig, StepOutcome, Timeline, TimelineStep},
@@ -16,13 +16,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Write, path::PathBuf};
 
-const EXAMPLE: &str = "Example:
+const EXAMPLE: &str = r#"Example:
   evictd simulate timeline.json -o json
 
-The file: { \"now\": \"2026-01-01T00:00:00Z\", \"config\": { \"evictionHard\": { \"memory.available\": \"500Mi\" } },
-            \"pods\": [ v1 Pod, ... ], \"steps\": [ { \"offsetSeconds\": 0, \"summary\": { ... } }, ... ] }
-A config without a kind has the kubelet's rules and no defaults; kind: KubeletConfiguration or EvictionConfiguration
-brings its own defaults and rules.";
+The file:
+  { "now": "2026-01-01T00:00:00Z",
+    "config": { "kind": "KubeletConfiguration", "evictionHard": { "memory.available": "500Mi" } },
+    "pods": [ v1 Pod, ... ],
+    "steps": [ { "offsetSeconds": 0, "summary": { ... } }, ... ] }
+
+kind is KubeletConfiguration or EvictionConfiguration and brings its own defaults and rules. A config without a kind has the
+kubelet's rules and no defaults: without evictionPressureTransitionPeriod, say, no condition is held."#;
+
+const NO_CONDITION: &str = "No condition is held: evictionPressureTransitionPeriod is 0 s, as without a kind in config \
+                            where it is absent; with 5m, say, conditions show.";
 
 /// How many ranked pods a table shows of each step.
 const SHOWN: usize = 10;
@@ -68,15 +75,15 @@ impl Arguments {
         let mut mistakes: Vec<String> = Vec::new();
         if let Err(refused) = &rules {
             let parse_error = &refused.first;
-            self.output.print(&Refusal { parse_error }, |_| {
-                format!("The configuration is refused: {parse_error}")
+            self.output.print(&Refusal { parse_error }, |_, view| {
+                view.sentence(&format!("The configuration is refused: {parse_error}"))
             })?;
             mistakes.extend_from_slice(&refused.mistakes);
         }
         match &timeline {
             Ok(timeline) => {
-                let misplaced = misplaced(timeline).into_iter();
-                mistakes.extend(misplaced.map(|mistake| format!("{name}: {mistake}")));
+                let wrong = misplaced(timeline).into_iter().chain(wrong_pods(timeline));
+                mistakes.extend(wrong.map(|mistake| format!("{name}: {mistake}")));
                 for doubt in doubts(timeline) {
                     warn(name, &doubt);
                 }
@@ -87,8 +94,17 @@ impl Arguments {
             return Err(Failure::Input(anyhow!(mistakes.join("\n"))));
         };
         let seen: Vec<Seen> = timeline.steps.iter().map(Seen::of).collect();
+        let period = rules.pressure_transition_period;
         let outcome = simulation::run(rules, timeline);
-        self.output.print(&outcome, |outcome| page(outcome, &seen))
+        let holds_none = period.is_zero();
+        self.output.print(&outcome, |outcome, view| {
+            let page = page(outcome, &seen, view);
+            if holds_none {
+                format!("{page}\n{}", view.sentence(NO_CONDITION))
+            } else {
+                page
+            }
+        })
     }
 }
 
@@ -123,11 +139,11 @@ fn rules(document: &Document) -> Result<Result<Rules, Refused>, Failure> {
 fn rules_of_kind(document: &Document, config: &Value) -> Result<Rules, Refused> {
     let name = document.name();
     match config::parse_simulated(config) {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
+        Ok(simulated) => {
+            for warning in &simulated.warnings {
                 warn(name, &warning.to_string());
             }
-            Ok(loaded.effective.rules())
+            Ok(simulated.rules)
         }
         Err(refused) => Err(Refused {
             mistakes: refused
@@ -189,56 +205,74 @@ fn misplaced(timeline: &Timeline) -> Vec<String> {
     mistakes
 }
 
+/// Every list of pods in the file, with its key.
+fn lists(timeline: &Timeline) -> impl Iterator<Item = (String, &[wire::Pod])> {
+    let of_steps = timeline.steps.iter().enumerate();
+    let of_steps = of_steps.filter_map(|(index, step)| {
+        let pods = step.pods.as_deref()?;
+        Some((format!("steps[{index}].pods"), pods))
+    });
+    std::iter::once(("pods".to_owned(), timeline.pods.as_slice())).chain(of_steps)
+}
+
+/// What no pod may have.
+fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
+    lists(timeline).flat_map(|(list, pods)| {
+        let mut uids = BTreeSet::new();
+        let mut mistakes = Vec::new();
+        for (index, pod) in pods.iter().enumerate() {
+            let wire::Metadata { name, uid, .. } = &pod.metadata;
+            let mut wrong = |key: &str, what: String| {
+                mistakes.push(format!("{list}[{index}] ({name}): {key}: {what}"));
+            };
+            if !uid.is_empty() && !uids.insert(uid) {
+                let what = format!("{uid:?} is the UID of another pod, too");
+                wrong("metadata.uid", what);
+            }
+            let amounts = amounts_of_pod(pod).into_iter();
+            for amount in amounts.filter(|amount| amount.wrong == Wrong::Negative) {
+                wrong(&amount.key, format!("{} is negative", amount.quantity));
+            }
+        }
+        mistakes
+    })
+}
+
 /// What can be simulated but is hardly meant.
 fn doubts(timeline: &Timeline) -> Vec<String> {
-    let mut doubts = Vec::new();
-    let lists = timeline
-        .steps
-        .iter()
-        .enumerate()
-        .filter_map(|(index, step)| {
-            let pods = step.pods.as_ref()?;
-            Some((format!("steps[{index}].pods"), pods))
-        });
-    let first = ("pods".to_owned(), &timeline.pods);
-    for (list, pods) in std::iter::once(first).chain(lists) {
-        doubts.extend(unidentified(pods).map(|doubt| format!("{list}{doubt}")));
-    }
+    let nameless = lists(timeline).flat_map(|(list, pods)| {
+        let pods = pods.iter().enumerate();
+        let nameless = pods.filter(|(_, pod)| pod.metadata.uid.is_empty());
+        nameless.map(move |(index, pod)| {
+            let name = &pod.metadata.name;
+            format!(
+                "{list}[{index}] ({name}): has no metadata.uid, so no figures are known to be its own"
+            )
+        })
+    });
+    let mut doubts: Vec<String> = nameless.collect();
     if timeline.steps.is_empty() {
         doubts.push("steps: there are none, so nothing happens".to_owned());
     }
     doubts
 }
 
-/// Pods that no figures can be told to belong to.
-fn unidentified(pods: &[wire::Pod]) -> impl Iterator<Item = String> {
-    let mut seen = BTreeSet::new();
-    pods.iter().enumerate().filter_map(move |(index, pod)| {
-        let wire::Metadata { name, uid, .. } = &pod.metadata;
-        if uid.is_empty() {
-            return Some(format!(
-                "[{index}] ({name}): has no metadata.uid, so no figures are known to be its own"
-            ));
-        }
-        (!seen.insert(uid))
-            .then(|| format!("[{index}] ({name}): another pod has the same metadata.uid {uid}"))
-    })
-}
-
-fn page(outcome: &Outcome, seen: &[Seen]) -> String {
+fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
     let mut page = String::new();
     if outcome.thresholds.is_empty() {
         page += "No thresholds are configured.\n";
     } else {
         page += "Thresholds:\n";
         for threshold in &outcome.thresholds {
-            let _ = writeln!(page, "  {}", evidence::threshold(threshold));
+            let threshold = evidence::threshold(threshold);
+            let _ = writeln!(page, "{}", view.hanging("  ", &threshold));
         }
     }
     for (index, (step, seen)) in outcome.steps.iter().zip(seen).enumerate() {
         let (number, offset) = (index + 1, seen.offset_seconds);
-        let _ = writeln!(page, "\nStep {number}, at {offset} s: {}", headline(step));
-        page += &block(step, seen);
+        let head = format!("Step {number}, at {offset} s: {}", headline(step));
+        let _ = writeln!(page, "\n{}", view.sentence(&head));
+        page += &block(step, seen, view);
     }
     page
 }
@@ -267,42 +301,48 @@ fn headline(step: &StepOutcome) -> String {
     }
 }
 
-fn block(step: &StepOutcome, seen: &Seen) -> String {
+fn block(step: &StepOutcome, seen: &Seen, view: View) -> String {
     let mut lines: Vec<String> = Vec::new();
+    let mut tell = |what: &str, words: &str| {
+        lines.push(view.hanging(&format!("  {what:<9}"), words));
+    };
     for first in &step.thresholds_first_observed_at {
-        lines.push(crossed(step, first, seen));
+        let (what, words) = crossed(step, first, seen);
+        tell(what, &words);
     }
     if let Some(reclaim) = evidence::reclaim(step) {
-        lines.push(format!("reclaim  {reclaim}"));
+        tell("reclaim", reclaim);
     }
     if let Some(decision) = &step.decision {
-        lines.push(format!("why      {}", decision.why));
+        tell("why", &decision.why);
     }
     for eviction in &step.evicted {
-        lines.push(format!("message  {}", eviction.message.trim_end()));
+        tell("message", eviction.message.trim_end());
     }
     let decision = step.decision.as_ref();
     if let Some((decision, signal)) = decision.and_then(|it| Some((it, it.acting_signal()?))) {
-        let ranking = ranking::first(SHOWN, &decision.ranked, signal);
-        lines.extend(ranking.lines().map(str::to_owned));
+        let ranking = ranking::first(SHOWN, &decision.ranked, signal, view.within(2));
+        lines.extend(ranking.lines().map(|line| format!("  {line}")));
     }
     lines
         .iter()
-        .fold(String::new(), |block, line| block + "  " + line + "\n")
+        .fold(String::new(), |block, line| block + line + "\n")
 }
 
-fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> String {
+/// Whether it acts already, and the threshold that is crossed.
+fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> (&'static str, String) {
     let threshold = &first.threshold;
     let since = first.observed_at_seconds.as_f64().unwrap_or_default();
     let crossing = evidence::crossing(threshold, seen.observations.get(threshold.signal));
     if step.thresholds_met.contains(threshold) {
-        format!("met      {crossing} since {since} s")
+        ("met", format!("{crossing} since {since} s"))
     } else {
         let acts = since + threshold.grace_period.as_secs_f64();
-        format!("waiting  {crossing} since {since} s, acts at {acts} s")
+        let words = format!("{crossing} since {since} s, acts at {acts} s");
+        ("waiting", words)
     }
 }
+
 fn warn(name: &str, what: &str) {
-    let told = format!("{name}: {what}");
-    eprintln!("evictd: warning: {}", printable(&told));
+    evictd_command::warn("evictd", &format!("{name}: {what}"));
 }

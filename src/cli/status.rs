@@ -6,17 +6,15 @@ use super::outcome::remark;
 use super::table::{amount, duration, moment, seconds, told};
 use anyhow::Context;
 use clap::Args;
-use evictd_command::{Failure, Output, table};
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
 use evictd_eviction::pressure::{self, WHOLE};
-use evictd_eviction::record::Record;
 use evictd_eviction::why::human_bytes;
 use evictd_kernel::signals::{Pressure, RENEWAL};
 use evictd_node::config::Admission;
 use evictd_node::server::state::{
-    AdmissionStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
+    AdmissionStatus, ConfigurationStatus, ObservedStatus, SignalStatus, Status, ThresholdStatus,
 };
 use jiff::SignedDuration;
-use std::fmt::Write;
 
 const EXAMPLE: &str = "Example:
   evictd status
@@ -40,27 +38,61 @@ impl Arguments {
         document["machine"] = serde_json::to_value(machine)?;
         let status: Status = serde_json::from_value(document.clone())
             .context("the daemon's status is not understood; is it of another version?")?;
-        self.output.print(&document, |_| page(&status, &line))
+        self.output
+            .print(&document, |_, view| page(&status, &line, view))
     }
 }
 
 /// What an operator wants to know, the most urgent first.
-pub(super) fn page(status: &Status, machine: &str) -> String {
-    let mut page = format!("{}\n\n", headline(status));
+fn page(status: &Status, machine: &str, view: View) -> String {
+    let head = view.sentence(&headline(status));
+    let head = view.paint(urgency(status), &head);
+    let mut page = Lines {
+        text: format!("{head}\n\n"),
+        view,
+    };
+    tell_what_is_wrong(status, &mut page);
+    tell_the_rest(status, machine, &mut page);
+    let (signals, conditions) = (signals(status, view), conditions(status, view));
+    format!("{}\n{signals}\n\n{conditions}\n", page.text)
+}
+
+/// Lines that each begin with a heading.
+struct Lines {
+    text: String,
+    view: View,
+}
+
+impl Lines {
+    fn tell(&mut self, heading: &str, told: &str) {
+        if told.is_empty() {
+            return;
+        }
+        let mut line = self.view.hanging(&format!("{heading:<10}"), told);
+        if matches!(heading, "WARNING" | "PAUSED") {
+            line = self.view.paint(Colour::Warning, &line);
+        }
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+}
+
+fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
     if let Some(pause) = &status.paused {
         let told = format!("since {} {pause}; nobody is ended", moment(pause.since));
-        line(&mut page, "PAUSED", &told);
+        page.tell("PAUSED", &told);
     }
+    tell_configuration(&status.configuration, page);
     for warning in &status.warnings {
-        line(&mut page, "WARNING", warning);
+        page.tell("WARNING", warning);
     }
     if let Some(error) = &status.history.error {
-        line(&mut page, "WARNING", error);
+        page.tell("WARNING", error);
     }
     for signal in status.signals.iter().filter(|signal| signal.is_blind()) {
         let (name, problem) = (signal.signal, state(signal));
         let told = format!("{name} is not observed: {problem}; the daemon's log names the source");
-        line(&mut page, "WARNING", &told);
+        page.tell("WARNING", &told);
     }
     for stop in &status.futile_stops {
         let told = format!(
@@ -69,7 +101,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
             moment(stop.since),
             moment(stop.until)
         );
-        line(&mut page, "WARNING", &told);
+        page.tell("WARNING", &told);
     }
     for leaving in &status.leaving {
         let until = leaving
@@ -82,7 +114,7 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
             leaving.waits_for,
             until.unwrap_or_default()
         );
-        line(&mut page, "LEAVING", &told);
+        page.tell("LEAVING", &told);
     }
     for signal in &status.signals {
         if let Some(outside) = signal.in_no_pod {
@@ -93,12 +125,15 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
                 shown(signal.capacity),
                 signal.signal
             );
-            line(&mut page, "HELD", &told);
+            page.tell("HELD", &told);
         }
     }
     for returning in &status.returning_owners {
-        line(&mut page, "WARNING", &returning.message);
+        page.tell("WARNING", &returning.message);
     }
+}
+
+fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     let mode = if status.dry_run {
         ", DRY RUN: nothing is evicted"
     } else {
@@ -109,19 +144,19 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         "evictd {} on {}, pid {}, up {uptime}, {}{mode}",
         status.version, status.node, status.pid, status.rules
     );
-    line(&mut page, "DAEMON", &daemon);
-    line(&mut page, "MACHINE", machine);
-    line(&mut page, "LAYOUT", &status.layout);
+    page.tell("DAEMON", &daemon);
+    page.tell("MACHINE", machine);
+    page.tell("LAYOUT", &status.layout);
     for source in &status.sources {
         let chosen = format!("{}: {} ({})", source.port, source.chosen, source.why);
-        line(&mut page, "SOURCE", &chosen);
+        page.tell("SOURCE", &chosen);
     }
-    line(&mut page, "OBSERVED", &observed(&status.observed));
+    page.tell("OBSERVED", &observed(&status.observed));
     let call = status.last_call.map(|call| {
         let (by, at) = (call.by.as_str(), moment(call.at));
         format!("the kernel last called for a look at {at}: {by}")
     });
-    line(&mut page, "WOKEN", &call.unwrap_or_default());
+    page.tell("WOKEN", &call.unwrap_or_default());
     let pods = &status.pods;
     let age = pods.age_seconds.map(|age| {
         let age = duration(SignedDuration::from_secs(age));
@@ -134,22 +169,51 @@ pub(super) fn page(status: &Status, machine: &str) -> String {
         pods.protected,
         age.unwrap_or_default()
     );
-    line(&mut page, "PODS", &counted);
-    line(&mut page, "ADMISSION", &admission(&status.admission));
-    line(
-        &mut page,
-        "LAST",
-        &last_decision(status.last_decision.as_ref()),
-    );
-    line(&mut page, "HISTORY", &history(status));
-    format!("{page}\n{}\n\n{}\n", signals(status), conditions(status))
+    page.tell("PODS", &counted);
+    page.tell("ADMISSION", &admission(&status.admission));
+    page.tell("LAST", &last_decision(status));
+    page.tell("HISTORY", &history(status));
 }
 
-fn line(page: &mut String, heading: &str, told: &str) {
-    if !told.is_empty() {
-        // Writing to a String cannot fail.
-        let _ = writeln!(page, "{heading:<10}{told}");
+/// How the headline is coloured.
+fn urgency(status: &Status) -> Colour {
+    let mut thresholds = status.signals.iter().flat_map(|signal| &signal.thresholds);
+    let raised = status.conditions.iter().any(|condition| condition.raised);
+    if thresholds.any(|threshold| threshold.met)
+        || status.signals.iter().any(SignalStatus::is_blind)
+    {
+        Colour::Bad
+    } else if raised {
+        Colour::Warning
+    } else {
+        Colour::Good
     }
+}
+
+/// What was read and is not in force.
+fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
+    if let Some(refused) = &configuration.refused {
+        let told = format!(
+            "the configuration read {} is refused, that of {} stays in force:",
+            moment(refused.at),
+            moment(configuration.read_at)
+        );
+        page.tell("WARNING", &told);
+        for mistake in &refused.mistakes {
+            page.tell("", mistake);
+        }
+    }
+    if !configuration.waits_for_restart.is_empty() {
+        let told = format!(
+            "changed, and in force after a restart only: {}",
+            configuration.waits_for_restart.join(", ")
+        );
+        page.tell("RESTART", &told);
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 /// One sentence: is anything wrong.
@@ -264,9 +328,17 @@ fn admission(status: &AdmissionStatus) -> String {
     )
 }
 
-fn last_decision(record: Option<&Record>) -> String {
-    let Some(record) = record else {
-        return "nothing was ever evicted".to_owned();
+/// Where no last decision is known.
+pub(super) fn no_decision(status: &Status) -> &'static str {
+    match status.history.error {
+        None => "nothing was ever evicted",
+        Some(_) => "unknown while the history cannot be read or written",
+    }
+}
+
+fn last_decision(status: &Status) -> String {
+    let Some(record) = &status.last_decision else {
+        return no_decision(status).to_owned();
     };
     format!(
         "{} {} for {} ({}){}: {}",
@@ -282,20 +354,19 @@ fn last_decision(record: Option<&Record>) -> String {
 fn history(status: &Status) -> String {
     let waiting = match status.history.waiting {
         0 => String::new(),
-        waiting => format!(", {waiting} wait for the disk"),
+        1 => ", 1 record waits for the disk".to_owned(),
+        waiting => format!(", {waiting} records wait for the disk"),
     };
-    format!(
-        "{} records of decisions kept{waiting} (`evictd history`)",
-        status.history.records
-    )
+    let kept = counted(status.history.evictions, "eviction");
+    format!("{kept} kept{waiting} (`evictd history`)")
 }
 
 /// The table of signals.
-pub(super) fn signals(status: &Status) -> String {
+fn signals(status: &Status, view: View) -> String {
     let rows = status.signals.iter().map(|signal| {
         let show = |value| amount(Some(signal.signal), value);
         let thresholds: Vec<String> = signal.thresholds.iter().map(threshold).collect();
-        vec![
+        Row::from(vec![
             signal.signal.to_string(),
             show(signal.available),
             show(signal.capacity),
@@ -308,19 +379,28 @@ pub(super) fn signals(status: &Status) -> String {
             signal.age_seconds.map_or_else(|| "-".to_owned(), seconds),
             signal.sleep_seconds.map_or_else(|| "-".to_owned(), seconds),
             state(signal),
-        ]
+        ])
+        .coloured(colour(signal))
     });
-    let headings = [
-        "SIGNAL",
-        ">AVAILABLE",
-        ">CAPACITY",
-        "THRESHOLDS",
-        ">HEADROOM",
-        ">AGE",
-        ">NEXT LOOK",
-        "STATE",
+    let columns = [
+        Column::words("SIGNAL", 9),
+        Column::figure("AVAILABLE", 7),
+        Column::figure("CAPACITY", 3),
+        Column::sentence("THRESHOLDS", 6),
+        Column::figure("HEADROOM", 5),
+        Column::figure("AGE", 2),
+        Column::figure("NEXT LOOK", 1),
+        Column::sentence("STATE", 8),
     ];
-    table(&headings, rows)
+    Table::new(columns, rows).shown(view)
+}
+
+fn colour(signal: &SignalStatus) -> Option<Colour> {
+    if signal.thresholds.iter().any(|threshold| threshold.met) {
+        Some(Colour::Bad)
+    } else {
+        signal.is_blind().then_some(Colour::Warning)
+    }
 }
 
 fn threshold(threshold: &ThresholdStatus) -> String {
@@ -350,7 +430,7 @@ fn state(signal: &SignalStatus) -> String {
     }
 }
 
-fn conditions(status: &Status) -> String {
+fn conditions(status: &Status, view: View) -> String {
     let rows = status.conditions.iter().map(|condition| {
         vec![
             condition.condition.clone(),
@@ -358,13 +438,15 @@ fn conditions(status: &Status) -> String {
             condition.since.map_or_else(|| "-".to_owned(), moment),
         ]
     });
-    table(&["CONDITION", "STATUS", "SINCE"], rows)
+    let columns = ["CONDITION", "STATUS", "SINCE"].map(|heading| Column::words(heading, 1));
+    Table::new(columns, rows).shown(view)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use evictd_eviction::Signal;
+    use evictd_node::server::state::RefusedConfiguration;
 
     fn signal(name: Signal, problem: Option<&str>) -> SignalStatus {
         let mut signal = SignalStatus::new(name);
@@ -389,7 +471,7 @@ mod tests {
         status.signals.push(memory());
         let told = "memory.available is not observed: nothing is evicted for it.";
         assert_eq!(headline(&status), told);
-        let page = page(&status, "");
+        let page = page(&status, "", View::WHOLE);
         let warning = "WARNING   memory.available is not observed: its source cannot be read; ";
         for shown in [told, warning, "hard <100Mi"] {
             assert!(page.contains(shown), "{shown} in\n{page}");
@@ -403,6 +485,40 @@ mod tests {
     }
 
     #[test]
+    fn what_was_read_and_is_not_in_force_is_named() {
+        let mut status = Status::default();
+        let quiet = page(&status, "", View::WHOLE);
+        assert!(
+            !quiet.contains("WARNING") && !quiet.contains("RESTART"),
+            "{quiet}"
+        );
+        assert!(quiet.contains("HISTORY   0 evictions kept"), "{quiet}");
+        assert!(
+            quiet.contains("LAST      nothing was ever evicted"),
+            "{quiet}"
+        );
+        status.configuration.waits_for_restart =
+            vec!["pods.source".to_owned(), "socket".to_owned()];
+        let mistake = "f.yaml:3:1: dryRunn: unknown key; did you mean dryRun?";
+        status.configuration.refused = Some(RefusedConfiguration {
+            mistakes: vec![mistake.to_owned()],
+            ..RefusedConfiguration::default()
+        });
+        status.history.error = Some("cannot open the history /h: Read-only".to_owned());
+        status.history.waiting = 1;
+        let page = page(&status, "", View::WHOLE);
+        for shown in [
+            "is refused, that of ",
+            mistake,
+            "RESTART   changed, and in force after a restart only: pods.source, socket",
+            "LAST      unknown while the history cannot be read or written",
+            "0 evictions kept, 1 record waits for the disk",
+        ] {
+            assert!(page.contains(shown), "{shown} in\n{page}");
+        }
+    }
+
+    #[test]
     fn what_a_node_may_lack_is_no_reason_to_worry() {
         let mut swap = signal(Signal::SwapAvailable, Some(""));
         (swap.problem, swap.absent) = (None, Some("none here: there is no swap".to_owned()));
@@ -411,6 +527,6 @@ mod tests {
             ..Status::default()
         };
         assert!(headline(&status).starts_with("Calm"));
-        assert!(signals(&status).contains("none here: there is no swap"));
+        assert!(signals(&status, View::WHOLE).contains("none here: there is no swap"));
     }
 }

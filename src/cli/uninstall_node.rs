@@ -4,7 +4,7 @@ use super::{daemon::Daemon, run};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, Actions, ApiError};
-use evictd_command::{Failure, Output, printable, table};
+use evictd_command::{Column, Failure, Output, Table, View, printable};
 use evictd_kernel::clock::Clock;
 use evictd_node::{
     agent::start::node_name,
@@ -61,7 +61,8 @@ impl Arguments {
             None => runtime.block_on(self.clean(&config))?,
             Some(set) => runtime.block_on(leave_in_time(set, &config)),
         };
-        self.output.print(&cleaned, |cleaned| list(cleaned))
+        self.output
+            .print(&cleaned, |cleaned, view| list(cleaned, view))
     }
 
     async fn clean(&self, config: &Effective) -> Result<Vec<Cleaned>, Failure> {
@@ -137,7 +138,7 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
     }
 }
 
-fn list(cleaned: &[Cleaned]) -> String {
+fn list(cleaned: &[Cleaned], view: View) -> String {
     let rows = cleaned.iter().map(|one| {
         let removed = match one.removed.as_slice() {
             [] => "nothing was there".to_owned(),
@@ -145,5 +146,6 @@ fn list(cleaned: &[Cleaned]) -> String {
         };
         vec![one.node.clone(), removed]
     });
-    table(&["NODE", "REMOVED"], rows)
+    let columns = [Column::name("NODE", 2), Column::sentence("REMOVED", 1)];
+    Table::new(columns, rows).shown(view)
 }

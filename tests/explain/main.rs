@@ -3,6 +3,7 @@
 
 mod fetch;
 mod oracle;
+mod words;
 
 use evictd_kernel::clock::Clock;
 use jiff::SignedDuration;
@@ -180,13 +181,29 @@ fn a_short_node_says_who_goes_and_why_that_one() {
 
 #[test]
 fn the_configuration_of_a_real_kubelet_is_taken_as_it_is() {
-    let page = Files::real().page(&["--config", &fixture("kubelet-configz.json")]);
+    let files = Files::real();
+    let config = fixture("kubelet-configz.json");
+    let page = files.page(&["--config", &config]);
     // That node has every signal switched off.
     assert_has(
         &page,
         &[
-            "No thresholds are configured: nobody ever goes for pressure.",
-            "Without a threshold: memory.available (19.2Gi of 23.5Gi left)",
+            "Eviction is off: no signal has a threshold, so nobody goes, however short this node gets.",
+            "memory.available                19.2Gi    23.5Gi",
+        ],
+    );
+    // One clear thing: nobody is said to be first.
+    for absent in ["First to go", "Who goes first", "default/be"] {
+        assert!(!page.contains(absent), "{absent}\n{page}");
+    }
+    let longest = page.lines().map(|line| line.chars().count()).max();
+    assert!(longest.unwrap() < 130, "{page}");
+    let page = files.page(&["--config", &config, "--signal", "memory.available"]);
+    assert_has(
+        &page,
+        &[
+            "Eviction is off",
+            "First to go for memory.available: default/be",
         ],
     );
 }

@@ -43,7 +43,7 @@ const NUMBERS: [Panel; 4] = [
 ];
 
 /// Below it, of the chosen nodes.
-const LINES: [Panel; 15] = [
+const LINES: [Panel; 16] = [
     Panel(
         "How much is left, and where are the thresholds?",
         "short",
@@ -177,6 +177,24 @@ const LINES: [Panel; 15] = [
             (
                 "time() - evictd_node_heartbeat_timestamp_seconds{node=~\"$node\"}",
                 "{{node}} conditions",
+            ),
+        ],
+    ),
+    Panel(
+        "Which configuration is refused, waits for a restart, or is old?",
+        "short",
+        &[
+            (
+                "evictd_config_last_reload_successful{node=~\"$node\"} == 0",
+                "{{node}} refused (0)",
+            ),
+            (
+                "evictd_config_restart_required{node=~\"$node\"}",
+                "{{node}} restart for {{setting}}",
+            ),
+            (
+                "(time() - evictd_config_last_reload_success_timestamp_seconds{node=~\"$node\"}) / 86400",
+                "{{node}} days since it was read",
             ),
         ],
     ),

@@ -35,7 +35,9 @@ fn metrics() -> BTreeMap<String, String> {
         met: false,
     };
     metrics.threshold(Signal::MemoryAvailable, Tier::Hard, Some(state));
-    metrics.node_heartbeat().set(jiff::Timestamp::UNIX_EPOCH);
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    metrics.node_heartbeat().set(now);
+    metrics.configuration().taken(now, &["socket"]);
     let text = exposition.render(Format::Plain).unwrap();
     let types = text
         .lines()

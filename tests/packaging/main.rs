@@ -5,6 +5,7 @@
     reason = "in a test a panic is the report"
 )]
 
+mod packages;
 mod policies;
 mod protection;
 mod render;

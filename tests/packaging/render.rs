@@ -172,6 +172,25 @@ fn the_chart_follows_its_release_and_its_values() {
 }
 
 #[test]
+fn helm_refuses_values_that_the_schema_does_not_know() {
+    let name = "helm_refuses_values_that_the_schema_does_not_know";
+    for (value, named) in [
+        ("dryRunn=true", "dryRunn"),
+        ("config.pods.source=nowhere", "config.pods.source"),
+    ] {
+        let mut helm = Command::new("helm");
+        let chart = root().join("packaging/helm/evictd");
+        helm.args(["template", "evictd", "--set", value]).arg(chart);
+        let Ok(output) = helm.output() else {
+            left_out(name, "there is no helm here");
+            return;
+        };
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && told.contains(named), "{told}");
+    }
+}
+
+#[test]
 fn what_kubectl_applies_is_whole() {
     let Some(objects) = kustomize(
         "what_kubectl_applies_is_whole",

@@ -2,12 +2,13 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{Node, Traits, Worker, requests, spec};
+use crate::node::{EVICTD, Node, Traits, Worker, requests, spec};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Gives this thread and the processes it starts mounts of their own.
 pub(crate) fn own_mounts(test: &str) -> bool {
@@ -204,6 +205,41 @@ fn a_disk_on_which_no_history_can_be_begun_keeps_no_node_unguarded() {
     assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
 }
 
+#[test]
+fn a_history_that_cannot_be_had_is_told_before_anything_is_decided() {
+    let name = "a_history_that_cannot_be_had_is_told";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=1m");
+    remount(&disk, MsFlags::MS_RDONLY);
+    let lines = format!("stateDirectory: {}/state", disk.display());
+    let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], &lines);
+    let history = || {
+        let mut evictd = Command::new(EVICTD);
+        let output = evictd.args(["history", "--socket"]).arg(&daemon.socket);
+        let output = output.output().unwrap();
+        (
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    daemon.eventually("it is told", |daemon| {
+        daemon.status()["history"]["error"].is_string()
+    });
+    let (shown, warned) = history();
+    assert!(shown.starts_with("No eviction is known"), "{shown}");
+    assert!(warned.contains("Read-only file system"), "{warned}");
+    remount(&disk, MsFlags::empty());
+    daemon.eventually("it is mended without a decision", |daemon| {
+        daemon.status()["history"]["error"].is_null()
+    });
+    let nothing = ("Nothing was ever evicted.\n".to_owned(), String::new());
+    assert_eq!(history(), nothing);
+}
+
 /// A disk with these pods on it, whose only volume each is a directory there that holds so many MiB.
 fn pods_on(node: &Node, disk: &Path, pods: [(&str, usize); 2]) -> [Worker; 2] {
     tmpfs(disk, "size=24m");
@@ -258,13 +294,20 @@ fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_els
         node.pod(pod, "--hold 8Mi", traits)
     });
     let place = disk.display();
-    let low = [("nodefs.available", "13Mi")];
+    let low = [("nodefs.available", "13Mi"), ("memory.available", "1Mi")];
     let filesystems =
         format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}");
     let daemon = Daemon::start(&node, &low, &format!("{filesystems}\ndryRun: true"));
     daemon.eventually("it says that it finds none of them", |daemon| {
         daemon.warns("/var/lib/kubelet/pods; name the kubelet's --root-dir under kubelet.rootDir")
     });
+    // Whose ranking would be all unknown says nothing to whoever asks for the nearest.
+    daemon.eventually("it ranks for a signal that ranks anything", |daemon| {
+        let nearest = daemon.get("/v1/ranking").unwrap_or_default();
+        nearest["signal"] == "memory.available" && nearest["pods"][0]["usage"].is_string()
+    });
+    let asked = daemon.get("/v1/ranking?signal=nodefs.available");
+    assert_eq!(asked.unwrap()["signal"], "nodefs.available");
     drop(daemon);
     let root = format!("{filesystems}\nkubelet: {{rootDir: '{place}/kubelet'}}");
     let daemon = Daemon::start(&node, &low, &root);

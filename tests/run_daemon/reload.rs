@@ -3,7 +3,7 @@
 use crate::daemon::{Daemon, configuration, write_configuration};
 use crate::node::{EVICTD, Node, Traits};
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::process::{Command, Stdio};
 
@@ -29,6 +29,9 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     assert_eq!(daemon.said("evictionHard.memory.available"), 1);
     assert_eq!(daemon.said("dryRunn"), 1);
     assert_eq!(threshold(&daemon), "16Mi");
+    let refused = &daemon.status()["configuration"]["refused"];
+    assert_eq!(refused["mistakes"].as_array().unwrap().len(), 2);
+    assert_eq!(daemon.count("evictd_config_last_reload_successful"), 0);
 
     fs::remove_file(node.path("evictd.yaml")).unwrap();
     daemon.signal(Signal::SIGHUP);
@@ -44,7 +47,16 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     daemon.eventually("the new threshold is shown", |daemon| {
         threshold(daemon) == "110Mi"
     });
-    assert_eq!(daemon.said("take effect at the next start only"), 1);
+    let named = "changed settings that take effect at the next start only: socket";
+    assert_eq!(daemon.said(named), 1);
+    let configuration = &daemon.status()["configuration"];
+    assert_eq!(configuration["refused"], Value::Null);
+    assert_eq!(configuration["waitsForRestart"], json!(["socket"]));
+    assert_eq!(daemon.count("evictd_config_last_reload_successful"), 1);
+    assert_eq!(
+        daemon.count("evictd_config_restart_required{setting=\"socket\"}"),
+        1
+    );
     assert!(!hog.lives());
 }
 
@@ -55,14 +67,17 @@ fn an_empty_file_is_refused_and_ends_no_dry_run() {
     };
     let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], "dryRun: true");
     let refused = "the new configuration is refused, the old one stays in force";
-    for (before, nothing) in ["", "# dryRun: true\n", "---\nnull\n"].iter().enumerate() {
+    for (before, nothing) in ["", "# dryRun: true\n", "---\nnull\n", "{}\n"]
+        .iter()
+        .enumerate()
+    {
         fs::write(node.path("evictd.yaml"), nothing).unwrap();
         daemon.signal(Signal::SIGHUP);
         daemon.eventually("the empty file is refused", |daemon| {
             daemon.said(refused) == before + 1
         });
     }
-    assert_eq!(daemon.said("the file is empty"), 3);
+    assert_eq!(daemon.said("the file is empty"), 4);
     assert_eq!(daemon.status()["dryRun"], true);
     assert_eq!(threshold(&daemon), "1Mi");
     drop(daemon);

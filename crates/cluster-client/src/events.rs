@@ -1,6 +1,6 @@
 //! Events, `events.k8s.io/v1`: repeats are counted in one, and no storm of them reaches the API server.
 
-use crate::{Actions, ApiError, CALL_TIMEOUT};
+use crate::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use jiff::{SignedDuration, Timestamp};
 use kube::{
     api::{Patch, PatchParams, PostParams},
@@ -30,6 +30,8 @@ const LONGEST_NOTE: usize = 1024;
 const LONGEST_NAME: usize = 200;
 const ATTEMPTS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Before the last attempt.
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -252,7 +254,7 @@ fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Er
 
 /// Events are worth some attempts, not every effort.
 async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError> {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut attempt = 1;
     loop {
         let asked = async {
@@ -272,8 +274,7 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
             return Err(error);
         }
         attempt += 1;
-        sleep(pause).await;
-        pause *= 2;
+        sleep(backoff.next(Backoff::WHOLE)).await;
     }
 }
 

@@ -35,6 +35,7 @@
 
 mod access;
 mod actions;
+mod backoff;
 pub mod events;
 mod kubelet;
 mod reader;
@@ -46,6 +47,7 @@ mod words;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
+pub use backoff::Backoff;
 pub use kubelet::{KubeletClient, KubeletSettings};
 pub use reader::{Pages, Reader};
 pub use right::Right;

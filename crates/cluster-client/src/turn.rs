@@ -4,6 +4,7 @@
 //! but to come back takes a moment of a span that grows with the cluster, and keeps to it; whoever has a threshold crossed
 //! comes sooner, for such nodes are few.
 
+use crate::backoff::{self, Backoff};
 use std::{
     hash::{BuildHasher, RandomState},
     sync::{
@@ -86,7 +87,7 @@ pub struct Wait {
 /// One agent's place among all others, for one kind of request.
 #[derive(Debug)]
 pub struct Turn {
-    pause: Duration,
+    backoff: Backoff,
     /// Whether it has no place yet.
     fresh: bool,
 }
@@ -94,7 +95,7 @@ pub struct Turn {
 impl Default for Turn {
     fn default() -> Self {
         Self {
-            pause: FIRST_PAUSE,
+            backoff: Backoff::new(FIRST_PAUSE, LONGEST_SPREAD),
             fresh: true,
         }
     }
@@ -103,7 +104,7 @@ impl Default for Turn {
 impl Turn {
     /// The server answers; the place stays.
     pub fn answered(&mut self) {
-        self.pause = FIRST_PAUSE;
+        self.backoff.reset();
     }
 
     /// When to do again what is done once in each period: at first at any moment of it, so that agents that began together
@@ -119,16 +120,16 @@ impl Turn {
 
     /// After a failure. Waits double, and are no shorter than the crowd's turns take.
     pub fn wait(&mut self, spread: Option<Duration>, chance: f64) -> Wait {
-        let part = |pause: Duration| pause / 2 + (pause / 2).mul_f64(chance);
-        let pause = self.pause;
         // Who does not know how many they are asks ever more rarely.
-        let longest = spread.map_or(LONGEST_SPREAD, |_| LONGEST_PAUSE);
-        self.pause = (pause * 2).min(longest);
+        self.backoff
+            .limit(spread.map_or(LONGEST_SPREAD, |_| LONGEST_PAUSE));
+        let pause = self.backoff.next(chance);
+        let in_a_hurry = pause.min(backoff::spread(LONGEST_PAUSE, chance));
         let spread = spread.unwrap_or_default();
         let turn = self.every(spread, chance);
         Wait {
-            least: part(pause.min(LONGEST_PAUSE)).max(spread.mul_f64(chance) / HURRY),
-            whole: part(pause).max(turn),
+            least: in_a_hurry.max(spread.mul_f64(chance) / HURRY),
+            whole: pause.max(turn),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why a command did not do its work, and the exit code that says so.
 
-use crate::printable;
+use crate::{View, printable};
 use std::{fmt, process::ExitCode};
 
 /// Why a command did not do its work.
@@ -12,6 +12,8 @@ pub enum Failure {
     Input(anyhow::Error),
     /// Not permitted here; names the capability or RBAC verb that is missing: exit code 3.
     NotPermitted(anyhow::Error),
+    /// The answer is no, it is printed already, and the caller asked to be told by exit code 4.
+    No,
 }
 
 impl Failure {
@@ -31,7 +33,22 @@ impl Failure {
             Self::Work(_) => 1,
             Self::Input(_) => 2,
             Self::NotPermitted(_) => 3,
+            Self::No => 4,
         })
+    }
+
+    /// Says on standard error why, and returns the exit code of `program`.
+    pub fn report(&self, program: &str) -> ExitCode {
+        let view = View::of_stderr();
+        let told = self.to_string();
+        for (index, line) in told.lines().enumerate() {
+            let line = match index {
+                0 => view.hanging(&format!("{program}: "), line),
+                _ => view.hanging("", line),
+            };
+            eprintln!("{line}");
+        }
+        self.exit_code()
     }
 }
 
@@ -43,7 +60,9 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Work(error) | Self::Input(error) | Self::NotPermitted(error)) = self;
+        let (Self::Work(error) | Self::Input(error) | Self::NotPermitted(error)) = self else {
+            return Ok(());
+        };
         let mut told = String::new();
         for cause in error.chain().map(ToString::to_string) {
             // Some errors tell their cause themselves.

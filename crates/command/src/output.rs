@@ -1,6 +1,6 @@
 //! `-o`: the same result as a table for people, as JSON or as YAML for programs.
 
-use crate::{Failure, printable};
+use crate::{Failure, View, colour::rendered, printable, printable::printable_but_marks};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -8,7 +8,8 @@ use std::io::{self, Write};
 /// The `-o` option of every command that prints a result.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Output {
-    /// How to print the result; only JSON and YAML are stable.
+    /// How to print the result: a table as wide as the terminal, one with everything in it, or JSON or YAML, which are
+    /// stable.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     format: Format,
 }
@@ -16,6 +17,7 @@ pub struct Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     Table,
+    Wide,
     Json,
     Yaml,
 }
@@ -23,17 +25,28 @@ enum Format {
 impl Output {
     /// Whether a person is to read the result.
     pub fn is_for_people(self) -> bool {
-        self.format == Format::Table
+        matches!(self.format, Format::Table | Format::Wide)
+    }
+
+    /// How wide the table is, and whether it has colours.
+    pub fn view(self) -> View {
+        let view = View::of_stdout();
+        match self.format {
+            Format::Wide => view.wide(),
+            Format::Table | Format::Json | Format::Yaml => view,
+        }
     }
 
     /// Prints `result`, one document, on stdout. `table` is called only where a person is to read it.
     pub fn print<T: Serialize>(
         self,
         result: &T,
-        table: impl FnOnce(&T) -> String,
+        table: impl FnOnce(&T, View) -> String,
     ) -> Result<(), Failure> {
         let text = match self.format {
-            Format::Table => table(result),
+            Format::Table | Format::Wide => {
+                return write(&rendered_page(&table(result, self.view())));
+            }
             Format::Json => serde_json::to_string_pretty(result)?,
             Format::Yaml => serde_saphyr::to_string(result)?,
         };
@@ -44,21 +57,35 @@ impl Output {
     pub fn print_with_yaml<T: Serialize>(
         self,
         result: &T,
-        table: impl FnOnce(&T) -> String,
+        table: impl FnOnce(&T, View) -> String,
         yaml: impl FnOnce(&T) -> String,
     ) -> Result<(), Failure> {
         match self.format {
             Format::Yaml => write_to_stdout(&yaml(result)),
-            Format::Table | Format::Json => self.print(result, table),
+            Format::Table | Format::Wide | Format::Json => self.print(result, table),
         }
     }
 }
 
+/// Says on standard error what the user of `program` should know, wrapped where that is a terminal.
+pub fn warn(program: &str, what: &str) {
+    let view = View::of_stderr();
+    eprintln!("{}", view.hanging(&format!("{program}: warning: "), what));
+}
+
 /// Writes `text` and a line end, with whatever would steer a terminal written out; a reader that has gone away (`| head`) is no failure.
 pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
+    write(&printable(text))
+}
+
+/// What would steer a terminal is written out, but for our own colours.
+fn rendered_page(page: &str) -> String {
+    rendered(&printable_but_marks(page))
+}
+
+fn write(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
-    let text = printable(text);
     match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -1,6 +1,7 @@
 //! What others have named must not reach a terminal as it is: a name may hold the bytes that move a cursor, recolour a line
 //! or rename a window.
 
+use crate::colour::is_mark;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -9,14 +10,21 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     written_out(text, |c| steers(c) && !matches!(c, '\n' | '\t'))
 }
 
+/// The same where our own colours have been put in already.
+pub(crate) fn printable_but_marks(text: &str) -> Cow<'_, str> {
+    written_out(text, |c| {
+        steers(c) && !matches!(c, '\n' | '\t') && !is_mark(c)
+    })
+}
+
 /// The same for what must stay on one line.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
     written_out(text, steers)
 }
 
-/// Control characters, and those that turn the direction of writing round.
+/// Control characters, those that turn the direction of writing round, and the marks that become colours.
 fn steers(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    c.is_control() || is_mark(c) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn written_out(text: &str, steers: impl Fn(char) -> bool) -> Cow<'_, str> {

@@ -1,50 +1,317 @@
 //! Tables for people.
 
-use crate::printable_line;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use crate::{
+    Colour, View, printable_line,
+    view::{lines_of, shortened},
+};
+use comfy_table::{CellAlignment, ContentArrangement, presets};
+use unicode_width::UnicodeWidthStr;
 
-/// A table without lines, as `kubectl` has them; columns whose heading begins with `>` are flush right.
-pub fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled)
-        .set_header(
-            headings
-                .iter()
-                .map(|heading| heading.trim_start_matches('>')),
-        );
-    for row in rows {
-        table.add_row(row.iter().map(|cell| printable_line(cell)));
-    }
-    for (column, heading) in table.column_iter_mut().zip(headings) {
-        column.set_padding((0, 2));
-        if heading.starts_with('>') {
-            column.set_cell_alignment(CellAlignment::Right);
+/// Between two columns.
+const GAP: usize = 2;
+/// A name is not made shorter than this while a column can be left out instead.
+const LEAST_NAME: usize = 30;
+/// A sentence gets no narrower column.
+const LEAST_SENTENCE: usize = 24;
+
+/// What a column holds, which says what can be done where there is no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holds {
+    /// A figure or a word: shown whole or not at all.
+    Figure,
+    /// A name: its middle may be left out.
+    Name,
+    /// A sentence: it may take several lines.
+    Sentence,
+}
+
+/// A column of a [`Table`]. The one of the least importance is left out first where there is not room for all.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    heading: &'static str,
+    holds: Holds,
+    importance: u8,
+    right: bool,
+    least: usize,
+}
+
+impl Column {
+    const fn new(heading: &'static str, holds: Holds, importance: u8) -> Self {
+        Self {
+            heading,
+            holds,
+            importance,
+            right: false,
+            least: match holds {
+                Holds::Figure => usize::MAX,
+                Holds::Name => LEAST_NAME,
+                Holds::Sentence => LEAST_SENTENCE,
+            },
         }
     }
-    table.trim_fmt()
+
+    /// Words that are shown whole or not at all.
+    pub const fn words(heading: &'static str, importance: u8) -> Self {
+        Self::new(heading, Holds::Figure, importance)
+    }
+
+    /// The same, flush right.
+    pub const fn figure(heading: &'static str, importance: u8) -> Self {
+        Self {
+            right: true,
+            ..Self::words(heading, importance)
+        }
+    }
+
+    /// Names, which may lose their middle.
+    pub const fn name(heading: &'static str, importance: u8) -> Self {
+        Self::new(heading, Holds::Name, importance)
+    }
+
+    /// Sentences, which may take several lines.
+    pub const fn sentence(heading: &'static str, importance: u8) -> Self {
+        Self::new(heading, Holds::Sentence, importance)
+    }
+
+    /// The same with so many columns before another one is left out for it.
+    #[must_use]
+    pub const fn at_least(self, least: usize) -> Self {
+        Self { least, ..self }
+    }
+}
+
+/// Rows below headings, without lines, as `kubectl` shows them.
+#[derive(Debug, Clone)]
+pub struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+}
+
+/// One row of a [`Table`]: a cell for each column, and how the row is coloured.
+#[derive(Debug, Clone)]
+pub struct Row {
+    cells: Vec<String>,
+    colour: Option<Colour>,
+}
+
+impl From<Vec<String>> for Row {
+    fn from(cells: Vec<String>) -> Self {
+        Self {
+            cells,
+            colour: None,
+        }
+    }
+}
+
+impl Row {
+    /// The same in a colour.
+    #[must_use]
+    pub fn coloured(self, colour: Option<Colour>) -> Self {
+        Self { colour, ..self }
+    }
+}
+
+/// A table laid out for a [`View`].
+#[derive(Debug, Clone)]
+pub struct Fitted {
+    /// Its lines.
+    pub text: String,
+    /// The headings of the columns that there was no room for.
+    pub left_out: Vec<&'static str>,
+}
+
+impl Table {
+    /// The rows, whose cells are in the order of the columns.
+    pub fn new<R: Into<Row>>(
+        columns: impl Into<Vec<Column>>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let rows = rows.into_iter().map(|row| {
+            let mut row = row.into();
+            for cell in &mut row.cells {
+                *cell = printable_line(cell).into_owned();
+            }
+            row
+        });
+        Self {
+            columns: columns.into(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// The table for this view, and below it which columns are left out.
+    pub fn shown(&self, view: View) -> String {
+        let Fitted { text, left_out } = self.fitted(view);
+        if left_out.is_empty() {
+            return text;
+        }
+        let note = format!("(-o wide adds {})", left_out.join(", "));
+        let note = view.paint(Colour::Faint, &view.sentence(&note));
+        format!("{text}\n{note}")
+    }
+
+    /// The table for this view.
+    pub fn fitted(&self, view: View) -> Fitted {
+        let natural: Vec<usize> = (0..self.columns.len()).map(|at| self.natural(at)).collect();
+        let (kept, widths) = match view.width() {
+            None => ((0..self.columns.len()).collect(), natural),
+            Some(width) => self.arranged(&natural, width),
+        };
+        let left_out = (0..self.columns.len()).filter(|at| !kept.contains(at));
+        Fitted {
+            left_out: left_out.map(|at| self.columns[at].heading).collect(),
+            text: self.rendered(view, &kept, &widths),
+        }
+    }
+
+    /// How wide a column is where nothing is shortened.
+    fn natural(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.cells.get(at));
+        let widest = cells.map(|cell| cell.width()).max().unwrap_or(0);
+        widest.max(self.columns[at].heading.width())
+    }
+
+    /// Which columns stay, in their order, and the width of every column: names and sentences share what the others leave,
+    /// each by what it lacks.
+    fn arranged(&self, natural: &[usize], width: usize) -> (Vec<usize>, Vec<usize>) {
+        let mut widths: Vec<usize> = self
+            .columns
+            .iter()
+            .zip(natural)
+            .map(|(column, natural)| (*natural).min(column.least.max(column.heading.width())))
+            .collect();
+        let mut kept: Vec<usize> = (0..self.columns.len()).collect();
+        let taken = |kept: &[usize], widths: &[usize]| {
+            let columns: usize = kept.iter().map(|at| widths[*at]).sum();
+            columns + GAP * kept.len().saturating_sub(1)
+        };
+        while taken(&kept, &widths) > width && kept.len() > 1 {
+            let least = kept.iter().min_by_key(|at| self.columns[**at].importance);
+            let least = least.copied();
+            kept.retain(|at| Some(*at) != least);
+        }
+        let room = width.saturating_sub(taken(&kept, &widths));
+        let lacking: usize = kept.iter().map(|at| natural[*at] - widths[*at]).sum();
+        for at in &kept {
+            let lacks = natural[*at] - widths[*at];
+            widths[*at] += (room * lacks)
+                .checked_div(lacking)
+                .map_or(0, |it| it.min(lacks));
+        }
+        (kept, widths)
+    }
+
+    fn rendered(&self, view: View, kept: &[usize], widths: &[usize]) -> String {
+        let mut table = comfy_table::Table::new();
+        let heading = |at: &usize| view.paint(Colour::Strong, self.columns[*at].heading);
+        table
+            .load_style(presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Disabled)
+            .set_header(kept.iter().map(heading));
+        for row in &self.rows {
+            table.add_row(kept.iter().map(|at| {
+                let cell = row.cells.get(*at).map_or("", String::as_str);
+                let cell = match self.columns[*at].holds {
+                    Holds::Figure => cell.to_owned(),
+                    Holds::Name => shortened(cell, widths[*at]),
+                    Holds::Sentence => lines_of(cell, widths[*at]),
+                };
+                match row.colour {
+                    Some(colour) => view.paint(colour, &cell),
+                    None => cell,
+                }
+            }));
+        }
+        for (column, at) in table.column_iter_mut().zip(kept) {
+            let padding = u16::try_from(GAP).unwrap_or_default();
+            column.set_padding((0, padding));
+            if self.columns[*at].right {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        table.trim_fmt()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn row(cells: &[&str]) -> Vec<String> {
+        cells.iter().map(|cell| (*cell).to_owned()).collect()
+    }
+
     #[test]
     fn a_name_can_neither_steer_a_terminal_nor_begin_a_line() {
-        let rows = [vec!["a\u{1b}[2J\nb".to_owned()]];
-        assert_eq!(table(&["NAME"], rows), "NAME\na\\u001b[2J\\u000ab");
+        let table = Table::new(
+            [Column::name("NAME", 1)],
+            [row(&["a\u{1b}[2J\nb\u{e0072}"])],
+        );
+        assert_eq!(
+            table.shown(View::WHOLE),
+            "NAME\na\\u001b[2J\\u000ab\\ue0072"
+        );
     }
 
     #[test]
     fn a_table_has_no_lines_and_no_trailing_blanks() {
-        let rows = [
-            vec!["a".to_owned(), "1".to_owned()],
-            vec!["bb".to_owned(), "100".to_owned()],
+        let columns = [Column::name("NAME", 2), Column::figure("SIZE", 1)];
+        let table = Table::new(columns, [row(&["a", "1"]), row(&["bb", "100"])]);
+        for view in [View::WHOLE, View::of_width(80)] {
+            assert_eq!(table.shown(view), "NAME  SIZE\na        1\nbb     100");
+        }
+    }
+
+    #[test]
+    fn the_least_important_columns_go_then_names_and_sentences_share_the_room() {
+        let columns = [
+            Column::name("POD", 9),
+            Column::figure("USAGE", 8),
+            Column::words("QOS", 1),
+            Column::figure("PRIORITY", 2),
+            Column::sentence("WHY", 3),
         ];
-        assert_eq!(
-            table(&["NAME", ">SIZE"], rows),
-            "NAME  SIZE\na        1\nbb     100"
+        let pod = "payments-production/checkout-payments-worker-7d9f8c6b0a-w8m3t";
+        let why = "it uses more than it asked for, and more than every other pod of its kind does";
+        let table = Table::new(
+            columns,
+            [row(&[pod, "605Mi", "BestEffort", "2000001000", why])],
         );
+        let whole = table.fitted(View::WHOLE);
+        assert!(whole.left_out.is_empty() && whole.text.contains(pod) && whole.text.contains(why));
+        for (width, left_out) in [
+            (200, vec![]),
+            (120, vec![]),
+            (80, vec!["QOS"]),
+            (70, vec!["QOS", "PRIORITY"]),
+            (60, vec!["QOS", "PRIORITY", "WHY"]),
+        ] {
+            let fitted = table.fitted(View::of_width(width));
+            assert_eq!(fitted.left_out, left_out, "{width}\n{}", fitted.text);
+            for line in fitted.text.lines() {
+                assert!(line.width() <= width, "{width}: {line}");
+            }
+            assert!(fitted.text.contains("605Mi") && fitted.text.contains("w8m3t"));
+            let words: Vec<&str> = why.split(' ').collect();
+            let shown = words.iter().all(|word| fitted.text.contains(word));
+            assert_eq!(shown, width > 60, "{}", fitted.text);
+        }
+        let shown = table.shown(View::of_width(70));
+        assert!(shown.ends_with("\n(-o wide adds QOS, PRIORITY)"), "{shown}");
+    }
+
+    #[test]
+    fn a_colour_does_not_move_a_column() {
+        let columns = [Column::name("NAME", 2), Column::figure("SIZE", 1)];
+        let rows = || [Row::from(row(&["a", "1"])).coloured(Some(Colour::Bad))];
+        let view = View::of_width(80);
+        let plain = Table::new(columns, rows()).shown(view);
+        let painted = Table::new(columns, rows()).shown(view.coloured());
+        assert_ne!(plain, painted);
+        let without: String = painted
+            .chars()
+            .filter(|it| !crate::colour::is_mark(*it))
+            .collect();
+        assert_eq!(plain, without);
     }
 }

@@ -5,11 +5,13 @@ use super::{
     picture::{self, LEAST, TALLEST},
     scene::{Fate, Scene, Stage},
 };
+use evictd_command::View;
 use ratatui::{
-    Terminal, TerminalOptions, Viewport, backend::CrosstermBackend, crossterm::terminal,
-    layout::Position,
+    Terminal, TerminalOptions, Viewport,
+    backend::CrosstermBackend,
+    layout::{Position, Rect},
 };
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::{
     env,
     io::{self, IsTerminal, Stdout, Write},
@@ -27,7 +29,7 @@ const FRAME: Duration = Duration::from_millis(66);
 /// Whoever shows the scene.
 pub struct Screen {
     over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<bool>,
 }
 
 impl Screen {
@@ -41,16 +43,16 @@ impl Screen {
         Ok(Self { over, thread })
     }
 
-    /// Shows the scene a last time.
-    pub fn finish(self) {
+    /// Shows the scene a last time; whether it was a picture that stays in sight.
+    pub fn finish(self) -> bool {
         self.over.store(true, Ordering::Release);
         self.thread.thread().unpark();
         // A picture that failed is no reason for the play to fail.
-        let _ = self.thread.join();
+        self.thread.join().unwrap_or(false)
     }
 }
 
-fn show(stage: &Stage, over: &AtomicBool) {
+fn show(stage: &Stage, over: &AtomicBool) -> bool {
     let mut canvas = Canvas::open();
     loop {
         let last = over.load(Ordering::Acquire);
@@ -58,7 +60,7 @@ fn show(stage: &Stage, over: &AtomicBool) {
         // Nobody can be told that the terminal is gone.
         let _ = canvas.show(&scene);
         if last {
-            return;
+            return matches!(canvas, Canvas::Picture(_));
         }
         thread::park_timeout(FRAME);
     }
@@ -85,7 +87,10 @@ impl Canvas {
     }
 }
 
-/// A part of the terminal below what is there already, so that the last frame stays.
+/// Below the picture are the summary's line and the prompt that follows.
+const BELOW: u16 = 2;
+
+/// The top of the terminal, so that the last frame stays with what is said below it.
 struct Picture {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     colour: bool,
@@ -99,13 +104,20 @@ impl Picture {
         if dumb || !io::stdout().is_terminal() {
             return None;
         }
-        let (columns, rows) = terminal::size().ok()?;
-        if columns < LEAST.0 || rows <= LEAST.1 {
+        let size = tcgetwinsize(io::stdout()).ok()?;
+        let (columns, rows) = (size.ws_col, size.ws_row);
+        if columns < LEAST.0 || rows < LEAST.1 + BELOW {
             return None;
         }
         let quiet = Quiet::begin();
-        let viewport = Viewport::Inline((rows - 1).min(TALLEST));
-        let backend = CrosstermBackend::new(io::stdout());
+        // What is on the screen goes up, out of the way, so that nobody need ask the terminal where its cursor is: not every
+        // one answers.
+        let mut out = io::stdout();
+        out.write_all("\n".repeat(usize::from(rows)).as_bytes())
+            .ok()?;
+        let height = (rows - BELOW).min(TALLEST);
+        let viewport = Viewport::Fixed(Rect::new(0, 0, columns, height));
+        let backend = CrosstermBackend::new(out);
         let terminal = Terminal::with_options(backend, TerminalOptions { viewport }).ok()?;
         Some(Self {
             terminal,
@@ -174,7 +186,8 @@ impl Progress {
         let mut out = io::stdout().lock();
         let mut tell = |line: &str| {
             let at = scene.now.duration_since(scene.started).as_secs_f64();
-            writeln!(out, "{at:6.2} s  {line}")
+            let line = View::of_stdout().hanging(&format!("{at:6.2} s  "), line);
+            writeln!(out, "{line}")
         };
         if !self.begun && !scene.signals.is_empty() {
             self.begun = true;

@@ -19,6 +19,17 @@ pub fn verdict(report: &Report) -> String {
     }
 }
 
+/// One line of 80 columns below a picture, which shows the rest.
+pub fn below_picture(report: &Report) -> String {
+    let reaction = report.reaction_seconds;
+    let gone = reaction.map(|seconds| format!("gone after {:.0} ms", seconds * 1000.0));
+    let lowest = report.lowest_available_bytes;
+    let lowest = lowest.map(|bytes| format!("{} left at the lowest", human_bytes(bytes)));
+    let kills = format!("kernel OOM kills: {}", report.kernel_oom_kills);
+    let told: Vec<String> = [gone, lowest, Some(kills)].into_iter().flatten().collect();
+    format!("{}.", told.join("; "))
+}
+
 /// A few plain lines.
 pub fn summary(report: &Report, missing: Option<&str>) -> String {
     let mut lines = vec![format!("{}.", verdict(report))];

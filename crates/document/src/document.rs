@@ -18,6 +18,10 @@ use std::{
 pub const SMALL: u64 = 16 << 20;
 /// The most bytes that a list of pods may have; 100 000 pods are about 1 GiB.
 pub const LARGE: u64 = 4 << 30;
+/// The most bytes that are read of a pipe or a device, which may have no end.
+pub const STREAM: u64 = 256 << 20;
+/// How much is read before it is looked at.
+const CHUNK: u64 = 1 << 20;
 
 /// A text and where it came from.
 #[derive(Debug, Clone)]
@@ -27,7 +31,8 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads a file, or stdin where `path` is `-`, of at most `limit` bytes.
+    /// Reads a file, or stdin where `path` is `-`, of at most `limit` bytes; of what is no regular file, at most
+    /// [`STREAM`].
     ///
     /// # Errors
     /// When it cannot be read, or is a directory, empty, too large or no UTF-8 text.
@@ -38,13 +43,20 @@ impl Document {
         } else {
             path.display().to_string()
         };
-        let bytes = if is_stdin {
-            bytes_of(io::stdin().lock(), 0, limit)
-        } else {
-            open(path).and_then(|(file, length)| bytes_of(file, length, limit))
+        let stdin = || bytes_of(io::stdin().lock(), 0, limit.min(STREAM));
+        let file = || {
+            let (file, length, is_regular) = open(path)?;
+            let limit = if is_regular { limit } else { limit.min(STREAM) };
+            bytes_of(file, length, limit)
         };
+        let bytes = if is_stdin { stdin() } else { file() };
+        let is_file = || path.is_file() && !is_stdin;
         let bytes = bytes.map_err(|source| match source.kind() {
             io::ErrorKind::IsADirectory => DocumentError::Directory(name.clone()),
+            io::ErrorKind::FileTooLarge if limit > STREAM && !is_file() => DocumentError::Endless {
+                name: name.clone(),
+                limit: STREAM,
+            },
             io::ErrorKind::FileTooLarge => DocumentError::TooLarge {
                 name: name.clone(),
                 limit,
@@ -63,10 +75,17 @@ impl Document {
     /// When they are no UTF-8 text, or empty.
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, DocumentError> {
         let name = name.into();
-        let text = String::from_utf8(bytes).map_err(|error| DocumentError::NotText {
+        let not_text = |name: &String, before: &[u8]| DocumentError::NotText {
             name: name.clone(),
-            line: lines(&error.as_bytes()[..error.utf8_error().valid_up_to()]) + 1,
+            line: lines(before) + 1,
+        };
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let valid = error.utf8_error().valid_up_to();
+            not_text(&name, &error.as_bytes()[..valid])
         })?;
+        if let Some(at) = text.find('\0') {
+            return Err(not_text(&name, &text.as_bytes()[..at]));
+        }
         Self::new(name, text)
     }
 
@@ -81,6 +100,9 @@ impl Document {
         }
         if text.trim_ascii().is_empty() {
             return Err(DocumentError::Empty(name));
+        }
+        if is_null(&text) {
+            return Err(DocumentError::Null(name));
         }
         Ok(Self { name, text })
     }
@@ -147,24 +169,41 @@ impl Document {
     }
 }
 
-fn open(path: &Path) -> io::Result<(File, u64)> {
+/// The file, its length, and whether that is all there is to it: a device or a pipe may have no end.
+fn open(path: &Path) -> io::Result<(File, u64, bool)> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
     if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    Ok((file, metadata.len()))
+    Ok((file, metadata.len(), metadata.is_file()))
 }
 
-/// All bytes of `source`, which says that it has about `length`, unless they are more than `limit`.
-fn bytes_of(source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
+/// All bytes of `source`, which says that it has about `length`, unless they are more than `limit`. What is no text is not
+/// read to its end.
+pub(crate) fn bytes_of(mut source: impl Read, length: u64, limit: u64) -> io::Result<Vec<u8>> {
     if length > limit {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    source.take(limit + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
-        return Err(io::ErrorKind::FileTooLarge.into());
+    loop {
+        let before = bytes.len();
+        let count = source.by_ref().take(CHUNK).read_to_end(&mut bytes)?;
+        if count == 0 || bytes[before..].contains(&0) {
+            return Ok(bytes);
+        }
+        if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
     }
-    Ok(bytes)
+}
+
+/// Whether a text is JSON's or YAML's null: nothing but comments, the marks between documents, and the word itself.
+fn is_null(text: &str) -> bool {
+    let nothing = |line: &str| {
+        let line = line.split(" #").next().unwrap_or_default().trim();
+        let value = line.strip_prefix("---").unwrap_or(line).trim();
+        line.starts_with('#') || matches!(value, "" | "..." | "null" | "~")
+    };
+    text.lines().all(nothing)
 }

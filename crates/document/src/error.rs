@@ -20,8 +20,22 @@ pub enum DocumentError {
     /// It holds nothing but white space.
     #[error("{0}: is empty")]
     Empty(String),
+    /// It holds `null`, or nothing but comments.
+    #[error("{0}: is empty: it holds null and no object")]
+    Null(String),
+    /// It is a pipe or a device, and there is no end to it.
+    #[error(
+        "{name}: has more than {} MiB and may have no end; so much is read of a regular file only",
+        limit >> 20
+    )]
+    Endless {
+        /// The document.
+        name: String,
+        /// The most that is read of it.
+        limit: u64,
+    },
     /// It is too large to be what it should be.
-    #[error("{name}: is larger than {limit} bytes")]
+    #[error("{name}: is larger than {}", size(*.limit))]
     TooLarge {
         /// The document.
         name: String,
@@ -39,4 +53,12 @@ pub enum DocumentError {
     /// It does not hold what it should.
     #[error(transparent)]
     Mistakes(#[from] Mistakes),
+}
+
+/// `16 MiB`
+fn size(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{bytes} bytes"),
+        mebibytes => format!("{mebibytes} MiB"),
+    }
 }

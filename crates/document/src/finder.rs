@@ -1,10 +1,12 @@
 //! How all mistakes of a document are found at once: what is wrong is taken away, and the rest is tried again.
 
 use crate::{
+    amounts::{Amount, Wrong, amounts_of_pod},
     error::DocumentError,
     mistake::{Mistake, Mistakes, Place, Step},
     yaml,
 };
+use evictd_pod::wire;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -35,6 +37,57 @@ impl Finder {
             object: object.to_owned(),
             key: String::new(),
             message,
+        });
+    }
+
+    /// Notes what is wrong under a key of `object`.
+    pub(crate) fn add_key(&mut self, object: &str, key: &str, message: String) {
+        self.push(Mistake {
+            place: None,
+            object: object.to_owned(),
+            key: key.to_owned(),
+            message,
+        });
+    }
+
+    /// Notes every negative one of these amounts.
+    pub(crate) fn find_negative(
+        &mut self,
+        object: &str,
+        amounts: &[Amount],
+        place: impl Fn(&[Step]) -> Option<Place>,
+    ) {
+        let negative = |amount: &&Amount| amount.wrong == Wrong::Negative;
+        for amount in amounts.iter().filter(negative) {
+            self.push(Mistake {
+                place: place(&amount.way),
+                object: object.to_owned(),
+                key: amount.key.clone(),
+                message: format!("{} is negative", amount.quantity),
+            });
+        }
+    }
+
+    /// Notes every negative amount of the pod that `part`, a slice of the JSON text `whole`, holds.
+    pub(crate) fn find_negative_in_json(
+        &mut self,
+        whole: &str,
+        part: &str,
+        object: &str,
+        pod: &wire::Pod,
+    ) {
+        let amounts = amounts_of_pod(pod);
+        if amounts.is_empty() {
+            return;
+        }
+        let start = start_of(part, whole);
+        let spans = yaml::spans(part);
+        let object = match &pod.metadata {
+            metadata if metadata.name.is_empty() => object.to_owned(),
+            metadata => format!("{}/{}", metadata.namespace_or_default(), metadata.name),
+        };
+        self.find_negative(&object, &amounts, |way| {
+            Some(spans.first()?.place(way)?.within(start))
         });
     }
 
@@ -84,9 +137,7 @@ impl Finder {
             self.found.more = true;
             return;
         }
-        let offset = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
-        let start = Place::START.after(&whole[..offset]);
-        self.find_in_part::<T>(part, start, object, error);
+        self.find_in_part::<T>(part, start_of(part, whole), object, error);
     }
 
     /// The same for JSON that begins at `start`.
@@ -161,6 +212,12 @@ impl Finder {
         let position = |mistake: &Mistake| mistake.place.map(|place| (place.line, place.column));
         self.found.mistakes[before..].sort_by_key(position);
     }
+}
+
+/// Where `part` begins, which is a slice of `whole`.
+fn start_of(part: &str, whole: &str) -> Place {
+    let offset = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
+    Place::START.after(&whole[..offset])
 }
 
 /// Every mistake that keeps `part`, JSON that begins at `start`, from being a `T`, given the `error` of trying. The

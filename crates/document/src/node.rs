@@ -1,6 +1,8 @@
 //! The node.
 
-use crate::{document::Document, error::DocumentError};
+use crate::{
+    amounts::amounts_of_list, document::Document, error::DocumentError, finder::Finder, yaml,
+};
 use evictd_pod::{Node, node::Lease};
 use serde::Deserialize;
 
@@ -32,13 +34,27 @@ impl Document {
     pub fn node(&self) -> Result<Node, DocumentError> {
         let node: Node = self.parse()?;
         match node.kind.as_str() {
-            "Node" => Ok(node),
+            "Node" => {
+                self.check_amounts(&node)?;
+                Ok(node)
+            }
             "" => {
                 Err(self
                     .wrong("is no Kubernetes object, since it has no kind; a v1 Node is needed"))
             }
             other => Err(self.wrong(format!("is a {other}; a v1 Node is needed"))),
         }
+    }
+
+    /// No node has less than nothing of anything.
+    fn check_amounts(&self, node: &Node) -> Result<(), DocumentError> {
+        let amounts = amounts_of_list(&node.status.allocatable, &["status", "allocatable"]);
+        let spans = yaml::spans(self.text());
+        let mut finder = Finder::new(self.name());
+        finder.find_negative(&node.metadata.name, &amounts, |way| {
+            spans.first()?.place(way)
+        });
+        finder.finish(())
     }
 
     /// The same, or a v1 List with one Node, as `kubectl get -n kube-node-lease node/NAME lease/NAME -o json` prints it: with
@@ -62,6 +78,7 @@ impl Document {
             let count = nodes.len();
             self.wrong(format!("holds {count} nodes; exactly one is needed"))
         })?;
+        self.check_amounts(&node)?;
         let own = |lease: &Lease| lease.metadata.name == node.metadata.name;
         let lease = leases.into_iter().find(own);
         Ok((node, lease))

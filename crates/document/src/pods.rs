@@ -1,6 +1,7 @@
 //! Pods from a `PodList`, a `List`, a kubelet's `/pods`, or a single manifest.
 
 use crate::{
+    amounts::amounts_of_pod,
     document::Document,
     error::DocumentError,
     finder::{Finder, name_of},
@@ -10,7 +11,10 @@ use crate::{
 use evictd_pod::{Pod, pod::system_priority, wire};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
-use std::{borrow::Cow, collections::HashSet};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+};
 
 impl Document {
     /// The pods of a v1 `PodList` or `List` (`kubectl get pods -o json`, a kubelet's `/pods`), or a single Pod; YAML
@@ -25,6 +29,7 @@ impl Document {
         } else {
             pods_of_yaml(&mut finder, self.text())
         };
+        find_twins(&mut finder, &pods);
         finder.finish(without_forged_mirrors(pods))
     }
 
@@ -75,6 +80,19 @@ fn convert(mut pod: wire::Pod) -> Pod {
     let class = &pod.spec.priority_class_name;
     pod.spec.priority = pod.spec.priority.or_else(|| system_priority(class));
     Pod::from_wire(pod)
+}
+
+/// A UID is one pod's alone; of two with the same nobody could tell whose figures are whose.
+fn find_twins(finder: &mut Finder, pods: &[Pod]) {
+    let mut seen: HashMap<&str, &Pod> = HashMap::with_capacity(pods.len());
+    for pod in pods.iter().filter(|pod| !pod.uid.is_empty()) {
+        if let Some(twin) = seen.insert(&pod.uid, pod) {
+            let (uid, twin) = (&pod.uid, twin.full_name());
+            let message =
+                format!("{uid:?} is the UID of {twin}, too; every pod has one of its own");
+            finder.add_key(&pod.full_name(), "metadata.uid", message);
+        }
+    }
 }
 
 /// A UID that the API server has given to another pod is no static pod's: whoever names it as its own is no mirror.
@@ -148,7 +166,10 @@ fn pods_of_json(finder: &mut Finder, text: &str) -> Vec<Pod> {
 fn pod_of_json(finder: &mut Finder, text: &str, item: &str, name: &str) -> Option<Pod> {
     let kind = |item| serde_json::from_str::<Outline<'_>>(item).ok()?.kind;
     let pod = match serde_json::from_str::<wire::Pod>(item) {
-        Ok(pod) => pod_of(pod),
+        Ok(pod) => {
+            finder.find_negative_in_json(text, item, name, &pod);
+            pod_of(pod)
+        }
         Err(error) => match kind(item).as_deref() {
             None | Some("" | "Pod") => {
                 finder.find_in_json::<wire::Pod>(text, item, name, &error);
@@ -206,6 +227,7 @@ fn pod_of_value(
         finder.find_in_value::<wire::Pod>(value, name, place);
         return None;
     };
+    finder.find_negative(name, &amounts_of_pod(&pod), place);
     pod_of(pod)
         .map_err(|message| finder.add(name, message))
         .ok()

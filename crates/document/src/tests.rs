@@ -1,4 +1,5 @@
 use super::*;
+use crate::document::bytes_of;
 use evictd_pod::Critical;
 use std::{fs, io::Write, path::Path};
 
@@ -316,7 +317,7 @@ fn files_that_cannot_be_used_say_why() {
     // Never ends.
     assert_eq!(
         read(Path::new("/dev/zero"), SMALL),
-        "/dev/zero: is larger than 16777216 bytes"
+        "/dev/zero:1: is not UTF-8 text"
     );
 }
 
@@ -364,4 +365,76 @@ fn a_node_comes_alone_or_in_a_list_with_its_lease() {
         assert!(read(&nodes).unwrap_err().contains(wrong), "{nodes}");
     }
     assert!(read("{kind: Pod}").unwrap_err().contains("is a Pod"));
+}
+
+#[test]
+fn no_uid_is_there_twice_and_no_amount_is_negative() {
+    let pod = |name: &str, uid: &str, memory: &str| {
+        format!(
+            r#"{{"metadata":{{"name":"{name}","namespace":"n","uid":"{uid}"}},
+"spec":{{"containers":[{{"resources":{{"requests":{{"memory":"{memory}"}}}}}}]}}}}"#
+        )
+    };
+    let list = |pods: &[String]| format!(r#"{{"kind":"List","items":[{}]}}"#, pods.join(","));
+    let twins = list(&[pod("a", "1", "1Mi"), pod("b", "1", "1Mi")]);
+    let said =
+        "p.json: n/b: metadata.uid: \"1\" is the UID of n/a, too; every pod has one of its own";
+    assert_eq!(pods("p.json", &twins).unwrap_err(), said);
+    let negative = list(&[pod("a", "1", "1Mi"), pod("b", "2", "-1Mi")]);
+    let said = "n/b: spec.containers[0].resources.requests.memory: -1Mi is negative";
+    assert_eq!(
+        pods("p.json", &negative).unwrap_err(),
+        format!("p.json:3:58: {said}")
+    );
+    assert_eq!(
+        pods("p.yaml", &negative).unwrap_err(),
+        format!("p.yaml:3:58: {said}")
+    );
+    let node = Document::new(
+        "n.json",
+        r#"{"kind":"Node","metadata":{"name":"one"},"status":{"allocatable":{"memory":"-5"}}}"#
+            .to_owned(),
+    );
+    assert_eq!(
+        node.unwrap().node().unwrap_err().to_string(),
+        "n.json:1:76: one: status.allocatable.memory: -5 is negative"
+    );
+}
+
+#[test]
+fn null_is_no_document() {
+    for text in [
+        "null",
+        " ~ \n",
+        "# only words\n",
+        "---\n---\n# x\n",
+        "--- null # none",
+    ] {
+        let error = Document::new("x", text.to_owned()).unwrap_err();
+        assert!(matches!(error, DocumentError::Null(_)), "{text:?}");
+    }
+    for text in ["nullable", "kind: x", "---\na: null", "{}", "[null]", "a#b"] {
+        assert!(Document::new("x", text.to_owned()).is_ok(), "{text:?}");
+    }
+}
+
+/// Says the same word for ever, and how much of it was asked for.
+struct Endless(u64);
+
+impl std::io::Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        buffer.fill(b'y');
+        self.0 += u64::try_from(buffer.len()).unwrap();
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn what_has_no_end_is_read_up_to_a_limit() {
+    let mut endless = Endless(0);
+    let error = bytes_of(&mut endless, 0, 3 << 20).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::FileTooLarge);
+    assert!(endless.0 <= 8 << 20, "{} bytes were read", endless.0);
+    let zeros = bytes_of(std::io::repeat(0), 0, LARGE).unwrap();
+    assert!(zeros.len() <= 2 << 20);
 }

@@ -259,9 +259,26 @@ impl Housekeeper {
 
     /// Who goes for the acting threshold; `None` where none acts. At most one pod a cycle (S1-044).
     pub fn decide(&mut self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Decision> {
+        let ranked = self.rank_acting(now, pods, usage)?;
+        self.choose(now, pods, usage, ranked)
+    }
+
+    /// Everybody in the order of the acting threshold; `None` where none acts.
+    fn rank_acting(&self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Vec<RankedPod>> {
+        let acting = self.acting_threshold()?;
+        Some(self.rank(now, acting.threshold.signal, pods, usage))
+    }
+
+    /// Who of them goes.
+    fn choose(
+        &mut self,
+        now: Timestamp,
+        pods: &[Pod],
+        usage: &Usage,
+        ranked: Vec<RankedPod>,
+    ) -> Option<Decision> {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
-        let ranked = self.rank(now, signal, pods, usage);
         self.see_dying(now, signal, pods, &ranked);
         let shares = self.shares(now, &acting, pods, &ranked);
         let withheld = self.withheld(now, &acting, pods, &ranked, &shares);

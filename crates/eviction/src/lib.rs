@@ -1,6 +1,60 @@
-//! What must go from this node, and when: the pure core of the node agent.
+//! Which pod must go from a node, and when: the pure core of the node agent.
 //!
-//! No clock, no I/O and no logging in here. The shell fetches what the core asks for; the core decides.
+//! No clock, no I/O and no logging in here: time comes in as a value, and what is wanted next goes out as one. A shell turns
+//! the crank: it hands in what the node has left ([`Housekeeper::begin`]), fetches what is asked for ([`Step`]), answers
+//! ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`]. The daemon, `simulate`, `explain` and the demo all do
+//! just that.
+//!
+//! | for | look at |
+//! |---|---|
+//! | what can run out, and its thresholds | [`Signal`], [`Threshold`], [`ThresholdMaps`] |
+//! | the rules of a kubelet, and those of evictd | [`Rules`] |
+//! | who goes first, and why | [`rank`], [`why`] |
+//! | what becomes of a pod that must leave | [`departures`] |
+//! | which pod is let in | [`admission`], [`critical`] |
+//! | what is remembered of a decision | [`record`] |
+//!
+//! One cycle; `examples/cycle.rs` ranks more pods, from the statistics of a kubelet:
+//!
+//! ```
+//! use evictd_eviction::{
+//!     Answer, Housekeeper, Observation, Observations, Rules, Signal, Step, ThresholdMaps, Usage,
+//!     usage::PodUsage,
+//! };
+//! use evictd_pod::Pod;
+//! use jiff::Timestamp;
+//!
+//! let mut maps = ThresholdMaps::default();
+//! maps.hard.insert("memory.available".to_owned(), "100Mi".to_owned());
+//! let thresholds = maps.parse().expect("a good threshold");
+//! let mut housekeeper = Housekeeper::new(Rules { thresholds, ..Rules::evictd() });
+//!
+//! let pod = r#"{"metadata": {"name": "hog", "namespace": "shop", "uid": "1"}}"#;
+//! let pods = [Pod::from_wire(serde_json::from_str(pod)?)];
+//! let used = PodUsage { working_set: Some(900 << 20), ..PodUsage::default() };
+//! let usage = Usage { pods: vec![Some(used)], ..Usage::default() };
+//! let memory = Observation { available: 50 << 20, capacity: 1 << 30, time: None };
+//! let left: Observations = [(Signal::MemoryAvailable, memory)].into_iter().collect();
+//!
+//! let now = Timestamp::UNIX_EPOCH;
+//! let mut step = housekeeper.begin(now, &left);
+//! let mut decided = Vec::new();
+//! while step != Step::Rest {
+//!     let answer = match step {
+//!         Step::Rest => break,
+//!         Step::LocalStorage => Answer::LocalStorage(Some((&pods, &usage))),
+//!         Step::Reclaim(_) => Answer::Reclaimed(None),
+//!         Step::Watch(need) => Answer::Watched(need, &pods, &usage),
+//!         Step::Rank(need) => Answer::Ranked { need, pods: &pods, usage: &usage, fresh: None },
+//!     };
+//!     let (next, decisions) = housekeeper.answer(now, answer);
+//!     decided.extend(decisions);
+//!     step = next;
+//! }
+//! let eviction = decided[0].eviction.as_ref().expect("somebody goes");
+//! assert_eq!(eviction.pod, "shop/hog");
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod admission;

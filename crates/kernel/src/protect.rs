@@ -1,7 +1,8 @@
 //! Keeping the daemon itself alive when memory is short.
 
 use nix::sys::mman::{MlockAllFlags, mlockall};
-use std::fs;
+use procfs::{FromRead, process::Status};
+use std::{fs, path::Path};
 
 /// `MCL_ONFAULT`: pages are locked when they are first touched, not populated ahead.
 const ON_FAULT: MlockAllFlags = MlockAllFlags::from_bits_retain(4);
@@ -33,19 +34,15 @@ pub fn protect_self() {
 
 /// Whether this process may signal processes of other users (`CAP_KILL`); true where nobody knows.
 pub fn may_end_others() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    effective_capabilities(&status).is_none_or(|effective| effective & KILL != 0)
+    may_kill("/proc/self/status")
+}
+
+fn may_kill(status: impl AsRef<Path>) -> bool {
+    Status::from_file(status).map_or(true, |status| status.capeff & KILL != 0)
 }
 
 /// `CAP_KILL` in the kernel's set of capabilities.
 const KILL: u64 = 1 << 5;
-
-fn effective_capabilities(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
-}
 
 #[cfg(test)]
 mod tests {
@@ -53,9 +50,21 @@ mod tests {
 
     #[test]
     fn capabilities_are_read_from_the_kernels_words() {
-        let status = "Name:\tevictd\nCapPrm:\t0\nCapEff:\t0000000001004022\nCapBnd:\tff\n";
-        assert_eq!(effective_capabilities(status), Some(0x100_4022));
-        assert_ne!(0x100_4022 & KILL, 0);
-        assert_eq!(effective_capabilities("CapEff:\tmany\n"), None);
+        let own = fs::read_to_string("/proc/self/status").unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("status");
+        for (capabilities, may) in [
+            ("0000000001004022", true),
+            ("0000000001004002", false),
+            ("many", true),
+        ] {
+            let lines = own.lines().map(|line| match line.split_once(':') {
+                Some(("CapEff", _)) => format!("CapEff:\t{capabilities}\n"),
+                _ => format!("{line}\n"),
+            });
+            fs::write(&file, lines.collect::<String>()).unwrap();
+            assert_eq!(may_kill(&file), may, "{capabilities}");
+        }
+        assert!(may_kill(directory.path().join("missing")));
     }
 }

@@ -1,5 +1,37 @@
 //! Could this pod be on that node, and if not, what is in the way? A cluster as dense integers, and one file a filter.
 //!
+//! A [`Cluster`] takes nodes, pods, volumes and namespaces as they come from an API server, in any order. [`Checks`] asks it
+//! about one pod: all filters of kube-scheduler, in its order, and with its words where one says no. [`Checks::on`] tries
+//! what would be if some pods left a node; that changes nothing in the cluster.
+//!
+//! ```
+//! use evictd_placement::{Checks, Cluster};
+//! use evictd_pod::{Node, wire};
+//!
+//! let mut cluster = Cluster::new();
+//! let node = r#"{"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}"#;
+//! let node: Node = serde_json::from_str(node)?;
+//! assert!(cluster.add_node(&node));
+//! let pod = |name: &str, node: &str| -> serde_json::Result<wire::Pod> {
+//!     let container = r#"{"name": "main", "resources": {"requests": {"cpu": "1500m"}}}"#;
+//!     serde_json::from_str(&format!(
+//!         r#"{{"metadata": {{"name": "{name}"}}, "spec": {{"nodeName": "{node}", "containers": [{container}]}}}}"#
+//!     ))
+//! };
+//! cluster.add_pod(pod("there", "one")?).expect("a good pod");
+//!
+//! let incoming = cluster.pod(pod("incoming", "")?).expect("a good pod");
+//! let one = cluster.find_node("one").expect("it was added");
+//! let mut checks = Checks::new(&cluster, &incoming);
+//! let rejection = checks.fits(one).expect_err("too little cpu is free");
+//! assert_eq!(checks.words(rejection), ["Insufficient cpu"]);
+//! // Without the pod that is there it would fit.
+//! let mut trial = checks.on(one);
+//! trial.remove(0);
+//! assert!(trial.fits().is_ok());
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
 //! Labels and names that repeat are [`Symbol`]s, pods made from one template share a [`Template`], and the pods of a
 //! node lie side by side in the order of their importance, so that a whole cluster is asked in one pass over memory.
 //! No clock, no I/O, no logging.

@@ -2,6 +2,35 @@
 //!
 //! [`plan`] asks every node whether the pod fits, takes the less important pods of each off and puts back as many as it
 //! can, and picks one node. It returns what it found and, in order, what a scheduler would have to do; it does nothing.
+//! [`explain_node`] tells the same of one node, step by step.
+//!
+//! ```
+//! use evictd_placement::Cluster;
+//! use evictd_pod::{Node, wire};
+//! use evictd_preemption::{Options, plan};
+//!
+//! let mut cluster = Cluster::new();
+//! let node = r#"{"metadata": {"name": "one"}, "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"}}}"#;
+//! let node: Node = serde_json::from_str(node)?;
+//! assert!(cluster.add_node(&node));
+//! let pod = |name: &str, node: &str, priority: i32| -> serde_json::Result<wire::Pod> {
+//!     let container = r#"{"name": "main", "resources": {"requests": {"cpu": "1500m"}}}"#;
+//!     let spec = format!(r#"{{"nodeName": "{node}", "priority": {priority}, "containers": [{container}]}}"#);
+//!     serde_json::from_str(&format!(r#"{{"metadata": {{"name": "{name}"}}, "spec": {spec}}}"#))
+//! };
+//! cluster.add_pod(pod("batch", "one", 0)?).expect("a good pod");
+//! let web = cluster.pod(pod("web", "", 1000)?).expect("a good pod");
+//!
+//! // No budgets, no extenders, and no victim waits to be bound.
+//! let found = plan(&cluster, &[], &web, Options::default(), &mut [], &|_| false).expect("there is a node");
+//! let choice = found.choice().expect("it can be freed");
+//! let victims = found.victims(choice).iter();
+//! let pods = &cluster.node(choice.node).pods;
+//! let names: Vec<_> = victims.map(|index| cluster.full_name(&pods[*index as usize])).collect();
+//! assert_eq!(names, ["default/batch"]);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
 //! No clock, no I/O, no dice: where kube-scheduler throws one, the number comes in.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,5 @@
 //! `evictd-scheduler`, the cluster's side and its command line.
 
-use clap::Parser;
 use evictd_scheduler::cli::Cli;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
@@ -11,11 +10,8 @@ use std::process::ExitCode;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    match Cli::parse().run() {
+    match evictd_command::parse::<Cli>().run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("evictd-scheduler: {failure}");
-            failure.exit_code()
-        }
+        Err(failure) => failure.report("evictd-scheduler"),
     }
 }

@@ -1,7 +1,7 @@
 //! The pod that is planned for, as the API server would have stored it.
 
-use crate::dump::{Loaded, Wanted, Wrong, of_pod};
-use evictd_document::{Document, DocumentError};
+use crate::dump::{Loaded, Wanted};
+use evictd_document::{Amount, Document, DocumentError, Wrong, amounts_of_pod};
 use evictd_pod::{
     pod::{SYSTEM_PRIORITY_CLASSES, system_priority},
     wire,
@@ -199,7 +199,13 @@ fn one(document: &Document) -> Result<wire::Pod, DocumentError> {
 fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
     let pod_name = full_name(pod);
     let mut negative = Vec::new();
-    for (key, quantity, wrong) in of_pod(pod) {
+    for amount in amounts_of_pod(pod) {
+        let Amount {
+            key,
+            quantity,
+            wrong,
+            ..
+        } = amount;
         let text = format!("{pod_name}: {key}: {quantity}");
         match wrong {
             Wrong::Negative => negative.push(format!("{name}: {text} is negative")),

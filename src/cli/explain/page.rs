@@ -1,53 +1,68 @@
 //! The page that a person reads: the verdict first, then the signals, then the ranked pods.
 
 use super::{
-    report::{Report, SignalState, ThresholdState},
+    report::{ChosenBy, Report, SignalState, ThresholdState},
     taints, verdict,
 };
 use crate::cli::{evidence, ranking, table::amount};
-use evictd_command::table;
+use evictd_command::{Colour, Column, Row, Table, View};
 use evictd_eviction::{Decision, Signal, duration};
 
 /// How many ranked pods are shown.
 const SHOWN: usize = 20;
 
 /// The whole page.
-pub(super) fn page(report: &Report) -> String {
+pub(super) fn page(report: &Report, view: View) -> String {
     let mut parts = vec![
-        verdict::verdict(report).join("\n"),
-        signals(report),
-        pods(report),
+        verdict::verdict(report, view).join("\n"),
+        signals(report, view),
+        pods(report, view),
     ];
     if let Some(node) = &report.node {
-        parts.push(taints::page(node));
+        parts.push(taints::page(node, view));
     }
-    parts.push(format!("Assumed: {}", report.assumed.join("\n         ")));
+    let headings = std::iter::once("Assumed: ").chain(std::iter::repeat("         "));
+    let assumed = report.assumed.iter().zip(headings);
+    let assumed: Vec<String> = assumed
+        .map(|(assumed, heading)| view.hanging(heading, assumed))
+        .collect();
+    parts.push(assumed.join("\n"));
     parts.join("\n\n")
 }
 
-fn pods(report: &Report) -> String {
+fn pods(report: &Report, view: View) -> String {
     let signal = report.ranked_for;
     if report.ranked.pods.is_empty() {
         return "There are no pods.".to_owned();
     }
-    let ranking = ranking::first(SHOWN, &report.ranked.pods, signal);
+    let because = match report.chosen_by {
+        ChosenBy::Asked => "as --signal asks",
+        ChosenBy::Acting => "which acts now",
+        ChosenBy::Crossed => "whose threshold is crossed",
+        ChosenBy::Calm if !report.has_thresholds() => {
+            return view.sentence("Pods are ranked for one signal, and none has a threshold; --signal SIGNAL ranks them all the same.");
+        }
+        ChosenBy::Calm => "since no threshold is crossed; --signal SIGNAL ranks for another",
+    };
+    let head = view.sentence(&format!("Who goes first for {signal}, {because}:"));
+    let ranking = ranking::first(SHOWN, &report.ranked.pods, signal, view);
     let mut states = report.signals.iter();
     let state = states.find(|state| state.signal == signal);
     let shares = state.and_then(|state| state.shares.as_ref());
-    let outside = shares.map(|shares| format!("\n{}", shares.in_no_pod_words()));
+    let outside = shares.map(|shares| format!("\n{}", view.sentence(&shares.in_no_pod_words())));
     let outside = outside.unwrap_or_default();
-    format!("Who goes first for {signal}:\n{ranking}{outside}")
+    format!("{head}\n{ranking}{outside}")
 }
 
-fn signals(report: &Report) -> String {
-    let headings = [
-        "SIGNAL",
-        ">AVAILABLE",
-        ">OF",
-        "THRESHOLD",
-        "KIND",
-        "STATE",
-        "FIRST TO GO",
+fn signals(report: &Report, view: View) -> String {
+    let columns = [
+        Column::words("SIGNAL", 7),
+        Column::figure("AVAILABLE", 5),
+        Column::figure("OF", 3),
+        Column::words("THRESHOLD", 4),
+        Column::words("KIND", 1),
+        Column::sentence("STATE", 6),
+        Column::name("FIRST TO GO", 2),
     ];
     let acting = report
         .step
@@ -56,16 +71,22 @@ fn signals(report: &Report) -> String {
         .and_then(Decision::acting_signal);
     let watched = report.signals.iter().flat_map(|state| {
         let thresholds = state.thresholds.iter();
-        thresholds.map(move |threshold| row(state, threshold, acting))
+        thresholds.map(move |threshold| {
+            Row::from(row(state, threshold, acting))
+                .coloured(threshold.crossed.then_some(Colour::Bad))
+        })
     });
-    let watched: Vec<Vec<String>> = watched.collect();
+    let watched: Vec<Row> = watched.collect();
     let mut parts = Vec::new();
     if !watched.is_empty() {
-        parts.push(table(&headings, watched));
+        parts.push(Table::new(columns, watched).shown(view));
+    }
+    if !report.has_thresholds() {
+        return left(report, view);
     }
     let unwatched: Vec<String> = report.signals.iter().filter_map(unwatched).collect();
     if !unwatched.is_empty() {
-        parts.push(format!("Without a threshold: {}", unwatched.join(", ")));
+        parts.push(view.hanging("Without a threshold: ", &unwatched.join(", ")));
     }
     let held: Vec<&str> = report
         .step
@@ -74,9 +95,26 @@ fn signals(report: &Report) -> String {
         .map(|held| held.as_str())
         .collect();
     if !held.is_empty() {
-        parts.push(format!("Conditions that this sets: {}", held.join(", ")));
+        parts.push(view.hanging("Conditions that this sets: ", &held.join(", ")));
     }
     parts.join("\n")
+}
+
+/// What is left of every signal, where none has a threshold.
+fn left(report: &Report, view: View) -> String {
+    let rows = report.signals.iter().filter_map(|state| {
+        let observed = state.observed?;
+        let shown = |figure: i64| amount(Some(state.signal), Some(figure));
+        let figures = [observed.available, observed.capacity].map(shown);
+        let [available, capacity] = figures;
+        Some(vec![state.signal.to_string(), available, capacity])
+    });
+    let columns = [
+        Column::words("SIGNAL", 3),
+        Column::figure("AVAILABLE", 2),
+        Column::figure("OF", 1),
+    ];
+    Table::new(columns, rows).shown(view)
 }
 
 /// `pid.available (32551 of 32768 left)`

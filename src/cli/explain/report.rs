@@ -28,9 +28,9 @@ pub(super) struct Report {
     pub(super) ranked: Ranked,
     /// Against their thresholds.
     pub(super) signals: Vec<SignalState>,
-    /// Whether the user asked for that.
+    /// Why for that.
     #[serde(skip)]
-    pub(super) asked: bool,
+    pub(super) chosen_by: ChosenBy,
     /// What was taken for granted.
     pub(super) assumed: Vec<String>,
     /// Of `--node`.
@@ -38,10 +38,31 @@ pub(super) struct Report {
     pub(super) node: Option<NodeReport>,
 }
 
+/// Why the pods are ranked for this signal and no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChosenBy {
+    /// `--signal` asks for it.
+    Asked,
+    /// Its threshold acts now.
+    Acting,
+    /// Its threshold is crossed, and does not act yet.
+    Crossed,
+    /// Nothing is short.
+    Calm,
+}
+
 /// A ranking and what it is for.
 pub(super) struct Ranked {
     pub(super) signal: Signal,
     pub(super) pods: Vec<RankedPod>,
+}
+
+impl Report {
+    /// Whether any signal has a threshold.
+    pub(super) fn has_thresholds(&self) -> bool {
+        let mut signals = self.signals.iter();
+        signals.any(|state| !state.thresholds.is_empty())
+    }
 }
 
 impl Ranked {
@@ -125,10 +146,15 @@ pub(super) fn explain(
         pods: housekeeper.rank(now, signal, pods, &usage),
     };
     let acting = step.decision.as_ref().and_then(Decision::acting_signal);
-    let ranked_for = asked
-        .or(acting)
-        .or_else(|| first_crossed(&step))
-        .unwrap_or(Signal::MemoryAvailable);
+    let candidates = [
+        (ChosenBy::Asked, asked),
+        (ChosenBy::Acting, acting),
+        (ChosenBy::Crossed, first_crossed(&step)),
+    ];
+    let (chosen_by, ranked_for) = candidates
+        .into_iter()
+        .find_map(|(by, signal)| Some((by, signal?)))
+        .unwrap_or((ChosenBy::Calm, Signal::MemoryAvailable));
     let ranked = rank(ranked_for);
     let next = next(&step, &ranked, asked);
     let state = |signal| {
@@ -157,7 +183,7 @@ pub(super) fn explain(
         step,
         next,
         ranked_for,
-        asked: asked.is_some(),
+        chosen_by,
         ranked,
         signals,
         assumed: Vec::new(),

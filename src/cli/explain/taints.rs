@@ -2,7 +2,7 @@
 //! (S1-079 to S1-084). This is the controllers' work, never ours; here it is only told.
 
 use crate::cli::table::{duration, moment};
-use evictd_command::table;
+use evictd_command::{Column, Table, View};
 use evictd_eviction::NodeCondition;
 use evictd_pod::{
     Pod,
@@ -317,7 +317,7 @@ fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
 const SHOWN: usize = 20;
 
 /// For people.
-pub(super) fn page(node: &NodeReport) -> String {
+pub(super) fn page(node: &NodeReport, view: View) -> String {
     let heard = match &node.heartbeat {
         None => String::new(),
         Some(heartbeat) => {
@@ -334,15 +334,20 @@ pub(super) fn page(node: &NodeReport) -> String {
         }
     };
     let node_line = format!("Node {}: Ready is {}{heard}.", node.name, node.ready);
+    let node_line = view.sentence(&node_line);
     let taints = if node.taints.is_empty() {
         "It has no taints, and no condition calls for one.".to_owned()
     } else {
-        table(
-            &["TAINT", "EFFECT", "STANDING", "SINCE", "BECAUSE"],
-            node.taints.iter().map(taint_row),
-        )
+        let columns = [
+            Column::name("TAINT", 5),
+            Column::words("EFFECT", 4),
+            Column::words("STANDING", 3),
+            Column::words("SINCE", 1),
+            Column::sentence("BECAUSE", 2),
+        ];
+        Table::new(columns, node.taints.iter().map(taint_row)).shown(view)
     };
-    format!("{node_line}\n{taints}\n{}", removed(node))
+    format!("{node_line}\n{taints}\n{}", removed(node, view))
 }
 
 fn taint_row(taint: &TaintState) -> Vec<String> {
@@ -362,7 +367,7 @@ fn taint_row(taint: &TaintState) -> Vec<String> {
     ]
 }
 
-fn removed(node: &NodeReport) -> String {
+fn removed(node: &NodeReport, view: View) -> String {
     if node.removals.is_empty() {
         return "NoExecute removes nobody; pressure never brings such a taint.".to_owned();
     }
@@ -379,7 +384,13 @@ fn removed(node: &NodeReport) -> String {
             format!("{}: {}", removal.taint, removal.why),
         ]
     });
-    let table = table(&["REMOVED BY NOEXECUTE", "WHEN", "AT", "WHY"], rows);
+    let columns = [
+        Column::name("REMOVED BY NOEXECUTE", 4),
+        Column::words("WHEN", 3),
+        Column::words("AT", 1),
+        Column::sentence("WHY", 2),
+    ];
+    let table = Table::new(columns, rows).shown(view);
     match node.removals.len().saturating_sub(SHOWN) {
         0 => table,
         more => format!("{table}\n... and {more} more, all of them in -o json"),

@@ -1,25 +1,37 @@
 //! The first lines: who goes, and why that one.
 
-use super::report::{Report, SignalState, ThresholdState};
+use super::report::{ChosenBy, Report, SignalState, ThresholdState};
 use crate::cli::{evidence, table::amount};
+use evictd_command::{Colour, View};
 use evictd_eviction::{Decision, duration};
 
-/// Who goes next and why number one is number one, a few short lines.
-pub(super) fn verdict(report: &Report) -> Vec<String> {
-    let mut lines = if report.step.local_storage_eviction {
-        over_own_limit(report)
+/// Who goes next and why number one is number one, a few short sentences.
+pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
+    let (colour, mut lines) = if report.step.local_storage_eviction {
+        (Colour::Bad, over_own_limit(report))
     } else if let Some(decision) = &report.step.decision {
-        decided(report, decision)
+        (Colour::Bad, decided(report, decision))
     } else if let Some((state, threshold)) = crossed(report) {
-        waiting(state, threshold)
+        (Colour::Warning, waiting(state, threshold))
+    } else if report.has_thresholds() {
+        (Colour::Good, calm(report))
     } else {
-        calm(report)
+        (Colour::Warning, vec![OFF.to_owned()])
     };
-    if let Some(line) = otherwise(report) {
-        lines.push(line);
-    }
-    lines
+    lines.extend(otherwise(report));
+    let lines = lines.iter().enumerate().map(|(index, line)| {
+        let indent = if line.starts_with("  ") { "  " } else { "" };
+        let line = view.hanging(indent, line.trim_start());
+        match index {
+            0 => view.paint(colour, &line),
+            _ => line,
+        }
+    });
+    lines.collect()
 }
+
+const OFF: &str =
+    "Eviction is off: no signal has a threshold, so nobody goes, however short this node gets.";
 
 fn over_own_limit(report: &Report) -> Vec<String> {
     let evicted = &report.step.evicted;
@@ -86,10 +98,6 @@ fn calm(report: &Report) -> Vec<String> {
         thresholds.filter_map(move |threshold| Some((state, threshold, share(state, threshold)?)))
     });
     let nearest = all.min_by(|a, b| a.2.total_cmp(&b.2));
-    let has_thresholds = report
-        .signals
-        .iter()
-        .any(|state| !state.thresholds.is_empty());
     vec![match nearest {
         Some((state, threshold, _)) => {
             let signal = state.signal;
@@ -98,10 +106,9 @@ fn calm(report: &Report) -> Vec<String> {
                 "Nothing is under pressure: nobody goes now. The nearest is {signal}, {margin} above its threshold."
             )
         }
-        None if has_thresholds => {
+        None => {
             "Nobody goes: the summary tells nothing of the signals that have thresholds.".to_owned()
         }
-        None => "No thresholds are configured: nobody ever goes for pressure.".to_owned(),
     }]
 }
 
@@ -120,7 +127,9 @@ fn otherwise(report: &Report) -> Option<String> {
         .decision
         .as_ref()
         .and_then(Decision::acting_signal);
-    if acting == Some(signal) || (report.step.local_storage_eviction && !report.asked) {
+    let asked = report.chosen_by == ChosenBy::Asked;
+    let idle = report.step.local_storage_eviction || !report.has_thresholds();
+    if acting == Some(signal) || (idle && !asked) {
         return None;
     }
     Some(match report.ranked.why() {

@@ -2,7 +2,7 @@
 
 use super::Housekeeper;
 use crate::{
-    Decision, Observations, StarvedResource, Usage,
+    Decision, Observations, RankedPod, StarvedResource, Usage,
     decision::Withheld,
     departures::Event,
     step::{Step, UsageNeed},
@@ -16,7 +16,7 @@ const QUIET: SignedDuration = SignedDuration::from_secs(1);
 const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
 
 /// What was asked for by a [`Step`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub enum Answer<'a> {
     /// Usage of the pods with limits on local storage; `None` where it is not time for them.
     LocalStorage(Option<(&'a [Pod], &'a Usage)>),
@@ -34,6 +34,17 @@ pub enum Answer<'a> {
         usage: &'a Usage,
         /// What the node has left now, where measuring took so long that those chosen before may have gone meanwhile.
         fresh: Option<&'a Observations>,
+    },
+    /// The same, where [`Housekeeper::rank_for`] has ranked them already.
+    InOrder {
+        /// What it was asked for.
+        need: UsageNeed,
+        /// The pods.
+        pods: &'a [Pod],
+        /// What each uses.
+        usage: &'a Usage,
+        /// The first to go first.
+        ranked: Vec<RankedPod>,
     },
     /// It is not known yet; the next turn asks again.
     NotYet,
@@ -75,7 +86,18 @@ impl Housekeeper {
                 usage,
                 fresh,
             } => {
-                let decision = self.decide_again(now, (need, fresh), pods, usage);
+                let ranked = self.rank_for(now, (need, fresh), pods, usage);
+                let decision =
+                    ranked.and_then(|ranked| self.decide_among(now, need, (pods, usage), ranked));
+                return (Step::Rest, decision.into_iter().collect());
+            }
+            Answer::InOrder {
+                need,
+                pods,
+                usage,
+                ranked,
+            } => {
+                let decision = self.decide_among(now, need, (pods, usage), ranked);
                 return (Step::Rest, decision.into_iter().collect());
             }
             Answer::NotYet => Step::Rest,
@@ -83,21 +105,33 @@ impl Housekeeper {
         (self.wait(now, next), Vec::new())
     }
 
-    /// Nobody goes for what was seen before the last one who went had given back what it held.
-    fn decide_again(
+    /// Everybody in the order of a [`Step::Rank`], for a shell that must know who is first before it can tell all that the
+    /// decision needs; the ranking goes into [`Answer::InOrder`]. `None` where nobody has to go any more: nobody goes for
+    /// what was seen before the last one who went had given back what it held.
+    pub fn rank_for(
         &mut self,
         now: Timestamp,
         (need, fresh): (UsageNeed, Option<&Observations>),
         pods: &[Pod],
         usage: &Usage,
-    ) -> Option<Decision> {
+    ) -> Option<Vec<RankedPod>> {
         if let Some(fresh) = fresh {
             self.observe(now, fresh);
             if self.need() != Some(need) {
                 return None;
             }
         }
-        let decision = self.decide(now, pods, usage)?;
+        self.rank_acting(now, pods, usage)
+    }
+
+    fn decide_among(
+        &mut self,
+        now: Timestamp,
+        need: UsageNeed,
+        (pods, usage): (&[Pod], &Usage),
+        ranked: Vec<RankedPod>,
+    ) -> Option<Decision> {
+        let decision = self.choose(now, pods, usage, ranked)?;
         self.note_quiet(now, need, &decision);
         Some(decision)
     }

@@ -2,7 +2,8 @@
 
 use super::{CgroupEvictor, process::Stat};
 use jiff::{SignedDuration, Timestamp};
-use std::{fs, path::Path};
+use procfs::{FromRead, Uptime};
+use std::path::Path;
 
 impl CgroupEvictor {
     /// Whether anything is alive in this group or below it; `None` where nobody can tell. Some kernels list the dead, too.
@@ -28,8 +29,9 @@ impl CgroupEvictor {
             .filter(Stat::is_alive)
             .map(|stat| stat.started)
             .min()?;
-        let uptime = fs::read_to_string(self.proc_root.join("uptime")).ok()?;
-        let uptime: f64 = uptime.split_ascii_whitespace().next()?.parse().ok()?;
+        let uptime = Uptime::from_file(self.proc_root.join("uptime"))
+            .ok()?
+            .uptime;
         #[allow(clippy::cast_precision_loss, reason = "clock ticks since boot")]
         let started = oldest as f64 / rustix::param::clock_ticks_per_second() as f64;
         let age = SignedDuration::try_from_secs_f64(uptime - started).ok()?;

@@ -1,5 +1,6 @@
 //! Whether `/proc` shows the processes of others, which is to be known before one of them has to be ended.
 
+use procfs::{FromRead, process::MountInfos};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -19,8 +20,7 @@ fn hidden_processes(proc_root: &Path) -> Option<String> {
         Ok(_) => return None,
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     };
-    let mounts = fs::read_to_string(proc_root.join("self/mountinfo")).unwrap_or_default();
-    let option = hidepid(&mounts, proc_root);
+    let option = hidepid(proc_root);
     if option.is_none() && !refused {
         return None;
     }
@@ -37,14 +37,14 @@ fn hidden_processes(proc_root: &Path) -> Option<String> {
 }
 
 /// The option by which the file system mounted there hides processes, if it does.
-fn hidepid<'a>(mountinfo: &'a str, proc_root: &Path) -> Option<&'a str> {
-    let line = mountinfo.lines().rfind(|line| {
-        let place = line.split(' ').nth(4);
-        place.is_some_and(|place| Path::new(place) == proc_root)
-    })?;
-    let options = line.rsplit(' ').next()?.split(',');
-    let mut hides = options.filter(|option| option.starts_with("hidepid="));
-    hides.find(|option| !matches!(*option, "hidepid=0" | "hidepid=off"))
+fn hidepid(proc_root: &Path) -> Option<String> {
+    let mounts = MountInfos::from_file(proc_root.join("self/mountinfo")).ok()?;
+    let mounted_last = mounts
+        .0
+        .into_iter()
+        .rfind(|mount| mount.mount_point == proc_root)?;
+    let value = mounted_last.super_options.get("hidepid")?.clone()?;
+    (!matches!(value.as_str(), "0" | "off")).then(|| format!("hidepid={value}"))
 }
 
 #[cfg(test)]

@@ -27,13 +27,30 @@ impl Agent {
         }
     }
 
-    /// The pods as they would go now, for this signal or the one nearest to a threshold.
+    /// The pods as they would go now, for this signal; without one for that nearest to a threshold of those whose ranking
+    /// knows what any pod uses.
     async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, Unanswered> {
-        let signal = signal
-            .or_else(|| self.nearest())
-            .unwrap_or(Signal::MemoryAvailable);
+        let signals = signal.map_or_else(|| self.nearest(), |signal| vec![signal]);
+        self.look_at_cgroups(self.clock.now());
+        let mut first = None;
+        for signal in signals {
+            let (answer, is_known) = match self.rank_for(signal).await {
+                Ok((answer, is_known)) => (Ok(answer), is_known),
+                Err(unanswered) => (Err(unanswered), false),
+            };
+            if is_known {
+                return answer;
+            }
+            first.get_or_insert(answer);
+        }
+        first.unwrap_or(Err(Unanswered::NotYet(
+            "no signal has been looked at so far; ask again in a moment",
+        )))
+    }
+
+    /// The ranking for one signal, and whether it is known of any pod what it uses.
+    async fn rank_for(&mut self, signal: Signal) -> Result<(Value, bool), Unanswered> {
         let now = self.clock.now();
-        self.look_at_cgroups(now);
         let set = std::sync::Arc::clone(self.active.set());
         let Some(usage) = self.ports.usage.show(now, signal, &set).await else {
             return Err(Unanswered::NotYet(
@@ -47,23 +64,29 @@ impl Agent {
             .iter()
             .find(|pod| pod.spared.is_none())
             .map(|pod| pod.pod.to_string());
+        let is_known = ranked.iter().any(|pod| pod.usage.is_some());
         let rows: Vec<_> = why::rows(&ranked, signal.resource()).collect();
-        Ok(
-            json!({ "signal": signal, "pods": rows, "next": next, "ageSeconds": age.map(|age| age.as_secs()) }),
-        )
+        let answer = json!({ "signal": signal, "pods": rows, "next": next, "ageSeconds": age.map(|age| age.as_secs()) });
+        Ok((answer, is_known))
     }
 
-    /// The signal with the least room above a threshold, as a part of its capacity.
+    /// Every signal with a threshold, the one with the least room above it, as a part of its capacity, first; memory where
+    /// there is none.
     #[allow(clippy::cast_precision_loss, reason = "a comparison of shares")]
-    fn nearest(&self) -> Option<Signal> {
-        let room = |(_, seen, threshold): &&(Signal, evictd_eviction::Observation, i64)| {
-            (seen.available.saturating_sub(*threshold)) as f64 / (seen.capacity.max(1)) as f64
-        };
-        let nearest = self
+    fn nearest(&self) -> Vec<Signal> {
+        let mut rooms: Vec<(Signal, f64)> = self
             .watched
             .iter()
-            .min_by(|a, b| room(a).total_cmp(&room(b)))?;
-        Some(nearest.0)
+            .map(|(signal, seen, threshold)| {
+                let room = seen.available.saturating_sub(*threshold);
+                (*signal, room as f64 / seen.capacity.max(1) as f64)
+            })
+            .collect();
+        rooms.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        if rooms.is_empty() {
+            return vec![Signal::MemoryAvailable];
+        }
+        rooms.into_iter().map(|(signal, _)| signal).collect()
     }
 
     fn admit(&self, pod: Value) -> Result<Value, String> {

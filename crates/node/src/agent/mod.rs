@@ -295,18 +295,22 @@ impl Agent {
             return self.decide(seen, Answer::NotYet, None).await;
         };
         let (now, fresh) = self.look_again(seen, need);
-        let ranked = self.housekeeper.rank(now, need.signal, &set.pods, &usage);
+        let fresh = (need, fresh.as_ref());
+        let ranked = self.housekeeper.rank_for(now, fresh, &set.pods, &usage);
+        let Some(ranked) = ranked else {
+            return self.decide(now, Answer::NotYet, None).await;
+        };
         if let Some(first) = ranked.iter().find(|pod| pod.spared.is_none()) {
             self.ports
                 .usage
                 .read_containers(now, &set, first.index, &mut usage)
                 .await;
         }
-        let answer = Answer::Ranked {
+        let answer = Answer::InOrder {
             need,
             pods: &set.pods,
             usage: &usage,
-            fresh: fresh.as_ref(),
+            ranked,
         };
         self.decide(now, answer, Some(&usage)).await
     }

@@ -2,7 +2,8 @@
 
 use evictd_eviction::{Housekeeper, Observations, Signal};
 use evictd_pod::{Node, Quantity, ResourceList, node::NodeStatus, resources};
-use std::{fs, path::Path, sync::Arc};
+use procfs::{FromReadSI, KernelStats};
+use std::{path::Path, sync::Arc};
 use tokio::sync::watch;
 
 /// Who says it.
@@ -23,12 +24,10 @@ pub enum Room {
 impl Room {
     /// The machine whose `/proc` is this.
     pub fn of_machine(proc: &Path) -> Self {
-        let stat = fs::read_to_string(proc.join("stat")).unwrap_or_default();
-        let one = |line: &&str| {
-            let number = line.strip_prefix("cpu");
-            number.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
-        };
-        let cpus = i64::try_from(stat.lines().filter(one).count()).ok();
+        let stat = KernelStats::from_file(proc.join("stat"), procfs::current_system_info());
+        let cpus = stat
+            .ok()
+            .and_then(|stat| i64::try_from(stat.cpu_time.len()).ok());
         Self::Machine {
             cpus: cpus.filter(|cpus| *cpus > 0),
         }
@@ -81,4 +80,27 @@ fn allocatable(housekeeper: &Housekeeper, seen: &Observations, signal: Signal) -
     Some(Quantity::bytes(
         capacity.saturating_sub(hard.max().unwrap_or(0)).max(0),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpus(proc: &Path) -> Option<i64> {
+        match Room::of_machine(proc) {
+            Room::Machine { cpus } => cpus,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_machines_cpus_are_counted_where_the_kernel_tells() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(cpus(directory.path()), None);
+        let told = "cpu  9 0 9 9 0 0 0 0 0 0\ncpu0 4 0 4 4 0 0 0 0 0 0\ncpu3 5 0 5 5 0 0 0 0 0 0\nintr 7 0 1\nctxt 9\n\
+                    btime 1700000000\nprocesses 7\nprocs_running 1\nprocs_blocked 0\nsoftirq 7 1\n";
+        std::fs::write(directory.path().join("stat"), told).unwrap();
+        assert_eq!(cpus(directory.path()), Some(2));
+        assert!(cpus(Path::new("/proc")).is_some());
+    }
 }

@@ -4,7 +4,10 @@ mod cluster;
 mod history;
 mod kubelet;
 mod pods;
+mod reload;
 mod usage;
+
+pub use reload::Reload;
 
 use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Pauses, Ports, Room};
 use crate::{
@@ -113,8 +116,8 @@ impl StartError {
 pub struct Ready {
     /// The agent.
     pub agent: Agent,
-    /// Where its pods come from, once found out.
-    pub pods_source: PodsSource,
+    /// What takes a configuration that is read while it runs.
+    pub reload: Reload,
     /// For its `run`.
     pub questions: mpsc::Receiver<Question>,
     /// For its `run`.
@@ -153,35 +156,6 @@ fn longest_sleep(config: &Effective) -> Duration {
         .housekeeping_interval
         .unsigned_abs()
         .min(watchdog.unwrap_or(Duration::MAX))
-}
-
-/// Whether anything differs that only a new start can take up.
-pub fn needs_restart(running: &Effective, next: &Effective) -> bool {
-    let running = running.clone();
-    let mut in_force = next.clone();
-    in_force.node_name = running.node_name;
-    in_force.memory_available = running.memory_available;
-    in_force.node_cgroup = running.node_cgroup;
-    in_force.pods = running.pods;
-    in_force.kernel_memcg_notification = running.kernel_memcg_notification;
-    in_force.kubernetes = running.kubernetes;
-    in_force.kubelet = running.kubelet;
-    in_force.usage = running.usage;
-    in_force.evict = running.evict;
-    in_force.conditions = running.conditions;
-    in_force.soft_tier_fallback = running.soft_tier_fallback;
-    in_force.evicted_pods = running.evicted_pods;
-    in_force.cgroup_roots = running.cgroup_roots;
-    in_force.unknown_pods = running.unknown_pods;
-    in_force.priority_classes = running.priority_classes;
-    in_force.metrics = running.metrics;
-    in_force.probes = running.probes;
-    in_force.socket = running.socket;
-    in_force.state_directory = running.state_directory;
-    in_force.runtime_directory = running.runtime_directory;
-    in_force.roots = running.roots;
-    in_force.filesystems = running.filesystems;
-    in_force != *next
 }
 
 /// Opens every source and door of this configuration. `watcher` is told of everything, too.
@@ -225,6 +199,7 @@ pub async fn ready(
     let (shared, questions) = Shared::new(clock, first_status, state, waiting);
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
+    let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
     open_doors(config, &shared, exposition).await?;
     shared.pods_loaded();
     shared.always_warn(warn_of_hidden_processes(&config.roots.proc));
@@ -279,7 +254,7 @@ pub async fn ready(
     let (give_order, orders) = mpsc::channel(4);
     Ok(Ready {
         agent,
-        pods_source: pods.source,
+        reload,
         questions,
         orders,
         give_order,

@@ -93,6 +93,10 @@ impl Value for Address {
     fn show(&self) -> Json {
         json!(self.to_string())
     }
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": "^.+:[0-9]{1,5}$" })
+    }
 }
 
 #[cfg(test)]

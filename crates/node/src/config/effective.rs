@@ -2,8 +2,8 @@
 
 use super::{
     address::Address,
-    keys::{BUILT, KEYS},
     value::CgroupPath,
+    word,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
         SoftTierFallback, Tell, UnknownPods, UsageSource,
@@ -13,8 +13,8 @@ use evictd_cluster_client::{Credentials, KubeletSettings};
 use evictd_eviction::{
     Rules, Threshold, ThresholdMaps,
     retention::Retention,
-    rules::{FilesystemLayout, Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
-    threshold::{self, ThresholdError},
+    rules::{Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
+    threshold::{self, ParsedThresholds, ThresholdError},
 };
 use jiff::SignedDuration;
 use serde::{Serialize, Serializer};
@@ -123,8 +123,6 @@ pub struct Effective {
     pub kernel_memcg_notification: bool,
     /// Whether limits on local storage are enforced.
     pub local_storage_capacity_isolation: bool,
-    /// The layout that a simulation states.
-    pub layout: FilesystemLayout,
     /// Where the pods come from.
     pub pods: Pods,
     /// The way to the API server.
@@ -291,7 +289,6 @@ impl Effective {
             merge_default_eviction_settings: false,
             kernel_memcg_notification: false,
             local_storage_capacity_isolation: false,
-            layout: FilesystemLayout::default(),
             pods: Pods {
                 source: PodsSource::Auto,
                 manifests: PathBuf::new(),
@@ -350,11 +347,8 @@ impl Effective {
     }
 
     /// What the maps say; a kubelet's file knows a kubelet's signals only.
-    pub(super) fn parse_maps(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
-        match self.kind {
-            Kind::Evictd => self.maps.parse_with_ours(),
-            Kind::Kubelet => self.maps.parse(),
-        }
+    pub(super) fn parse_maps(&self) -> Result<ParsedThresholds, Vec<ThresholdError>> {
+        self.maps.parse_by_map(self.kind == Kind::Evictd)
     }
 
     /// The thresholds, with those that follow from them (S1-012).
@@ -379,7 +373,6 @@ impl Effective {
             thresholds: self.thresholds(),
             pressure_transition_period: self.pressure_transition_period,
             local_storage_capacity_isolation: self.local_storage_capacity_isolation,
-            layout: self.layout,
             hard_grace_period_seconds: self.hard_grace_period.as_secs(),
             max_pod_grace_period_seconds: max_pod_grace_period.map(i64::from),
             unknown_stats: self.unknown_stats,
@@ -402,24 +395,36 @@ impl Effective {
         }
     }
 
-    /// Settings whose words are known but whose code comes in a later version: the key, and what there is.
+    /// Settings whose word is known but whose code comes in a later version: the key, and what there is.
     pub fn not_built(&self) -> Vec<(&'static str, String)> {
-        let shown = |path: &str| {
-            KEYS.iter()
-                .find(|key| key.path == path)
-                .map(|key| key.show(self))
+        const LATER: &str = "cri";
+        let told = |known: &[&str]| {
+            let built: Vec<&str> = known
+                .iter()
+                .copied()
+                .filter(|word| *word != LATER)
+                .collect();
+            let built = built.join(", ");
+            format!("{LATER} is not built yet in this version; there is {built}")
         };
-        BUILT
-            .iter()
-            .filter_map(|(path, built)| {
-                let value = shown(path)?;
-                let word = value.as_str().filter(|word| !built.contains(word))?;
-                let there_is = built.join(", ");
-                Some((
-                    *path,
-                    format!("{word} is not built yet in this version; there is {there_is}"),
-                ))
-            })
-            .collect()
+        let chosen = [
+            (
+                "pods.source",
+                self.pods.source == PodsSource::Cri,
+                word::known::<PodsSource>(),
+            ),
+            (
+                "usage.source",
+                self.usage.source == UsageSource::Cri,
+                word::known::<UsageSource>(),
+            ),
+            (
+                "evict.method",
+                self.evict.method == EvictMethod::Cri,
+                word::known::<EvictMethod>(),
+            ),
+        ];
+        let later = chosen.into_iter().filter(|(_, later, _)| *later);
+        later.map(|(key, _, known)| (key, told(known))).collect()
     }
 }

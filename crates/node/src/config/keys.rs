@@ -1,135 +1,16 @@
-//! The table of keys: name, default, reason, and how each is read and shown. The parser, the suggestions,
-//! `config/evictd.yaml` and the listing of where each setting came from all follow from it.
+//! The table of keys. The parser, the suggestions, `config/evictd.yaml`, the listing of where each setting came from and
+//! what waits for a restart all follow from it.
 
 use super::{
-    effective::{Effective, Kind},
-    mistake::Fault,
-    node::Node,
+    key::{
+        Effect::{Reload, Restart},
+        Field, Key,
+        Kubelet::{Rule, Same},
+        key, one, only, schema_of, signals, too,
+    },
+    pattern,
     value::{Value, human_duration, whole_seconds},
 };
-use serde_json::Value as Json;
-use std::collections::BTreeMap;
-
-/// One setting.
-pub(super) struct Key {
-    /// With the keys above it, joined by points.
-    pub(super) path: &'static str,
-    /// Why it is there, in a line.
-    pub(super) why: &'static str,
-    /// What an `EvictionConfiguration` takes by default, in YAML; `None`: it has no such key.
-    pub(super) default: Option<&'static str>,
-    /// What it is under a `KubeletConfiguration`.
-    pub(super) kubelet: Kubelet,
-    pub(super) field: Field,
-}
-
-/// What a key is under a `KubeletConfiguration`.
-pub(super) enum Kubelet {
-    /// A key there too.
-    Key {
-        name: &'static str,
-        default: &'static str,
-    },
-    /// No key; what the kubelet always does.
-    Rule(&'static str),
-    /// None of its business: ours, with our default.
-    Same,
-    /// Only the `config` of a simulation has it.
-    Simulated,
-}
-
-/// How a key is read into the configuration and shown from it.
-pub(super) enum Field {
-    /// One value.
-    One {
-        read: fn(&mut Effective, &Node) -> Result<(), Vec<Fault>>,
-        show: fn(&Effective) -> Json,
-    },
-    /// A map by signal, whose entries are merged.
-    Signals {
-        map: fn(&mut Effective) -> &mut BTreeMap<String, String>,
-        get: fn(&Effective) -> &BTreeMap<String, String>,
-        /// What `null` stands for, where an entry can be switched off.
-        off: Option<&'static str>,
-    },
-}
-
-impl Key {
-    /// The name in a file of this kind; `None` where such files have no such key.
-    pub(super) fn name(&self, kind: Kind, simulated: bool) -> Option<&'static str> {
-        match (&self.kubelet, kind) {
-            (Kubelet::Simulated, _) => simulated.then_some(self.path),
-            (_, Kind::Evictd) => self.default.map(|_| self.path),
-            (Kubelet::Key { name, .. }, Kind::Kubelet) => Some(name),
-            (Kubelet::Rule(_) | Kubelet::Same, Kind::Kubelet) => None,
-        }
-    }
-
-    /// The present value, as it would be written.
-    pub(super) fn show(&self, effective: &Effective) -> Json {
-        match self.field {
-            Field::One { show, .. } => show(effective),
-            Field::Signals { get, .. } => get(effective).show(),
-        }
-    }
-}
-
-macro_rules! one {
-    ($($field:ident).+) => { one!($($field).+, Value) };
-    ($($field:ident).+, $with:ident) => {
-        Field::One {
-            read: |effective, node| {
-                effective.$($field).+ = $with::read(node)?;
-                Ok(())
-            },
-            show: |effective| $with::show(&effective.$($field).+),
-        }
-    };
-}
-
-macro_rules! signals {
-    ($map:ident, $off:expr) => {
-        Field::Signals {
-            map: |effective| &mut effective.maps.$map,
-            get: |effective| &effective.maps.$map,
-            off: $off,
-        }
-    };
-}
-
-const fn key(
-    path: &'static str,
-    default: &'static str,
-    kubelet: Kubelet,
-    field: Field,
-    why: &'static str,
-) -> Key {
-    Key {
-        path,
-        why,
-        default: Some(default),
-        kubelet,
-        field,
-    }
-}
-
-/// A key that an `EvictionConfiguration` does not have.
-const fn only(path: &'static str, kubelet: Kubelet, field: Field, why: &'static str) -> Key {
-    Key {
-        path,
-        why,
-        default: None,
-        kubelet,
-        field,
-    }
-}
-
-/// The same key in a kubelet's file.
-const fn too(name: &'static str, default: &'static str) -> Kubelet {
-    Kubelet::Key { name, default }
-}
-
-use Kubelet::{Rule, Same, Simulated};
 
 /// Every key, in the order in which it is shown.
 pub(super) const KEYS: &[Key] = &[
@@ -137,6 +18,7 @@ pub(super) const KEYS: &[Key] = &[
         "nodeName",
         r#""""#,
         Same,
+        Restart,
         one!(node_name),
         "This node's name; empty: the environment's NODE_NAME, else the host name.",
     ),
@@ -144,6 +26,7 @@ pub(super) const KEYS: &[Key] = &[
         "dryRun",
         "false",
         Same,
+        Reload,
         one!(dry_run),
         "Decide and tell, but end nothing.",
     ),
@@ -151,6 +34,7 @@ pub(super) const KEYS: &[Key] = &[
         "housekeepingInterval",
         "1s",
         Rule("10s"),
+        Reload,
         one!(housekeeping_interval, human_duration),
         "The longest sleep between two looks; it shortens by itself as a signal nears its threshold.",
     ),
@@ -158,6 +42,7 @@ pub(super) const KEYS: &[Key] = &[
         "memoryAvailable",
         "memAvailable",
         Rule("workingSet"),
+        Restart,
         one!(memory_available),
         "memAvailable: the kernel's own estimate; workingSet: the kubelet's figure, which counts active page cache as used.",
     ),
@@ -165,6 +50,7 @@ pub(super) const KEYS: &[Key] = &[
         "nodeCgroup",
         r#""""#,
         Same,
+        Restart,
         one!(node_cgroup),
         "A cgroup below the root whose limit and usage act as the node's; empty: the machine itself.",
     ),
@@ -175,34 +61,39 @@ pub(super) const KEYS: &[Key] = &[
             "evictionHard",
             "{memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}",
         ),
-        signals!(hard, Some("0%")),
-        "AdmissionAction at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
+        Reload,
+        signals!(hard, Some("0%"), pattern::threshold),
+        "Act at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
     ),
     key(
         "evictionSoft",
         "{}",
         too("evictionSoft", "{}"),
-        signals!(soft, Some("0%")),
-        "AdmissionAction below these once the grace period is over; above the hard ones, so that pods can end in good order.",
+        Reload,
+        signals!(soft, Some("0%"), pattern::threshold),
+        "Act below these once the grace period is over; above the hard ones, so that pods can end in good order.",
     ),
     key(
         "evictionSoftGracePeriod",
         "{}",
         too("evictionSoftGracePeriod", "{}"),
-        signals!(soft_grace_period, None),
+        Reload,
+        signals!(soft_grace_period, None, pattern::grace),
         "How long each soft threshold must have been crossed without a break; every soft one needs its own.",
     ),
     key(
         "evictionMinimumReclaim",
         "{}",
         too("evictionMinimumReclaim", "{}"),
-        signals!(minimum_reclaim, None),
+        Reload,
+        signals!(minimum_reclaim, None, pattern::reclaim),
         "Once acting, go on until this much more than the threshold is available, so that the next crossing is not at once.",
     ),
     key(
         "evictionMaxPodGracePeriod",
         "null",
         too("evictionMaxPodGracePeriod", "0"),
+        Reload,
         one!(max_pod_grace_period),
         "The most seconds a pod gets to end under a soft threshold; null or negative: as many as it asks for itself; 0: none.",
     ),
@@ -210,6 +101,7 @@ pub(super) const KEYS: &[Key] = &[
         "evictionHardGracePeriod",
         "0s",
         Rule("1s"),
+        Reload,
         one!(hard_grace_period, whole_seconds),
         "What a pod gets to end under a hard threshold: nothing, since the kernel's OOM killer would not wait either.",
     ),
@@ -217,6 +109,7 @@ pub(super) const KEYS: &[Key] = &[
         "evictionPressureTransitionPeriod",
         "5m0s",
         too("evictionPressureTransitionPeriod", "5m0s"),
+        Reload,
         one!(pressure_transition_period),
         "How long a node condition outlives its cause, so that it does not flap.",
     ),
@@ -224,18 +117,21 @@ pub(super) const KEYS: &[Key] = &[
         "enforceNodeAllocatable",
         "[pods]",
         too("enforceNodeAllocatable", "[pods]"),
+        Reload,
         one!(enforce_node_allocatable),
         "With pods in it, the hard memory threshold also holds for the pods' own cgroup (allocatableMemory.available).",
     ),
     only(
         "mergeDefaultEvictionSettings",
         too("mergeDefaultEvictionSettings", "false"),
+        Reload,
         one!(merge_default_eviction_settings),
         "Whether missing hard thresholds are filled in with the defaults.",
     ),
     only(
         "kernelMemcgNotification",
         too("kernelMemcgNotification", "false"),
+        Restart,
         one!(kernel_memcg_notification),
         "Whether cgroup v1 tells of a crossed memory threshold at once; v2 knows no such thing.",
     ),
@@ -243,25 +139,15 @@ pub(super) const KEYS: &[Key] = &[
         "localStorageCapacityIsolation",
         "true",
         too("localStorageCapacityIsolation", "true"),
+        Reload,
         one!(local_storage_capacity_isolation),
         "Enforce emptyDir size limits and ephemeral-storage limits.",
-    ),
-    only(
-        "dedicatedImageFs",
-        Simulated,
-        one!(layout.dedicated_image_fs),
-        "Images are on another filesystem than the kubelet's root directory.",
-    ),
-    only(
-        "splitContainerFs",
-        Simulated,
-        one!(layout.split_container_fs),
-        "Writable layers are on another filesystem than the images.",
     ),
     key(
         "pods.source",
         "auto",
         Same,
+        Restart,
         one!(pods.source),
         "Where the pods come from: auto takes the richest source that answers at start; kubernetes: the API server; kubelet: its /pods; manifests; later cri.",
     ),
@@ -269,6 +155,7 @@ pub(super) const KEYS: &[Key] = &[
         "pods.manifests",
         "/etc/evictd/manifests",
         Same,
+        Restart,
         one!(pods.manifests),
         "The directory of v1 Pod manifests of pods.source manifests.",
     ),
@@ -276,6 +163,7 @@ pub(super) const KEYS: &[Key] = &[
         "pods.staticPodPath",
         "/etc/kubernetes/manifests",
         too("staticPodPath", r#""""#),
+        Restart,
         one!(pods.static_pod_path),
         "The kubelet's own manifests: static pods, which are never chosen; empty: none.",
     ),
@@ -283,6 +171,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubernetes.kubeconfig",
         r#""""#,
         Same,
+        Restart,
         one!(kubernetes.kubeconfig),
         "How to reach the API server; empty: this pod's service account, else $KUBECONFIG, else ~/.kube/config.",
     ),
@@ -290,6 +179,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubernetes.context",
         r#""""#,
         Same,
+        Restart,
         one!(kubernetes.context),
         "The context of that kubeconfig; empty: its current one.",
     ),
@@ -297,6 +187,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.url",
         r#""""#,
         Same,
+        Restart,
         one!(kubelet.access.url),
         "Where this node's kubelet is asked for its pods (pods.source kubelet) and its thresholds; empty: port 10250 of the environment's NODE_IP, else of 127.0.0.1.",
     ),
@@ -304,6 +195,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.tokenFile",
         r#""""#,
         Same,
+        Restart,
         one!(kubelet.access.token_file),
         "A file with the bearer token to ask it with; empty: this pod's service account, if it is one.",
     ),
@@ -311,6 +203,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.clientCertificate",
         r#""""#,
         Same,
+        Restart,
         one!(kubelet.access.client_certificate),
         "A certificate in PEM to ask it with instead.",
     ),
@@ -318,6 +211,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.clientKey",
         r#""""#,
         Same,
+        Restart,
         one!(kubelet.access.client_key),
         "The key of that certificate.",
     ),
@@ -325,6 +219,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.certificateAuthority",
         r#""""#,
         Same,
+        Restart,
         one!(kubelet.access.certificate_authority),
         "Who vouches for the kubelet's certificate, in PEM; empty: what it signed for itself, else the cluster's authority.",
     ),
@@ -332,6 +227,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.insecure",
         "false",
         Same,
+        Restart,
         one!(kubelet.access.insecure),
         "Trust whoever answers there: it gets the token, too.",
     ),
@@ -339,6 +235,7 @@ pub(super) const KEYS: &[Key] = &[
         "kubelet.rootDir",
         "/var/lib/kubelet",
         Same,
+        Restart,
         one!(kubelet.root_dir),
         "The kubelet's --root-dir: what pods hold on disk is looked for in its pods directory, and what is not there is unknown.",
     ),
@@ -346,6 +243,7 @@ pub(super) const KEYS: &[Key] = &[
         "usage.source",
         "auto",
         Same,
+        Restart,
         one!(usage.source),
         "Where each pod's usage comes from: auto, cgroup, summary (the kubelet's /stats/summary, up to 16 s old; cgroups while it does not answer); later cri.",
     ),
@@ -353,6 +251,7 @@ pub(super) const KEYS: &[Key] = &[
         "evict.method",
         "auto",
         Same,
+        Restart,
         one!(evict.method),
         "How a pod is made to leave: auto, cgroup (its status says so, its processes are ended); delete: its object, too; eviction: under a soft threshold as its budget allows; later cri.",
     ),
@@ -360,6 +259,7 @@ pub(super) const KEYS: &[Key] = &[
         "evict.tell",
         "together",
         Same,
+        Restart,
         one!(evict.tell),
         "When the API server is told of a hard eviction: together: the Node's taint, the pod's status and the kill are begun at once, and the kill waits for no answer; first: the kill waits for the answer, 50 ms at most. A pod that has a grace is told first in any case.",
     ),
@@ -367,6 +267,7 @@ pub(super) const KEYS: &[Key] = &[
         "admission",
         "report",
         Same,
+        Reload,
         one!(admission),
         "What is done about a new pod that this node should not take while it is under pressure: off; report; reject: its status says Evicted and what runs of it is ended. Where pods come from manifests reject keeps out what does not fit, too, and ends others for a critical pod.",
     ),
@@ -374,6 +275,7 @@ pub(super) const KEYS: &[Key] = &[
         "conditions.types",
         "own",
         Same,
+        Restart,
         one!(conditions.types),
         "own: our conditions beside the kubelet's; standard: its names, for a node whose kubelet does not evict.",
     ),
@@ -381,6 +283,7 @@ pub(super) const KEYS: &[Key] = &[
         "softTierFallback",
         "wait",
         Same,
+        Restart,
         one!(soft_tier_fallback),
         "Where the polite way of a soft eviction is refused: wait until it is let or a hard threshold is crossed; evict: end the pod here.",
     ),
@@ -388,6 +291,7 @@ pub(super) const KEYS: &[Key] = &[
         "evictedPods.ttl",
         "null",
         Rule("null"),
+        Restart,
         one!(evicted_pods.ttl),
         "How long pods that evictd evicted stay in the API, but for those of Jobs; null: for good.",
     ),
@@ -395,6 +299,7 @@ pub(super) const KEYS: &[Key] = &[
         "evictedPods.keepPerOwner",
         "null",
         Rule("null"),
+        Restart,
         one!(evicted_pods.keep_per_owner),
         "How many of them one owner keeps on this node, the newest, but for a Job; null: all.",
     ),
@@ -402,6 +307,7 @@ pub(super) const KEYS: &[Key] = &[
         "cgroupRoots",
         "[kubepods, kubepods.slice]",
         Same,
+        Restart,
         one!(cgroup_roots),
         "Cgroups that pods live in; nothing outside them is watched, counted or touched.",
     ),
@@ -409,6 +315,7 @@ pub(super) const KEYS: &[Key] = &[
         "priorityClasses",
         "{}",
         Same,
+        Restart,
         one!(priority_classes),
         "Priorities by class name, for manifests with a priorityClassName and no priority.",
     ),
@@ -416,6 +323,7 @@ pub(super) const KEYS: &[Key] = &[
         "protect.namespaces",
         "[]",
         Rule("[]"),
+        Reload,
         one!(protect.namespaces),
         "Pods in these namespaces are never chosen.",
     ),
@@ -423,6 +331,7 @@ pub(super) const KEYS: &[Key] = &[
         "protect.selectors",
         "[]",
         Rule("[]"),
+        Reload,
         one!(protect.selectors),
         "Pods that match one of these label selectors are never chosen.",
     ),
@@ -430,6 +339,7 @@ pub(super) const KEYS: &[Key] = &[
         "futileEvictions",
         "3",
         Rule("0"),
+        Reload,
         one!(futile_evictions),
         "After this many evictions in a row that did not help the pod goes that alone holds what is missing, and a pressure ends nobody more for a while; 0: never.",
     ),
@@ -437,6 +347,7 @@ pub(super) const KEYS: &[Key] = &[
         "evictWithoutRelief",
         "false",
         Rule("true"),
+        Reload,
         one!(evict_without_relief),
         "Whether pods go though all that may go together cannot lift the signal to its threshold.",
     ),
@@ -444,6 +355,7 @@ pub(super) const KEYS: &[Key] = &[
         "unknownPods",
         "spare",
         Same,
+        Restart,
         one!(unknown_pods),
         "Pods that have a cgroup here and that nobody lists: spare; rank: by usage, after those known to exceed their requests; static pods never.",
     ),
@@ -451,6 +363,7 @@ pub(super) const KEYS: &[Key] = &[
         "returningOwnerBackOff",
         "1h0m0s",
         Rule("0s"),
+        Reload,
         one!(returning_owner_back_off),
         "The longest that a condition is held where pods of one owner come back and are evicted again: twice the transition period, doubled each time; 0s: never.",
     ),
@@ -458,6 +371,7 @@ pub(super) const KEYS: &[Key] = &[
         "unknownStats",
         "last",
         Rule("first"),
+        Reload,
         one!(unknown_stats),
         "Where a pod without figures ranks: last, since nobody knows that it would help; first, as the kubelet.",
     ),
@@ -465,6 +379,7 @@ pub(super) const KEYS: &[Key] = &[
         "pidRank",
         "fairShare",
         Rule("kubelet"),
+        Reload,
         one!(pid_rank),
         "Under PID pressure: fairShare takes pods above an even share of the ids first; kubelet goes by priority alone.",
     ),
@@ -472,6 +387,7 @@ pub(super) const KEYS: &[Key] = &[
         "memoryAndSwap",
         "either",
         Rule("either"),
+        Reload,
         one!(memory_and_swap),
         "either: thresholds on memory and on swap.available each act alone; both: only while both are crossed, and memory alone where there is no swap.",
     ),
@@ -479,6 +395,7 @@ pub(super) const KEYS: &[Key] = &[
         "returningPodsLast",
         "true",
         Rule("false"),
+        Reload,
         one!(returning_pods_last),
         "A pod that would come straight back here (DaemonSet) goes after its equals.",
     ),
@@ -486,6 +403,7 @@ pub(super) const KEYS: &[Key] = &[
         "podPreference.namespaces",
         "[]",
         Rule("[]"),
+        Reload,
         one!(pod_preference.namespaces),
         "Namespaces whose pods may ask for a place by the annotation evictd.dev/eviction: prefer, avoid or never.",
     ),
@@ -493,6 +411,7 @@ pub(super) const KEYS: &[Key] = &[
         "metrics.address",
         r#""127.0.0.1:20261""#,
         Same,
+        Restart,
         one!(metrics.address),
         "Where /metrics, /livez and /readyz are served; empty: nowhere. $(POD_IP):20261 takes the host from the environment.",
     ),
@@ -500,6 +419,7 @@ pub(super) const KEYS: &[Key] = &[
         "probes.address",
         r#""""#,
         Same,
+        Restart,
         one!(probes.address),
         "Where /livez and /readyz are served besides, to probes that no other client can keep waiting; empty: nowhere.",
     ),
@@ -507,6 +427,7 @@ pub(super) const KEYS: &[Key] = &[
         "socket",
         "/run/evictd/evictd.sock",
         Same,
+        Restart,
         one!(socket),
         "The Unix socket that status, rank, top and history ask.",
     ),
@@ -514,6 +435,7 @@ pub(super) const KEYS: &[Key] = &[
         "stateDirectory",
         "/var/lib/evictd",
         Same,
+        Restart,
         one!(state_directory),
         "Where the history of decisions is kept.",
     ),
@@ -521,6 +443,7 @@ pub(super) const KEYS: &[Key] = &[
         "runtimeDirectory",
         "/run/evictd",
         Same,
+        Restart,
         one!(runtime_directory),
         "Where a restart finds the pods last known, a pause, and decisions that no disk has yet; should be in memory (tmpfs).",
     ),
@@ -528,6 +451,7 @@ pub(super) const KEYS: &[Key] = &[
         "roots.proc",
         "/proc",
         Same,
+        Restart,
         one!(roots.proc),
         "Where procfs is mounted; in a container, the host's.",
     ),
@@ -535,6 +459,7 @@ pub(super) const KEYS: &[Key] = &[
         "roots.cgroup",
         "/sys/fs/cgroup",
         Same,
+        Restart,
         one!(roots.cgroup),
         "Where the cgroup hierarchies are mounted; in a container, the host's.",
     ),
@@ -542,6 +467,7 @@ pub(super) const KEYS: &[Key] = &[
         "filesystems.nodefs",
         r#""""#,
         Same,
+        Restart,
         one!(filesystems.nodefs),
         "A path on the filesystem of the kubelet's root directory; empty: found by itself.",
     ),
@@ -549,6 +475,7 @@ pub(super) const KEYS: &[Key] = &[
         "filesystems.imagefs",
         r#""""#,
         Same,
+        Restart,
         one!(filesystems.imagefs),
         "A path on the filesystem with the images; empty: found by itself.",
     ),
@@ -556,17 +483,8 @@ pub(super) const KEYS: &[Key] = &[
         "filesystems.containerfs",
         r#""""#,
         Same,
+        Restart,
         one!(filesystems.containerfs),
         "A path on the filesystem with the containers' writable layers; empty: found by itself.",
     ),
-];
-
-/// Words that this version can already act on, where the others come later.
-pub(super) const BUILT: [(&str, &[&str]); 3] = [
-    (
-        "pods.source",
-        &["auto", "kubernetes", "kubelet", "manifests"],
-    ),
-    ("usage.source", &["auto", "cgroup", "summary"]),
-    ("evict.method", &["auto", "cgroup", "delete", "eviction"]),
 ];

@@ -2,13 +2,17 @@
 
 mod address;
 mod effective;
+mod key;
 mod keys;
 mod mistake;
-mod nearest;
 mod node;
 mod open;
+mod pattern;
 mod read;
+mod restart;
+mod schema;
 mod selector;
+mod simulated;
 #[cfg(test)]
 mod tests;
 mod thresholds;
@@ -24,10 +28,12 @@ pub use effective::{
 };
 pub use mistake::{Mistake, Refused};
 pub use open::{DROP_INS, drop_ins, open};
-pub use read::{Loaded, built_in, parse, parse_simulated};
+pub use read::{Loaded, built_in, parse};
+pub use schema::json_schema;
+pub use simulated::{Simulated, parse_simulated};
 pub use value::CgroupPath;
 pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
     SoftTierFallback, Tell, UnknownPods, UsageSource,
 };
-pub use write::{Setting, commented_defaults};
+pub use write::{Documented, Setting, commented_defaults, documented};

@@ -20,7 +20,7 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
     let mut unreadable = Vec::new();
     let mut read = |path: &Path| match Document::read(path, SMALL) {
         Ok(document) => (document.name().to_owned(), document.text().to_owned()),
-        Err(DocumentError::Empty(name)) => (name, String::new()),
+        Err(DocumentError::Empty(name) | DocumentError::Null(name)) => (name, String::new()),
         Err(error) => {
             let (name, at, message) = why(error);
             unreadable.push(Fault::new(at, message).of_key(&name, ""));
@@ -44,9 +44,10 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
     let Some(first) = unreadable.first() else {
         return parsed;
     };
+    // Of a file that cannot be read nothing else is known, not that it is empty.
     let mut refused = match parsed {
-        Ok(_) => Refused::default(),
-        Err(refused) => refused,
+        Err(refused) if first.file != name => refused,
+        Ok(_) | Err(_) => Refused::default(),
     };
     refused.kubelet_first_error.clone_from(&first.message);
     refused.mistakes.splice(..0, unreadable);
@@ -86,7 +87,10 @@ pub fn drop_ins(file: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
 /// The file's name, the line where there is one, and what is the matter.
 fn why(error: DocumentError) -> (String, Option<Place>, String) {
     match error {
-        DocumentError::Empty(name) => (name, None, "is empty".to_owned()),
+        DocumentError::Empty(name) | DocumentError::Null(name) => {
+            (name, None, "is empty".to_owned())
+        }
+        DocumentError::Endless { name, .. } => (name, None, "has no end".to_owned()),
         DocumentError::Read { name, source } => (name, None, source.to_string()),
         DocumentError::Directory(name) => {
             (name, None, "is a directory; a file is needed".to_owned())

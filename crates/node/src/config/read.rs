@@ -2,12 +2,13 @@
 
 use super::{
     effective::{Effective, Kind, Origin},
-    keys::{Field, KEYS, Key, Kubelet},
+    key::{Field, Key, Kubelet},
+    keys::KEYS,
     mistake::{Fault, Mistake, Refused},
-    nearest::{close, nearest},
     node::{Content, Entry, Node},
     thresholds,
     value::mismatch,
+    word::{close, nearest},
 };
 use evictd_document::Place;
 use evictd_eviction::rules::LabelSelector;
@@ -33,7 +34,7 @@ pub(super) fn parse_with_drop_ins(
     text: &str,
     drop_ins: &[(&str, &str)],
 ) -> Result<Loaded, Refused> {
-    let mut reader = Reader::new(file, false);
+    let mut reader = Reader::new(file);
     match Node::parse(text) {
         Ok(document) => reader.read(&document),
         Err(error) => reader.mistake("", Fault::new(error.at, error.to_string())),
@@ -49,20 +50,12 @@ pub(super) fn parse_with_drop_ins(
     reader.finish()
 }
 
-/// Reads a simulation's `config` that says its kind; one that does not is a
-/// [`PlainConfig`](evictd_eviction::simulation::PlainConfig).
-pub fn parse_simulated(config: &serde_json::Value) -> Result<Loaded, Refused> {
-    let mut reader = Reader::new("config", true);
-    reader.read(&Node::from(config));
-    reader.finish()
-}
-
 /// What takes effect without any file.
 pub fn built_in() -> Effective {
     let mut effective = Effective::blank(Kind::Evictd);
     fill_in_defaults(&mut effective);
-    if let Ok(thresholds) = effective.parse_maps() {
-        effective.configured_thresholds = thresholds;
+    if let Ok(parsed) = effective.parse_maps() {
+        effective.configured_thresholds = parsed.into_all();
     }
     effective
 }
@@ -92,7 +85,6 @@ pub(super) struct Reader<'a> {
     /// The one being read.
     file: &'a str,
     stage: Stage,
-    simulated: bool,
     /// Whether a map's entries come on top of the defaults instead of replacing them (S1-016).
     merges: bool,
     pub(super) effective: Effective,
@@ -105,12 +97,11 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(file: &'a str, simulated: bool) -> Self {
+    pub(super) fn new(file: &'a str) -> Self {
         Self {
             files: vec![file],
             file,
             stage: Stage::Kind,
-            simulated,
             merges: true,
             effective: Effective::blank(Kind::Evictd),
             places: BTreeMap::new(),
@@ -120,7 +111,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn read(&mut self, document: &Node) {
+    pub(super) fn read(&mut self, document: &Node) {
         self.report_keys_written_twice("", document);
         let wrapped = document.get("kubeletconfig").map(|entry| &entry.value);
         let root = wrapped.unwrap_or(document);
@@ -134,9 +125,9 @@ impl<'a> Reader<'a> {
         self.merges = kind == Kind::Evictd
             || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
         match &root.content {
-            Content::Map(entries) => self.entries("", entries),
+            Content::Map(entries) if !entries.is_empty() => self.entries("", entries),
             // Half of a file that is being replaced looks like this. It must not end a dry run.
-            Content::Null => self.mistake(
+            Content::Map(_) | Content::Null => self.mistake(
                 "",
                 Fault::new(
                     None,
@@ -189,7 +180,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Loaded, Refused> {
+    pub(super) fn finish(mut self) -> Result<Loaded, Refused> {
         if self.stage == Stage::Files {
             self.check();
         }
@@ -377,7 +368,7 @@ impl<'a> Reader<'a> {
         };
         let inner = format!("{path}.");
         let is_others = KEYS.iter().any(|key| {
-            key.name(other, false)
+            key.name(other)
                 .is_some_and(|name| name == path || name.starts_with(&inner))
         });
         let siblings = self.siblings(above);
@@ -460,7 +451,7 @@ impl<'a> Reader<'a> {
     }
 
     fn name(&self, key: &Key) -> Option<&'static str> {
-        key.name(self.effective.kind, self.simulated)
+        key.name(self.effective.kind)
     }
 
     pub(super) fn mistake(&mut self, key: &str, fault: Fault) {
@@ -516,7 +507,6 @@ fn fill_in_defaults(effective: &mut Effective) {
             (Kubelet::Key { default, .. }, Kind::Kubelet) => {
                 (Some(*default), Origin::KubeletDefault)
             }
-            (Kubelet::Simulated, Kind::Kubelet) => continue,
             (Kubelet::Rule(rule), Kind::Kubelet) => (Some(*rule), Origin::KubeletRule),
             (Kubelet::Same, _) | (_, Kind::Evictd) => (key.default, Origin::Default),
         };

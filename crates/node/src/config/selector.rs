@@ -40,6 +40,31 @@ impl Value for LabelSelector {
     fn show(&self) -> Json {
         json!(self)
     }
+
+    fn schema() -> Json {
+        let operators = ["In", "NotIn", "Exists", "DoesNotExist"];
+        let texts = json!({ "type": "array", "items": { "type": "string" } });
+        json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "matchLabels": { "type": "object", "additionalProperties": { "type": "string" } },
+                "matchExpressions": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "additionalProperties": false,
+                        "required": ["key", "operator"],
+                        "properties": {
+                            "key": { "type": "string" },
+                            "operator": { "enum": operators },
+                            "values": texts,
+                        },
+                    },
+                },
+            },
+        })
+    }
 }
 
 fn demands_without_sense(selector: &LabelSelector) -> impl Iterator<Item = (usize, &'static str)> {

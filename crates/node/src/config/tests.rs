@@ -41,12 +41,12 @@ fn shown(thresholds: &[Threshold]) -> Vec<String> {
 fn every_default_of_the_table_can_be_read() {
     for key in keys::KEYS {
         let kubelets = match key.kubelet {
-            keys::Kubelet::Key { default, .. } | keys::Kubelet::Rule(default) => Some(default),
-            keys::Kubelet::Same | keys::Kubelet::Simulated => None,
+            key::Kubelet::Key { default, .. } | key::Kubelet::Rule(default) => Some(default),
+            key::Kubelet::Same => None,
         };
         for default in [key.default, kubelets].into_iter().flatten() {
             let node = node::Node::parse(default).unwrap();
-            if let keys::Field::One { read, .. } = key.field
+            if let key::Field::One { read, .. } = key.field
                 && !node.is_null()
             {
                 let mut effective = Effective::blank(Kind::Evictd);
@@ -270,11 +270,46 @@ fn what_is_written_means_the_same_when_read_again() {
 }
 
 #[test]
+fn what_waits_for_a_restart_is_named() {
+    let waits = |next: Loaded| next.effective.waits_for_restart(&built_in());
+    assert_eq!(waits(ours("")), Vec::<&str>::new());
+    let at_a_reload = "dryRun: true\nadmission: reject\nprotect: {namespaces: [kube-system]}\n\
+         evictionHard: {memory.available: 1Gi}\nfutileEvictions: 5\n";
+    assert_eq!(waits(ours(at_a_reload)), Vec::<&str>::new());
+    let changed = "socket: /run/other.sock\nkubelet: {rootDir: /k}\npods: {source: kubelet}\n";
+    let named = ["pods.source", "kubelet.rootDir", "socket"];
+    assert_eq!(waits(ours(changed)), named);
+    let named = waits(kubelets("staticPodPath: /m\n"));
+    assert!(named.contains(&"staticPodPath"), "{named:?}");
+}
+
+#[test]
+fn a_simulations_layout_is_true_or_false() {
+    let refused = parse_simulated(&serde_json::json!({
+        "apiVersion": "evictd.dev/v1alpha1", "kind": "EvictionConfiguration",
+        "dedicatedImageFs": "yes", "splitContainerFs": null,
+    }));
+    let told = refused.unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "config: dedicatedImageFs: \"yes\" is not true or false"
+    );
+    // It is no key of a daemon's file.
+    let refused = parse("f.yaml", &format!("{HEADER}dedicatedImageFs: true\n")).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("dedicatedImageFs: unknown key"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_simulation_may_say_a_kind_and_the_layout() {
     let ours = parse_simulated(&serde_json::json!({
         "apiVersion": "evictd.dev/v1alpha1", "kind": "EvictionConfiguration", "dedicatedImageFs": true,
     }));
-    let rules = ours.unwrap().effective.rules();
+    let rules = ours.unwrap().rules;
     assert_eq!(rules.unknown_stats, UnknownStats::Last);
     assert_eq!(rules.thresholds.len(), 7);
     assert!(rules.layout.dedicated_image_fs);

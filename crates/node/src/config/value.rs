@@ -4,6 +4,7 @@ use super::{
     address::Address,
     mistake::Fault,
     node::{Content, Node},
+    pattern,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
         SoftTierFallback, Tell, UnknownPods, UsageSource,
@@ -26,6 +27,8 @@ pub(super) trait Value: Sized {
     fn read(node: &Node) -> Result<Self, Vec<Fault>>;
     /// Shows it as it would be written.
     fn show(&self) -> Json;
+    /// What is taken, as a JSON Schema. It may take what [`Value::read`] refuses, and never the other way round.
+    fn schema() -> Json;
 }
 
 /// "... is not ...".
@@ -58,6 +61,10 @@ impl Value for bool {
     fn show(&self) -> Json {
         json!(self)
     }
+
+    fn schema() -> Json {
+        json!({ "type": "boolean" })
+    }
 }
 
 impl Value for String {
@@ -67,6 +74,10 @@ impl Value for String {
 
     fn show(&self) -> Json {
         json!(self)
+    }
+
+    fn schema() -> Json {
+        json!({ "type": ["string", "number"] })
     }
 }
 
@@ -84,6 +95,10 @@ macro_rules! whole_numbers {
             fn show(&self) -> Json {
                 json!(self)
             }
+
+            fn schema() -> Json {
+                json!({ "type": "integer", "minimum": Self::MIN, "maximum": Self::MAX })
+            }
         }
     )*};
 }
@@ -99,6 +114,10 @@ macro_rules! null_is_none {
 
             fn show(&self) -> Json {
                 self.as_ref().map_or(Json::Null, Value::show)
+            }
+
+            fn schema() -> Json {
+                $value::schema()
             }
         }
     )*};
@@ -123,6 +142,10 @@ impl Value for SignedDuration {
 
     fn show(&self) -> Json {
         json!(duration::to_string(*self))
+    }
+
+    fn schema() -> Json {
+        pattern::duration()
     }
 }
 
@@ -155,11 +178,15 @@ pub(super) mod whole_seconds {
     pub(in super::super) fn show(duration: &SignedDuration) -> Json {
         duration.show()
     }
+
+    pub(in super::super) fn schema() -> Json {
+        SignedDuration::schema()
+    }
 }
 
 /// In humantime's notation, but without its months and years, of which `1M` looks like a minute.
 pub(super) mod human_duration {
-    use super::{Fault, Json, Node, SignedDuration, Value, text};
+    use super::{Fault, Json, Node, SignedDuration, Value, json, text};
 
     const TOO_LONG: [&str; 7] = ["M", "month", "months", "y", "yr", "year", "years"];
 
@@ -193,6 +220,10 @@ pub(super) mod human_duration {
     pub(in super::super) fn show(duration: &SignedDuration) -> Json {
         duration.show()
     }
+
+    pub(in super::super) fn schema() -> Json {
+        json!({ "type": "string", "pattern": r"^\s*([0-9.]+\s*[a-zµ]+\s*)+$" })
+    }
 }
 
 impl Value for PathBuf {
@@ -209,6 +240,10 @@ impl Value for PathBuf {
     fn show(&self) -> Json {
         json!(self)
     }
+
+    fn schema() -> Json {
+        json!({ "type": "string", "pattern": "^/" })
+    }
 }
 
 /// Where the empty text says that there is none.
@@ -224,6 +259,10 @@ macro_rules! empty_is_none {
 
             fn show(&self) -> Json {
                 self.as_ref().map_or_else(|| json!(""), Value::show)
+            }
+
+            fn schema() -> Json {
+                json!({ "anyOf": [{ "const": "" }, $value::schema()] })
             }
         }
     )*};
@@ -258,6 +297,10 @@ impl Value for CgroupPath {
     fn show(&self) -> Json {
         json!(self.0)
     }
+
+    fn schema() -> Json {
+        json!({ "type": ["string", "number"], "minLength": 1 })
+    }
 }
 
 impl<T: Value> Value for Vec<T> {
@@ -285,6 +328,10 @@ impl<T: Value> Value for Vec<T> {
 
     fn show(&self) -> Json {
         self.iter().map(Value::show).collect()
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "array", "items": T::schema() })
     }
 }
 
@@ -316,6 +363,10 @@ impl<T: Value> Value for BTreeMap<String, T> {
             .map(|(name, value)| (name.clone(), value.show()))
             .collect()
     }
+
+    fn schema() -> Json {
+        json!({ "type": "object", "additionalProperties": T::schema() })
+    }
 }
 
 macro_rules! words {
@@ -327,6 +378,10 @@ macro_rules! words {
 
             fn show(&self) -> Json {
                 json!(self)
+            }
+
+            fn schema() -> Json {
+                json!({ "enum": super::word::known::<Self>() })
             }
         }
     )*};

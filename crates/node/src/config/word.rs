@@ -1,6 +1,6 @@
-//! One of a few words: serde knows which, so that they are spelled in one place.
+//! One of a few words: serde knows which, so that they are spelled in one place. And the one that was meant.
 
-use super::{mistake::Fault, nearest::close, node::Node, value};
+use super::{mistake::Fault, node::Node, value};
 use serde::de::{self, DeserializeOwned, value::StrDeserializer};
 use std::fmt;
 
@@ -15,6 +15,14 @@ pub(super) fn read<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
             None => fault,
         }]
     })
+}
+
+/// Every word that there is.
+pub(super) fn known<T: DeserializeOwned>() -> &'static [&'static str] {
+    match T::deserialize(StrDeserializer::<NoSuchWord>::new("")) {
+        Ok(_) => &[],
+        Err(NoSuchWord(known)) => known,
+    }
 }
 
 /// The words that there are.
@@ -36,5 +44,48 @@ impl de::Error for NoSuchWord {
 
     fn unknown_variant(_: &str, known: &'static [&'static str]) -> Self {
         Self(known)
+    }
+}
+
+/// The known name nearest to what was written; small letters and capitals count as the same.
+pub(super) fn nearest<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    known.into_iter().min_by_key(|name| distance(written, name))
+}
+
+/// As [`nearest`], but only a name that was probably meant: at most a third of it is different.
+pub(super) fn close<'a>(
+    written: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    nearest(written, known).filter(|name| distance(written, name) * 3 <= name.len().max(3))
+}
+
+fn distance(written: &str, name: &str) -> usize {
+    strsim::osa_distance(&written.to_lowercase(), &name.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_was_meant() {
+        let known = ["memory.available", "nodefs.available", "pid.available"];
+        for written in [
+            "memory.availble",
+            "MEMORY.AVAILABLE",
+            "memory.avialable",
+            "mmory.available",
+        ] {
+            assert_eq!(nearest(written, known), Some("memory.available"));
+            assert_eq!(close(written, known), Some("memory.available"));
+        }
+        assert_eq!(close("unrelated", known), None);
+        // Two letters in the wrong order are one mistake, of three that a short name may not have.
+        assert_eq!(close("icr", ["cri"]), None);
+        assert_eq!(close("rci", ["cri"]), Some("cri"));
     }
 }

@@ -18,12 +18,12 @@ pub enum MemoryAvailable {
 pub enum PodsSource {
     /// The richest source that answers at start.
     Auto,
-    /// A directory of manifests.
-    Manifests,
     /// The API server.
     Kubernetes,
     /// The kubelet's `/pods`.
     Kubelet,
+    /// A directory of manifests.
+    Manifests,
     /// The container runtime.
     Cri,
 }
@@ -36,10 +36,10 @@ pub enum UsageSource {
     Auto,
     /// The pods' cgroups and directories.
     Cgroup,
-    /// The container runtime.
-    Cri,
     /// The kubelet's `/stats/summary`.
     Summary,
+    /// The container runtime.
+    Cri,
 }
 
 /// How a pod is made to leave.
@@ -50,12 +50,12 @@ pub enum EvictMethod {
     Auto,
     /// Its processes are ended in its cgroup.
     Cgroup,
-    /// The container runtime stops its sandbox.
-    Cri,
     /// Its object is deleted.
     Delete,
     /// The eviction API is asked.
     Eviction,
+    /// The container runtime stops its sandbox.
+    Cri,
 }
 
 /// When the API server is told of a hard eviction.

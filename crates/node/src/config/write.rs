@@ -1,8 +1,9 @@
 //! The configuration written out again: as YAML that can be read back, and as a list of settings.
 
 use super::{
-    effective::{Effective, Origin},
-    keys::{Field, KEYS, Key},
+    effective::{Effective, Kind, Origin},
+    key::{Field, Key},
+    keys::KEYS,
     read::built_in,
 };
 use serde_json::{Map, Value as Json};
@@ -29,9 +30,33 @@ impl Setting {
     }
 }
 
+/// What is to be said of a setting.
+#[derive(Debug, Clone, Copy)]
+pub struct Documented {
+    /// The key, with those above it.
+    pub key: &'static str,
+    /// What it takes by default, in YAML.
+    pub default: &'static str,
+    /// Why it is there, in a line.
+    pub why: &'static str,
+}
+
+/// Every key of an `EvictionConfiguration`, in the order of the documentation.
+pub fn documented() -> impl Iterator<Item = Documented> {
+    KEYS.iter().filter_map(|key| {
+        Some(Documented {
+            key: key.name(Kind::Evictd)?,
+            default: key.default?,
+            why: key.why,
+        })
+    })
+}
+
 /// `config/evictd.yaml`: every key with its default and why it is there.
 pub fn commented_defaults() -> String {
-    let header = "# The configuration of evictd: every key with its default and why it is there.\n\
+    // Where the packages put it; `evictd check-config --schema` prints it anywhere.
+    let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
+         # The configuration of evictd: every key with its default and why it is there.\n\
          # What is left out keeps its default, so that a file need hold only what differs.\n\
          # `evictd check-config FILE` tells what takes effect and where it came from.\n";
     header.to_owned() + &yaml(&built_in(), &Comments::Why)
@@ -88,7 +113,7 @@ impl Effective {
     fn keys(&self) -> impl Iterator<Item = &'static Key> {
         let kind = self.kind;
         KEYS.iter()
-            .filter(move |key| key.default.is_some() || key.name(kind, false).is_some())
+            .filter(move |key| key.default.is_some() || key.name(kind).is_some())
     }
 }
 
@@ -109,7 +134,7 @@ fn yaml(effective: &Effective, comments: &Comments) -> String {
     );
     let mut group = "";
     for key in KEYS {
-        let Some(name) = key.name(kind, false) else {
+        let Some(name) = key.name(kind) else {
             continue;
         };
         let (above, name) = name.split_once('.').unwrap_or(("", name));

@@ -4,7 +4,7 @@
 //! the API server was started again. So what was told counts only once the kubelet has made it its own.
 
 use super::{Fate, Notice, Outbox, Way};
-use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
+use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::record::{self, ANNOTATION};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
 use kube::{
@@ -60,7 +60,7 @@ pub(super) async fn deliver(
     let mut mail = Mail::new(outbox, notice);
     let mut first = Some(first);
     let mut look = again;
-    let mut pause = FIRST_REPEAT;
+    let mut backoff = Backoff::new(FIRST_REPEAT, LONGEST_PAUSE);
     loop {
         if let Err(fate) = mail.land(look, &mut first).await {
             return fate.into();
@@ -79,8 +79,7 @@ pub(super) async fn deliver(
             "what the API server was told of {} was written over by its kubelet; it is told again",
             notice.pod()
         );
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        sleep(backoff.next(Backoff::WHOLE)).await;
         look = true;
     }
 }
@@ -170,7 +169,7 @@ impl<'a> Mail<'a> {
         mut look: bool,
         first: &mut Option<oneshot::Sender<bool>>,
     ) -> Result<(), Fate> {
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut refused = None;
         loop {
             let found = if look {
@@ -196,7 +195,7 @@ impl<'a> Mail<'a> {
             };
             self.warn(&error);
             refused = (!may_change(&error)).then(|| error.to_string());
-            rest(&mut pause, &error).await;
+            rest(&mut backoff, &error).await;
             look = true;
         }
     }
@@ -208,7 +207,7 @@ impl<'a> Mail<'a> {
             return true;
         }
         let mut looks = LOOKS.iter();
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         while let Some(after) = looks.next() {
             sleep(*after).await;
             match self.look().await {
@@ -218,7 +217,7 @@ impl<'a> Mail<'a> {
                 Err(error) => {
                     // Kubelets have lost the server, too.
                     looks = LOOKS.iter();
-                    rest(&mut pause, &error).await;
+                    rest(&mut backoff, &error).await;
                 }
             }
         }
@@ -435,11 +434,11 @@ fn may_change(error: &ApiError) -> bool {
 }
 
 /// Waits as long as the server asks for, or as it is time to.
-async fn rest(pause: &mut Duration, error: &ApiError) {
+async fn rest(backoff: &mut Backoff, error: &ApiError) {
     let asked = error
         .status()
         .and_then(|status| status.details.as_ref())
         .map_or(0, |details| details.retry_after_seconds);
-    sleep((*pause).max(Duration::from_secs(u64::from(asked)))).await;
-    *pause = (*pause * 2).min(LONGEST_PAUSE);
+    let pause = backoff.next(Backoff::WHOLE);
+    sleep(pause.max(Duration::from_secs(u64::from(asked)))).await;
 }

@@ -2,7 +2,7 @@
 //! for it.
 
 use crate::pods::Listing;
-use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT};
+use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use evictd_eviction::retention::{Overdue, Remains, Retention};
 use evictd_kernel::clock::Clock;
 use k8s_openapi::api::core::v1::Pod;
@@ -18,7 +18,8 @@ use tokio::{sync::watch, time::sleep};
 const PERIOD: Duration = Duration::from_secs(10);
 /// From one deletion to the next.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest, where the API server refuses.
+/// The same after a refusal, twice as long each time.
+const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// Sweeps up after evictions on this node.
@@ -32,7 +33,7 @@ pub struct Sweeper {
     done: BTreeSet<String>,
     /// UIDs of pods that were refused, until the others have had their turn.
     refused: BTreeSet<String>,
-    pause: Duration,
+    backoff: Backoff,
 }
 
 /// A pod whose object goes.
@@ -58,7 +59,7 @@ impl Sweeper {
             clock,
             done: BTreeSet::new(),
             refused: BTreeSet::new(),
-            pause: PAUSE,
+            backoff: Backoff::new(REFUSED_PAUSE, LONGEST_PAUSE),
         }
     }
 
@@ -80,8 +81,7 @@ impl Sweeper {
                     self.done.insert(due.uid);
                 }
                 Some(due) => {
-                    self.delete(due).await;
-                    sleep(self.pause).await;
+                    sleep(self.delete(due).await).await;
                 }
                 None => {
                     tokio::select! {
@@ -131,8 +131,9 @@ impl Sweeper {
         })
     }
 
-    /// The UID is a precondition; whoever has the name now, or nobody, is as good as deleted.
-    async fn delete(&mut self, due: Due) {
+    /// The UID is a precondition; whoever has the name now, or nobody, is as good as deleted. Returns how long
+    /// to wait before the next.
+    async fn delete(&mut self, due: Due) -> Duration {
         let what = format!("deleting the evicted pod {}/{}", due.namespace, due.name);
         let pods: Api<PartialObjectMeta<Pod>> =
             Api::namespaced(self.actions.client(), &due.namespace);
@@ -148,16 +149,17 @@ impl Sweeper {
             Ok(_) => due.tell("deleted"),
             Err(error) if is_about_another(&error) => {}
             Err(error) => {
-                if self.pause == PAUSE {
+                let pause = self.backoff.next(Backoff::WHOLE);
+                if pause == REFUSED_PAUSE {
                     tracing::warn!("evicted pods stay longer than evictedPods says: {error}");
                 }
                 self.refused.insert(due.uid);
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                return;
+                return pause;
             }
         }
         self.done.insert(due.uid);
-        self.pause = PAUSE;
+        self.backoff.reset();
+        PAUSE
     }
 }
 

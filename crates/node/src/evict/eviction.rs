@@ -1,7 +1,7 @@
 //! A pod leaves by the eviction API: its disruption budget is asked, and the kubelet ends it.
 
 use super::{Evict, EvictError};
-use evictd_cluster_client::{Actions, ApiError};
+use evictd_cluster_client::{Actions, ApiError, Backoff};
 use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Termination, Victim};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -76,11 +76,12 @@ impl ApiEvictor {
         waited: impl Fn() -> Duration,
     ) -> Result<(), EvictError> {
         let longest = grace.clamp(PATIENCE, LONGEST);
-        let mut pause = FIRST_PAUSE;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let Err(error) = self.request(victim, grace).await else {
                 return Ok(());
             };
+            let pause = backoff.next(Backoff::WHOLE);
             match self.goes(victim, PATIENCE).await {
                 Ok(true) => return Ok(()),
                 Ok(false) if is_refusal(&error) => return Err(refused(&error)),
@@ -89,7 +90,6 @@ impl ApiEvictor {
                 }
                 Ok(false) | Err(_) => sleep(pause).await,
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

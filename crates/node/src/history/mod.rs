@@ -12,6 +12,7 @@ mod intents;
 mod past;
 mod recorder;
 mod scan;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
+use tally::Tally;
 
 const CURRENT: &str = "decisions.log";
 const PREVIOUS: &str = "decisions.1.log";
@@ -145,10 +147,12 @@ pub struct History {
     torn: bool,
     /// The last record lacks its newline.
     unterminated: bool,
-    records_current: u64,
-    records_previous: u64,
+    in_current: Tally,
+    in_previous: Tally,
     /// How often a new segment has begun.
     segments: u64,
+    /// Why the directory cannot be had, while it cannot.
+    trouble: Option<String>,
     waiting: Waiting,
     waiting_bytes: usize,
 }
@@ -168,9 +172,10 @@ impl History {
             length: 0,
             torn: false,
             unterminated: false,
-            records_current: 0,
-            records_previous: 0,
+            in_current: Tally::default(),
+            in_previous: Tally::default(),
             segments: 0,
+            trouble: None,
             waiting: Waiting::default(),
             waiting_bytes: 0,
         };
@@ -181,6 +186,7 @@ impl History {
                     "no decision can be kept yet: {error}; evictd works without its history and tries again with each \
                      decision: give that disk space, or make it writable, or name another stateDirectory"
                 );
+                history.trouble = Some(error.to_string());
                 Ok(history)
             }
             Ok(()) => Ok(history),
@@ -207,14 +213,14 @@ impl History {
         let (previous, current) = (self.check(PREVIOUS)?, self.check(CURRENT)?);
         if let Some(checked) = previous {
             checked.warn(&self.path(PREVIOUS));
-            self.records_previous = checked.records;
+            self.in_previous = checked.holds;
         }
         if let Some(checked) = current {
             checked.warn(&self.path(CURRENT));
             self.length = checked.good_end;
             self.torn = checked.tail > 0;
             self.unterminated = checked.unterminated;
-            self.records_current = checked.records;
+            self.in_current = checked.holds;
         }
         self.checked = true;
         Ok(())
@@ -246,8 +252,16 @@ impl History {
         self.retry()
     }
 
-    /// Writes what waits in memory; does nothing when nothing does.
+    /// Why nothing can be kept on disk, where that is known without a record to write.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Writes what waits in memory. Where nothing does, a directory that could not be had is tried again.
     pub fn retry(&mut self) -> Result<(), HistoryError> {
+        if self.trouble.is_some() && self.waiting() == 0 {
+            self.begin()?;
+        }
         // It stays where it can be read until the disk has it.
         while let Some(line) = self.waiting.first() {
             if let Err(source) = self.write(&line.bytes) {
@@ -261,6 +275,7 @@ impl History {
             line.receipt.sign();
             self.waiting_bytes -= line.bytes.len();
         }
+        self.trouble = None;
         Ok(())
     }
 
@@ -276,7 +291,12 @@ impl History {
 
     /// How many records are on disk.
     pub fn records(&self) -> u64 {
-        self.records_previous + self.records_current
+        self.in_previous.records + self.in_current.records
+    }
+
+    /// How many evictions those records are of, dry runs included.
+    pub fn evictions(&self) -> usize {
+        self.in_current.evictions_with(&self.in_previous)
     }
 
     /// How often a new segment has begun, for which older records went.
@@ -300,12 +320,12 @@ impl History {
             Err(error) => return Err(failed(error)),
         };
         let mut scanner = Scanner::new(BufReader::new(file));
-        let mut records = 0;
-        while scanner.next_record().map_err(failed)?.is_some() {
-            records += 1;
+        let mut holds = Tally::default();
+        while let Some(record) = scanner.next_record().map_err(failed)? {
+            holds.note(record.as_bytes());
         }
         Ok(Some(Checked {
-            records,
+            holds,
             good_end: scanner.good_end(),
             damaged: scanner.damaged_before_good_end(),
             tail: scanner.position() - scanner.good_end(),
@@ -360,7 +380,9 @@ impl History {
         self.torn = false;
         self.unterminated = false;
         self.length += written;
-        self.records_current += 1;
+        if let Some(json) = scan::good_record(line) {
+            self.in_current.note(&line[json]);
+        }
         Ok(())
     }
 
@@ -375,24 +397,25 @@ impl History {
         tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one begins");
         create_directory(&self.directory)?;
         self.handle = Some(File::open(&self.directory)?);
-        self.begin_segment(0);
+        self.begin_segment(Tally::default());
         Ok(())
     }
 
     fn rotate(&mut self) -> io::Result<()> {
         self.mend()?;
         std::fs::rename(self.path(CURRENT), self.path(PREVIOUS))?;
-        self.begin_segment(self.records_current);
+        let full = std::mem::take(&mut self.in_current);
+        self.begin_segment(full);
         Ok(())
     }
 
-    fn begin_segment(&mut self, records_previous: u64) {
+    fn begin_segment(&mut self, in_previous: Tally) {
         self.current = None;
         self.length = 0;
         self.torn = false;
         self.unterminated = false;
-        self.records_current = 0;
-        self.records_previous = records_previous;
+        self.in_current = Tally::default();
+        self.in_previous = in_previous;
         self.segments += 1;
     }
 }
@@ -454,7 +477,7 @@ impl Receipt {
 
 /// What a segment was found to hold.
 struct Checked {
-    records: u64,
+    holds: Tally,
     good_end: u64,
     /// Bytes before that which belong to no record.
     damaged: u64,
@@ -464,7 +487,7 @@ struct Checked {
 
 impl Checked {
     fn warn(&self, path: &Path) {
-        let (path, records) = (path.display(), self.records);
+        let (path, records) = (path.display(), self.holds.records);
         if self.damaged > 0 {
             tracing::warn!(
                 %path, bytes = self.damaged, records,

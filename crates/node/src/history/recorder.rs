@@ -20,6 +20,8 @@ const STACK_BYTES: usize = 128 << 10;
 pub struct Kept {
     /// Records on disk.
     pub records: u64,
+    /// Evictions that they are of.
+    pub evictions: usize,
     /// Records waiting in memory for the disk.
     pub waiting: usize,
     /// How often a new segment has begun, for which older records went.
@@ -58,9 +60,10 @@ impl Recorder {
         let (queue, lines) = sync_channel(QUEUE);
         let kept = Arc::new(Mutex::new(Kept {
             records: history.records(),
+            evictions: history.evictions(),
             waiting: history.waiting(),
             segments: history.segments(),
-            error: None,
+            error: history.trouble().map(str::to_owned),
         }));
         let recorder = Self {
             queue: Some(queue),
@@ -174,7 +177,8 @@ impl Writer {
     /// Until the queue is gone.
     fn write_all(mut self) {
         loop {
-            let next = if self.history.waiting() == 0 {
+            let well = self.history.waiting() == 0 && self.history.trouble().is_none();
+            let next = if well {
                 self.lines
                     .recv()
                     .map_err(|_| RecvTimeoutError::Disconnected)
@@ -215,11 +219,13 @@ fn give_up(mut history: History) {
 fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     match (&kept.error, &outcome) {
+        // The directory cannot be had, which was said at the start, and nothing waits for it.
+        (_, Err(_)) if history.waiting() == 0 => {}
         // A decision is made once a cycle at most: each that is lost has its line.
         (_, Err(error)) if !matches!(error, HistoryError::Write { .. }) => {
             tracing::error!(%error, "a decision is not kept in the history; evictions go on");
         }
-        (None, Err(error)) => {
+        (_, Err(error)) if kept.waiting == 0 => {
             tracing::error!(%error, "a decision could not be written; evictions go on");
         }
         (Some(_), Ok(())) => {
@@ -229,6 +235,7 @@ fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>
     }
     *kept = Kept {
         records: history.records(),
+        evictions: history.evictions(),
         waiting: history.waiting(),
         segments: history.segments(),
         error: outcome.err().map(|error| error.to_string()),

@@ -66,6 +66,36 @@ impl ThresholdGauges {
     }
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct BySetting {
+    pub(super) setting: &'static str,
+}
+
+/// How the configuration stands. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct ConfigurationGauges {
+    pub(super) successful: Gauge,
+    pub(super) read_at: Gauge,
+    pub(super) waits: Family<BySetting, Gauge>,
+}
+
+impl ConfigurationGauges {
+    /// A configuration was read and is in force, but for these keys, which wait for the next start.
+    pub fn taken(&self, now: Timestamp, waits: &[&'static str]) {
+        self.successful.set(1);
+        self.read_at.set(now.as_second());
+        self.waits.clear();
+        for setting in waits {
+            self.waits.get_or_create(&BySetting { setting }).set(1);
+        }
+    }
+
+    /// A configuration was read and refused.
+    pub fn refused(&self) {
+        self.successful.set(0);
+    }
+}
+
 type NoLabels = [(&'static str, &'static str); 0];
 
 /// When the Node was last written; there only for whoever writes it. Clones share it.

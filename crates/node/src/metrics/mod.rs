@@ -8,7 +8,7 @@ mod gauges;
 mod tests;
 mod text;
 
-pub use gauges::NodeHeartbeat;
+pub use gauges::{ConfigurationGauges, NodeHeartbeat};
 pub use text::Format;
 
 use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
@@ -109,6 +109,7 @@ pub struct Metrics {
     threshold_met: ThresholdGauges,
     conditions: ConditionMap<Gauge>,
     node_heartbeat: NodeHeartbeat,
+    configuration: ConfigurationGauges,
     pods_age: Gauge,
     paused: Gauge,
     evictions: Family<BySignalAndKind, Counter>,
@@ -167,6 +168,7 @@ impl Metrics {
                 })
             }),
             node_heartbeat: NodeHeartbeat::default(),
+            configuration: ConfigurationGauges::default(),
             pods_age: Gauge::default(),
             paused: Gauge::default(),
             evictions: Family::default(),
@@ -285,6 +287,21 @@ impl Metrics {
             self.node_heartbeat.family.clone(),
         );
         registry.register(
+            "config_last_reload_successful",
+            "Whether the configuration read last is in force; 0: it was refused, and the one before it stays",
+            self.configuration.successful.clone(),
+        );
+        registry.register(
+            "config_last_reload_success_timestamp_seconds",
+            "When the configuration in force was read",
+            self.configuration.read_at.clone(),
+        );
+        registry.register(
+            "config_restart_required",
+            "Settings that were changed and take effect at the next start only",
+            self.configuration.waits.clone(),
+        );
+        registry.register(
             "pods_age_seconds",
             "How long the source of pods has not told them; 0 while it does",
             self.pods_age.clone(),
@@ -374,6 +391,11 @@ impl Metrics {
     /// For whoever writes the Node's conditions.
     pub fn node_heartbeat(&self) -> NodeHeartbeat {
         self.node_heartbeat.clone()
+    }
+
+    /// For whoever reads the configuration.
+    pub fn configuration(&self) -> ConfigurationGauges {
+        self.configuration.clone()
     }
 
     /// The pods are those of so long ago.

@@ -34,6 +34,10 @@ fn everything_promised_is_rendered_under_its_name() {
     metrics.node_heartbeat().set(jiff::Timestamp::UNIX_EPOCH);
     metrics.pods_age(Duration::from_secs(90));
     metrics.paused(true);
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    metrics.configuration().taken(now, &["socket"]);
+    metrics.configuration().taken(now, &["pods.source"]);
+    metrics.configuration().refused();
     let text = exposition.render(Format::Open).unwrap();
     assert!(text.ends_with("# EOF\n"));
     let mut names = names(&text);
@@ -42,6 +46,9 @@ fn everything_promised_is_rendered_under_its_name() {
     let promised = [
         "evictd_admission_findings",
         "evictd_build",
+        "evictd_config_last_reload_success_timestamp_seconds",
+        "evictd_config_last_reload_successful",
+        "evictd_config_restart_required",
         "evictd_cycle_duration_seconds",
         "evictd_eviction_failures",
         "evictd_evictions",
@@ -72,6 +79,8 @@ fn everything_promised_is_rendered_under_its_name() {
         r#"evictd_node_condition{condition="MemoryPressure"} 0"#,
         "evictd_node_heartbeat_timestamp_seconds{} 0",
         "evictd_paused 1",
+        "evictd_config_last_reload_successful 0",
+        "evictd_config_restart_required{setting=\"pods.source\"} 1",
         "evictd_pods_age_seconds 90",
         r#"evictd_evictions_total{signal="memory.available",kind="hard"} 1"#,
         r#"evictd_eviction_failures_total{stage="kill"} 1"#,

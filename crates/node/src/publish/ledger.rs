@@ -126,6 +126,7 @@ impl Ledger {
         if self.told.as_ref() != Some(&kept) {
             self.shared.update(|status| {
                 status.history.records = kept.records;
+                status.history.evictions = kept.evictions;
                 status.history.waiting = kept.waiting;
                 status.history.error.clone_from(&kept.error);
             });

@@ -47,6 +47,8 @@ pub struct Status {
     pub paused: Option<Pause>,
     /// The source or method in use behind each port, and why that one.
     pub sources: Vec<SourceStatus>,
+    /// How the configuration stands since it was last read.
+    pub configuration: ConfigurationStatus,
     /// One sentence about which filesystems hold what.
     pub layout: String,
     /// What the latest look was woken by.
@@ -104,6 +106,28 @@ pub struct Call {
     pub by: WokenBy,
     /// When.
     pub at: Timestamp,
+}
+
+/// What was read at the start or at the latest reload, and what of it is in force.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConfigurationStatus {
+    /// When what is in force was read.
+    pub read_at: Timestamp,
+    /// What was read after that and refused: none of it is in force.
+    pub refused: Option<RefusedConfiguration>,
+    /// Keys whose changed values take effect at the next start only.
+    pub waits_for_restart: Vec<String>,
+}
+
+/// A configuration that was refused at a reload.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RefusedConfiguration {
+    /// When it was read.
+    pub at: Timestamp,
+    /// Every mistake in it: `file:line:column: key: message; advice`.
+    pub mistakes: Vec<String>,
 }
 
 /// The implementation chosen for a port.
@@ -315,6 +339,8 @@ pub struct ReturningOwner {
 pub struct HistoryStatus {
     /// Records on disk: each decision has one, and one more for each thing that became known of it.
     pub records: u64,
+    /// Evictions that those records are of, dry runs included.
+    pub evictions: usize,
     /// Records waiting in memory for the disk.
     pub waiting: usize,
     /// Why the disk refuses, while it does.

@@ -2,8 +2,13 @@
 
 mod plan;
 
-use clap::{Parser, Subcommand};
-use evictd_command::Failure;
+use clap::{CommandFactory, Parser, Subcommand};
+use evictd_command::{Completions, Failure, Manual, ManualArguments};
+
+const FILES: [(&str, &str); 1] = [(
+    "$KUBECONFIG, ~/.kube/config",
+    "How to reach the cluster, where one is named by its context.",
+)];
 
 /// What kube-scheduler does to a cluster, worked out beforehand.
 #[derive(Debug, Parser)]
@@ -16,6 +21,12 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Plan(plan::Arguments),
+    #[command(
+        after_help = "Example:\n  evictd-scheduler completions bash > /etc/bash_completion.d/evictd-scheduler"
+    )]
+    Completions(Completions),
+    #[command(after_help = "Example:\n  evictd-scheduler man evictd-scheduler-plan | man -l -")]
+    Man(ManualArguments),
 }
 
 impl Cli {
@@ -23,6 +34,8 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Plan(arguments) => arguments.run(),
+            Command::Completions(arguments) => arguments.print(Self::command()),
+            Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }
     }
 }
@@ -30,7 +43,6 @@ impl Cli {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use evictd_cluster_client::ApiError;
-use evictd_command::{Failure, Output, printable};
+use evictd_command::{Failure, Output, warn};
 use evictd_document::{Document, DocumentError, SMALL};
 use evictd_preemption::{BudgetPolicy, Extender, Form, Nodes, Options};
 use std::fs::File;
@@ -104,7 +104,7 @@ impl Arguments {
         let plan = case.plan(&mut extenders)?;
         let answer = Answer::new(&case, &plan, explained, (load, watch.seconds()));
         for warning in &answer.warnings {
-            eprintln!("evictd-scheduler: warning: {}", printable(warning));
+            warn("evictd-scheduler", warning);
         }
         self.output.print(&answer, page)
     }

@@ -35,6 +35,8 @@ pub(super) trait Sink {
     fn take(&mut self, found: Found<'_>);
     /// Is told what is no object.
     fn refuse(&mut self, mistake: Mistake);
+    /// Whether it has been told of so many mistakes that nobody reads on.
+    fn has_enough(&self) -> bool;
 }
 
 /// Hands every object of a JSON text to `sink`. What cannot be read on is a mistake that is told to it, too.
@@ -85,6 +87,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
     /// One document after the other.
     fn documents(&mut self) -> Result<(), Stop> {
         while let Some(byte) = self.scanner.peek()? {
+            self.go_on()?;
             match byte {
                 b'{' => self.object(Items::Any, &mut Vec::new())?,
                 b'[' => self.items(Items::Any).map(drop)?,
@@ -141,6 +144,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         self.path.push(0);
         let mut first = true;
         while self.next(b']', &mut first)? {
+            self.go_on()?;
             if self.scanner.must_peek()? == b'{' {
                 self.object(items, &mut waiting)?;
             } else {
@@ -154,6 +158,14 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         }
         self.path.pop();
         Ok(waiting)
+    }
+
+    /// A text of nothing but mistakes may have no end.
+    fn go_on(&self) -> Result<(), Stop> {
+        if self.sink.has_enough() {
+            return Err(Stop::Syntax("the search for mistakes ends here"));
+        }
+        Ok(())
     }
 
     /// Whether something comes before the end of a list or an object.

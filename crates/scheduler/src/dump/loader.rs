@@ -1,10 +1,11 @@
 //! Takes the objects of a dump one by one.
 
-use super::amounts::{self, Wrong};
 use super::items::{Found, Sink};
 use super::kind::{Kind, Object};
 use super::{DumpError, doubts::Doubts};
-use evictd_document::{ENOUGH, Mistake, Mistakes, Place, mistakes_of};
+use evictd_document::{
+    Amount, ENOUGH, Mistake, Mistakes, Place, Wrong, amounts_of_list, amounts_of_pod, mistakes_of,
+};
 use evictd_placement::{Cluster, Selector};
 use evictd_pod::{Node, wire};
 use evictd_preemption::Budget;
@@ -142,20 +143,16 @@ impl<'w> Loader<'w> {
             self.wrong(found, name, "metadata.name", "is missing");
             return None;
         }
-        let again = !metadata.uid.is_empty() && !self.ids.insert(metadata.uid.as_str().into());
-        let doubts = &mut self.loaded.doubts;
-        if again {
-            let name = || format!("{} ({})", name_of(&object), metadata.uid);
-            doubts.add(
-                "of objects with the same metadata.uid only the first counts",
-                name,
-            );
-            return None;
-        }
         let full = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
         if !self.names.insert((T::KIND, full.into())) {
             let name = || name_of(&object);
+            let doubts = &mut self.loaded.doubts;
             doubts.add("of objects with the same name only the first counts", name);
+            return None;
+        }
+        if !metadata.uid.is_empty() && !self.ids.insert(metadata.uid.as_str().into()) {
+            let message = format!("{:?} is the UID of another object, too", metadata.uid);
+            self.wrong(found, name_of(&object), "metadata.uid", message);
             return None;
         }
         Some(object)
@@ -186,14 +183,15 @@ impl<'w> Loader<'w> {
     }
 
     /// Whether all amounts of an object may be meant; those that are only doubtful are noted.
-    fn amounts<T: Object>(
-        &mut self,
-        found: &Found<'_>,
-        object: &T,
-        amounts: amounts::Found,
-    ) -> bool {
+    fn amounts<T: Object>(&mut self, found: &Found<'_>, object: &T, amounts: Vec<Amount>) -> bool {
         let mut right = true;
-        for (key, quantity, wrong) in amounts {
+        for amount in amounts {
+            let Amount {
+                key,
+                quantity,
+                wrong,
+                ..
+            } = amount;
             match wrong {
                 Wrong::Negative => {
                     right = false;
@@ -222,7 +220,7 @@ impl<'w> Loader<'w> {
         if self.amounts(
             found,
             &node,
-            amounts::of_list(allocatable, "status.allocatable"),
+            amounts_of_list(allocatable, &["status", "allocatable"]),
         ) {
             // One of that name has been sorted out above.
             self.loaded.cluster.add_node(&node);
@@ -233,7 +231,7 @@ impl<'w> Loader<'w> {
         let Some(pod) = self.read::<wire::Pod>(found) else {
             return;
         };
-        if !self.amounts(found, &pod, amounts::of_pod(&pod)) {
+        if !self.amounts(found, &pod, amounts_of_pod(&pod)) {
             return;
         }
         if self.wanted.is_some_and(|wanted| wanted.is(&pod.metadata)) {
@@ -257,7 +255,7 @@ impl<'w> Loader<'w> {
     fn take_storage<T: Object>(
         &mut self,
         found: &Found<'_>,
-        amounts: impl FnOnce(&T) -> amounts::Found,
+        amounts: impl FnOnce(&T) -> Vec<Amount>,
         add: impl FnOnce(&mut Cluster, &T) -> Result<(), evictd_placement::Mistake>,
     ) {
         let Some(object) = self.read::<T>(found) else {
@@ -319,13 +317,13 @@ impl Sink for Loader<'_> {
             Some(Kind::Claim) => {
                 let amounts = |claim: &wire::PersistentVolumeClaim| {
                     let requests = &claim.spec.resources.requests;
-                    amounts::of_list(requests, "spec.resources.requests")
+                    amounts_of_list(requests, &["spec", "resources", "requests"])
                 };
                 self.take_storage(&found, amounts, Cluster::add_claim);
             }
             Some(Kind::Volume) => {
                 let amounts = |volume: &wire::PersistentVolume| {
-                    amounts::of_list(&volume.spec.capacity, "spec.capacity")
+                    amounts_of_list(&volume.spec.capacity, &["spec", "capacity"])
                 };
                 self.take_storage(&found, amounts, Cluster::add_volume);
             }
@@ -347,6 +345,10 @@ impl Sink for Loader<'_> {
         } else {
             self.more = true;
         }
+    }
+
+    fn has_enough(&self) -> bool {
+        self.more
     }
 }
 

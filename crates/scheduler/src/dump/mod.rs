@@ -1,6 +1,5 @@
 //! A dump of a cluster, read object by object into what a plan needs of it, however large it is.
 
-mod amounts;
 mod doubts;
 mod items;
 mod kind;
@@ -9,8 +8,6 @@ mod scan;
 
 pub use doubts::Doubts;
 pub use loader::{Loaded, Wanted};
-
-pub(crate) use amounts::{Wrong, of_pod};
 
 use evictd_document::{Document, DocumentError, Mistakes};
 use loader::Loader;
@@ -76,8 +73,11 @@ pub fn load<R: Read>(
             Text::Empty => return Err(DocumentError::Empty(name).into()),
             Text::Other => {
                 let (mut text, rest) = scanner.into_rest();
-                let rest = &mut rest.take(LARGEST_YAML + 1);
-                rest.read_to_end(&mut text).map_err(read_error)?;
+                // What is no text is not worth reading on, and may have no end.
+                if !text.contains(&0) {
+                    let rest = &mut rest.take(LARGEST_YAML + 1);
+                    rest.read_to_end(&mut text).map_err(read_error)?;
+                }
                 read_yaml(&name, text, &mut loader)?;
             }
         }

@@ -88,15 +88,18 @@ impl<R: Read> Scanner<R> {
 
     /// The next byte that is no white space; `None` at the end.
     pub(super) fn peek(&mut self) -> Result<Option<u8>, Stop> {
+        let mut passed = 0;
         loop {
             let ahead = &self.buffer[self.at..self.filled];
             let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
-            match ahead.iter().position(|byte| !blank(byte)) {
-                Some(offset) => {
-                    self.at += offset;
-                    return Ok(Some(self.buffer[self.at]));
-                }
-                None => self.at = self.filled,
+            if let Some(offset) = ahead.iter().position(|byte| !blank(byte)) {
+                self.at += offset;
+                return Ok(Some(self.buffer[self.at]));
+            }
+            passed += ahead.len();
+            self.at = self.filled;
+            if passed > LARGEST {
+                return Err(Stop::Syntax("nothing but white space for 64 MiB"));
             }
             if !self.more()? {
                 return Ok(None);

@@ -2,50 +2,58 @@
 
 use super::answer::{Answer, Freed, Victim};
 use super::explanation::{Explanation, NamedStep};
-use evictd_command::table;
+use evictd_command::{Colour, Column, Table, View};
 use evictd_placement::Code;
 use std::collections::{BTreeMap, HashSet};
-use std::fmt::Write;
 
 /// So many nodes are named of each group.
 const NAMED: usize = 3;
 
 /// The whole page.
-pub(crate) fn page(answer: &Answer) -> String {
-    let mut parts = vec![headline(answer)];
+pub(crate) fn page(answer: &Answer, view: View) -> String {
+    let (colour, head) = headline(answer);
+    let head: Vec<String> = head.lines().map(|line| view.sentence(line)).collect();
+    let mut parts = vec![view.paint(colour, &head.join("\n"))];
     if let Some(chosen) = &answer.chosen {
-        parts.push(victims(&answer.victims));
-        parts.push(why(answer, chosen));
+        parts.push(victims(&answer.victims, view));
+        parts.push(why(answer, chosen, view));
     }
     if !answer.clear_nominations.is_empty() {
         let pods = answer.clear_nominations.join(", ");
-        parts.push(format!("These lose their claim to the node: {pods}"));
+        parts.push(view.hanging("These lose their claim to the node: ", &pods));
     }
-    parts.extend(elsewhere(answer));
+    parts.extend(elsewhere(answer, view));
     if !answer.unchecked.is_empty() {
-        let lines = answer.unchecked.join("\n");
-        parts.push(format!(
-            "Not checked, since the input does not tell:\n{}",
-            indented(&lines)
-        ));
+        let head = "Not checked, since the input does not tell:";
+        parts.push(listed(view, head, &answer.unchecked));
     }
-    parts.extend(answer.explanation.as_ref().map(explanation));
+    let explained = answer.explanation.as_ref();
+    parts.extend(explained.map(|explained| explanation(explained, view)));
     let elapsed = &answer.elapsed_seconds;
     let (load, plan) = (elapsed.load, elapsed.plan);
     parts.push(format!("Loaded in {load:.3} s, planned in {plan:.3} s."));
     parts.join("\n\n")
 }
 
-fn headline(answer: &Answer) -> String {
+/// A line below the other, each indented.
+fn listed(view: View, head: &str, lines: &[String]) -> String {
+    let lines = lines.iter().map(|line| view.hanging("  ", line));
+    let all: Vec<String> = std::iter::once(view.sentence(head)).chain(lines).collect();
+    all.join("\n")
+}
+
+fn headline(answer: &Answer) -> (Colour, String) {
     let pod = &answer.preemptor;
     let (name, priority, requests, form) = (&pod.pod, pod.priority, &pod.requests, pod.form);
     let head = format!("{name} (priority {priority}, asks for {requests})");
     if answer.fits_without_preemption {
-        return format!("{head} fits without preemption: nobody has to go.");
+        let fits = format!("{head} fits without preemption: nobody has to go.");
+        return (Colour::Good, fits);
     }
     if !answer.eligible {
         let reason = answer.ineligible_reason;
-        return format!("{head} fits on no node and may not preempt: {reason}");
+        let stuck = format!("{head} fits on no node and may not preempt: {reason}");
+        return (Colour::Bad, stuck);
     }
     let Some(Freed {
         node,
@@ -54,9 +62,10 @@ fn headline(answer: &Answer) -> String {
     }) = &answer.chosen
     else {
         let message = answer.message.as_deref().unwrap_or_default();
-        return format!(
+        let stuck = format!(
             "{head} fits on no node, and preemption does not help.\nkube-scheduler {form} would say: {message}"
         );
+        return (Colour::Bad, stuck);
     };
     let pods = match victims.len() {
         1 => "1 pod".to_owned(),
@@ -66,12 +75,13 @@ fn headline(answer: &Answer) -> String {
         0 => "against no PodDisruptionBudget".to_owned(),
         count => format!("{count} of them against a PodDisruptionBudget"),
     };
-    format!(
+    let preempts = format!(
         "{head} fits on no node as it is.\nkube-scheduler {form} would preempt {pods} on {node} for it, {budgets}:"
-    )
+    );
+    (Colour::Warning, preempts)
 }
 
-fn victims(victims: &[Victim]) -> String {
+fn victims(victims: &[Victim], view: View) -> String {
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let rows = victims.iter().map(|victim| {
         let budgets = victim.budgets.join(", ");
@@ -89,29 +99,26 @@ fn victims(victims: &[Victim]) -> String {
             or_none(elsewhere),
         ]
     });
-    let headings = [
-        "VICTIM",
-        ">PRIORITY",
-        "OWNER",
-        "BUDGETS",
-        "STARTED",
-        "A NEW ONE",
+    let columns = [
+        Column::name("VICTIM", 6),
+        Column::figure("PRIORITY", 5),
+        Column::name("OWNER", 2),
+        Column::name("BUDGETS", 4),
+        Column::words("STARTED", 1),
+        Column::words("A NEW ONE", 3),
     ];
-    indented(&table(&headings, rows))
+    indented(&Table::new(columns, rows).shown(view.within(2)))
 }
 
-fn why(answer: &Answer, chosen: &Freed) -> String {
+fn why(answer: &Answer, chosen: &Freed, view: View) -> String {
     let node = &chosen.node;
     let count = answer.candidates.len();
-    let mut text = format!("Why {node}, of {count} that could be freed:");
-    for line in &answer.why {
-        let _ = write!(text, "\n  {line}");
-    }
-    text
+    let head = format!("Why {node}, of {count} that could be freed:");
+    listed(view, &head, &answer.why)
 }
 
 /// The other nodes, grouped by what stands in the way.
-fn elsewhere(answer: &Answer) -> Option<String> {
+fn elsewhere(answer: &Answer, view: View) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut tried: HashSet<&str> = HashSet::new();
     for candidate in &answer.candidates {
@@ -152,20 +159,25 @@ fn elsewhere(answer: &Answer) -> Option<String> {
         }
         vec![nodes.len().to_string(), group, named]
     });
-    let table = table(&[">NODES", "WHAT STANDS IN THE WAY", "WHICH"], rows);
+    let columns = [
+        Column::figure("NODES", 2),
+        Column::sentence("WHAT STANDS IN THE WAY", 3),
+        Column::sentence("WHICH", 1),
+    ];
+    let table = Table::new(columns, rows).shown(view.within(2));
     Some(format!("The other nodes:\n{}", indented(&table)))
 }
 
-fn explanation(explanation: &Explanation) -> String {
+fn explanation(explanation: &Explanation, view: View) -> String {
     let node = &explanation.node;
-    let mut lines = vec![format!("On {node}, step by step:")];
+    let mut lines = Vec::new();
     if !explanation.without_preemption.is_empty() {
         let reasons = explanation.without_preemption.join(", ");
         lines.push(format!("as it is: {reasons}"));
     }
     lines.extend(explanation.steps.iter().map(step));
     lines.push(format!("so: {}", explanation.result));
-    lines.join("\n  ")
+    listed(view, &format!("On {node}, step by step:"), &lines)
 }
 
 fn step(step: &NamedStep) -> String {

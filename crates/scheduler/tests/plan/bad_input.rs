@@ -1,7 +1,7 @@
 //! Whatever is wrong with the input is told with its object and key, or what is assumed instead; nothing panics.
 
 use crate::cluster::{cluster, list, node, pending, pod};
-use crate::{answer, plan, stderr};
+use crate::{answer, plan, run, stderr};
 use serde_json::{Value, json};
 
 /// Adds `extra` to the cluster and plans.
@@ -98,12 +98,12 @@ fn absurd_amounts_are_doubted() {
 }
 
 #[test]
-fn of_twins_the_first_counts() {
+fn of_objects_of_one_name_the_first_counts_and_no_uid_is_there_twice() {
     let mut twin = pod("twin", "one", 0);
     twin["metadata"]["uid"] = json!("uid-of-dear");
-    assumed(
+    refused(
         &[twin],
-        "of objects with the same metadata.uid only the first counts: Pod shop/twin (uid-of-dear)",
+        "Pod shop/twin: metadata.uid: \"uid-of-dear\" is the UID of another object, too",
     );
     let mut twin = pod("dear", "one", 0);
     twin["metadata"]["uid"] = json!("another");
@@ -336,4 +336,30 @@ fn the_search_for_mistakes_ends_at_a_hundred() {
     let found = stderr(&output);
     assert_eq!(found.lines().count(), 101);
     assert!(found.ends_with("standard input: there may be more mistakes\n"));
+}
+
+#[test]
+fn what_has_no_end_is_not_read_for_ever() {
+    let blank = vec![b' '; 65 << 20];
+    let output = run(blank, &["--pod", "shop/pending"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let zeros: Vec<u8> = vec![0; 4 << 20];
+    let output = run(zeros, &["--pod", "shop/pending"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("standard input:1: is not UTF-8 text"));
+    // The mistakes alone would fill the memory, or nothing would ever be said.
+    let output = run("{}".repeat(1 << 20), &["--pod", "shop/pending"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).ends_with("there may be more mistakes\n"));
+    for file in ["/dev/zero", "/dev/null"] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"))
+            .args(["plan", "--cluster", file, "--pod", file])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{file}");
+        assert!(stderr(&output).contains(file), "{}", stderr(&output));
+    }
+    let output = run("null", &["--pod", "shop/pending"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("is empty"), "{}", stderr(&output));
 }

@@ -3,6 +3,8 @@
 use crate::cluster::{cluster, list, node, pending, pod};
 use crate::{answer, plan, run, stderr, stdout};
 use serde_json::{Value, json};
+use std::io::Write;
+use std::process::Command;
 
 #[test]
 fn a_person_reads_what_would_happen_and_why() {
@@ -196,4 +198,46 @@ fn what_the_input_does_not_tell_is_not_checked_and_said() {
     assert!(reasons.contains("node affinity"), "{answer:#}");
     assert_eq!(answer["unchecked"], json!([]));
     assert_eq!(answer["warnings"], json!([]));
+}
+
+#[test]
+fn a_plan_fits_the_terminal_and_a_pipe_has_all_of_it() {
+    let long = |index: usize| {
+        format!("checkout-payments-worker-asynchronous-production-7d9f8c6b{index:02}-x2k9z")
+    };
+    let mut items = vec![node(
+        "ip-10-0-113-27.eu-west-1.compute.internal-with-a-long-name",
+    )];
+    let on = items[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    items.extend([0, 1].map(|index| pod(&long(index), &on, 1)));
+    let mut wants = pending(10);
+    wants["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("4");
+    let shown = |columns: Option<&str>, arguments: &[&str]| {
+        let mut pod = tempfile::NamedTempFile::new().unwrap();
+        write!(pod, "{wants}").unwrap();
+        let mut cluster = tempfile::NamedTempFile::new().unwrap();
+        write!(cluster, "{}", list(&items)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
+        command.arg("plan").arg("--cluster").arg(cluster.path());
+        command.arg("--pod").arg(pod.path()).args(arguments);
+        command.env_remove("COLUMNS");
+        command.envs(columns.map(|columns| ("COLUMNS", columns)));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output)
+    };
+    for columns in [80, 100] {
+        let page = shown(Some(&columns.to_string()), &[]);
+        let widest = page.lines().map(|line| line.chars().count()).max();
+        assert!(widest.unwrap() <= columns, "{columns}\n{page}");
+        for kept in ["would preempt 2 pods", "00-x2k9z", "01-x2k9z"] {
+            assert!(page.contains(kept), "{kept}\n{page}");
+        }
+    }
+    for page in [shown(None, &[]), shown(Some("80"), &["-o", "wide"])] {
+        assert!(
+            page.contains(&long(0)) && page.contains("STARTED"),
+            "{page}"
+        );
+    }
 }

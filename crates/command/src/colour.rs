@@ -1,0 +1,94 @@
+//! Colours in a text for people. They are marks that no name can hold, since names are written out before; standard output
+//! makes what a terminal understands of them.
+
+/// What a colour says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colour {
+    /// All is well.
+    Good,
+    /// Somebody goes, or something failed.
+    Bad,
+    /// Somebody should look at it.
+    Warning,
+    /// What the eye should find first; the headings of tables.
+    Strong,
+    /// Less important than the rest.
+    Faint,
+}
+
+/// Characters of Unicode's tag block: they have no width and are shown by nobody.
+const END: char = '\u{e007f}';
+
+impl Colour {
+    const ALL: [Self; 5] = [
+        Self::Good,
+        Self::Bad,
+        Self::Warning,
+        Self::Strong,
+        Self::Faint,
+    ];
+
+    fn mark(self) -> char {
+        match self {
+            Self::Good => '\u{e0067}',
+            Self::Bad => '\u{e0072}',
+            Self::Warning => '\u{e0079}',
+            Self::Strong => '\u{e0062}',
+            Self::Faint => '\u{e0064}',
+        }
+    }
+
+    /// Select Graphic Rendition, ECMA-48.
+    fn sequence(self) -> &'static str {
+        match self {
+            Self::Good => "\u{1b}[32m",
+            Self::Bad => "\u{1b}[1;31m",
+            Self::Warning => "\u{1b}[33m",
+            Self::Strong => "\u{1b}[1m",
+            Self::Faint => "\u{1b}[2m",
+        }
+    }
+}
+
+/// The text in this colour, line by line.
+pub(crate) fn painted(colour: Colour, text: &str) -> String {
+    let mark = colour.mark();
+    let lines: Vec<String> = text
+        .split('\n')
+        .map(|line| format!("{mark}{line}{END}"))
+        .collect();
+    lines.join("\n")
+}
+
+/// Whether a character is a mark, and so nothing that a name may hold.
+pub(crate) fn is_mark(character: char) -> bool {
+    ('\u{e0000}'..='\u{e007f}').contains(&character)
+}
+
+/// The text with every mark as a terminal understands it.
+pub(crate) fn rendered(text: &str) -> String {
+    let text = text.replace(END, "\u{1b}[0m");
+    Colour::ALL.into_iter().fold(text, |text, colour| {
+        text.replace(colour.mark(), colour.sequence())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{View, printable_line};
+    use unicode_width::UnicodeWidthStr;
+
+    #[test]
+    fn a_colour_has_no_width_and_no_name_can_bring_one() {
+        let view = View::of_width(80).coloured();
+        let painted = view.paint(Colour::Bad, "LOW\nB");
+        assert_eq!(painted.width(), "LOW\nB".width());
+        assert_eq!(
+            rendered(&painted),
+            "\u{1b}[1;31mLOW\u{1b}[0m\n\u{1b}[1;31mB\u{1b}[0m"
+        );
+        assert!(!printable_line(&painted).contains(is_mark));
+        assert_eq!(View::of_width(80).paint(Colour::Bad, "LOW"), "LOW");
+    }
+}

@@ -1,0 +1,60 @@
+//! The `config` of a simulation that says its kind: a configuration, and the node's layout, which a daemon finds out by
+//! looking and a simulation has to state.
+
+use super::{
+    mistake::{Mistake, Refused},
+    node::{Content, Node},
+    read::Reader,
+    value::Value,
+};
+use evictd_eviction::{Rules, rules::FilesystemLayout};
+use serde_json::Value as Json;
+
+type Field = fn(&mut FilesystemLayout) -> &mut bool;
+
+/// The keys that only a simulation has, each true or false.
+const LAYOUT: [(&str, Field); 2] = [
+    ("dedicatedImageFs", |layout| &mut layout.dedicated_image_fs),
+    ("splitContainerFs", |layout| &mut layout.split_container_fs),
+];
+
+/// What a simulation goes by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// The rules, with the layout stated.
+    pub rules: Rules,
+    /// What is not wrong but worth a look.
+    pub warnings: Vec<Mistake>,
+}
+
+/// Reads a simulation's `config` that says its kind; one that does not is a
+/// [`PlainConfig`](evictd_eviction::simulation::PlainConfig).
+pub fn parse_simulated(config: &Json) -> Result<Simulated, Refused> {
+    let mut document = Node::from(config);
+    let mut layout = FilesystemLayout::default();
+    let mut reader = Reader::new("config");
+    if let Content::Map(entries) = &mut document.content {
+        for (name, field) in LAYOUT {
+            for entry in entries.extract_if(.., |entry| entry.key == name) {
+                if entry.value.is_null() {
+                    continue;
+                }
+                match bool::read(&entry.value) {
+                    Ok(value) => *field(&mut layout) = value,
+                    Err(faults) => faults
+                        .into_iter()
+                        .for_each(|fault| reader.mistake(name, fault)),
+                }
+            }
+        }
+    }
+    reader.read(&document);
+    let loaded = reader.finish()?;
+    Ok(Simulated {
+        rules: Rules {
+            layout,
+            ..loaded.effective.rules()
+        },
+        warnings: loaded.warnings,
+    })
+}

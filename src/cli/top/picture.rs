@@ -1,0 +1,459 @@
+//! What one frame of `evictd top` shows, laid out for any width.
+
+use crate::cli::daemon::Daemon;
+use crate::cli::outcome::remark;
+use crate::cli::ranking;
+use crate::cli::status::{headline, no_decision};
+use crate::cli::table::{amount, duration, moment, text, told};
+use anyhow::Context;
+use evictd_command::{Failure, View, printable_line, shortened};
+use evictd_eviction::pressure::WHOLE;
+use evictd_node::server::state::{SignalStatus, Status, ThresholdStatus};
+use jiff::SignedDuration;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Borders, Paragraph};
+use serde_json::Value;
+
+const ALARM: Style = Style::new().fg(Color::Red).bold();
+const WARNING: Style = Style::new().fg(Color::Yellow);
+const CALM: Style = Style::new().fg(Color::Green);
+
+/// Bars of signals are never longer or shorter.
+const BARS: std::ops::RangeInclusive<usize> = 5..=40;
+/// From this width on words are not abbreviated.
+const ROOMY: usize = 110;
+/// How much of a name a message has room for.
+const NAME: usize = 50;
+/// What the ranking needs of the height: its title, its headings and the first pods.
+const RANKED: usize = 7;
+/// What a message may take of the height, in lines: of a low screen, and of any other.
+const MESSAGE: (usize, usize) = (2, 3);
+/// A screen with fewer lines is low.
+const LOW: usize = 30;
+
+/// What one frame shows.
+pub(super) struct Picture {
+    status: Status,
+    /// The ranking, or why there is none.
+    ranking: Result<Value, String>,
+    /// Why the picture is old.
+    pub(super) lost: Option<String>,
+}
+
+/// A part of the frame.
+struct Section {
+    title: Option<String>,
+    lines: Vec<(String, Style)>,
+}
+
+impl Section {
+    fn text(title: String, text: &str) -> Self {
+        let lines = text.lines().map(|line| (line.to_owned(), Style::new()));
+        Self {
+            title: Some(title),
+            lines: lines.collect(),
+        }
+    }
+
+    fn height(&self) -> u16 {
+        let lines = self.lines.len() + usize::from(self.title.is_some());
+        u16::try_from(lines).unwrap_or(u16::MAX)
+    }
+}
+
+impl Picture {
+    pub(super) fn take(daemon: &Daemon) -> Result<Self, Failure> {
+        let status = serde_json::from_value(daemon.get("/v1/status")?)
+            .context("the daemon's status is not understood; is it of another version?")?;
+        Ok(Self {
+            status,
+            ranking: daemon
+                .get("/v1/ranking")
+                .map_err(|failure| failure.to_string()),
+            lost: None,
+        })
+    }
+
+    /// One frame as text.
+    pub(super) fn page(&self, view: View) -> String {
+        let mut page = String::new();
+        for section in self.sections(view.plain(), None) {
+            if let Some(title) = section.title {
+                page.push_str("── ");
+                page.push_str(&title);
+                page.push('\n');
+            }
+            for (line, _) in section.lines {
+                page += &line;
+                page.push('\n');
+            }
+        }
+        page
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame<'_>, colour: bool) {
+        let area = frame.area();
+        let view = View::of_width(usize::from(area.width));
+        let sections = self.sections(view, Some(usize::from(area.height)));
+        let [head, signals, _, last] = sections.each_ref().map(Section::height);
+        let areas = Layout::vertical([
+            Constraint::Length(head),
+            Constraint::Length(signals),
+            Constraint::Fill(1),
+            Constraint::Length(last),
+        ])
+        .split(area);
+        for (section, area) in sections.into_iter().zip(areas.iter()) {
+            let lines = section.lines.into_iter().map(|(line, style)| {
+                let style = if colour { style } else { Style::new() };
+                Line::styled(line, style)
+            });
+            let mut shown = Paragraph::new(lines.collect::<Vec<_>>());
+            if let Some(title) = section.title {
+                shown = shown.block(Block::new().borders(Borders::TOP).title(title));
+            }
+            frame.render_widget(shown, *area);
+        }
+    }
+
+    /// Everything from top to bottom; where the height is limited, the ranking has its share of it.
+    fn sections(&self, view: View, height: Option<usize>) -> [Section; 4] {
+        let lines = match height {
+            None => usize::MAX,
+            Some(..LOW) => MESSAGE.0,
+            Some(_) => MESSAGE.1,
+        };
+        let (head, last) = (self.head(view, lines), self.last(view, lines));
+        let others = usize::from(head.height()) + usize::from(last.height()) + RANKED + 1;
+        let room = height.map_or(usize::MAX, |height| height.saturating_sub(others));
+        [head, self.signals(view, room), self.ranked(view), last]
+    }
+
+    fn head(&self, view: View, most: usize) -> Section {
+        let status = &self.status;
+        let mode = match &status.paused {
+            Some(pause) => format!("  PAUSED {pause}"),
+            None if status.dry_run => "  DRY RUN".to_owned(),
+            None => String::new(),
+        };
+        let uptime = duration(SignedDuration::from_secs(status.uptime_seconds));
+        let before = format!("evictd {} on ", status.version);
+        let after = format!(
+            ", up {uptime}, {} pods{mode}    q quits",
+            status.pods.active
+        );
+        let title = fitted(view, &before, &status.node, &after);
+        let mut lines = vec![(title, Style::new().bold())];
+        let (headline, style) = match &self.lost {
+            Some(why) => (why.clone(), ALARM),
+            None if status.signals.iter().any(needs_attention) => (headline(status), ALARM),
+            None => (headline(status), CALM),
+        };
+        lines.extend(message(view, most, &headline, style));
+        let others = status.warnings.len().saturating_sub(1);
+        if let Some(first) = status.warnings.first() {
+            let besides = match others {
+                0 => String::new(),
+                others => format!(" (and {others} more, see `evictd status`)"),
+            };
+            let warning = format!("{first}{besides}");
+            lines.extend(message(view, most, &warning, WARNING));
+        }
+        Section { title: None, lines }
+    }
+
+    /// The signals, or the most urgent of them where there is no room for all.
+    fn signals(&self, view: View, room: usize) -> Section {
+        let all = &self.status.signals;
+        let mut urgent: Vec<&SignalStatus> = all.iter().collect();
+        urgent.sort_by(|a, b| urgency(a).total_cmp(&urgency(b)));
+        urgent.truncate(room.max(1));
+        let shown = all.iter().filter(|signal| urgent.contains(signal));
+        let shown: Vec<&SignalStatus> = shown.collect();
+        let names = shown.iter().map(|signal| signal.signal.as_str().len());
+        let names = names.max().unwrap_or(0);
+        let roomy = view.width().is_none_or(|width| width >= ROOMY);
+        let seen = shown.iter().filter(|signal| unseen(signal).is_none());
+        let widest = seen.map(|signal| standing(signal, roomy).chars().count());
+        let taken = names + 2 + widest.max().unwrap_or(0);
+        let width = view.width().unwrap_or(usize::MAX);
+        let cells = width.saturating_sub(taken);
+        let cells = cells.clamp(*BARS.start(), *BARS.end());
+        let lines = shown.iter().map(|signal| {
+            let name = signal.signal.as_str();
+            let line = match unseen(signal) {
+                Some(why) => format!("{name:<names$} {}", printable_line(why)),
+                None => format!(
+                    "{name:<names$} {} {}",
+                    bar(signal, cells),
+                    standing(signal, roomy)
+                ),
+            };
+            (line, style(signal))
+        });
+        let which = match all.len() - shown.len() {
+            0 => String::new(),
+            calm => format!(" ({calm} calm ones are not shown)"),
+        };
+        Section {
+            title: Some(format!("signals, and where their thresholds lie{which}")),
+            lines: lines.collect(),
+        }
+    }
+
+    fn ranked(&self, view: View) -> Section {
+        match &self.ranking {
+            Err(why) => Section::text("who would go".to_owned(), &view.sentence(why)),
+            Ok(answer) => {
+                let before = format!("who would go for {}: ", text(&answer["signal"]));
+                let title = fitted(view, &before, &text(&answer["next"]), "");
+                Section::text(title, &ranking::told_briefly(answer, view))
+            }
+        }
+    }
+
+    fn last(&self, view: View, most: usize) -> Section {
+        let told = match &self.status.last_decision {
+            None => no_decision(&self.status).to_owned(),
+            Some(record) => format!(
+                "{} {} for {}{}: {}",
+                moment(record.time),
+                shortened(&told(record.pod.as_ref()), NAME),
+                record.signal,
+                remark(record),
+                told(record.message.as_ref()),
+            ),
+        };
+        Section {
+            title: Some("last decision".to_owned()),
+            lines: message(view, most, &told, Style::new()).collect(),
+        }
+    }
+}
+
+/// A line with a name in it, which is shortened as far as the line has too little room.
+fn fitted(view: View, before: &str, name: &str, after: &str) -> String {
+    let name = printable_line(name);
+    let others = before.chars().count() + after.chars().count();
+    let name = match view.width() {
+        Some(width) => shortened(&name, width.saturating_sub(others).max(12)),
+        None => name.into_owned(),
+    };
+    format!("{before}{name}{after}")
+}
+
+/// The lines of a sentence, of which the last ones may be missing.
+fn message(
+    view: View,
+    most: usize,
+    text: &str,
+    style: Style,
+) -> impl Iterator<Item = (String, Style)> {
+    let text = view.sentence(text);
+    let lines: Vec<String> = text.lines().take(most).map(str::to_owned).collect();
+    lines.into_iter().map(move |line| (line, style))
+}
+
+fn low(signal: &SignalStatus) -> bool {
+    signal.thresholds.iter().any(|threshold| threshold.met)
+}
+
+fn needs_attention(signal: &SignalStatus) -> bool {
+    low(signal) || signal.is_blind()
+}
+
+/// The less the more urgent: how much of the capacity is left above the threshold.
+#[allow(clippy::cast_precision_loss, reason = "compared, never shown")]
+fn urgency(signal: &SignalStatus) -> f64 {
+    match (signal.headroom, signal.capacity) {
+        _ if needs_attention(signal) => -1.0,
+        (Some(headroom), Some(capacity)) if !signal.thresholds.is_empty() => {
+            headroom as f64 / capacity.max(1) as f64
+        }
+        _ => f64::INFINITY,
+    }
+}
+
+fn style(signal: &SignalStatus) -> Style {
+    match (low(signal), &signal.problem) {
+        (true, _) => ALARM,
+        (false, Some(_)) => WARNING,
+        (false, None) => Style::new(),
+    }
+}
+
+/// Why there are no figures.
+fn unseen(signal: &SignalStatus) -> Option<&str> {
+    let why = signal.absent.as_ref().or(signal.problem.as_ref());
+    why.map(String::as_str)
+}
+
+fn highest(signal: &SignalStatus) -> Option<&ThresholdStatus> {
+    let thresholds = signal.thresholds.iter();
+    thresholds.max_by_key(|threshold| threshold.value)
+}
+
+/// How much is left and where the threshold lies.
+fn standing(signal: &SignalStatus, roomy: bool) -> String {
+    let show = |value| amount(Some(signal.signal), value);
+    let highest = highest(signal);
+    if signal.signal.is_pressure() {
+        let stalled = signal.available.map(|available| WHOLE - available);
+        let limit = highest.map_or("-", |threshold| threshold.configured.as_str());
+        let of_the_time = if roomy { " of the time" } else { "" };
+        return format!(
+            "{:>8}{of_the_time} stalled, threshold {limit}",
+            show(stalled)
+        );
+    }
+    let left = if roomy { " left" } else { "" };
+    format!(
+        "{:>8}{left} of {:>8}, threshold {:>8}",
+        show(signal.available),
+        show(signal.capacity),
+        show(highest.map(|threshold| threshold.value)),
+    )
+}
+
+/// What is used of the capacity, filled; where the threshold begins, marked.
+fn bar(signal: &SignalStatus, cells: usize) -> String {
+    let (Some(available), Some(capacity)) = (signal.available, signal.capacity) else {
+        return "?".repeat(cells);
+    };
+    let used = cell(available, capacity, cells);
+    let mark = highest(signal).map(|threshold| cell(threshold.value, capacity, cells));
+    (0..cells)
+        .map(|at| match at {
+            _ if mark == Some(at) => '┃',
+            _ if at < used => '█',
+            _ => '░',
+        })
+        .collect()
+}
+
+/// The first cell of what is left.
+fn cell(left: i64, capacity: i64, cells: usize) -> usize {
+    let capacity = i128::from(capacity.max(1));
+    let used = (capacity - i128::from(left)).clamp(0, capacity);
+    let cells = i128::try_from(cells).unwrap_or(0);
+    usize::try_from(used * cells / capacity).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_eviction::{
+        Signal,
+        record::{Kind, Record},
+    };
+    use serde_json::json;
+
+    #[test]
+    fn a_bar_fills_with_use_and_marks_the_threshold() {
+        let signal = |available, capacity, threshold| {
+            let mut signal = SignalStatus::new(Signal::MemoryAvailable);
+            (signal.available, signal.capacity) = (available, Some(capacity));
+            signal.thresholds.push(ThresholdStatus {
+                value: threshold,
+                ..ThresholdStatus::default()
+            });
+            signal
+        };
+        let drawn = bar(&signal(Some(25), 100, 10), 40);
+        assert_eq!(drawn.chars().filter(|cell| *cell == '█').count(), 30);
+        assert_eq!(drawn.chars().position(|cell| cell == '┃'), Some(36));
+        for (available, capacity) in [(-5, 100), (200, 100), (0, 0), (i64::MIN, i64::MAX)] {
+            let drawn = bar(&signal(Some(available), capacity, 1), 9);
+            assert_eq!(drawn.chars().count(), 9);
+        }
+        assert_eq!(bar(&signal(None, 100, 1), 7), "?".repeat(7));
+    }
+
+    #[test]
+    fn pressure_is_told_as_it_was_configured() {
+        let mut signal = SignalStatus::new(Signal::IoPsi);
+        (signal.available, signal.capacity) = (Some(WHOLE), Some(WHOLE));
+        signal.thresholds.push(ThresholdStatus {
+            value: 8_000,
+            configured: "some avg10 > 20%".to_owned(),
+            ..ThresholdStatus::default()
+        });
+        let told = standing(&signal, true);
+        assert_eq!(
+            told.trim_start(),
+            "0% of the time stalled, threshold some avg10 > 20%"
+        );
+        signal.problem = Some("its source cannot be read".to_owned());
+        assert_eq!(unseen(&signal), Some("its source cannot be read"));
+    }
+
+    #[test]
+    fn a_frame_shows_signals_ranking_and_the_last_decision() {
+        let mut signal = SignalStatus::new(Signal::MemoryAvailable);
+        signal.available = Some(80 << 20);
+        signal.capacity = Some(512 << 20);
+        signal.thresholds.push(ThresholdStatus {
+            kind: "hard".to_owned(),
+            value: 100 << 20,
+            met: true,
+            ..ThresholdStatus::default()
+        });
+        let status = Status {
+            node: "node-1".to_owned(),
+            signals: vec![signal],
+            last_decision: Some(Record {
+                pod: Some("shop/old".to_owned()),
+                dry_run: true,
+                ..Record::new(
+                    "1".to_owned(),
+                    "2026-11-21T23:26:43.123456789Z".parse().unwrap(),
+                    Kind::Hard,
+                    "memory.available",
+                )
+            }),
+            ..Status::default()
+        };
+        let ranking = json!({ "signal": "memory.available", "next": "shop/hog", "pods": [{ "pod": "shop/hog" }] });
+        let mut picture = Picture {
+            status,
+            ranking: Ok(ranking),
+            lost: None,
+        };
+        let page = picture.page(View::WHOLE);
+        for shown in [
+            "node-1",
+            "UNDER PRESSURE",
+            "memory.available",
+            "80Mi left of",
+            "┃",
+            "shop/hog",
+            "shop/old",
+            "[dry run]",
+            "2026-11-21 23:26:43Z",
+        ] {
+            assert!(page.contains(shown), "{shown} in\n{page}");
+        }
+        // What others have named cannot steer the terminal.
+        let evil = "a\u{1b}[2J\u{9b}b";
+        picture.ranking =
+            Ok(json!({ "signal": "memory.available", "next": evil, "pods": [{ "pod": evil }] }));
+        picture.status.last_decision = serde_json::from_value(json!({
+            "id": "1", "kind": "hard", "pod": evil, "time": "2026-11-21T23:26:43Z",
+        }))
+        .ok();
+        picture.status.node = evil.to_owned();
+        let page = picture.page(View::WHOLE);
+        let steers = |c: char| c.is_control() && c != '\n';
+        assert!(!page.contains(steers), "{page:?}");
+        picture.lost = Some("no daemon answers".to_owned());
+        picture.ranking = Err("too busy".to_owned());
+        let page = picture.page(View::WHOLE);
+        assert!(
+            page.contains("no daemon answers") && page.contains("too busy"),
+            "{page}"
+        );
+    }
+}
