@@ -63,7 +63,7 @@ async fn a_kubelet_behind_the_api_server_refuses_in_its_own_words() {
     let configz = "/api/v1/nodes/one/proxy/configz";
     assert_eq!(
         reader.get(configz).await.unwrap(),
-        r#"{"kubeletconfig":{}}"#
+        r#"{"kubeletconfig":{"enableServer":true}}"#
     );
     let nothing = reader.get("/api/v1/nodes/one/proxy/nothing").await;
     let told = nothing.unwrap_err().to_string();

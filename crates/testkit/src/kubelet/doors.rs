@@ -58,7 +58,9 @@ impl Doors {
                 .unwrap_or_else(|| json!({"node": {"nodeName": self.node}, "pods": []})),
             "/configz" => match set("config") {
                 Some(Value::Null) => return Self::nothing(),
-                config => json!({"kubeletconfig": config.unwrap_or_else(|| json!({}))}),
+                config => {
+                    json!({"kubeletconfig": config.unwrap_or_else(|| json!({"enableServer": true}))})
+                }
             },
             "/healthz" => "ok".into(),
             _ => return Self::nothing(),
