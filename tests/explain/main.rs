@@ -1,6 +1,7 @@
 //! `evictd explain` as a user starts it, on what a real kubelet 1.36.2 reported and on each case it answered.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod fetch;
 mod oracle;
 mod words;
 

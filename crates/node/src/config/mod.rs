@@ -27,7 +27,7 @@ pub use effective::{
     Probes, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
-pub use open::{DROP_INS, open};
+pub use open::{DROP_INS, drop_ins, open};
 pub use read::{Loaded, built_in, parse};
 pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
