@@ -2,7 +2,7 @@
 
 use super::{
     address::Address,
-    value::CgroupPath,
+    values::CgroupPath,
     word,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,

@@ -9,7 +9,8 @@ use super::{
         key, one, only, schema_of, signals, too,
     },
     pattern,
-    value::{Value, human_duration, whole_seconds},
+    value::Value,
+    values::{human_duration, whole_seconds},
 };
 
 /// Every key, in the order in which it is shown.

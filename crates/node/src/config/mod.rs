@@ -9,6 +9,7 @@ mod node;
 mod open;
 mod pattern;
 mod read;
+mod reader;
 mod restart;
 mod schema;
 mod selector;
@@ -17,6 +18,7 @@ mod simulated;
 mod tests;
 mod thresholds;
 mod value;
+mod values;
 mod word;
 mod words;
 mod write;
@@ -31,7 +33,7 @@ pub use open::{DROP_INS, drop_ins, open};
 pub use read::{Loaded, built_in, parse};
 pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
-pub use value::CgroupPath;
+pub use values::CgroupPath;
 pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
     SoftTierFallback, Tell, UnknownPods, UsageSource,

@@ -3,8 +3,8 @@
 use super::{
     effective::{Kind, Origin},
     mistake::Fault,
-    read::Reader,
-    value::duration_advice,
+    reader::Reader,
+    values::duration_advice,
     word::nearest,
 };
 use evictd_eviction::{
