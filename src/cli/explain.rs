@@ -36,12 +36,9 @@ Without a way to the cluster, from files:
 /// What says that a cluster is asked.
 const CLUSTER: [&str; 3] = ["node_name", "context", "kubeconfig"];
 
-const USAGE: &str = "evictd explain [NODE] --context NAME [OPTIONS]
-       evictd explain --pods FILE --summary FILE [OPTIONS]";
-
 /// Who a node would evict next, and why: one cycle over the state of any real node, fetched or captured in files.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLE, override_usage = USAGE)]
+#[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// A node of the cluster, whose state is fetched; nothing is changed. Left out: the only one, or this machine.
     #[arg(value_name = "NODE", value_parser = node_name, conflicts_with_all = ["pods", "summary", "node"])]
