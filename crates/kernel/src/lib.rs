@@ -1,5 +1,5 @@
-//! The machine as evictd sees and touches it: readers of `/proc`, control groups v1 and v2, filesystems and pressure;
-//! who calls when something changes; and the hands that end the processes of a control group.
+//! What evictd reads and changes on the machine: `/proc`, cgroups v1 and v2, filesystems and pressure;
+//! notifications from the kernel when memory gets short; and the termination of a cgroup's processes.
 
 pub mod cgroup;
 pub mod clock;
