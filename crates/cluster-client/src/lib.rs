@@ -1,12 +1,12 @@
-//! The way to the API server: where it is, who we are there, and one client for each kind of talk.
+//! Access to the API server: its address, the credentials, and a client for each kind of request.
 //!
 //! ```text
 //!   in the cluster, or a kubeconfig  ->  Access  --.-> a client to watch through: calls that last
 //!                                                   `-> Actions: calls that end soon, and are asked once
 //! ```
 //!
-//! Neither client asks twice by itself. A refused eviction would be asked again for minutes, by a decision that is stale;
-//! whoever asks knows better when to ask again.
+//! No client retries by itself: a refused eviction would be repeated for minutes after the decision is out of date.
+//! The caller knows better when to retry.
 
 mod access;
 mod actions;
@@ -28,13 +28,13 @@ use kube::config::{InClusterError, KubeconfigError};
 use std::{error::Error, time::Duration};
 use tokio::{runtime::Handle, task::spawn_blocking};
 
-/// Who writes, as the API server keeps it with each field.
+/// The field manager that the API server records for every field that evictd writes.
 pub const FIELD_MANAGER: &str = "evictd";
 
-/// What went wrong on the way to the API server, or there.
+/// Why a request to the API server failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// Nothing names one.
+    /// No API server is configured or found.
     #[error(
         "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; name a kubeconfig under kubernetes.kubeconfig"
     )]
@@ -50,7 +50,7 @@ pub enum ApiError {
         /// Why not.
         source: Box<KubeconfigError>,
     },
-    /// The credentials or certificates can't be used.
+    /// No client can be made with these credentials or certificates.
     #[error("cannot make a client for {server}: {}", words(source))]
     Client {
         /// The server's address.
@@ -58,26 +58,26 @@ pub enum ApiError {
         /// Why not.
         source: Box<kube::Error>,
     },
-    /// It did not answer in time.
+    /// No answer in time.
     #[error("{what}: no answer within {} s", within.as_secs_f64())]
     TimedOut {
-        /// What was asked.
+        /// The request in an operator's words.
         what: String,
         /// How long was waited.
         within: Duration,
     },
-    /// It could not be asked, or it refused.
+    /// The request could not be sent, or the server refused it.
     #[error("{what}: {}", words(source))]
     Call {
-        /// What was asked.
+        /// The request in an operator's words.
         what: String,
-        /// The answer, or why there is none.
+        /// The server's refusal, or why there is no answer.
         source: Box<kube::Error>,
     },
 }
 
 impl ApiError {
-    /// The server's own answer, where it gave one.
+    /// The server's status object, if it sent one.
     pub fn status(&self) -> Option<&kube::core::Status> {
         match self {
             Self::Call { source, .. } => match source.as_ref() {
@@ -89,19 +89,19 @@ impl ApiError {
     }
 }
 
-/// Finds a way beside the loop: files are read for it, and a plugin may be run for credentials.
+/// Runs `find` on another thread: it reads files, and may run a plugin for credentials.
 pub async fn beside_the_loop<T: Send + 'static>(
     find: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     let runtime = Handle::current();
     match spawn_blocking(move || runtime.block_on(find)).await {
         Ok(found) => found,
-        // The runtime ends, and this with it.
+        // The task is lost only when the runtime ends, which ends this task as well.
         Err(_) => std::future::pending().await,
     }
 }
 
-/// An error of the client in one line: the server's own words, else the cause at the bottom.
+/// An error of the client in one line: the server's own message, else the innermost cause.
 pub fn words(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
         return answer(status);
@@ -117,7 +117,7 @@ pub fn words(error: &kube::Error) -> String {
     }
 }
 
-/// What helps where TLS fails.
+/// Advice for errors of TLS.
 fn what_to_do(cause: &str) -> Option<&'static str> {
     let known = [
         (
