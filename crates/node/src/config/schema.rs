@@ -1,6 +1,6 @@
-//! The JSON Schema of a configuration, made of the table of keys, so that an editor completes and checks a file as it is
-//! written. It takes everything that a reader takes; what it takes and a reader refuses (a soft threshold without its
-//! grace period, a path that is not there) `evictd check-config` tells.
+//! The JSON Schema of a configuration, generated from the table of keys, so that an editor can complete and check a
+//! file. It accepts everything that the reader accepts. Some mistakes (a soft threshold without its grace period, a
+//! path that does not exist) are reported only by `evictd check-config`.
 
 use super::{
     effective::{Effective, Kind},
@@ -15,15 +15,15 @@ use serde_json::{Map, Value as Json, json};
 /// The draft that editors understand.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// An amount of bytes or counts, as Kubernetes writes it, or a share of what there is.
+/// An amount in Kubernetes notation, or a percentage.
 const AMOUNT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?(%|[KMGTPE]i|[numkMGTPE])?$";
 const PRESSURE: &str = r"^(0%|100%|\s*(some|full)\s+avg(10|60|300)\s*>\s*[0-9.]+%(\s+for\s+.+)?)$";
 const PERCENT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?%$";
 /// In Go's notation.
 const DURATION: &str = r"^\+?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
-/// The schema of a configuration of either kind, which its `kind` chooses. Of a kubelet's many keys it has those that
-/// matter to evictions, and takes the others as they are.
+/// The schema of both kinds of configuration, selected by `kind`. Of a kubelet's keys it describes those that
+/// matter for evictions, and accepts all others.
 pub fn json_schema() -> Json {
     let kubelet = Kind::Kubelet.as_str();
     let of = |kind: Kind| json!({ "$ref": format!("#/definitions/{}", kind.as_str()) });
@@ -41,7 +41,7 @@ pub fn json_schema() -> Json {
 }
 
 fn definition(kind: Kind) -> Json {
-    // A kubelet's file has hundreds of keys that are not ours.
+    // A kubelet's file has hundreds of keys that evictd does not know.
     let others = kind == Kind::Kubelet;
     let mut properties = Map::new();
     properties.insert(
@@ -86,7 +86,7 @@ fn property(key: &Key, kind: Kind) -> Json {
     schema
 }
 
-/// A map with an entry for each signal that there is under this kind.
+/// A map with an entry for each signal of this kind.
 fn by_signal(kind: Kind, schema: fn(Signal) -> Json) -> Json {
     let known = Signal::ALL
         .into_iter()
@@ -97,7 +97,7 @@ fn by_signal(kind: Kind, schema: fn(Signal) -> Json) -> Json {
     json!({ "type": ["object", "null"], "additionalProperties": false, "properties": properties })
 }
 
-/// Nothing stands for the default everywhere.
+/// Also accepts null, which everywhere stands for the default.
 fn or_null(mut schema: Json) -> Json {
     match &mut schema {
         Json::Object(fields) => {
@@ -119,17 +119,17 @@ fn or_null(mut schema: Json) -> Json {
     }
 }
 
-/// Of the setting that this finds.
+/// The schema of the setting that this function returns.
 pub(super) fn of<T: Value>(_: for<'a> fn(&'a Effective) -> &'a T) -> Json {
     T::schema()
 }
 
-/// A text, or a bare number that is one.
+/// A text, or a number that matches the pattern.
 fn text(pattern: &str) -> Json {
     json!({ "type": ["string", "number"], "pattern": pattern })
 }
 
-/// Of bare numbers only 0 needs no unit.
+/// Of numbers without a unit only 0 is a duration.
 pub(super) fn duration() -> Json {
     json!({ "type": ["string", "integer"], "pattern": DURATION, "minimum": 0, "maximum": 0 })
 }

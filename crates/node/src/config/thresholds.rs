@@ -1,4 +1,4 @@
-//! What the threshold maps say together, and what in them looks like an oversight.
+//! Checks the threshold maps as a whole, and warns of what looks like an oversight.
 
 use super::{
     effective::{Kind, Origin},
@@ -16,7 +16,7 @@ use evictd_pod::Quantity;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
-/// What every node should have a threshold for.
+/// Signals that every node should have a threshold for.
 const WORTH_WATCHING: [Signal; 6] = [
     Signal::MemoryAvailable,
     Signal::NodefsAvailable,
@@ -26,7 +26,7 @@ const WORTH_WATCHING: [Signal; 6] = [
     Signal::PidAvailable,
 ];
 
-/// Parses the maps of the configuration and looks at what came out.
+/// Parses the maps of the configuration and checks the result.
 pub(super) fn check(reader: &mut Reader<'_>) {
     let maps = reader.effective.maps.clone();
     match reader.effective.parse_maps() {
@@ -99,7 +99,7 @@ fn signal_advice(unknown: &str) -> String {
     format!("did you mean {meant}?")
 }
 
-/// The kubelet takes it, so that only our own kind refuses it.
+/// A mistake only in evictd's own kind, because the kubelet accepts it.
 fn ours_refuses(reader: &mut Reader<'_>, path: &str, message: String, advice: String) {
     let fault = Fault::new(reader.value_place(path), message).advise(advice);
     match reader.effective.kind {
@@ -108,7 +108,7 @@ fn ours_refuses(reader: &mut Reader<'_>, path: &str, message: String, advice: St
     }
 }
 
-/// Every entry that holds an amount.
+/// Calls `visit` for every entry that contains an amount.
 fn for_each_entry(maps: &ThresholdMaps, mut visit: impl FnMut(&str, &str)) {
     let amounts = [
         ("evictionHard", &maps.hard),
@@ -152,7 +152,7 @@ fn look_at_amount(reader: &mut Reader<'_>, path: &str, value: &str) {
     }
 }
 
-/// `memory.available: 500` is 500 bytes, to the kubelet as well.
+/// Warns of an amount without a unit: `memory.available: 500` is 500 bytes, for the kubelet too.
 fn look_for_a_forgotten_unit(reader: &mut Reader<'_>, path: &str, value: &str) {
     const LEAST: i64 = 1 << 20;
     let bytes = value.parse().map_or(0, |amount: Quantity| amount.value());
@@ -165,7 +165,7 @@ fn look_for_a_forgotten_unit(reader: &mut Reader<'_>, path: &str, value: &str) {
     }
 }
 
-/// Entries that belong to a threshold that is not there.
+/// Reports entries for a threshold that does not exist.
 fn look_for_orphans(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
     let orphans = |entries: &BTreeMap<String, String>, of: &[&BTreeMap<String, String>]| {
         let alone = |signal: &&String| of.iter().all(|map| !map.contains_key(*signal));
@@ -197,7 +197,7 @@ fn look_at_soft_thresholds(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
         soft_grace_period: maps.soft_grace_period.clone(),
         ..ThresholdMaps::default()
     };
-    // The kubelet's file has none of ours by now.
+    // The signals that only evictd has were refused before in a kubelet's file.
     let hard_ones = hard_ones.parse_with_ours().unwrap_or_default();
     let soft_ones = soft_ones.parse_with_ours().unwrap_or_default();
     for soft in &soft_ones {
@@ -265,7 +265,7 @@ fn compare(
     }
 }
 
-/// An amount and a part of an unknown capacity can't be compared, and neither can different averages.
+/// An amount cannot be compared with a percentage of an unknown capacity, nor figures of different averages.
 fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
     match (soft, hard) {
         (ThresholdValue::Quantity(soft), ThresholdValue::Quantity(hard)) => soft <= hard,
@@ -278,7 +278,7 @@ fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
     }
 }
 
-/// `memoryAndSwap: both` needs a pair.
+/// Warns if `memoryAndSwap: both` has no pair of thresholds.
 fn look_at_swap(reader: &mut Reader<'_>) {
     let thresholds = &reader.effective.configured_thresholds;
     let has = |signal, hard| {
@@ -298,7 +298,7 @@ fn look_at_swap(reader: &mut Reader<'_>) {
     }
 }
 
-/// Who reads and writes is measured in the time that the pressure must last.
+/// Warns of an I/O threshold without a duration: the pods' reads and writes are measured during that time.
 fn look_at_io(reader: &mut Reader<'_>) {
     const LEAST: SignedDuration = SignedDuration::from_secs(1);
     let thresholds = reader.effective.configured_thresholds.clone();

@@ -1,4 +1,4 @@
-//! How each kind of value is read from a document and shown again.
+//! How each type of value is read from a document and shown again.
 
 use super::{
     address::Address,
@@ -23,11 +23,12 @@ use std::{
 
 /// A setting's value.
 pub(super) trait Value: Sized {
-    /// Reads it, or tells everything that is wrong with it.
+    /// Reads it, or returns everything that is wrong with it.
     fn read(node: &Node) -> Result<Self, Vec<Fault>>;
-    /// Shows it as it would be written.
+    /// Shows it in the form of a configuration file.
     fn show(&self) -> Json;
-    /// What is taken, as a JSON Schema. It may take what [`Value::read`] refuses, and never the other way round.
+    /// The accepted values as a JSON Schema. It may accept what [`Value::read`] refuses, but must not refuse what
+    /// that accepts.
     fn schema() -> Json;
 }
 
@@ -42,7 +43,7 @@ pub(super) fn mismatch(node: &Node, expected: &str) -> Fault {
     Fault::new(node.at, format!("{found} is not {expected}"))
 }
 
-/// A text, or the characters of a bare number.
+/// A text, or a number as text.
 pub(super) fn text<'a>(node: &'a Node, expected: &str) -> Result<&'a str, Vec<Fault>> {
     match &node.content {
         Content::Text(text) | Content::Number(text) => Ok(text),
@@ -184,7 +185,7 @@ pub(super) mod whole_seconds {
     }
 }
 
-/// In humantime's notation, but without its months and years, of which `1M` looks like a minute.
+/// In humantime's notation, but without months and years, because `1M` looks like a minute.
 pub(super) mod human_duration {
     use super::{Fault, Json, Node, SignedDuration, Value, json, text};
 
