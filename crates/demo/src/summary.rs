@@ -1,9 +1,9 @@
-//! What is left to say once the play is over.
+//! The text after the play.
 
 use super::Report;
 use evictd_eviction::why::human_bytes;
 
-/// One line: was it as expected.
+/// One line: whether the result was as expected.
 pub fn verdict(report: &Report) -> String {
     let gone = list(&report.evicted, "nobody");
     let kills = report.kernel_oom_kills;
