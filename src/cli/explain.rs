@@ -1,4 +1,4 @@
-//! `evictd explain`: one cycle over captured state of any real node.
+//! `evictd explain`: one cycle over the captured state of a real node.
 
 mod layout;
 mod page;
@@ -92,7 +92,7 @@ impl Arguments {
     }
 }
 
-/// What was read.
+/// The content of the files.
 struct Captured {
     pods: Vec<Pod>,
     summary: Summary,
@@ -101,7 +101,7 @@ struct Captured {
 }
 
 impl Arguments {
-    /// Reads every file, or tells what is wrong with all of them.
+    /// Reads all files, and returns all mistakes together.
     fn read(&self) -> Result<Captured, Failure> {
         let named = [
             Some(&self.pods),
@@ -165,7 +165,7 @@ fn kubelet_defaults() -> Result<Loaded, config::Refused> {
     config::parse("the kubelet's defaults", "kind: KubeletConfiguration")
 }
 
-/// A summary in which something is told; else it is another kind of document.
+/// A summary with at least one figure; a document without any is of another kind.
 fn summary(document: &Document) -> Result<Summary, DocumentError> {
     let summary: Summary = document.parse()?;
     if summary.pods.is_empty() && summary.observations().iter().next().is_none() {
@@ -179,7 +179,7 @@ fn read_node(file: &Path) -> Result<(Node, Option<Lease>), DocumentError> {
     Document::read(file, SMALL)?.node_and_lease()
 }
 
-/// The pods that run where the summary comes from; all of them where their node names do not tell.
+/// The pods on the node of the summary; all pods if their node names do not tell.
 fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     pods.retain(|pod| !pod.terminal);
     let name = &summary.node.node_name;
@@ -201,7 +201,7 @@ fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     pods
 }
 
-/// Says where the two captures do not fit together.
+/// Warns where the pods and the summary do not match.
 fn doubt(pods: &[Pod], summary: &Summary) {
     let nameless = pods
         .iter()
@@ -261,7 +261,7 @@ fn layout_in_words(assumed: &layout::Assumed) -> &'static str {
     }
 }
 
-/// How old the figures are.
+/// The age of the figures.
 fn age(summary: &Summary, now: Timestamp) -> String {
     let times = summary.observations();
     let newest = times.iter().filter_map(|(_, observed)| observed.time).max();

@@ -41,7 +41,7 @@ pub async fn guard() -> io::Result<u8> {
         .kill_on_drop(true)
         .spawn()?;
     let pid = child.id();
-    let status = see_off(&mut child).await?;
+    let status = wait_for_end(&mut child).await?;
     if let Some(pid) = pid {
         node::clear_away(pid).await;
     }
@@ -58,7 +58,7 @@ pub async fn guard() -> io::Result<u8> {
 }
 
 /// Passes the first request to stop to the child, which cleans up best by itself; the second one kills it.
-async fn see_off(child: &mut Child) -> io::Result<ExitStatus> {
+async fn wait_for_end(child: &mut Child) -> io::Result<ExitStatus> {
     let mut stop = Stop::listen()?;
     select! {
         status = child.wait() => return status,

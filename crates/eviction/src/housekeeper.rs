@@ -5,11 +5,11 @@
 //!
 //! ```text
 //! begin ── Rest
-//!    │──── LocalStorage ── somebody goes for a limit of its own: the cycle is over (S1-034)
-//!    │            │ nobody
+//!    │──── LocalStorage ── a pod exceeds a limit of its own: the cycle is over (S1-034)
+//!    │            │ no pod does
 //!    │──── Reclaim ── enough is free: Rest
 //!    │            │
-//!    │──── Watch: whoever was chosen before may still give back; nobody is chosen
+//!    │──── Watch: earlier victims may still free enough; no pod is chosen
 //!    │            │
 //!    └──── Rank ──┴── Decision
 //! ```

@@ -1,12 +1,12 @@
 //! Pods that must leave. This module alone knows which pods must leave, why, and in which stage each of them is.
 //!
 //! ```text
-//!   Begin, Find, Plan                    Ended: gone               Seen: all is back
+//!   Begin, Find, Plan                    Ended: gone               Seen: all is freed
 //!        |                                    |                          |
-//!    Terminating -- CutGrace, Killed ------> Ended ------------------> Gone --+-- told: forgotten once it is not listed
-//!        |  \                                                                 `-- runs again before it is told:
-//!        |   `-- Ended: a budget keeps it ------> Blocked                         ended again while its reason holds
-//!        `------ Ended: it cannot be ended -----> Failed
+//!    Terminating -- CutGrace, Killed ------> Ended ------------------> Gone --+-- API server informed: forgotten once it is not listed
+//!        |  \                                                                 `-- runs again before that:
+//!        |   `-- Ended: a budget forbids it ----> Blocked                         ended again while its reason exists
+//!        `------ Ended: termination failed -----> Failed
 //! ```
 //!
 //! The caller carries out every [`Command`] and reports every [`Event`]. No pod is terminated that is not tracked

@@ -45,7 +45,7 @@ pub struct CgroupEvictor {
 pub enum Asks {
     /// evictd, with SIGTERM.
     Evictd,
-    /// The kubelet, which has been told to. Two SIGTERM could make a program give up its shutdown.
+    /// The kubelet, which has been told to. A second SIGTERM could make a program give up its shutdown.
     Kubelet,
 }
 
@@ -61,12 +61,12 @@ impl CgroupEvictor {
         asks: Asks,
     ) -> Result<Termination, KillError> {
         self.spare.refill();
-        let termination = self.see_off(victim, grace, cut, asks).await;
+        let termination = self.terminate(victim, grace, cut, asks).await;
         self.spare.refill();
         termination
     }
 
-    async fn see_off(
+    async fn terminate(
         &self,
         victim: &Victim,
         grace: Duration,
@@ -87,7 +87,7 @@ impl CgroupEvictor {
             begun: false,
             verified: false,
             counted: false,
-            struck: BTreeSet::new(),
+            sigkilled: BTreeSet::new(),
             termination: Termination::not_begun(),
             freed: None,
         };
@@ -148,7 +148,7 @@ struct Eviction<'a> {
     /// Whether the kernel's count of processes in the cgroup was ever above zero.
     counted: bool,
     /// Which of the processes last seen were sent SIGKILL.
-    struck: BTreeSet<u32>,
+    sigkilled: BTreeSet<u32>,
     termination: Termination,
     freed: Option<Freed>,
 }
@@ -156,7 +156,7 @@ struct Eviction<'a> {
 /// The result of one round of killing.
 enum Pass {
     /// SIGKILL was sent to some process.
-    Struck,
+    Killed,
     /// All remaining processes were sent SIGKILL before.
     Waiting,
     /// No process is left.
@@ -250,7 +250,7 @@ impl Eviction<'_> {
         loop {
             match self.pass().await {
                 Ok(Pass::Gone) => return Ok(()),
-                Ok(Pass::Struck) => {
+                Ok(Pass::Killed) => {
                     cut.note_killed();
                     self.patience.over();
                     yield_now().await;
@@ -266,7 +266,7 @@ impl Eviction<'_> {
     }
 
     async fn pass(&mut self) -> Result<Pass, KillError> {
-        let struck_unseen = !self.begun && self.strike_unseen();
+        let killed_unlisted = !self.begun && self.kill_unlisted();
         self.begun = true;
         let look = match self.look(&[]) {
             Err(error) if error.passes() != Passes::Never && self.is_surely_empty() => {
@@ -282,17 +282,17 @@ impl Eviction<'_> {
             return self.emptied(&look);
         }
         let Look { pids, trouble } = look;
-        if struck_unseen {
-            self.struck.extend(&pids);
+        if killed_unlisted {
+            self.sigkilled.extend(&pids);
             self.free_cpu();
         }
-        if pids.iter().any(|pid| !self.struck.contains(pid)) {
-            self.strike(pids).await?;
+        if pids.iter().any(|pid| !self.sigkilled.contains(pid)) {
+            self.kill_once(pids).await?;
             self.free_cpu();
-            return trouble.map_or(Ok(Pass::Struck), Err);
+            return trouble.map_or(Ok(Pass::Killed), Err);
         }
         // Forgets processes that have exited, so that a reused id counts as new.
-        self.struck = pids.into_iter().collect();
+        self.sigkilled = pids.into_iter().collect();
         trouble.map_or(Ok(Pass::Waiting), Err)
     }
 
@@ -329,7 +329,7 @@ impl Eviction<'_> {
 
     /// On cgroup v2, kills the whole cgroup before its processes are listed, so that no read error can delay the
     /// kill.
-    fn strike_unseen(&mut self) -> bool {
+    fn kill_unlisted(&mut self) -> bool {
         let Some(dir) = self.group.in_the_one_tree() else {
             return false;
         };
@@ -349,8 +349,8 @@ impl Eviction<'_> {
     }
 
     /// Kills all processes of the pod once, by the most reliable method available. Processes for which this failed
-    /// are not in `struck`.
-    async fn strike(&mut self, mut pids: Vec<u32>) -> Result<(), KillError> {
+    /// are not in `sigkilled`.
+    async fn kill_once(&mut self, mut pids: Vec<u32>) -> Result<(), KillError> {
         if !self.verified {
             self.group.verify(&pids)?;
             self.verified = true;
@@ -361,7 +361,7 @@ impl Eviction<'_> {
             self.note_killed_whole();
             // The cgroup may have been frozen by another program.
             freezer.as_ref().map_or(Ok(()), freezer::thaw)?;
-            self.struck = pids.into_iter().collect();
+            self.sigkilled = pids.into_iter().collect();
             return Ok(());
         }
         let now = self.clock.now();
@@ -403,12 +403,12 @@ impl Eviction<'_> {
     /// Sends SIGKILL to each of these; continues after a failure and returns the first one.
     fn kill_each(&mut self, pids: &[u32], method: Method) -> Result<(), KillError> {
         self.termination.method = method;
-        self.struck.clear();
+        self.sigkilled.clear();
         let mut outcome = Ok(());
         for &pid in pids {
             match self.signal(Signal::KILL, pid) {
                 Ok(_) => {
-                    self.struck.insert(pid);
+                    self.sigkilled.insert(pid);
                 }
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -426,7 +426,7 @@ impl Eviction<'_> {
             return;
         };
         let within = self.group.listed(&dir).unwrap_or_default();
-        if !within.is_empty() && within.iter().all(|pid| self.struck.contains(pid)) {
+        if !within.is_empty() && within.iter().all(|pid| self.sigkilled.contains(pid)) {
             self.freed = Some(Freed::below(dir));
         }
     }

@@ -28,7 +28,7 @@ use tokio::{
 pub(super) const HARD_PATIENCE: Duration = Duration::from_millis(50);
 
 /// How long to wait for pending notices when the agent stops.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// How long budgets may block every eviction before `softTierFallback: evict` terminates a pod here.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(1);
@@ -253,14 +253,17 @@ impl Agent {
         let Some(mut cluster) = self.ports.cluster.take() else {
             return;
         };
-        let landed = async {
+        let all_published = async {
             while cluster.outbox.waits() > 0
                 && let Some(publication) = cluster.publications.recv().await
             {
                 self.published(&publication);
             }
         };
-        if tokio::time::timeout(FAREWELL, landed).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_WAIT, all_published)
+            .await
+            .is_err()
+        {
             tracing::warn!(
                 "{} evictions are not known to be told yet; the next start sees to them",
                 cluster.outbox.waits()

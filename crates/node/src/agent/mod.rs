@@ -63,14 +63,14 @@ use terminations::Terminations;
 use tokio::sync::mpsc;
 
 /// While a pod is being terminated, a cycle runs at least this often.
-const ALOFT: Duration = Duration::from_millis(50);
+const WHILE_TERMINATING: Duration = Duration::from_millis(50);
 /// If there is a threshold on pressure, a cycle runs at least this often. The kernel updates its averages every two
 /// seconds.
 const PRESSURE: Duration = Duration::from_secs(1);
 /// An observation older than this must be repeated before a pod may be evicted for it.
 const STILL_TRUE: SignedDuration = SignedDuration::from_millis(50);
 /// How long to wait for pods that are being killed when the agent stops.
-const FAREWELL: Duration = Duration::from_secs(2);
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 
 /// An order to the agent.
 #[derive(Debug)]
@@ -212,7 +212,7 @@ impl Agent {
                 },
             }
         }
-        Box::pin(self.farewell()).await;
+        Box::pin(self.shut_down()).await;
         Ok(())
     }
 
@@ -517,7 +517,7 @@ impl Agent {
             sleep = sleep.min(PRESSURE);
         }
         if self.housekeeper.departures().anybody_leaves() {
-            sleep = sleep.min(ALOFT);
+            sleep = sleep.min(WHILE_TERMINATING);
         }
         for (threshold, first) in self.housekeeper.first_observed() {
             let left = threshold.acts_after() - now.duration_since(first);
@@ -548,14 +548,17 @@ impl Agent {
     }
 
     /// Waits for pods that are being killed, but not for grace periods.
-    async fn farewell(mut self) {
-        let see_off = async {
+    async fn shut_down(mut self) {
+        let last_terminations = async {
             while !self.terminations.is_empty() {
                 let ended = self.terminations.ended().await;
                 self.note_ended(ended);
             }
         };
-        if tokio::time::timeout(FAREWELL, see_off).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_WAIT, last_terminations)
+            .await
+            .is_err()
+        {
             tracing::warn!(
                 "stopping while pods are still on their way out; they are left as they are"
             );

@@ -400,9 +400,9 @@ fn has_reason(status: &PodStatus) -> bool {
 }
 
 /// Reports the first result; the receiver may have stopped waiting.
-fn report(first: &mut Option<oneshot::Sender<bool>>, landed: bool) {
+fn report(first: &mut Option<oneshot::Sender<bool>>, succeeded: bool) {
     if let Some(first) = first.take() {
-        let _ = first.send(landed);
+        let _ = first.send(succeeded);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Informs the API server of evicted pods, for as long as it takes. The main loop does not wait for it.
 //!
 //! ```text
-//!   Notice -> post -> first attempt -> retries with back-off -> looks whether it lasts -> Fate -> publication()
-//!                          |                   ^----------------------' written over by its kubelet
-//!                          `-> Posted: whether it landed, for whoever waits a little
+//!   Notice -> post -> first attempt -> retries with back-off -> checks whether it stays -> Fate -> publication()
+//!                          |                   ^----------------------' overwritten by the kubelet
+//!                          `-> Posted: whether it succeeded, for callers that wait a little
 //! ```
 
 mod attempts;

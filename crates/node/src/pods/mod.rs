@@ -3,7 +3,7 @@
 //! ```text
 //!   a source (manifests, later others)      the roster
 //!   watches in the background          ->   admits new pods, binds each to its cgroup   ->   PodSet, a snapshot a cycle
-//!   publishes a whole Listing               finds cgroups of pods that nobody listed
+//!   publishes a whole Listing               finds cgroups of pods that are not listed
 //! ```
 
 mod binding;
