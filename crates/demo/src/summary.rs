@@ -1,4 +1,4 @@
-//! What is left to say once the play is over.
+//! The text after the play.
 
 use super::Report;
 use evictd_eviction::why::human_bytes;
