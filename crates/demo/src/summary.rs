@@ -5,7 +5,7 @@ use evictd_eviction::why::human_bytes;
 
 /// How this program was built: figures of one build say little of the other.
 const BUILD: &str = if cfg!(debug_assertions) {
-    "development build"
+    "dev build"
 } else {
     "release build"
 };
