@@ -49,7 +49,7 @@ fn try_out(rules: Rules) {
         let all = Signal::ALL.into_iter().map(|signal| (signal, observation));
         keeper.observe(now, &all.collect::<Observations>());
         keeper.pressure();
-        keeper.decide(now, &[], &evictd_eviction::Usage::default());
+        keeper.decide(now, &[] as &[evictd_pod::Pod], &evictd_eviction::Usage::default());
         for threshold in keeper.thresholds_met() {
             serde_json::to_string(threshold).expect("JSON");
         }
