@@ -218,6 +218,10 @@ fn thresholds_that_the_kubelet_crosses_first_are_told() {
     daemon.eventually("it warns", |daemon| {
         daemon.warns("cannot tell whether the kubelet evicts before evictd does")
     });
+    fs::write(cluster.node.path("token"), "good").unwrap();
+    daemon.eventually("it asks again", |daemon| daemon.warns(warned));
+    assert!(!daemon.warns("cannot tell"), "{}", daemon.status());
+    assert_eq!(daemon.said("cannot tell whether the kubelet evicts"), 1);
 }
 
 #[test]

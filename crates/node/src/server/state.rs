@@ -418,7 +418,7 @@ pub struct Shared {
     questions: mpsc::Sender<Question>,
     history: PathBuf,
     waiting: Waiting,
-    /// Warnings that hold as long as the daemon runs.
+    /// Warnings that hold until whoever gave them takes them back.
     standing: Mutex<Vec<String>>,
 }
 
@@ -455,6 +455,12 @@ impl Shared {
     pub fn always_warn(&self, warnings: Vec<String>) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.extend(warnings);
+    }
+
+    /// What was warned of in these words holds no longer.
+    pub fn take_back(&self, warning: &str) {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.retain(|standing| standing != warning);
     }
 
     /// The loop has turned.
