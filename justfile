@@ -15,15 +15,15 @@ ci *STEPS:
 # before a commit: formatting, lints, the rules of the house
 check:
     .ci/run fmt clippy
-    cargo test --locked --test house
+    cargo test --workspace --locked --test house
 
 # every test, or those of which the name contains this: just test soft_victim
 test *NAME:
     tests/run {{ NAME }}
 
-# one test program, and of it what the name contains: just one evictd evictd soft
-one PACKAGE PROGRAM *NAME:
-    cargo test --locked -p {{ PACKAGE }} --test {{ PROGRAM }} {{ NAME }}
+# one test program, and of it what the name contains: just one evictd soft
+one PROGRAM *NAME:
+    cargo test --workspace --locked --test {{ PROGRAM }} {{ NAME }}
 
 # one bench, measured: just bench evictd-eviction rank
 bench PACKAGE NAME *ARGS:

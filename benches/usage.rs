@@ -10,7 +10,7 @@ use divan::{AllocProfiler, Bencher, black_box};
 use evictd_eviction::Usage;
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
 use evictd_node::{
-    pods::{BoundCgroup, PodSet},
+    pods::{BoundCgroup, LocalPod, PodSet},
     usage::{CgroupUsage, raise_open_files},
 };
 use evictd_pod::{Pod, wire};
@@ -127,11 +127,11 @@ impl Groups {
         };
         PodSet {
             generation: 1,
-            pods: (0..PODS)
-                .map(|_| Pod::from_wire(wire::Pod::default()))
+            pods: self
+                .relative
+                .iter()
+                .map(|group| LocalPod::new(Pod::from_wire(wire::Pod::default()), bound(group)))
                 .collect(),
-            cgroups: self.relative.iter().map(bound).collect(),
-            manifests: vec![None; PODS],
             ..PodSet::default()
         }
     }

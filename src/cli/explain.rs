@@ -1,5 +1,6 @@
 //! `evictd explain`: one cycle over captured state of any real node.
 
+mod fetch;
 mod layout;
 mod page;
 mod report;
@@ -12,6 +13,7 @@ use super::{
 };
 use anyhow::anyhow;
 use clap::{Args, builder::PossibleValuesParser};
+use evictd_cluster_client::Credentials;
 use evictd_command::{Failure, Output};
 use evictd_document::{Document, DocumentError, LARGE, SMALL};
 use evictd_eviction::{Signal, Summary};
@@ -19,29 +21,42 @@ use evictd_kernel::clock::Clock;
 use evictd_node::config::{self, Effective, Kind, Loaded, MemoryAvailable};
 use evictd_pod::{Node, Pod, node::Lease};
 use jiff::Timestamp;
-use std::{
-    collections::HashSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::HashSet, path::PathBuf};
 
-const EXAMPLE: &str = "Example:
+const EXAMPLE: &str = "Examples:
+  evictd explain node-1 --context prod    # or, as kubectl's plugin: kubectl evictd explain node-1
+
+Without a way to the cluster, from files:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary > summary.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/configz > kubelet.json
   kubectl get -n kube-node-lease node/node-1 lease/node-1 -o json > node.json
   evictd explain --pods pods.json --summary summary.json --config kubelet.json --node node.json";
 
-/// Who a node would evict next, and why: one cycle over captured state of any real node.
+/// What says that a cluster is asked.
+const CLUSTER: [&str; 3] = ["node_name", "context", "kubeconfig"];
+
+/// Who a node would evict next, and why: one cycle over the state of any real node, fetched or captured in files.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
+    /// A node of the cluster, whose state is fetched; nothing is changed. Left out: the only one, or this machine.
+    #[arg(value_name = "NODE", value_parser = node_name, conflicts_with_all = ["pods", "summary", "node"])]
+    node_name: Option<String>,
+    /// The cluster, by its context in the kubeconfig; without it, where NODE is given, the current one.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pods", "summary", "node"])]
+    context: Option<String>,
+    /// The kubeconfig; without it, as kubectl finds it.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["pods", "summary", "node"])]
+    kubeconfig: Option<PathBuf>,
     /// The node's pods: a list as kubectl or the kubelet prints it, JSON or YAML; - is stdin.
-    #[arg(long, value_name = "FILE")]
-    pods: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present_any = CLUSTER)]
+    pods: Option<PathBuf>,
     /// What the node reports: the kubelet's /stats/summary; - is stdin.
-    #[arg(long, value_name = "FILE")]
-    summary: PathBuf,
-    /// Thresholds and rules, the kubelet's own configuration or evictd's; without it, the kubelet's defaults.
+    #[arg(long, value_name = "FILE", required_unless_present_any = CLUSTER)]
+    summary: Option<PathBuf>,
+    /// Thresholds and rules, the kubelet's own configuration or evictd's; without it, those of the kubelet that is asked,
+    /// or the kubelet's defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The v1 Node: adds its taints, and whom they remove when. In a List with its Lease, whether it is silent, too.
@@ -66,12 +81,17 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let now = self.now.unwrap_or_else(|| Clock::start().now());
+        let sources = match (&self.pods, &self.summary) {
+            (Some(pods), Some(summary)) => self.read(pods, summary)?,
+            _ => self.asked().fetch()?,
+        };
         let Captured {
             pods,
             summary,
             node,
             loaded,
-        } = self.read()?;
+            rules_from,
+        } = sources.understood()?;
         let pods = on_this_node(pods, &summary);
         doubt(&pods, &summary);
         let assumed = layout::assume(&summary, self.dedicated_image_fs, self.split_container_fs);
@@ -80,7 +100,7 @@ impl Arguments {
         let signal = self.signal.as_deref().and_then(Signal::parse);
         let mut report = report::explain(now, &pods, &summary, rules, signal);
         report.assumed = vec![
-            self.rules_in_words(&loaded.effective),
+            rules_in_words(&loaded.effective, &rules_from),
             format!("{}: {}", layout_in_words(&assumed), assumed.because),
             age(&summary, now),
         ];
@@ -92,20 +112,41 @@ impl Arguments {
     }
 }
 
-/// What was read.
+/// What was read or fetched, each text under the name by which its mistakes are told.
+struct Sources {
+    pods: Result<Document, DocumentError>,
+    summary: Result<Document, DocumentError>,
+    node: Option<Result<Document, DocumentError>>,
+    loaded: Result<Loaded, config::Refused>,
+    /// Where the rules come from, after "the kubelet's rules ".
+    rules_from: String,
+}
+
+/// What that says.
 struct Captured {
     pods: Vec<Pod>,
     summary: Summary,
     node: Option<(Node, Option<Lease>)>,
     loaded: Loaded,
+    rules_from: String,
 }
 
 impl Arguments {
-    /// Reads every file, or tells what is wrong with all of them.
-    fn read(&self) -> Result<Captured, Failure> {
+    fn asked(&self) -> fetch::Asked<'_> {
+        fetch::Asked {
+            credentials: Credentials {
+                kubeconfig: self.kubeconfig.clone(),
+                context: self.context.clone().unwrap_or_default(),
+            },
+            node: self.node_name.as_deref(),
+            config: self.config.as_deref(),
+        }
+    }
+
+    fn read(&self, pods: &PathBuf, summary: &PathBuf) -> Result<Sources, Failure> {
         let named = [
-            Some(&self.pods),
-            Some(&self.summary),
+            Some(pods),
+            Some(summary),
             self.config.as_ref(),
             self.node.as_ref(),
         ];
@@ -116,21 +157,39 @@ impl Arguments {
         if stdin.count() > 1 {
             return Err(Failure::Input(anyhow!("only one file can be -, stdin")));
         }
-        let pods = Document::read(&self.pods, LARGE).and_then(|document| document.pods());
-        let captured = Document::read(&self.summary, LARGE).and_then(|document| summary(&document));
-        let node = self.node.as_deref().map(read_node).transpose();
-        let loaded = self
-            .config
-            .as_deref()
-            .map_or_else(kubelet_defaults, config::open);
+        let (loaded, rules_from) = match self.config.as_deref() {
+            Some(file) => (
+                config::open(file),
+                format!("as {} has them", file.display()),
+            ),
+            None => (
+                kubelet_defaults(),
+                "with its default thresholds, since there is no --config".to_owned(),
+            ),
+        };
+        let node = self.node.as_deref();
+        Ok(Sources {
+            pods: Document::read(pods, LARGE),
+            summary: Document::read(summary, LARGE),
+            node: node.map(|file| Document::read(file, SMALL)),
+            loaded,
+            rules_from,
+        })
+    }
+}
+
+impl Sources {
+    /// What they say, or what is wrong with all of them.
+    fn understood(self) -> Result<Captured, Failure> {
+        let node = self.node.map(|read| read?.node_and_lease()).transpose();
         let mut mistakes = Mistakes::default();
-        let pods = mistakes.keep(pods);
-        let summary = mistakes.keep(captured);
+        let pods = mistakes.keep(self.pods.and_then(|document| document.pods()));
+        let summary = mistakes.keep(self.summary.and_then(|document| summary(&document)));
         let node = mistakes.keep(node);
-        let loaded = mistakes.keep(loaded);
+        let loaded = mistakes.keep(self.loaded);
         let all = pods.zip(summary).zip(node.zip(loaded));
         let ((pods, summary), (node, loaded)) = mistakes.finish(all)?;
-        for warning in loaded.warnings.iter().filter(|_| self.config.is_some()) {
+        for warning in &loaded.warnings {
             warn(&warning.to_string());
         }
         Ok(Captured {
@@ -138,22 +197,29 @@ impl Arguments {
             summary,
             node,
             loaded,
+            rules_from: self.rules_from,
         })
     }
+}
 
-    fn rules_in_words(&self, effective: &Effective) -> String {
-        let from = match &self.config {
-            Some(file) => format!("as {} has them", file.display()),
-            None => "with its default thresholds, since there is no --config".to_owned(),
-        };
-        match effective.kind {
-            Kind::Kubelet => format!("the kubelet's rules {from}"),
-            Kind::Evictd if effective.memory_available == MemoryAvailable::MemAvailable => format!(
-                "evictd's rules {from}; memory.available is the kubelet's figure, which counts page cache as used"
-            ),
-            Kind::Evictd => format!("evictd's rules {from}"),
-        }
+fn rules_in_words(effective: &Effective, from: &str) -> String {
+    match effective.kind {
+        Kind::Kubelet => format!("the kubelet's rules {from}"),
+        Kind::Evictd if effective.memory_available == MemoryAvailable::MemAvailable => format!(
+            "evictd's rules {from}; memory.available is the kubelet's figure, which counts page cache as used"
+        ),
+        Kind::Evictd => format!("evictd's rules {from}"),
     }
+}
+
+/// It becomes part of a path.
+fn node_name(text: &str) -> Result<String, String> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
+    let named = text.starts_with(|first: char| first.is_ascii_alphanumeric());
+    if named && text.bytes().all(fits) {
+        return Ok(text.to_owned());
+    }
+    Err("no node can have such a name; it has letters, digits, - and . only".to_owned())
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
@@ -161,8 +227,13 @@ fn time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| needed.to_owned())
 }
 
+/// Whatever such a configuration is warned of, nobody has written it.
 fn kubelet_defaults() -> Result<Loaded, config::Refused> {
-    config::parse("the kubelet's defaults", "kind: KubeletConfiguration")
+    let loaded = config::parse("the kubelet's defaults", "kind: KubeletConfiguration");
+    loaded.map(|loaded| Loaded {
+        warnings: Vec::new(),
+        ..loaded
+    })
 }
 
 /// A summary in which something is told; else it is another kind of document.
@@ -173,10 +244,6 @@ fn summary(document: &Document) -> Result<Summary, DocumentError> {
         return Err(document.wrong(needed));
     }
     Ok(summary)
-}
-
-fn read_node(file: &Path) -> Result<(Node, Option<Lease>), DocumentError> {
-    Document::read(file, SMALL)?.node_and_lease()
 }
 
 /// The pods that run where the summary comes from; all of them where their node names do not tell.

@@ -14,7 +14,8 @@ use evictd_node::{
     notify::Notifier,
     publish::{
         heartbeat::{WATCHING, status_line},
-        lines::{Begun, Lines},
+        lines::Lines,
+        startup::Begun,
     },
 };
 use std::{
@@ -74,26 +75,22 @@ impl Arguments {
 
     async fn serve(self, file: Option<PathBuf>, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
-        let pods = Arc::new(OnceLock::new());
+        let sources = Arc::new(OnceLock::new());
         let lines = Lines::new(Begun {
             configuration: file
                 .as_ref()
                 .map_or(String::new(), |file| file.display().to_string()),
             rules: config.kind.as_str(),
-            pods: Arc::clone(&pods),
+            drop_ins: named(self.config.as_ref())
+                .and_then(|file| config::drop_ins(file).ok())
+                .unwrap_or_default(),
+            sources: Arc::clone(&sources),
         });
         let ready = start::ready(&config, clock, Some(Box::new(lines)))
             .await
             .map_err(cannot_start)?;
-        let sources = ready.shared.status().sources;
         // Nobody else tells it.
-        let _ = pods.set(
-            sources
-                .into_iter()
-                .map(|source| source.chosen)
-                .next()
-                .unwrap_or_default(),
-        );
+        let _ = sources.set(ready.shared.status().sources);
         // Before the word is out that we are ready: whoever hears it may send one at once.
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();

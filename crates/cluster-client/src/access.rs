@@ -1,6 +1,6 @@
 //! Where the API server is and who we are there.
 
-use crate::{ApiError, actions::Actions};
+use crate::{ApiError, Peer, Reader, actions::Actions};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
@@ -30,6 +30,7 @@ pub struct Credentials {
 pub struct Access {
     origin: String,
     config: Config,
+    peer: Peer,
 }
 
 impl Access {
@@ -51,8 +52,8 @@ impl Access {
         Ok(Self::new(origin, config))
     }
 
-    /// As this kubeconfig says, which is in no file.
-    pub(super) async fn from_kubeconfig(
+    /// The way to a kubelet, as this kubeconfig says, which is in no file.
+    pub(super) async fn to_kubelet(
         origin: &str,
         kubeconfig: &serde_json::Value,
     ) -> Result<Self, ApiError> {
@@ -64,7 +65,10 @@ impl Access {
         let config = chosen(kubeconfig, &Credentials::default())
             .await
             .map_err(cannot)?;
-        Ok(Self::new(origin.to_owned(), config))
+        Ok(Self {
+            peer: Peer::Kubelet,
+            ..Self::new(origin.to_owned(), config)
+        })
     }
 
     /// The way that is described here already.
@@ -75,7 +79,11 @@ impl Access {
             // Without TLS there is nothing to verify, and no need to load the machine's hundred certificates for it.
             config.root_cert = Some(Vec::new());
         }
-        Self { origin, config }
+        Self {
+            origin,
+            config,
+            peer: Peer::ApiServer,
+        }
     }
 
     /// What to watch through: a silent connection is given up. Must be called within a runtime.
@@ -88,7 +96,15 @@ impl Access {
 
     /// What to act through. Must be called within a runtime.
     pub fn actions(&self) -> Result<Actions, ApiError> {
-        Ok(Actions::new(self.client(self.config.clone())?))
+        Ok(Actions {
+            peer: self.peer,
+            ..Actions::new(self.client(self.config.clone())?)
+        })
+    }
+
+    /// What to read through, where each answer gets so much time. Must be called within a runtime.
+    pub fn reader(&self, within: Duration) -> Result<Reader, ApiError> {
+        Ok(Reader::new(self.actions()?, within))
     }
 
     /// Whether this is a pod of the cluster.
@@ -103,9 +119,10 @@ impl Access {
     }
 
     fn client(&self, config: Config) -> Result<Client, ApiError> {
-        Client::try_from(config).map_err(|source| ApiError::Client {
+        Client::try_from(config).map_err(|cause| ApiError::Client {
             server: self.server(),
-            source: Box::new(source),
+            cause: Box::new(cause),
+            peer: self.peer,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that change something.
 
-use super::ApiError;
+use super::{ApiError, Peer};
 use kube::Client;
 use std::time::Duration;
 
@@ -10,13 +10,17 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Asks the API server to change something: once, and for a limited time.
 #[derive(Clone)]
 pub struct Actions {
-    client: Client,
+    pub(crate) client: Client,
+    pub(crate) peer: Peer,
 }
 
 impl Actions {
     /// Through this client, which must not ask twice by itself.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            client,
+            peer: Peer::ApiServer,
+        }
     }
 
     /// For an `Api`; its calls go through [`Self::call`].
@@ -34,9 +38,10 @@ impl Actions {
     ) -> Result<T, ApiError> {
         match tokio::time::timeout(within, call).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(source)) => Err(ApiError::Call {
+            Ok(Err(cause)) => Err(ApiError::Call {
                 what: what.to_owned(),
-                source: Box::new(source),
+                cause: Box::new(cause),
+                peer: self.peer,
             }),
             Err(_) => Err(ApiError::TimedOut {
                 what: what.to_owned(),

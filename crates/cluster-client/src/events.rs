@@ -96,11 +96,13 @@ pub struct EventRecorder {
     series: Vec<Series>,
 }
 
-/// An event that was sent, and its repeats.
+/// An event and its repeats.
 struct Series {
     event: Event,
     namespace: String,
     name: String,
+    /// Whether the server has it, as far as is known.
+    created: bool,
     count: u32,
     last: Timestamp,
     written: Timestamp,
@@ -136,42 +138,63 @@ impl EventRecorder {
         let now = (self.now)();
         self.series
             .retain(|series| now.duration_since(series.last) < SERIES);
-        let same = |series: &&mut Series| {
+        let same = |series: &Series| {
             let before = &series.event;
             before.subject == event.subject
                 && before.reason == event.reason
                 && before.note == event.note
         };
-        if let Some(series) = self.series.iter_mut().find(same) {
+        let known = self.series.iter().position(same);
+        if let Some(series) = known.and_then(|index| self.series.get_mut(index)) {
             series.count += 1;
             series.last = event.time;
-            if now.duration_since(series.written) < SERIES_WRITTEN || !self.limit.take(now) {
+            let told = series.created && now.duration_since(series.written) < SERIES_WRITTEN;
+            if told || !self.limit.take(now) {
                 return Ok(());
             }
             series.written = now;
-            let request = repeat(series);
-            return send(&self.actions, || request.clone()).await;
+            return series.send(&self.actions, &self.node).await;
         }
         if !self.limit.take(now) {
             tracing::debug!("too many events: {} is not sent", event.reason);
             return Ok(());
         }
         let (namespace, name) = place(&event.subject, &self.node, now);
-        let body = object(&event, &self.node, (&namespace, &name));
+        let mut series = Series {
+            last: event.time,
+            event,
+            namespace,
+            name,
+            created: false,
+            count: 1,
+            written: now,
+        };
+        let sent = series.send(&self.actions, &self.node).await;
         if self.series.len() == SERIES_KEPT {
             self.series.remove(0);
         }
-        self.series.push(Series {
-            last: event.time,
-            event,
-            namespace: namespace.clone(),
-            name,
-            count: 1,
-            written: now,
-        });
-        let body = body.to_string().into_bytes();
-        let request = Call::Create { namespace, body };
-        send(&self.actions, || request.clone()).await
+        self.series.push(series);
+        sent
+    }
+}
+
+impl Series {
+    /// Writes the count of repeats into the event, or the event itself where the server does not have it: an earlier
+    /// attempt was refused, or its time to live is over.
+    async fn send(&mut self, actions: &Actions, node: &str) -> Result<(), ApiError> {
+        if self.created {
+            let request = repeat(self);
+            let sent = send(actions, || request.clone()).await;
+            let gone = |error: &ApiError| error.status().is_some_and(|status| status.code == 404);
+            if !sent.as_ref().is_err_and(gone) {
+                return sent;
+            }
+            self.created = false;
+        }
+        let request = create(self, node);
+        send(actions, || request.clone()).await?;
+        self.created = true;
+        Ok(())
     }
 }
 
@@ -189,14 +212,28 @@ enum Call {
     },
 }
 
+fn create(series: &Series, node: &str) -> Call {
+    let mut body = object(&series.event, node, (&series.namespace, &series.name));
+    // The API takes no series of one.
+    if series.count > 1 {
+        body["series"] = repeats(series);
+    }
+    Call::Create {
+        namespace: series.namespace.clone(),
+        body: body.to_string().into_bytes(),
+    }
+}
+
 fn repeat(series: &Series) -> Call {
     Call::Repeat {
         namespace: series.namespace.clone(),
         name: series.name.clone(),
-        patch: json!({
-            "series": { "count": series.count, "lastObservedTime": precise(series.last) },
-        }),
+        patch: json!({ "series": repeats(series) }),
     }
+}
+
+fn repeats(series: &Series) -> Value {
+    json!({ "count": series.count, "lastObservedTime": precise(series.last) })
 }
 
 fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {

@@ -74,7 +74,7 @@ impl KubeletClient {
                 "tokenFile": token, "client-certificate": certificate, "client-key": key,
             }}],
         });
-        let access = Access::from_kubeconfig("the settings under kubelet", &kubeconfig).await?;
+        let access = Access::to_kubelet("the settings under kubelet", &kubeconfig).await?;
         Ok(Self {
             url,
             actions: access.actions()?,

@@ -1,31 +1,62 @@
-//! The way to the API server: where it is, who we are there, and one client for each kind of talk.
+//! The one way to a Kubernetes API server, for agents that must not burden it and must not wait for it.
 //!
 //! ```text
-//!   in the cluster, or a kubeconfig  ->  Access  --.-> a client to watch through: calls that last
-//!                                                   `-> Actions: calls that end soon, and are asked once
+//!   in the cluster, or a kubeconfig  ->  Access  --.-> Reader: one document, or a collection page by page
+//!                                                  |-> Watch: a collection, and every change from then on
+//!                                                  `-> Actions: calls that change something
 //! ```
 //!
-//! Neither client asks twice by itself. A refused eviction would be asked again for minutes, by a decision that is stale;
-//! whoever asks knows better when to ask again.
+//! - [`Access`] finds the server and the credentials, and is the one place where proxies, connect timeouts and retries are
+//!   decided. Nothing is sent by finding it; where credentials are refused it is found anew, since those on disk may be fresh.
+//! - [`Reader`] gives the text that came. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
+//! - [`Watch`] tells a [`Follow`] of each object, read into a type of its own, one at a time, however long the list is.
+//! - [`Actions`] gives each call a limited time. No client asks twice by itself: a refused eviction would be asked again
+//!   for minutes, by a decision that is stale. Whoever asks knows better when to ask again.
+//! - [`events`] records `events.k8s.io/v1` with repeats counted, and never more than a few.
+//! - [`KubeletClient`] asks this node's kubelet, which is another server with another certificate.
+//! - [`Crowd`] and [`Turn`] say when to ask again, so that the agents of a whole cluster do not come at once.
+//!
+//! ```no_run
+//! use evictd_cluster_client::{Access, ApiError, Credentials};
+//! use std::time::Duration;
+//!
+//! # async fn nodes() -> Result<(), ApiError> {
+//! // Of this pod's service account, $KUBECONFIG or ~/.kube/config the first that is there.
+//! let access = Access::find(&Credentials::default()).await?;
+//! let mut pages = access.reader(Duration::from_secs(10))?.pages("/api/v1/nodes");
+//! while let Some(page) = pages.next().await? {
+//!     // A v1 NodeList of up to 500 nodes, as JSON.
+//!     assert!(page.contains("items"));
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! `cargo run -p evictd-cluster-client --example follow_pods` runs without a cluster.
 
 mod access;
 mod actions;
 mod backoff;
 pub mod events;
 mod kubelet;
+mod reader;
+mod right;
 mod split;
 mod turn;
 mod watch;
+mod words;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
 pub use backoff::Backoff;
 pub use kubelet::{KubeletClient, KubeletSettings};
+pub use reader::{Pages, Reader};
+pub use right::Right;
 pub use turn::{Crowd, Turn, Wait, chance};
 pub use watch::{Broken, Follow, NotUnderstood, Parsed, Watch, parse};
+pub use words::Peer;
 
 use kube::config::{InClusterError, KubeconfigError};
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 use tokio::{runtime::Handle, task::spawn_blocking};
 
 /// Who writes, as the API server keeps it with each field.
@@ -36,7 +67,7 @@ pub const FIELD_MANAGER: &str = "evictd";
 pub enum ApiError {
     /// Nothing names one.
     #[error(
-        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; name a kubeconfig under kubernetes.kubeconfig"
+        "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; set KUBECONFIG, or kubernetes.kubeconfig in evictd's configuration"
     )]
     Unknown,
     /// This is a pod, but without a usable service account.
@@ -51,12 +82,14 @@ pub enum ApiError {
         source: Box<KubeconfigError>,
     },
     /// The credentials or certificates can't be used.
-    #[error("cannot make a client for {server}: {}", words(source))]
+    #[error("cannot make a client for {server}: {}", words::of(cause, *peer))]
     Client {
         /// The server's address.
         server: String,
-        /// Why not.
-        source: Box<kube::Error>,
+        /// Why not; part of the message, and no `source`, so that it is told once.
+        cause: Box<kube::Error>,
+        /// Who is there.
+        peer: Peer,
     },
     /// It did not answer in time.
     #[error("{what}: no answer within {} s", within.as_secs_f64())]
@@ -67,12 +100,22 @@ pub enum ApiError {
         within: Duration,
     },
     /// It could not be asked, or it refused.
-    #[error("{what}: {}", words(source))]
+    #[error("{what}: {}", words::of(cause, *peer))]
     Call {
         /// What was asked.
         what: String,
-        /// The answer, or why there is none.
-        source: Box<kube::Error>,
+        /// The answer, or why there is none; as for [`Self::Client`].
+        cause: Box<kube::Error>,
+        /// Who was asked.
+        peer: Peer,
+    },
+    /// It knows who asks, and that they may not.
+    #[error("{what}: not permitted; {right}")]
+    Forbidden {
+        /// What was asked: `GET /api/v1/nodes`.
+        what: String,
+        /// What is missing.
+        right: Right,
     },
 }
 
@@ -80,7 +123,7 @@ impl ApiError {
     /// The server's own answer, where it gave one.
     pub fn status(&self) -> Option<&kube::core::Status> {
         match self {
-            Self::Call { source, .. } => match source.as_ref() {
+            Self::Call { cause, .. } => match cause.as_ref() {
                 kube::Error::Api(status) => Some(status),
                 _ => None,
             },
@@ -98,65 +141,6 @@ pub async fn beside_the_loop<T: Send + 'static>(
         Ok(found) => found,
         // The runtime ends, and this with it.
         Err(_) => std::future::pending().await,
-    }
-}
-
-/// An error of the client in one line: the server's own words, else the cause at the bottom.
-pub fn words(error: &kube::Error) -> String {
-    if let kube::Error::Api(status) = error {
-        return answer(status);
-    }
-    let first: &(dyn Error + 'static) = error;
-    let causes = std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
-        (*error).source()
-    });
-    let cause = causes.last().unwrap_or(first).to_string();
-    match what_to_do(&cause) {
-        Some(advice) => format!("{cause}: {advice}"),
-        None => cause,
-    }
-}
-
-/// What helps where TLS fails.
-fn what_to_do(cause: &str) -> Option<&'static str> {
-    let known = [
-        (
-            "certificate: UnknownIssuer",
-            "nobody trusted here vouches for that server; name who signed its certificate by certificate-authority in the \
-             kubeconfig, or for the kubelet by kubelet.certificateAuthority (kubelet.insecure trusts whoever answers)",
-        ),
-        (
-            "certificate: BadSignature",
-            "it was signed by another authority of the same name; the authority named for it is of another time or cluster",
-        ),
-        (
-            "certificate expired",
-            "renew that server's certificate, or set this machine's clock",
-        ),
-        (
-            "certificate not valid yet",
-            "set this machine's clock, or that server's",
-        ),
-        (
-            "certificate not valid for name",
-            "ask that server by a name that it has; a kubelet's certificate must be for nodeName",
-        ),
-        (
-            "fatal alert: CertificateRequired",
-            "it takes none without a client certificate; name one in the kubeconfig, or for the kubelet by \
-             kubelet.clientCertificate and kubelet.clientKey",
-        ),
-    ];
-    let found = known.iter().find(|(words, _)| cause.contains(words));
-    found.map(|(_, advice)| *advice)
-}
-
-/// A refusal in one line.
-pub fn answer(status: &kube::core::Status) -> String {
-    let (code, reason) = (status.code, status.reason.as_str());
-    match status.message.trim() {
-        "" => format!("{code} {reason}"),
-        message => format!("{code} {reason}: {message}"),
     }
 }
 

@@ -3,6 +3,7 @@ use super::*;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use std::{
+    error::Error,
     fs,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
@@ -149,5 +150,8 @@ async fn a_server_that_is_not_there_is_told_in_the_kernels_words() {
     let access = Access::new("a test".into(), kube::Config::new(url.parse().unwrap()));
     let pods: Api<Pod> = Api::namespaced(access.watch_client().unwrap(), "shop");
     let error = pods.get("web").await.unwrap_err();
-    assert!(words(&error).starts_with("Connection refused"), "{error}");
+    assert!(
+        words::of(&error, Peer::ApiServer).starts_with("Connection refused"),
+        "{error}"
+    );
 }

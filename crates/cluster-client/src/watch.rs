@@ -3,7 +3,10 @@
 //! Each object is read once, into what the follower wants of it, so that no more of it is in memory than what is kept. One
 //! that is not understood costs that object and not the watch.
 
-use super::{answer, split::Splitter};
+use super::{
+    split::Splitter,
+    words::{self, Peer, answer},
+};
 use http_body_util::BodyExt;
 use kube::{
     Client,
@@ -142,7 +145,7 @@ impl Watch {
         let request = Request::new(self.path)
             .list(&parameters)
             .map_err(|error| broken(&error))?;
-        let list = objects(open(client, request).await?, follower).await?;
+        let list = objects(open(client, request, Peer::ApiServer).await?, follower).await?;
         follower.up_to_date();
         self.version = Some(list.resource_version);
         Ok(())
@@ -164,7 +167,14 @@ impl Watch {
         };
         let from = self.version.as_deref().unwrap_or("0");
         let request = Request::new(self.path).watch(&parameters, from);
-        let mut lines = Lines::new(open(client, request.map_err(|error| broken(&error))?).await?);
+        let mut lines = Lines::new(
+            open(
+                client,
+                request.map_err(|error| broken(&error))?,
+                Peer::ApiServer,
+            )
+            .await?,
+        );
         if self.version.is_none() {
             follower.begin();
         } else {
@@ -265,7 +275,7 @@ impl Head<'_> {
     }
 }
 
-/// Tells of every object in the list at this path as it arrives; that it is whole, is the caller's to tell.
+/// Tells of every object in a kubelet's list at this path as it arrives; that it is whole, is the caller's to tell.
 pub(super) async fn read_list(
     client: Client,
     path: &str,
@@ -273,7 +283,7 @@ pub(super) async fn read_list(
 ) -> Result<(), Broken> {
     let request = hyper::Request::get(path).body(Vec::new());
     let request = request.map_err(|error| broken(&error))?;
-    let body = open(&client, request).await?;
+    let body = open(&client, request, Peer::Kubelet).await?;
     objects(body, follower).await.map(drop)
 }
 
@@ -306,9 +316,13 @@ struct ListEnd {
 }
 
 /// The body of an answer that is no refusal.
-async fn open(client: &Client, request: hyper::Request<Vec<u8>>) -> Result<Body, Broken> {
+async fn open(
+    client: &Client,
+    request: hyper::Request<Vec<u8>>,
+    peer: Peer,
+) -> Result<Body, Broken> {
     let response = client.send(request.map(Body::from)).await;
-    let response = response.map_err(|error| broken(&super::words(&error)))?;
+    let response = response.map_err(|error| broken(&words::of(&error, peer)))?;
     let code = response.status();
     if code.is_success() {
         return Ok(response.into_body());

@@ -3,6 +3,13 @@
 use super::Report;
 use evictd_eviction::why::human_bytes;
 
+/// How this program was built: figures of one build say little of the other.
+const BUILD: &str = if cfg!(debug_assertions) {
+    "development build"
+} else {
+    "release build"
+};
+
 /// One line: was it as expected.
 pub fn verdict(report: &Report) -> String {
     let gone = list(&report.evicted, "nobody");
@@ -26,7 +33,8 @@ pub fn below_picture(report: &Report) -> String {
     let lowest = report.lowest_available_bytes;
     let lowest = lowest.map(|bytes| format!("{} left at the lowest", human_bytes(bytes)));
     let kills = format!("kernel OOM kills: {}", report.kernel_oom_kills);
-    let told: Vec<String> = [gone, lowest, Some(kills)].into_iter().flatten().collect();
+    let told = [gone, lowest, Some(kills), Some(BUILD.to_owned())];
+    let told: Vec<String> = told.into_iter().flatten().collect();
     format!("{}.", told.join("; "))
 }
 
@@ -51,6 +59,7 @@ pub fn summary(report: &Report, missing: Option<&str>) -> String {
             report.kernel_oom_kills
         ));
     }
+    lines.push(format!("evictd {}, {BUILD}.", env!("CARGO_PKG_VERSION")));
     lines.join("\n")
 }
 

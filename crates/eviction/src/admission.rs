@@ -7,6 +7,7 @@ use crate::{
 };
 use evictd_pod::{Pod, QosClass, node::Taint};
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 use std::{collections::BTreeMap, fmt};
 
 const MEMORY_PRESSURE_TAINT: &str = "node.kubernetes.io/memory-pressure";
@@ -134,15 +135,15 @@ pub struct Outcome {
 
 impl Answer {
     /// The answer about `pods`, those that it was given for.
-    pub fn named(self, pods: &[Pod]) -> Outcome {
-        let name = |index: usize| pods.get(index).map(Pod::full_name);
+    pub fn named(self, pods: &[impl Borrow<Pod>]) -> Outcome {
+        let name = |index: usize| Some(pods.get(index)?.borrow().full_name());
         let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
         Outcome {
             allowed: self.allowed,
             reason: self.reason,
             message: self.message,
             preempt: self.preempt.into_iter().filter_map(name).collect(),
-            qos: pods.iter().map(qos).collect(),
+            qos: pods.iter().map(Borrow::borrow).map(qos).collect(),
         }
     }
 }
@@ -151,7 +152,7 @@ impl Answer {
 /// of the API's node) and the checks found `failures`, in order.
 pub fn admit(
     pod: &Pod,
-    pods: &[Pod],
+    pods: &[impl Borrow<Pod>],
     conditions: &[NodeCondition],
     failures: &[Failure],
 ) -> Answer {
@@ -188,7 +189,7 @@ fn tolerates_memory_pressure(pod: &Pod) -> bool {
 }
 
 /// What becomes of `failures`: for a critical pod that only lacks resources, the pods that go for it.
-fn recover(pod: &Pod, pods: &[Pod], failures: &[Failure]) -> Answer {
+fn recover(pod: &Pod, pods: &[impl Borrow<Pod>], failures: &[Failure]) -> Answer {
     let refused = |failure: &Failure| Answer::refused(failure.reason(), failure.to_string());
     let incurable =
         |failure: &&Failure| pod.critical.is_none() || matches!(failure, Failure::Predicate { .. });
@@ -220,6 +221,8 @@ mod tests {
     use super::*;
     use NodeCondition::{DiskPressure, MemoryPressure, PidPressure};
 
+    const NO_PODS: &[Pod] = &[];
+
     fn pod(json: &str) -> Pod {
         Pod::from_wire(serde_json::from_str(json).unwrap())
     }
@@ -244,19 +247,19 @@ mod tests {
 
     #[test]
     fn s1_085_no_conditions_admit() {
-        assert!(admit(&best_effort(), &[], &[], &[]).allowed);
+        assert!(admit(&best_effort(), NO_PODS, &[], &[]).allowed);
     }
 
     #[test]
     fn s1_086_critical_pods_under_any_pressure() {
-        assert!(admit(&critical(), &[], &NodeCondition::ALL, &[]).allowed);
+        assert!(admit(&critical(), NO_PODS, &NodeCondition::ALL, &[]).allowed);
     }
 
     #[test]
     fn s1_087_memory_pressure_refuses_only_best_effort_that_does_not_tolerate_it() {
-        assert!(admit(&burstable(), &[], &[MemoryPressure], &[]).allowed);
-        assert!(admit(&tolerating(), &[], &[MemoryPressure], &[]).allowed);
-        let answer = admit(&best_effort(), &[], &[MemoryPressure], &[]);
+        assert!(admit(&burstable(), NO_PODS, &[MemoryPressure], &[]).allowed);
+        assert!(admit(&tolerating(), NO_PODS, &[MemoryPressure], &[]).allowed);
+        let answer = admit(&best_effort(), NO_PODS, &[MemoryPressure], &[]);
         assert!(!answer.allowed);
         assert_eq!(answer.reason, "Evicted");
         assert_eq!(answer.message, "The node had condition: [MemoryPressure]. ");
@@ -270,10 +273,13 @@ mod tests {
             &[MemoryPressure, DiskPressure],
         ] {
             for pod in [best_effort(), burstable(), tolerating()] {
-                assert!(!admit(&pod, &[], conditions, &[]).allowed, "{conditions:?}");
+                assert!(
+                    !admit(&pod, NO_PODS, conditions, &[]).allowed,
+                    "{conditions:?}"
+                );
             }
         }
-        let message = admit(&burstable(), &[], &[PidPressure, DiskPressure], &[]).message;
+        let message = admit(&burstable(), NO_PODS, &[PidPressure, DiskPressure], &[]).message;
         assert_eq!(
             message,
             "The node had condition: [DiskPressure PIDPressure]. "

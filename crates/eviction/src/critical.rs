@@ -1,6 +1,7 @@
 //! Which pods go so that a critical pod, refused for want of resources, can be let in (S2-005 to S2-015).
 
 use evictd_pod::{Pod, resources};
+use std::borrow::Borrow;
 use std::{cmp::Ordering, fmt};
 
 /// The reason that a victim's status and its event show (S2-017).
@@ -54,7 +55,11 @@ pub fn request(pod: &Pod, resource: &str) -> i64 {
 ///
 /// # Errors
 /// When all pods that may go do not free what is needed; then none should go.
-pub fn victims(preemptor: &Pod, pods: &[Pod], needs: &[Need]) -> Result<Vec<usize>, NotEnough> {
+pub fn victims(
+    preemptor: &Pod,
+    pods: &[impl Borrow<Pod>],
+    needs: &[Need],
+) -> Result<Vec<usize>, NotEnough> {
     let [best_effort, burstable, guaranteed] = Group::by_qos(preemptor, pods, needs);
 
     let needed = Remaining::of(needs);
@@ -149,9 +154,9 @@ impl Group {
     }
 
     /// The pods that may go for `preemptor`, in the order given: `BestEffort`, Burstable, Guaranteed (S2-006).
-    fn by_qos(preemptor: &Pod, pods: &[Pod], needs: &[Need]) -> [Self; 3] {
+    fn by_qos(preemptor: &Pod, pods: &[impl Borrow<Pod>], needs: &[Need]) -> [Self; 3] {
         let mut groups = [(); 3].map(|()| Self::empty(needs.len()));
-        for (index, pod) in pods.iter().enumerate() {
+        for (index, pod) in pods.iter().map(Borrow::borrow).enumerate() {
             if preemptable(preemptor, pod) {
                 groups[pod.qos as usize].push(index, pod, needs);
             }

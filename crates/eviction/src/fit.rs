@@ -7,10 +7,11 @@ use evictd_pod::{
     predicates::{self, Shortage},
     resources,
 };
+use std::borrow::Borrow;
 
 /// What is against `pod` on `node` beside those of `pods` that run there, in the order in which the kubelet looks;
 /// it reports the first.
-pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
+pub fn failures(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failure> {
     let mut failures = shortages(pod, pods, node);
     if !predicates::matches_affinity(pod, node) {
         failures.push(predicate(
@@ -42,7 +43,7 @@ pub fn failures(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
 }
 
 /// The resources of which `pod` wants more than `node` has left beside those of `pods` that run there.
-pub fn shortages(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
+pub fn shortages(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failure> {
     let others: Vec<&Pod> = others(pod, pods, node).collect();
     let insufficient = |resource: &str, shortage: Shortage| {
         Failure::Insufficient(Insufficient {
@@ -62,8 +63,12 @@ pub fn shortages(pod: &Pod, pods: &[Pod], node: &Node) -> Vec<Failure> {
 }
 
 /// Those of `pods` that run on the node beside `pod`.
-fn others<'p>(pod: &'p Pod, pods: &'p [Pod], node: &'p Node) -> impl Iterator<Item = &'p Pod> {
-    let pods = pods.iter();
+fn others<'p>(
+    pod: &'p Pod,
+    pods: &'p [impl Borrow<Pod>],
+    node: &'p Node,
+) -> impl Iterator<Item = &'p Pod> {
+    let pods = pods.iter().map(Borrow::borrow);
     pods.filter(move |other| is_here(other, node) && !is_same(other, pod))
 }
 
@@ -104,6 +109,8 @@ fn wanted<'a>(pod: &'a Pod, node: &Node) -> Vec<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NO_PODS: &[Pod] = &[];
 
     const NODE: &str = r#"{"metadata":{"name":"n","labels":{"disk":"ssd"}},"spec":{"taints":[{"key":"k","effect":"TAINT"}]},
         "status":{"allocatable":{"cpu":"4","memory":"8Gi","pods":"3","example.com/gpu":"1"}}}"#;
@@ -175,7 +182,14 @@ mod tests {
 
     #[test]
     fn s2_021_extended_resources_unknown_to_the_node_are_dropped() {
-        assert!(failures(&asking("new", r#""example.com/fpga":"1""#), &[], &node()).is_empty());
+        assert!(
+            failures(
+                &asking("new", r#""example.com/fpga":"1""#),
+                NO_PODS,
+                &node()
+            )
+            .is_empty()
+        );
         assert_eq!(
             messages(&asking("new", r#""example.com/gpu":"2""#), &[]),
             [
@@ -188,7 +202,7 @@ mod tests {
     fn s2_022_selector_name_and_taints_by_their_predicates() {
         let reasons = |json: &str, taint: &str| {
             let node = serde_json::from_str(&NODE.replace("TAINT", taint)).unwrap();
-            let failures = failures(&pod(json), &[], &node);
+            let failures = failures(&pod(json), NO_PODS, &node);
             failures.iter().map(Failure::reason).collect::<Vec<_>>()
         };
         let nothing = "NoSchedule";

@@ -31,6 +31,7 @@ use crate::{
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 mod crank;
@@ -258,13 +259,23 @@ impl Housekeeper {
     }
 
     /// Who goes for the acting threshold; `None` where none acts. At most one pod a cycle (S1-044).
-    pub fn decide(&mut self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Decision> {
+    pub fn decide(
+        &mut self,
+        now: Timestamp,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+    ) -> Option<Decision> {
         let ranked = self.rank_acting(now, pods, usage)?;
         self.choose(now, pods, usage, ranked)
     }
 
     /// Everybody in the order of the acting threshold; `None` where none acts.
-    fn rank_acting(&self, now: Timestamp, pods: &[Pod], usage: &Usage) -> Option<Vec<RankedPod>> {
+    fn rank_acting(
+        &self,
+        now: Timestamp,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+    ) -> Option<Vec<RankedPod>> {
         let acting = self.acting_threshold()?;
         Some(self.rank(now, acting.threshold.signal, pods, usage))
     }
@@ -273,7 +284,7 @@ impl Housekeeper {
     fn choose(
         &mut self,
         now: Timestamp,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         usage: &Usage,
         ranked: Vec<RankedPod>,
     ) -> Option<Decision> {
@@ -291,8 +302,9 @@ impl Housekeeper {
         let in_vain = self.stopped_by_futility(signal);
         let hard = acting.threshold.is_hard();
         let eviction = victim.map(|victim| self.eviction(&acting, victim, pods, usage));
-        if let Some(victim) = victim {
-            let uid = &pods[victim.index].uid;
+        let victim_pod = victim.map(|victim| pods[victim.index].borrow());
+        if let Some((victim, pod)) = victim.zip(victim_pod) {
+            let uid = &pod.uid;
             self.departures
                 .choose(uid, signal, victim.gives_back(signal));
             self.futile.chosen(now, &acting, uid, self.rules.futility);
@@ -312,8 +324,8 @@ impl Housekeeper {
             ),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.gives_back(signal)),
-            uid: victim.map(|victim| pods[victim.index].uid.clone()),
-            owner: victim.and_then(|victim| self.owner_of(now, &pods[victim.index])),
+            uid: victim_pod.map(|pod| pod.uid.clone()),
+            owner: victim_pod.and_then(|pod| self.owner_of(now, pod)),
             threshold: Some(acting),
             eviction,
             withheld,
@@ -357,10 +369,10 @@ impl Housekeeper {
         &self,
         acting: &ActingThreshold,
         victim: &RankedPod,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         usage: &Usage,
     ) -> Eviction {
-        let pod = &pods[victim.index];
+        let pod = pods[victim.index].borrow();
         let (message, annotations) = eviction_message(acting, pod, usage.of(victim.index));
         Eviction {
             index: victim.index,
@@ -387,7 +399,7 @@ impl Housekeeper {
         &self,
         now: Timestamp,
         signal: Signal,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         usage: &Usage,
     ) -> Vec<RankedPod> {
         self.with_ranking(now, signal, |ranking| ranking.of(pods, usage))

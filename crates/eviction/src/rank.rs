@@ -9,6 +9,7 @@ use crate::{
 };
 use evictd_pod::{Pod, Quantity};
 use jiff::Timestamp;
+use std::borrow::Borrow;
 use std::{cmp::Reverse, collections::BTreeSet};
 
 /// Which parts of a pod's disk usage a signal counts (S1-064 to S1-066). Images have no figure of their own.
@@ -111,26 +112,27 @@ struct Figures {
 
 impl Ranking<'_> {
     /// All pods, the first to go first. Spared pods are ranked, too, and marked (S1-045).
-    pub fn of(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
+    pub fn of(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
         let mut rows: Vec<RankedPod> = self.rows(pods, usage, |_| true).collect();
         rows.sort_by_cached_key(|row| self.key(row));
         rows
     }
 
     /// Those that were chosen before and are not gone yet, in no order.
-    pub fn of_dying(&self, pods: &[Pod], usage: &Usage) -> Vec<RankedPod> {
+    pub fn of_dying(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
         let is_dying = |pod: &Pod| self.departures.is_terminating(&pod.uid);
         self.rows(pods, usage, is_dying).collect()
     }
 
     fn rows(
         &self,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         usage: &Usage,
         wanted: impl Fn(&Pod) -> bool,
     ) -> impl Iterator<Item = RankedPod> {
         let share = self.share(usage);
-        let wanted = pods.iter().enumerate().filter(move |(_, pod)| wanted(pod));
+        let pods = pods.iter().map(Borrow::borrow).enumerate();
+        let wanted = pods.filter(move |(_, pod)| wanted(pod));
         wanted.map(move |(index, pod)| {
             let figures = self.figures(pod, usage.of(index), share);
             self.row(index, pod, &figures)

@@ -12,6 +12,7 @@ use crate::{
 use evictd_pod::{Pod, wire, wire::null_is_default};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use std::borrow::Borrow;
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
@@ -250,7 +251,7 @@ fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid
 pub fn cycle(
     housekeeper: &mut Housekeeper,
     now: Timestamp,
-    pods: &[Pod],
+    pods: &[impl Borrow<Pod>],
     summary: &Summary,
     after_reclaim: Option<&Summary>,
 ) -> StepOutcome {

@@ -8,6 +8,7 @@ use crate::{
 use evictd_pod::{Pod, wire::null_is_default};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// The document.
@@ -261,7 +262,7 @@ impl Summary {
     }
 
     /// The usage of these pods, found by UID; where a UID is there twice the last one counts.
-    pub fn usage(&self, pods: &[Pod]) -> Usage {
+    pub fn usage(&self, pods: &[impl Borrow<Pod>]) -> Usage {
         let by_uid: HashMap<&str, &PodStats> = self
             .pods
             .iter()
@@ -269,7 +270,7 @@ impl Summary {
             .collect();
         let usage_of = |pod: &Pod| Some(by_uid.get(pod.uid.as_str())?.usage());
         Usage {
-            pods: pods.iter().map(usage_of).collect(),
+            pods: pods.iter().map(Borrow::borrow).map(usage_of).collect(),
         }
     }
 }

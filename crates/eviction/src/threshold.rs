@@ -104,6 +104,24 @@ pub struct ThresholdMaps {
     pub minimum_reclaim: BTreeMap<String, String>,
 }
 
+/// What the maps hold, parsed. A threshold that is switched off is in none of them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ParsedThresholds {
+    /// Of `evictionHard`.
+    pub hard: Vec<Threshold>,
+    /// Of `evictionSoft`, with their grace periods.
+    pub soft: Vec<Threshold>,
+    /// Of `evictionMinimumReclaim`.
+    pub minimum_reclaims: Vec<(Signal, ThresholdValue)>,
+}
+
+impl ParsedThresholds {
+    /// The thresholds, hard ones first.
+    pub fn into_all(self) -> Vec<Threshold> {
+        self.hard.into_iter().chain(self.soft).collect()
+    }
+}
+
 /// One mistake, in the kubelet's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
@@ -192,18 +210,27 @@ impl ThresholdMaps {
     /// Every threshold on the kubelet's signals, hard ones first, or every mistake in the order in which the kubelet
     /// looks.
     pub fn parse(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
-        self.parse_known(|signal| !signal.is_ours())
+        self.parse_by_map(false).map(ParsedThresholds::into_all)
     }
 
     /// The same with the signals that only we have.
     pub fn parse_with_ours(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
-        self.parse_known(|_| true)
+        self.parse_by_map(true).map(ParsedThresholds::into_all)
+    }
+
+    /// The same map by map; with the signals that only we have where `ours`.
+    pub fn parse_by_map(&self, ours: bool) -> Result<ParsedThresholds, Vec<ThresholdError>> {
+        if ours {
+            self.parse_known(|_| true)
+        } else {
+            self.parse_known(|signal| !signal.is_ours())
+        }
     }
 
     fn parse_known(
         &self,
         known: fn(Signal) -> bool,
-    ) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
+    ) -> Result<ParsedThresholds, Vec<ThresholdError>> {
         let mut errors = Vec::new();
         let hard = each(("evictionHard", &self.hard), known, &mut errors, statement);
         let soft = each(("evictionSoft", &self.soft), known, &mut errors, statement);
@@ -223,15 +250,16 @@ impl ThresholdMaps {
             let entry = reclaims.iter().find(|(of, _)| *of == signal)?;
             Some(entry.1)
         };
-        let mut thresholds = Vec::new();
-        for (signal, value) in hard {
-            thresholds.extend(value.map(|value| Threshold {
+        let at_once = |(signal, value): (Signal, Option<ThresholdValue>)| {
+            Some(Threshold {
                 signal,
-                value,
+                value: value?,
                 grace_period: SignedDuration::ZERO,
                 min_reclaim: min_reclaim(signal),
-            }));
-        }
+            })
+        };
+        let hard = hard.into_iter().filter_map(at_once).collect();
+        let mut acting_later = Vec::new();
         for (signal, value) in soft {
             let Some(value) = value else { continue };
             let written = graces.iter().find(|(of, _)| *of == signal);
@@ -258,7 +286,7 @@ impl ThresholdMaps {
                     continue;
                 }
             };
-            thresholds.push(Threshold {
+            acting_later.push(Threshold {
                 signal,
                 value,
                 grace_period,
@@ -266,7 +294,11 @@ impl ThresholdMaps {
             });
         }
         if errors.is_empty() {
-            Ok(thresholds)
+            Ok(ParsedThresholds {
+                hard,
+                soft: acting_later,
+                minimum_reclaims: reclaims,
+            })
         } else {
             Err(errors)
         }

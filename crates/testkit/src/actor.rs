@@ -51,6 +51,7 @@ impl Actor {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             subresource: subresource.to_owned(),
+            below: String::new(),
             options: BTreeMap::new(),
             manager: self.name.clone(),
             content_type: String::new(),

@@ -2,14 +2,14 @@
 
 use crate::access::User;
 use crate::actor::Actor;
-use crate::cluster::{Cluster, Settings};
+use crate::cluster::{Cluster, Proxied, Settings};
 use crate::fault::Fault;
 use crate::log::{Counters, Entry};
 use crate::worker::Worker;
 use crate::{defaults, server};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 
 type Orders = mpsc::UnboundedSender<(bool, std::sync::mpsc::Sender<()>)>;
@@ -89,6 +89,11 @@ impl ApiServer {
     /// Forgets every change up to now: watches and pages that begin before are told 410.
     pub fn compact(&self) {
         self.cluster.store().compact();
+    }
+
+    /// From now on this answers `nodes/proxy` of the node.
+    pub(crate) fn proxy_to(&self, node: &str, kubelet: Weak<dyn Proxied>) {
+        self.cluster.proxy_to(node, kubelet);
     }
 
     /// Cuts the connection of every watch in the middle of its answer.

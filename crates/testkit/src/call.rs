@@ -19,6 +19,8 @@ pub struct Call {
     pub name: String,
     /// Empty for the object itself.
     pub subresource: String,
+    /// What a proxy is asked for, empty for anything else: `/stats/summary`.
+    pub below: String,
     /// The query, decoded.
     pub options: BTreeMap<String, String>,
     /// Who owns the fields that are written.
@@ -44,10 +46,13 @@ impl Call {
             }
             _ => ("", rest),
         };
-        let (plural, name, subresource) = match *rest {
-            [plural] => (plural, "", ""),
-            [plural, name] => (plural, name, ""),
-            [plural, name, subresource] => (plural, name, subresource),
+        let (plural, name, subresource, below) = match rest {
+            [plural] => (*plural, "", "", String::new()),
+            [plural, name] => (*plural, *name, "", String::new()),
+            [plural, name, "proxy", below @ ..] => {
+                (*plural, *name, "proxy", format!("/{}", below.join("/")))
+            }
+            [plural, name, subresource] => (*plural, *name, *subresource, String::new()),
             _ => return None,
         };
         let options: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes())
@@ -72,6 +77,7 @@ impl Call {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             subresource: subresource.to_owned(),
+            below,
             manager: options.get("fieldManager").cloned().unwrap_or_default(),
             options,
             content_type: String::new(),

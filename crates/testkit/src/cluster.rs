@@ -11,7 +11,8 @@ use crate::store::Store;
 use crate::{delete, event, evict, read, write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -36,6 +37,12 @@ impl Default for Settings {
     }
 }
 
+/// Whoever answers behind the API server, as a kubelet does for `nodes/proxy`.
+pub(crate) trait Proxied: std::fmt::Debug + Send + Sync {
+    /// The status code and the answer at this path.
+    fn found(&self, path: &str) -> (u16, Value);
+}
+
 #[derive(Debug)]
 pub(crate) struct Cluster {
     store: Mutex<Store>,
@@ -44,6 +51,8 @@ pub(crate) struct Cluster {
     faults: Mutex<Vec<Fault>>,
     programs: Mutex<Programs>,
     log: Mutex<(Vec<Entry>, Counters)>,
+    /// What answers `nodes/proxy`, by the node's name.
+    kubelets: Mutex<BTreeMap<String, Weak<dyn Proxied>>>,
     /// Counts changes and requests, for whoever waits for one.
     stirred: watch::Sender<u64>,
     /// Counts the commands to cut watches.
@@ -64,6 +73,7 @@ impl Cluster {
             faults: Mutex::default(),
             programs: Mutex::default(),
             log: Mutex::default(),
+            kubelets: Mutex::default(),
             stirred: watch::Sender::new(0),
             cuts: watch::Sender::new(0),
         })
@@ -89,6 +99,18 @@ impl Cluster {
         let now = Timestamp::now();
         now.saturating_add(self.settings().clock_skew)
             .unwrap_or(now)
+    }
+
+    /// From now on this kubelet answers for its node.
+    pub(crate) fn proxy_to(&self, node: &str, kubelet: Weak<dyn Proxied>) {
+        lock(&self.kubelets).insert(node.to_owned(), kubelet);
+    }
+
+    /// What the node's kubelet answers. The API server asks it by credentials of its own.
+    fn forward(&self, call: &Call) -> Result<(u16, Value), Status> {
+        let kubelet = lock(&self.kubelets).get(&call.name).and_then(Weak::upgrade);
+        let kubelet = kubelet.ok_or_else(|| Status::unreachable(&call.name))?;
+        Ok(kubelet.found(&call.below))
     }
 
     pub(crate) fn stirred(&self) -> watch::Receiver<u64> {
@@ -176,6 +198,10 @@ impl Cluster {
             return Err(Status::no_such_path());
         }
         may(&mut store, &body)?;
+        if call.subresource == "proxy" {
+            drop(store);
+            return self.forward(call);
+        }
         let answer = carry_out(&mut store, call, body, now);
         let changed = store.version != before;
         drop(store);

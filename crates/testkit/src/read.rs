@@ -47,9 +47,13 @@ pub(crate) fn list(store: &Store, call: &Call) -> Result<Value, Status> {
         after = Some(key);
     }
     if version < store.compacted {
-        return Err(Status::expired(
-            "The provided continue parameter is too old to display a consistent list result.",
-        ));
+        let go_on = after.map(|key| format!("{}:{}/{}", store.version, key.namespace, key.name));
+        return Err(Status {
+            continue_at: go_on,
+            ..Status::expired(
+                "The provided continue parameter is too old to display a consistent list result.",
+            )
+        });
     }
     let objects = store.list_at(call.resource, &call.namespace, version);
     let limit = call.number("limit")?.filter(|limit| *limit > 0);

@@ -53,7 +53,7 @@ const fn cluster_wide(
 /// Everything that is served. Objects of the same plural are the same objects: events have two groups.
 pub(crate) static RESOURCES: [Resource; 18] = [
     namespaced("", "pods", "Pod", &["po"], &["status", "eviction"]),
-    cluster_wide("", "nodes", "Node", &["no"], &["status"]),
+    cluster_wide("", "nodes", "Node", &["no"], &["status", "proxy"]),
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
     namespaced("", "events", "Event", &["ev"], &[]),
     namespaced("", "configmaps", "ConfigMap", &["cm"], &[]),

@@ -17,6 +17,8 @@ pub struct Status {
     pub details: Value,
     /// Sent as the header `Retry-After`, in seconds.
     pub retry_after: Option<u32>,
+    /// Where a list whose token is too old goes on, with what there is by now.
+    pub continue_at: Option<String>,
 }
 
 impl Status {
@@ -28,6 +30,7 @@ impl Status {
             message: message.into(),
             details: Value::Null,
             retry_after: None,
+            continue_at: None,
         }
     }
 
@@ -97,6 +100,14 @@ impl Status {
         Self::new(410, "Expired", message)
     }
 
+    /// 503: a node's kubelet takes no connections.
+    pub fn unreachable(node: &str) -> Self {
+        let message = format!(
+            "error trying to reach service: dial tcp: lookup {node}: connect: connection refused"
+        );
+        Self::new(503, "ServiceUnavailable", message)
+    }
+
     /// 504: that version is of the future.
     pub fn too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
@@ -125,6 +136,9 @@ impl Status {
         }
         if let Some(seconds) = self.retry_after {
             object["details"]["retryAfterSeconds"] = seconds.into();
+        }
+        if let Some(token) = &self.continue_at {
+            object["metadata"]["continue"] = token.as_str().into();
         }
         object
     }

@@ -14,19 +14,28 @@ fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
                  evictionSoft: {memory.available: 60%}\nevictionSoftGracePeriod: {memory.available: 90s}";
     let mut daemon = Daemon::start(&node, &[("memory.available", "110Mi")], lines);
     let log = daemon.log();
-    let started = log
+    let begun: Vec<&str> = log
         .iter()
         .map(message)
-        .find(|line| line.contains(" has started: "))
-        .unwrap();
+        .skip_while(|line| !line.contains(" has started: "))
+        .take_while(|line| !line.contains(" is raised"))
+        .collect();
+    // A path may be longer than a line.
+    let is_long = |line: &&&str| line.chars().count() > 80 && line.trim().contains(' ');
+    assert_eq!(begun.iter().find(is_long), None);
+    let words = begun.iter().flat_map(|line| line.split_whitespace());
+    let started = words.collect::<Vec<_>>().join(" ");
     let file = node.path("evictd.yaml");
     for part in [
-        "EvictionConfiguration rules",
-        &format!("configured by {}", file.display()),
+        concat!("evictd ", env!("CARGO_PKG_VERSION"), " has started: "),
+        &format!("{} (EvictionConfiguration)", file.display()),
         "this node has 192Mi of memory and ",
+        " process ids, nodefs ",
         "memory.available<110Mi",
         "memory.available<60% (115Mi, soft, 1m 30s)",
-        "pods from manifests",
+        "pods from manifests (",
+        "their usage from cgroup (",
+        "evicted by cgroup (",
     ] {
         assert!(started.contains(part), "no {part:?} in {started}");
     }

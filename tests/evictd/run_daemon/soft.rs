@@ -89,24 +89,3 @@ fn a_hard_threshold_crossed_in_the_grace_of_a_soft_victim_ends_that_grace_and_no
     assert!(!deaf.lives() && grower.lives());
     assert_eq!(daemon.history().len(), 1);
 }
-
-#[test]
-fn the_grace_of_a_hard_victim_is_its_own_and_not_cut_by_the_threshold_it_goes_for() {
-    let Some(node) = Node::new("the_grace_of_a_hard_victim_is_its_own") else {
-        return;
-    };
-    let _deaf = node.deaf_worker("deaf", "--hold 100Mi");
-    node.admit("deaf", Traits::default());
-    let daemon = Daemon::start(
-        &node,
-        &[("memory.available", "110Mi")],
-        "evictionHardGracePeriod: 2s",
-    );
-    let decisions = daemon.evicted(1);
-    assert_eq!(decisions[0]["gracePeriodSeconds"], 2);
-    let outcome = &decisions[0]["outcome"];
-    assert!(
-        outcome["killedSeconds"].as_f64().unwrap() >= 1.9,
-        "{outcome:#}"
-    );
-}

@@ -69,7 +69,7 @@ fn a_client_certificate_opens_the_api_server_for_pods_and_for_what_is_told() {
     cluster.use_door(&door, &servers, &json!({}));
     let daemon = cluster.daemon(CALM);
     daemon.eventually("it says what is missing", |daemon| {
-        daemon.warns("it takes none without a client certificate")
+        daemon.warns("takes nobody without a client certificate")
     });
 }
 
@@ -85,11 +85,11 @@ fn a_bad_certificate_of_the_api_server_is_told_with_what_to_do() {
         (known.sign(&[HERE]), None),
         (
             of_another_cluster.sign(&[HERE]),
-            Some("the authority named for it is of another"),
+            Some("certificate-authority in the kubeconfig is of another"),
         ),
         (
             unknown.sign(&[HERE]),
-            Some("nobody trusted here vouches for that server"),
+            Some("nobody trusted here signed the API server's certificate"),
         ),
         (
             known.sign_expired(&[HERE]),
@@ -97,7 +97,7 @@ fn a_bad_certificate_of_the_api_server_is_told_with_what_to_do() {
         ),
         (
             known.sign(&["elsewhere"]),
-            Some("ask that server by a name that it has"),
+            Some("is for other names: ask it by one that it has"),
         ),
     ];
     for (identity, words) in table {
@@ -150,12 +150,20 @@ fn a_kubelet_is_verified_by_what_it_signed_for_itself_or_by_nothing_where_that_i
     let own = cluster.write("kubelet.crt", &(identity.certificate() + &itself.pem()));
     let others = cluster.write("other.crt", &other.pem());
     let elsewhere = itself.sign(&["elsewhere"]).unwrap();
+    let untrusted = "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
+                     /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own";
     let table = [
         (&identity, format!("certificateAuthority: {own}"), None),
         (
             &identity,
             format!("certificateAuthority: {others}"),
-            Some("nobody trusted here vouches"),
+            Some(untrusted),
+        ),
+        // As an agent on the host is that nobody has told whom to trust.
+        (
+            &identity,
+            "certificateAuthority: ''".to_owned(),
+            Some(untrusted),
         ),
         (
             &elsewhere,
@@ -172,6 +180,7 @@ fn a_kubelet_is_verified_by_what_it_signed_for_itself_or_by_nothing_where_that_i
             None => daemon.eventually_knows(&["x"]),
             Some(words) => daemon.eventually(words, |daemon| daemon.warns(words)),
         }
+        assert_eq!(daemon.said("failed to verify"), 0, "said by a library, too");
         drop(daemon);
         let _ = fs::remove_dir_all(cluster.node.path("run"));
     }

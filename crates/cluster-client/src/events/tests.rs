@@ -1,6 +1,10 @@
 use super::*;
 use crate::Access;
 use evictd_testkit::{Actor, ApiServer, Fault};
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -12,6 +16,10 @@ struct Sent {
 
 impl Sent {
     fn new() -> Self {
+        Self::at(Timestamp::now)
+    }
+
+    fn at(now: impl Fn() -> Timestamp + Send + 'static) -> Self {
         let api = ApiServer::start().unwrap();
         let admin = api.actor("test");
         let space =
@@ -20,7 +28,7 @@ impl Sent {
         let config = kube::Config::new(api.url().parse().unwrap());
         let actions = Access::new("a test".into(), config).actions().unwrap();
         let (send, events) = mpsc::channel(WAITING);
-        let recorder = EventRecorder::new("one".into(), actions, Timestamp::now);
+        let recorder = EventRecorder::new("one".into(), actions, now);
         tokio::spawn(recorder.run(events));
         Self { api, admin, send }
     }
@@ -118,6 +126,36 @@ async fn an_event_survives_a_server_that_fails_and_one_that_is_refused_is_lost()
     assert!(!names.contains(&json!("denied")), "{names:?}");
 }
 
+#[tokio::test]
+async fn a_repeat_creates_the_event_that_was_refused() {
+    let sent = Sent::new();
+    sent.api
+        .fault(Fault::answer(403).on("create", "events").times(1));
+    for _ in 0..2 {
+        sent.send.send(evicted("web")).await.unwrap();
+    }
+    let event = sent.are(1).await.remove(0);
+    assert_eq!(event["series"]["count"], 2, "{event:#}");
+}
+
+#[tokio::test]
+async fn a_repeat_creates_the_event_whose_time_to_live_is_over() {
+    let clock = Arc::new(AtomicI64::new(0));
+    let read = Arc::clone(&clock);
+    let sent = Sent::at(move || {
+        Timestamp::from_second(1_800_000_000 + read.load(Ordering::Relaxed)).unwrap()
+    });
+    sent.send.send(evicted("web")).await.unwrap();
+    let event = sent.are(1).await.remove(0);
+    let name = event["metadata"]["name"].as_str().unwrap();
+    let at = format!("shop/{name}");
+    sent.admin.delete("events", &at, Value::Null).unwrap();
+    clock.store(SERIES_WRITTEN.as_secs() + 1, Ordering::Relaxed);
+    sent.send.send(evicted("web")).await.unwrap();
+    let anew = sent.are(1).await.remove(0);
+    assert_eq!(anew["series"]["count"], 2, "{anew:#}");
+}
+
 #[test]
 fn a_burst_passes_and_then_one_in_a_while() {
     let at = |second| Timestamp::from_second(second).unwrap();
@@ -146,6 +184,7 @@ fn the_count_of_a_series_is_told() {
         event: evicted("web"),
         namespace: "shop".into(),
         name: "web.1".into(),
+        created: true,
         count: 3,
         last: Timestamp::from_second(1_800_000_000).unwrap(),
         written: Timestamp::UNIX_EPOCH,

@@ -9,6 +9,7 @@ use crate::{
 };
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
+use std::borrow::Borrow;
 
 /// A decision that ends nobody is not made again before this.
 const QUIET: SignedDuration = SignedDuration::from_secs(1);
@@ -17,19 +18,19 @@ const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
 
 /// What was asked for by a [`Step`].
 #[derive(Debug, Clone)]
-pub enum Answer<'a> {
+pub enum Answer<'a, P> {
     /// Usage of the pods with limits on local storage; `None` where it is not time for them.
-    LocalStorage(Option<(&'a [Pod], &'a Usage)>),
+    LocalStorage(Option<(&'a [P], &'a Usage)>),
     /// What the node has left after a reclaim; `None` where no fresh look was possible.
     Reclaimed(Option<&'a Observations>),
     /// Usage of those who are being ended.
-    Watched(UsageNeed, &'a [Pod], &'a Usage),
+    Watched(UsageNeed, &'a [P], &'a Usage),
     /// Usage of every pod.
     Ranked {
         /// What it was asked for.
         need: UsageNeed,
         /// The pods.
-        pods: &'a [Pod],
+        pods: &'a [P],
         /// What each uses.
         usage: &'a Usage,
         /// What the node has left now, where measuring took so long that those chosen before may have gone meanwhile.
@@ -40,7 +41,7 @@ pub enum Answer<'a> {
         /// What it was asked for.
         need: UsageNeed,
         /// The pods.
-        pods: &'a [Pod],
+        pods: &'a [P],
         /// What each uses.
         usage: &'a Usage,
         /// The first to go first.
@@ -65,7 +66,11 @@ impl Housekeeper {
     }
 
     /// Takes in what was asked for; what is needed next, and whoever has to go. [`Step::Rest`] ends the turn.
-    pub fn answer(&mut self, now: Timestamp, answer: Answer<'_>) -> (Step, Vec<Decision>) {
+    pub fn answer<P: Borrow<Pod>>(
+        &mut self,
+        now: Timestamp,
+        answer: Answer<'_, P>,
+    ) -> (Step, Vec<Decision>) {
         let next = match answer {
             Answer::LocalStorage(Some((pods, usage))) => {
                 let decisions = self.check_local_storage(now, pods, usage);
@@ -112,7 +117,7 @@ impl Housekeeper {
         &mut self,
         now: Timestamp,
         (need, fresh): (UsageNeed, Option<&Observations>),
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         usage: &Usage,
     ) -> Option<Vec<RankedPod>> {
         if let Some(fresh) = fresh {
@@ -128,7 +133,7 @@ impl Housekeeper {
         &mut self,
         now: Timestamp,
         need: UsageNeed,
-        (pods, usage): (&[Pod], &Usage),
+        (pods, usage): (&[impl Borrow<Pod>], &Usage),
         ranked: Vec<RankedPod>,
     ) -> Option<Decision> {
         let decision = self.choose(now, pods, usage, ranked)?;

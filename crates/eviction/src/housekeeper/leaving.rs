@@ -7,6 +7,7 @@ use crate::{
 };
 use evictd_pod::Pod;
 use jiff::Timestamp;
+use std::borrow::Borrow;
 
 impl Housekeeper {
     /// What happens to pods that must leave; what follows from it.
@@ -83,7 +84,13 @@ impl Housekeeper {
     }
 
     /// What pods on their way out hold, while nobody else may go yet: as long as they give back they are waited for.
-    pub fn watch_dying(&mut self, now: Timestamp, signal: Signal, pods: &[Pod], usage: &Usage) {
+    pub fn watch_dying(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+    ) {
         let rows = self.with_ranking(now, signal, |ranking| ranking.of_dying(pods, usage));
         self.see_dying(now, signal, pods, &rows);
     }
@@ -92,12 +99,12 @@ impl Housekeeper {
         &mut self,
         now: Timestamp,
         signal: Signal,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         rows: &[RankedPod],
     ) {
         for pod in rows {
             if let Some(holds) = pod.gives_back(signal) {
-                let uid = &pods[pod.index].uid;
+                let uid = &pods[pod.index].borrow().uid;
                 if self.departures.holds(now, uid, signal, holds) {
                     self.weigh_later(uid);
                 }

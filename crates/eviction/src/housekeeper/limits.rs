@@ -6,6 +6,7 @@ use crate::{
 };
 use evictd_pod::Pod;
 use jiff::Timestamp;
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 impl Housekeeper {
@@ -13,11 +14,11 @@ impl Housekeeper {
     pub fn check_local_storage(
         &mut self,
         now: Timestamp,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         usage: &Usage,
     ) -> Vec<Decision> {
         let mut decisions = Vec::new();
-        for (index, pod) in pods.iter().enumerate() {
+        for (index, pod) in pods.iter().map(Borrow::borrow).enumerate() {
             let layout = self.rules.layout;
             let exceeded = usage
                 .of(index)

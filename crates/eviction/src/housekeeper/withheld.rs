@@ -9,13 +9,14 @@ use crate::{
 };
 use evictd_pod::{Pod, Quantity};
 use jiff::Timestamp;
+use std::borrow::Borrow;
 
 impl Housekeeper {
     pub(super) fn withheld(
         &self,
         now: Timestamp,
         acting: &ActingThreshold,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
         shares: &Shares,
     ) -> Option<Withheld> {
@@ -49,7 +50,7 @@ impl Housekeeper {
         &self,
         now: Timestamp,
         acting: &ActingThreshold,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
     ) -> Shares {
         let signal = acting.threshold.signal;
@@ -83,14 +84,17 @@ impl Housekeeper {
         &self,
         now: Timestamp,
         signal: Signal,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
     ) -> (Vec<String>, Quantity) {
         if !self.rules.credit_dying_pods {
             return (Vec::new(), Quantity::ZERO);
         }
         let (mut names, mut release) = self.departures.remains(now, signal);
-        let credited = |pod: &RankedPod| self.departures.is_credited(&pods[pod.index].uid, now);
+        let credited = |pod: &RankedPod| {
+            let uid = &pods[pod.index].borrow().uid;
+            self.departures.is_credited(uid, now)
+        };
         for (pod, gives_back) in relief::on_the_way(signal, ranked, credited) {
             release += gives_back;
             names.push(pod.pod.to_string());
@@ -103,7 +107,7 @@ impl Housekeeper {
         &self,
         now: Timestamp,
         acting: &ActingThreshold,
-        pods: &[Pod],
+        pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
     ) -> Option<Withheld> {
         let signal = acting.threshold.signal;

@@ -350,7 +350,7 @@ fn s1_089_admission_sees_a_condition_for_as_long_as_it_is_held() {
         (61, 100, true),
     ] {
         node.look(second, &[(PID, available)]);
-        let answer = admission::admit(&new, &[], &node.conditions(), &[]);
+        let answer = admission::admit(&new, &[] as &[evictd_pod::Pod], &node.conditions(), &[]);
         assert_eq!(answer.allowed, allowed, "{second} s");
     }
 }

@@ -60,7 +60,7 @@ impl Hierarchies {
 
 /// The id of the container whose group has this name directly below its pod's; None for a group that is no container's. A
 /// name that is no text stays recognisable.
-pub fn container_of(name: &OsStr) -> Option<String> {
+pub(crate) fn container_of(name: &OsStr) -> Option<String> {
     let name = name.to_string_lossy();
     // CRI-O may keep the monitor process of each container in a group of its own beside the container's.
     let is_monitor = name.starts_with("crio-conmon-");
@@ -108,7 +108,7 @@ fn is_pod_parent(name: &str) -> bool {
 }
 
 /// The UID in the name of a group that the kubelet made for a pod; None for any other group.
-pub fn pod_uid(relative: &Path) -> Option<String> {
+pub(crate) fn pod_uid(relative: &Path) -> Option<String> {
     let parent = relative.parent()?.file_name()?.to_str()?;
     let name = relative.file_name()?.to_str()?;
     let uid = match name.strip_suffix(".slice") {

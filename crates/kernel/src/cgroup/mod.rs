@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 
 pub(crate) use dir::GroupDir;
 pub use layout::{Container, PodCgroup};
-pub use layout::{container_of, pod_uid};
+pub(crate) use layout::{container_of, pod_uid};
 pub use own::OwnCgroups;
 pub(crate) use own::memberships;
 
@@ -213,7 +213,7 @@ impl Hierarchies {
     }
 
     /// [`Self::home`] with the hierarchy that it is in: a v1 controller's, or (None) the cgroup2 tree.
-    pub fn home_hierarchy(
+    pub(crate) fn home_hierarchy(
         &self,
         relative: &Path,
     ) -> Result<(Option<Controller>, PathBuf), CgroupError> {
@@ -294,7 +294,7 @@ pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
 }
 
 /// A group's path without leading slash and `.`; None if it climbs with `..`.
-pub fn normal(relative: &Path) -> Option<PathBuf> {
+pub(crate) fn normal(relative: &Path) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in relative.components() {
         match part {

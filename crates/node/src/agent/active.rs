@@ -4,7 +4,7 @@
 //! A manifest says nothing about its pod's fate, so what has left stays out until the manifest goes or something runs in
 //! that cgroup again.
 
-use crate::pods::{PodSet, Vanished};
+use crate::pods::{LocalPod, PodSet, Vanished};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -45,9 +45,9 @@ impl Active {
 
     /// Where the pod with this UID is, alive or not, listed or not.
     pub(super) fn place_of(&self, uid: &str) -> Place {
-        let mut pods = self.roster.pods.iter().zip(&self.roster.cgroups);
-        if let Some((_, cgroup)) = pods.find(|(pod, _)| pod.uid == uid) {
-            let cgroup = cgroup.as_ref().map(|cgroup| cgroup.relative.clone());
+        let mut pods = self.roster.pods.iter();
+        if let Some(pod) = pods.find(|pod| pod.uid == uid) {
+            let cgroup = pod.cgroup.as_ref().map(|cgroup| cgroup.relative.clone());
             return cgroup.map_or(Place::Nowhere, Place::In);
         }
         let unlisted = self.roster.unknown.iter().find(|pod| pod.uid == uid);
@@ -60,11 +60,9 @@ impl Active {
 
     /// The cgroup of a pod that is here, let in or not.
     pub(super) fn cgroup_of(&self, uid: &str) -> Option<&Path> {
-        let pods = self.roster.pods.iter().map(|pod| &pod.uid);
+        let pods = self.roster.pods.iter().map(|pod| (&pod.uid, &pod.cgroup));
         let rejected = self.roster.rejected.iter();
-        let mut all = pods
-            .zip(&self.roster.cgroups)
-            .chain(rejected.map(|one| (&one.uid, &one.cgroup)));
+        let mut all = pods.chain(rejected.map(|one| (&one.uid, &one.cgroup)));
         let (_, cgroup) = all.find(|(found, _)| *found == uid)?;
         cgroup.as_ref().map(|cgroup| cgroup.relative.as_path())
     }
@@ -108,36 +106,24 @@ impl Active {
     }
 
     fn work_out(&mut self) {
-        let lives = |index: &usize| {
-            let pod = &self.roster.pods[*index];
-            !pod.terminal && !self.left.contains(&pod.uid)
-        };
-        let alive: Vec<usize> = (0..self.roster.pods.len()).filter(lives).collect();
+        let lives = |pod: &&LocalPod| !pod.terminal && !self.left.contains(&pod.uid);
+        let alive: Vec<&LocalPod> = self.roster.pods.iter().filter(lives).collect();
         if alive.len() == self.roster.pods.len() && self.roster.vanished.is_empty() {
             self.set = Arc::clone(&self.roster);
             return;
         }
         self.changes += 1;
         let runs_on = |vanished: &&Vanished| !self.left.contains(&vanished.pod.uid);
-        let vanished = || self.roster.vanished.iter().filter(runs_on);
+        let vanished = self.roster.vanished.iter().filter(runs_on);
+        let vanished = vanished.map(|vanished| LocalPod {
+            pod: Arc::clone(&vanished.pod),
+            cgroup: Some(vanished.cgroup.clone()),
+            manifest: None,
+        });
         self.set = Arc::new(PodSet {
             // Never one of the roster's own, which count from zero.
             generation: u64::MAX - self.changes,
-            pods: alive
-                .iter()
-                .map(|index| self.roster.pods[*index].clone())
-                .chain(vanished().map(|vanished| vanished.pod.clone()))
-                .collect(),
-            cgroups: alive
-                .iter()
-                .map(|index| self.roster.cgroups[*index].clone())
-                .chain(vanished().map(|vanished| Some(vanished.cgroup.clone())))
-                .collect(),
-            manifests: alive
-                .iter()
-                .map(|index| self.roster.manifests[*index].clone())
-                .chain(vanished().map(|_| None))
-                .collect(),
+            pods: alive.into_iter().cloned().chain(vanished).collect(),
             rejected: self.roster.rejected.clone(),
             unknown: self.roster.unknown.clone(),
             vanished: self.roster.vanished.clone(),
@@ -149,8 +135,7 @@ impl Active {
 
     /// UIDs of pods alive that could not be ended if they were chosen, since no cgroup of theirs is known.
     pub(super) fn without_cgroup(&self) -> BTreeSet<String> {
-        let pods = self.set.pods.iter().zip(&self.set.cgroups);
-        let without = pods.filter(|(_, cgroup)| cgroup.is_none());
-        without.map(|(pod, _)| pod.uid.clone()).collect()
+        let without = self.set.pods.iter().filter(|pod| pod.cgroup.is_none());
+        without.map(|pod| pod.uid.clone()).collect()
     }
 }

@@ -20,6 +20,7 @@ use evictd_eviction::{
 use evictd_pod::{Node, Pod};
 use jiff::Timestamp;
 use std::{
+    borrow::Borrow,
     collections::{BTreeMap, BTreeSet},
     path::Path,
     time::Duration,
@@ -81,21 +82,21 @@ impl Admission {
 }
 
 /// An answer, and the pods that its indices count.
-pub(super) struct Finding {
+pub(super) struct Finding<'a> {
     pub(super) answer: Answer,
-    pub(super) candidates: Vec<Pod>,
+    pub(super) candidates: Vec<&'a Pod>,
     /// The first resource of which there is too little.
     pub(super) lacks: String,
 }
 
 /// Whether `pod` is let in beside `here`. Protected pods take room, and go for nobody.
-pub(super) fn examine(
+pub(super) fn examine<'a>(
     pod: &Pod,
-    here: &[Pod],
+    here: &'a [impl Borrow<Pod>],
     conditions: &[NodeCondition],
     room: Option<(&Room, Node)>,
     housekeeper: &Housekeeper,
-) -> Finding {
+) -> Finding<'a> {
     let failures = match room {
         Some((Room::Machine { .. }, node)) => {
             let known = |failure: &admission::Failure| match failure {
@@ -120,7 +121,8 @@ pub(super) fn examine(
         let protected = rules.protect.covers(other) || rules.spares(other) == Some(Spared::Never);
         !protected && !fit::is_same(other, pod)
     };
-    let candidates: Vec<Pod> = here.iter().filter(may_go).cloned().collect();
+    let here = here.iter().map(Borrow::borrow);
+    let candidates: Vec<&Pod> = here.filter(may_go).collect();
     Finding {
         answer: admission::admit(pod, &candidates, conditions, &failures),
         candidates,
@@ -164,7 +166,7 @@ impl Gate<'_> {
         let conditions = self.memory.held_at(came);
         let (room, here) = if came >= begun {
             let stays = |other: &&&Pod| !other.terminal && !(self.leaves)(&other.uid);
-            let here: Vec<Pod> = here.iter().filter(stays).copied().cloned().collect();
+            let here: Vec<&Pod> = here.iter().filter(stays).copied().collect();
             let node = self.room.node(self.housekeeper, &self.memory.seen);
             (node, here)
         } else {
@@ -188,14 +190,14 @@ impl Gate<'_> {
         &mut self,
         pod: &Pod,
         conditions: Vec<NodeCondition>,
-        finding: Finding,
+        finding: Finding<'_>,
     ) -> Result<(), Rejection> {
         let Finding {
             answer,
             candidates,
             lacks,
         } = finding;
-        let for_pressure = !admission::admit(pod, &[], &conditions, &[]).allowed;
+        let for_pressure = !admission::admit(pod, &candidates, &conditions, &[]).allowed;
         let fits = answer.allowed && answer.preempt.is_empty();
         // Where a kubelet runs it sees to it that pods fit; what it does for a critical one is worth a word.
         let is_ours = for_pressure || self.room.is_machine();
@@ -215,7 +217,7 @@ impl Gate<'_> {
                 .preempt
                 .iter()
                 .filter_map(|index| candidates.get(*index));
-            victims.map(text).collect::<Vec<_>>()
+            victims.copied().map(text).collect::<Vec<_>>()
         };
         let decision = AdmissionDecision {
             id: self.memory.id(self.now),
@@ -324,7 +326,7 @@ impl Agent {
         let finding = examine(pod, here, &conditions, room, &self.housekeeper);
         let mut outcome = finding.answer.named(&finding.candidates);
         let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
-        outcome.qos.extend(here.iter().map(qos));
+        outcome.qos.extend(here.iter().map(|pod| qos(pod)));
         outcome
     }
 

@@ -265,16 +265,15 @@ impl Agent {
             {
                 continue;
             }
-            let Some(index) = before.pods.iter().position(|pod| pod.uid == *uid) else {
+            let Some(pod) = before.pods.iter().find(|pod| pod.uid == *uid) else {
                 continue;
             };
-            let pod = &before.pods[index];
             info!(
                 EVICTD_POD = pod.full_name(),
                 EVICTD_POD_UID = uid,
                 "the kubelet evicts {pod}; nobody else goes until what it held is free"
             );
-            if let Some(cgroup) = &before.cgroups[index] {
+            if let Some(cgroup) = &pod.cgroup {
                 let names = (pod.full_name(), uid.clone());
                 let cgroup = cgroup.relative.clone();
                 let departure = Departures::elsewhere(now, names, cgroup);

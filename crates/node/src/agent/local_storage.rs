@@ -39,7 +39,7 @@ impl Patrol {
             .limited
             .filter(|(generation, _)| *generation == set.generation);
         let any = known.map_or_else(
-            || set.pods.iter().any(local_storage::limited),
+            || set.pods.iter().any(|pod| local_storage::limited(pod)),
             |(_, any)| any,
         );
         self.limited = Some((set.generation, any));
@@ -50,6 +50,7 @@ impl Patrol {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pods::LocalPod;
     use evictd_pod::{Pod, wire};
 
     #[test]
@@ -59,7 +60,7 @@ mod tests {
             let pod: wire::Pod = serde_json::from_str(&text).unwrap();
             PodSet {
                 generation,
-                pods: [Pod::from_wire(pod)].into(),
+                pods: vec![LocalPod::new(Pod::from_wire(pod), None)],
                 ..PodSet::default()
             }
         };

@@ -35,7 +35,7 @@ use crate::{
     fact::{Decided, Fact, Look},
     pace::Pace,
     pause::Pause,
-    pods::{PodSet, Roster},
+    pods::{LocalPod, PodSet, Roster},
     publish::Publishers,
     server::state::Question,
     usage,
@@ -276,7 +276,12 @@ impl Agent {
         }
     }
 
-    async fn decide(&mut self, now: Timestamp, answer: Answer<'_>, usage: Option<&Usage>) -> Step {
+    async fn decide(
+        &mut self,
+        now: Timestamp,
+        answer: Answer<'_, LocalPod>,
+        usage: Option<&Usage>,
+    ) -> Step {
         let (next, decisions) = self.housekeeper.answer(now, answer);
         for decision in decisions {
             let measured_at = usage.and_then(|usage| measured_at(&decision, usage));
@@ -384,7 +389,7 @@ impl Agent {
         let (now, eviction) = (decision.time, decision.eviction.as_ref()?);
         let set = self.active.set();
         let pod = set.pods.get(eviction.index)?;
-        let cgroup = set.cgroups.get(eviction.index)?.as_ref()?;
+        let cgroup = pod.cgroup.as_ref()?;
         let asked = u64::try_from(eviction.grace_period_seconds).unwrap_or(0);
         let grace = Duration::from_secs(asked).max(self.behaviour.least_grace);
         let acting = decision.threshold.as_ref();

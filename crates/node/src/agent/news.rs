@@ -1,10 +1,11 @@
 //! What is worth saying: a state that stays, such as "everybody is spared", is said once.
 
+use crate::pods::LocalPod;
 use evictd_eviction::{
     Cause, Decision, Housekeeper, Signal,
     decision::{Shares, Withheld},
 };
-use evictd_pod::{Pod, Quantity};
+use evictd_pod::Quantity;
 use std::collections::BTreeMap;
 
 /// A signal, or a limit of a pod's own with the pod's UID.
@@ -34,7 +35,7 @@ impl News {
     }
 
     /// The next time of trouble is news again: once the node's condition is over, or the pod gone.
-    pub(super) fn forget_what_is_over(&mut self, housekeeper: &Housekeeper, pods: &[Pod]) {
+    pub(super) fn forget_what_is_over(&mut self, housekeeper: &Housekeeper, pods: &[LocalPod]) {
         let presses = |signal: Signal| match signal.condition() {
             Some(condition) => housekeeper.presses(condition),
             None => is_crossed(housekeeper, signal),
@@ -95,7 +96,9 @@ mod tests {
             time: Some(at(0)),
         };
         housekeeper.observe(at(0), &[(signal, low)].into_iter().collect());
-        housekeeper.decide(at(0), &[], &Usage::default()).unwrap()
+        housekeeper
+            .decide(at(0), &[] as &[LocalPod], &Usage::default())
+            .unwrap()
     }
 
     #[test]

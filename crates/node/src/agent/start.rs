@@ -392,9 +392,6 @@ fn first_status(
         source("usage.source", usage.name(), &usage.why),
         source("evict.method", method, why),
     ];
-    for source in &sources {
-        tracing::info!("{}: {} ({})", source.port, source.chosen, source.why);
-    }
     Status {
         node: node_name(config),
         version: env!("CARGO_PKG_VERSION").to_owned(),

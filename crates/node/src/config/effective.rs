@@ -2,9 +2,7 @@
 
 use super::{
     address::Address,
-    key::{Effect, Key},
-    keys::KEYS,
-    value::CgroupPath,
+    values::CgroupPath,
     word,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
@@ -16,7 +14,7 @@ use evictd_eviction::{
     Rules, Threshold, ThresholdMaps,
     retention::Retention,
     rules::{Futility, MemoryAndSwap, PidRank, Protect, UnknownStats},
-    threshold::{self, ThresholdError},
+    threshold::{self, ParsedThresholds, ThresholdError},
 };
 use jiff::SignedDuration;
 use serde::{Serialize, Serializer};
@@ -349,11 +347,8 @@ impl Effective {
     }
 
     /// What the maps say; a kubelet's file knows a kubelet's signals only.
-    pub(super) fn parse_maps(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
-        match self.kind {
-            Kind::Evictd => self.maps.parse_with_ours(),
-            Kind::Kubelet => self.maps.parse(),
-        }
+    pub(super) fn parse_maps(&self) -> Result<ParsedThresholds, Vec<ThresholdError>> {
+        self.maps.parse_by_map(self.kind == Kind::Evictd)
     }
 
     /// The thresholds, with those that follow from them (S1-012).
@@ -431,15 +426,5 @@ impl Effective {
         ];
         let later = chosen.into_iter().filter(|(_, later, _)| *later);
         later.map(|(key, _, known)| (key, told(known))).collect()
-    }
-
-    /// The keys of this configuration that differ from the running one and take effect at the next start only.
-    pub fn waits_for_restart(&self, running: &Self) -> Vec<&'static str> {
-        let waits =
-            |key: &&Key| key.effect == Effect::Restart && key.show(self) != key.show(running);
-        KEYS.iter()
-            .filter(waits)
-            .map(|key| key.name(self.kind).unwrap_or(key.path))
-            .collect()
     }
 }

@@ -89,7 +89,7 @@ impl Key {
 /// One value at this field of [`Effective`], read and shown by its type or by the module named.
 macro_rules! one {
     ($($field:ident).+) => {
-        one!($($field).+, Value, || schema::of(|effective| &effective.$($field).+))
+        one!($($field).+, Value, || schema_of(|effective| &effective.$($field).+))
     };
     ($($field:ident).+, $with:ident) => { one!($($field).+, $with, $with::schema) };
     ($($field:ident).+, $with:ident, $schema:expr) => {
@@ -104,6 +104,11 @@ macro_rules! one {
     };
 }
 pub(super) use one;
+
+/// The schema of the type of the field that this finds.
+pub(super) fn schema_of<T: Value>(_: for<'a> fn(&'a Effective) -> &'a T) -> Json {
+    T::schema()
+}
 
 /// One of the threshold maps.
 macro_rules! signals {

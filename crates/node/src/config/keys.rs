@@ -6,10 +6,11 @@ use super::{
         Effect::{Reload, Restart},
         Field, Key,
         Kubelet::{Rule, Same},
-        key, one, only, signals, too,
+        key, one, only, schema_of, signals, too,
     },
-    schema,
-    value::{Value, human_duration, whole_seconds},
+    pattern,
+    value::Value,
+    values::{human_duration, whole_seconds},
 };
 
 /// Every key, in the order in which it is shown.
@@ -62,7 +63,7 @@ pub(super) const KEYS: &[Key] = &[
             "{memory.available: 100Mi, nodefs.available: 10%, nodefs.inodesFree: 5%, imagefs.available: 15%, imagefs.inodesFree: 5%}",
         ),
         Reload,
-        signals!(hard, Some("0%"), schema::threshold),
+        signals!(hard, Some("0%"), pattern::threshold),
         "Act at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
     ),
     key(
@@ -70,7 +71,7 @@ pub(super) const KEYS: &[Key] = &[
         "{}",
         too("evictionSoft", "{}"),
         Reload,
-        signals!(soft, Some("0%"), schema::threshold),
+        signals!(soft, Some("0%"), pattern::threshold),
         "Act below these once the grace period is over; above the hard ones, so that pods can end in good order.",
     ),
     key(
@@ -78,7 +79,7 @@ pub(super) const KEYS: &[Key] = &[
         "{}",
         too("evictionSoftGracePeriod", "{}"),
         Reload,
-        signals!(soft_grace_period, None, schema::grace),
+        signals!(soft_grace_period, None, pattern::grace),
         "How long each soft threshold must have been crossed without a break; every soft one needs its own.",
     ),
     key(
@@ -86,7 +87,7 @@ pub(super) const KEYS: &[Key] = &[
         "{}",
         too("evictionMinimumReclaim", "{}"),
         Reload,
-        signals!(minimum_reclaim, None, schema::reclaim),
+        signals!(minimum_reclaim, None, pattern::reclaim),
         "Once acting, go on until this much more than the threshold is available, so that the next crossing is not at once.",
     ),
     key(

@@ -7,7 +7,10 @@ mod keys;
 mod mistake;
 mod node;
 mod open;
+mod pattern;
 mod read;
+mod reader;
+mod restart;
 mod schema;
 mod selector;
 mod simulated;
@@ -15,6 +18,7 @@ mod simulated;
 mod tests;
 mod thresholds;
 mod value;
+mod values;
 mod word;
 mod words;
 mod write;
@@ -25,11 +29,11 @@ pub use effective::{
     Probes, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
-pub use open::{DROP_INS, open};
+pub use open::{DROP_INS, drop_ins, open};
 pub use read::{Loaded, built_in, parse};
 pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
-pub use value::CgroupPath;
+pub use values::CgroupPath;
 pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
     SoftTierFallback, Tell, UnknownPods, UsageSource,

@@ -54,8 +54,12 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
     Err(refused)
 }
 
-/// YAML and JSON files, without those whose names begin with a dot, as editors and package managers leave them.
-fn drop_ins(file: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+/// What comes on top of this file, in order: YAML and JSON files in `conf.d` beside it, without those whose names begin with a
+/// dot, as editors and package managers leave them.
+///
+/// # Errors
+/// When the directory cannot be read, with its path.
+pub fn drop_ins(file: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     let directory = match file.parent() {
         Some(parent) if file != Path::new("-") => parent.join(DROP_INS),
         _ => return Ok(Vec::new()),

@@ -6,11 +6,11 @@ use super::{
     keys::KEYS,
     mistake::{Fault, Mistake, Refused},
     node::{Content, Entry, Node},
+    reader::{Reader, Stage},
     thresholds,
     value::mismatch,
     word::{close, nearest},
 };
-use evictd_document::Place;
 use evictd_eviction::rules::LabelSelector;
 use std::collections::BTreeMap;
 
@@ -54,63 +54,13 @@ pub(super) fn parse_with_drop_ins(
 pub fn built_in() -> Effective {
     let mut effective = Effective::blank(Kind::Evictd);
     fill_in_defaults(&mut effective);
-    if let Ok(thresholds) = effective.parse_maps() {
-        effective.configured_thresholds = thresholds;
+    if let Ok(parsed) = effective.parse_maps() {
+        effective.configured_thresholds = parsed.into_all();
     }
     effective
 }
 
-/// Where a setting stands.
-#[derive(Debug, Clone, Copy)]
-struct Written<'a> {
-    file: &'a str,
-    key: Option<Place>,
-    value: Option<Place>,
-}
-
-/// How far a reader is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Nothing says yet whose configuration this is.
-    Kind,
-    /// Each file is taken by itself.
-    Files,
-    /// All are read: what is said is about what they come to, and stands where it was written last.
-    Whole,
-}
-
-/// The files being read.
-pub(super) struct Reader<'a> {
-    files: Vec<&'a str>,
-    /// The one being read.
-    file: &'a str,
-    stage: Stage,
-    /// Whether a map's entries come on top of the defaults instead of replacing them (S1-016).
-    merges: bool,
-    pub(super) effective: Effective,
-    /// Where each setting and each entry of the signals' maps was written last.
-    places: BTreeMap<String, Written<'a>>,
-    mistakes: Vec<Mistake>,
-    warnings: Vec<Mistake>,
-    /// The kubelet's own words for its first error, where it would have one.
-    pub(super) kubelet_first_error: Option<String>,
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(file: &'a str) -> Self {
-        Self {
-            files: vec![file],
-            file,
-            stage: Stage::Kind,
-            merges: true,
-            effective: Effective::blank(Kind::Evictd),
-            places: BTreeMap::new(),
-            mistakes: Vec::new(),
-            warnings: Vec::new(),
-            kubelet_first_error: None,
-        }
-    }
-
+impl Reader<'_> {
     pub(super) fn read(&mut self, document: &Node) {
         self.report_keys_written_twice("", document);
         let wrapped = document.get("kubeletconfig").map(|entry| &entry.value);
@@ -452,43 +402,6 @@ impl<'a> Reader<'a> {
 
     fn name(&self, key: &Key) -> Option<&'static str> {
         key.name(self.effective.kind)
-    }
-
-    pub(super) fn mistake(&mut self, key: &str, fault: Fault) {
-        self.mistakes.push(fault.of_key(self.file_of(key), key));
-    }
-
-    pub(super) fn warning(&mut self, key: &str, fault: Fault) {
-        self.warnings.push(fault.of_key(self.file_of(key), key));
-    }
-
-    fn file_of(&self, key: &str) -> &'a str {
-        match self.places.get(key) {
-            Some(written) if self.stage == Stage::Whole => written.file,
-            _ => self.file,
-        }
-    }
-
-    fn written(&self, key: Option<Place>, value: Option<Place>) -> Written<'a> {
-        Written {
-            file: self.file,
-            key,
-            value,
-        }
-    }
-
-    /// A warning about a setting as a whole, at its value where it was written.
-    pub(super) fn warn_about(&mut self, key: &str, message: String, advice: &str) {
-        let fault = Fault::new(self.value_place(key), message).advise(advice);
-        self.warning(key, fault);
-    }
-
-    pub(super) fn key_place(&self, path: &str) -> Option<Place> {
-        self.places.get(path)?.key
-    }
-
-    pub(super) fn value_place(&self, path: &str) -> Option<Place> {
-        self.places.get(path)?.value
     }
 }
 

@@ -3,24 +3,16 @@
 //! grace period, a path that is not there) `evictd check-config` tells.
 
 use super::{
-    effective::{Effective, Kind},
+    effective::Kind,
     key::{Effect, Field, Key, Kubelet},
     keys::KEYS,
     node::Node,
-    value::Value,
 };
 use evictd_eviction::Signal;
 use serde_json::{Map, Value as Json, json};
 
 /// The draft that editors understand.
 const DRAFT: &str = "http://json-schema.org/draft-07/schema#";
-
-/// An amount of bytes or counts, as Kubernetes writes it, or a share of what there is.
-const AMOUNT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?(%|[KMGTPE]i|[numkMGTPE])?$";
-const PRESSURE: &str = r"^(0%|100%|\s*(some|full)\s+avg(10|60|300)\s*>\s*[0-9.]+%(\s+for\s+.+)?)$";
-const PERCENT: &str = r"^\+?[0-9.]+([eE][+-]?[0-9]+)?%$";
-/// In Go's notation.
-const DURATION: &str = r"^\+?(0|(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$";
 
 /// The schema of a configuration of either kind, which its `kind` chooses. Of a kubelet's many keys it has those that
 /// matter to evictions, and takes the others as they are.
@@ -117,42 +109,4 @@ fn or_null(mut schema: Json) -> Json {
         }
         _ => schema,
     }
-}
-
-/// Of the setting that this finds.
-pub(super) fn of<T: Value>(_: for<'a> fn(&'a Effective) -> &'a T) -> Json {
-    T::schema()
-}
-
-/// A text, or a bare number that is one.
-fn text(pattern: &str) -> Json {
-    json!({ "type": ["string", "number"], "pattern": pattern })
-}
-
-/// Of bare numbers only 0 needs no unit.
-pub(super) fn duration() -> Json {
-    json!({ "type": ["string", "integer"], "pattern": DURATION, "minimum": 0, "maximum": 0 })
-}
-
-/// Of a signal's threshold.
-pub(super) fn threshold(signal: Signal) -> Json {
-    text(if signal.is_pressure() {
-        PRESSURE
-    } else {
-        AMOUNT
-    })
-}
-
-/// Of a soft threshold's grace period.
-pub(super) fn grace(_: Signal) -> Json {
-    duration()
-}
-
-/// Of what is reclaimed beyond a threshold.
-pub(super) fn reclaim(signal: Signal) -> Json {
-    text(if signal.is_pressure() {
-        PERCENT
-    } else {
-        AMOUNT
-    })
 }

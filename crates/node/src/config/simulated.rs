@@ -4,7 +4,7 @@
 use super::{
     mistake::{Mistake, Refused},
     node::{Content, Node},
-    read::Reader,
+    reader::Reader,
     value::Value,
 };
 use evictd_eviction::{Rules, rules::FilesystemLayout};

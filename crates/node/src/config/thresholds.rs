@@ -3,14 +3,14 @@
 use super::{
     effective::{Kind, Origin},
     mistake::Fault,
-    read::Reader,
-    value::duration_advice,
+    reader::Reader,
+    values::duration_advice,
     word::nearest,
 };
 use evictd_eviction::{
     PressureLimit, Signal, Threshold, ThresholdMaps, ThresholdValue,
     rules::MemoryAndSwap,
-    threshold::{ThresholdError, ThresholdErrorKind},
+    threshold::{ParsedThresholds, ThresholdError, ThresholdErrorKind},
 };
 use evictd_pod::Quantity;
 use jiff::SignedDuration;
@@ -29,8 +29,8 @@ const WORTH_WATCHING: [Signal; 6] = [
 /// Parses the maps of the configuration and looks at what came out.
 pub(super) fn check(reader: &mut Reader<'_>) {
     let maps = reader.effective.maps.clone();
-    match reader.effective.parse_maps() {
-        Ok(thresholds) => reader.effective.configured_thresholds = thresholds,
+    let parsed = match reader.effective.parse_maps() {
+        Ok(parsed) => parsed,
         Err(errors) => {
             reader.kubelet_first_error = errors.first().map(ToString::to_string);
             for error in errors {
@@ -38,10 +38,11 @@ pub(super) fn check(reader: &mut Reader<'_>) {
             }
             return;
         }
-    }
-    for_each_entry(&maps, |path, value| look_at_amount(reader, path, value));
+    };
+    look_at_amounts(reader, &maps, &parsed);
     look_for_orphans(reader, &maps);
-    look_at_soft_thresholds(reader, &maps);
+    look_at_soft_thresholds(reader, &maps, &parsed);
+    reader.effective.configured_thresholds = parsed.into_all();
     look_for_unwatched_signals(reader, &maps);
     look_at_swap(reader);
     look_at_io(reader);
@@ -108,60 +109,74 @@ fn ours_refuses(reader: &mut Reader<'_>, path: &str, message: String, advice: St
     }
 }
 
-/// Every entry that holds an amount.
-fn for_each_entry(maps: &ThresholdMaps, mut visit: impl FnMut(&str, &str)) {
-    let amounts = [
-        ("evictionHard", &maps.hard),
-        ("evictionSoft", &maps.soft),
-        ("evictionMinimumReclaim", &maps.minimum_reclaim),
-    ];
-    for (map, entries) in amounts {
-        for (signal, value) in entries {
-            visit(&format!("{map}.{signal}"), value);
+/// Looks at every entry that holds an amount: as it is written, and as it was understood unless it switches one off.
+fn look_at_amounts(reader: &mut Reader<'_>, maps: &ThresholdMaps, parsed: &ParsedThresholds) {
+    for (map, entries, parsed) in [
+        ("evictionHard", &maps.hard, &parsed.hard),
+        ("evictionSoft", &maps.soft, &parsed.soft),
+    ] {
+        for (signal, written) in entries {
+            let path = format!("{map}.{signal}");
+            let of_signal = |one: &&Threshold| one.signal.as_str() == signal;
+            match parsed.iter().find(of_signal) {
+                Some(threshold) => look_at_threshold(reader, &path, written, threshold),
+                None if written == "100%" => {
+                    let message = "100% turns the threshold off, as 0% does".to_owned();
+                    reader.warn_about(&path, message, "write 0% to say so");
+                }
+                None => {}
+            }
+            look_for_containerfs(reader, &path);
         }
+    }
+    for (signal, value) in &parsed.minimum_reclaims {
+        let path = format!("evictionMinimumReclaim.{signal}");
+        let written = maps.minimum_reclaim.get(signal.as_str());
+        look_at_reclaim(reader, &path, written.map_or("", String::as_str), *value);
+        look_for_containerfs(reader, &path);
     }
 }
 
-fn look_at_amount(reader: &mut Reader<'_>, path: &str, value: &str) {
-    let is_reclaim = path.starts_with("evictionMinimumReclaim");
-    if let Some(percent) = value.strip_suffix('%') {
-        if is_reclaim && percent.parse().is_ok_and(|percent: f32| percent > 100.0) {
-            let message = format!("{value} is more than there is");
+fn look_at_threshold(reader: &mut Reader<'_>, path: &str, written: &str, threshold: &Threshold) {
+    const LEAST: i64 = 1 << 20;
+    let ThresholdValue::Quantity(amount) = threshold.value else {
+        return;
+    };
+    look_for_overflow(reader, path, written, amount);
+    // `memory.available: 500` is 500 bytes, to the kubelet as well.
+    let bytes = amount.value();
+    if threshold.signal.counts_bytes() && (1..LEAST).contains(&bytes) {
+        let message = format!("{written} is {bytes} bytes, which is as good as nothing left");
+        reader.warn_about(path, message, "write a unit, such as 500Mi");
+    }
+}
+
+fn look_at_reclaim(reader: &mut Reader<'_>, path: &str, written: &str, value: ThresholdValue) {
+    match value {
+        ThresholdValue::Percentage(fraction) if fraction > 1.0 => {
+            let message = format!("{written} is more than there is");
             ours_refuses(reader, path, message, "write at most 100%".to_owned());
-        } else if value == "100%" && !is_reclaim {
-            let message = "100% turns the threshold off, as 0% does".to_owned();
-            reader.warn_about(path, message, "write 0% to say so");
         }
-    } else if value
-        .parse()
-        .is_ok_and(|amount: Quantity| amount.value() == i64::MAX)
-    {
+        ThresholdValue::Quantity(amount) => look_for_overflow(reader, path, written, amount),
+        ThresholdValue::Percentage(_) | ThresholdValue::Pressure(_) => {}
+    }
+}
+
+fn look_for_overflow(reader: &mut Reader<'_>, path: &str, written: &str, amount: Quantity) {
+    if amount.value() == i64::MAX {
         let message = format!(
-            "{value} does not fit into 64 bits and is cut to {}",
+            "{written} does not fit into 64 bits and is cut to {}",
             i64::MAX
         );
         ours_refuses(reader, path, message, "write less".to_owned());
     }
-    if !is_reclaim {
-        look_for_a_forgotten_unit(reader, path, value);
-    }
+}
+
+fn look_for_containerfs(reader: &mut Reader<'_>, path: &str) {
     if path.contains(".containerfs.") {
         let message =
             "has no effect: containerfs takes the thresholds of nodefs or imagefs".to_owned();
         reader.warn_about(path, message, "set those");
-    }
-}
-
-/// `memory.available: 500` is 500 bytes, to the kubelet as well.
-fn look_for_a_forgotten_unit(reader: &mut Reader<'_>, path: &str, value: &str) {
-    const LEAST: i64 = 1 << 20;
-    let bytes = value.parse().map_or(0, |amount: Quantity| amount.value());
-    if path.ends_with(".available")
-        && !path.ends_with("pid.available")
-        && (1..LEAST).contains(&bytes)
-    {
-        let message = format!("{value} is {bytes} bytes, which is as good as nothing left");
-        reader.warn_about(path, message, "write a unit, such as 500Mi");
     }
 }
 
@@ -187,24 +202,16 @@ fn look_for_orphans(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
     }
 }
 
-fn look_at_soft_thresholds(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
-    let hard_ones = ThresholdMaps {
-        hard: maps.hard.clone(),
-        ..ThresholdMaps::default()
-    };
-    let soft_ones = ThresholdMaps {
-        soft: maps.soft.clone(),
-        soft_grace_period: maps.soft_grace_period.clone(),
-        ..ThresholdMaps::default()
-    };
-    // The kubelet's file has none of ours by now.
-    let hard_ones = hard_ones.parse_with_ours().unwrap_or_default();
-    let soft_ones = soft_ones.parse_with_ours().unwrap_or_default();
-    for soft in &soft_ones {
-        let hard = hard_ones.iter().find(|hard| hard.signal == soft.signal);
+fn look_at_soft_thresholds(
+    reader: &mut Reader<'_>,
+    maps: &ThresholdMaps,
+    parsed: &ParsedThresholds,
+) {
+    for soft in &parsed.soft {
+        let hard = parsed.hard.iter().find(|hard| hard.signal == soft.signal);
         compare(reader, maps, soft, hard);
     }
-    if !soft_ones.is_empty() && reader.effective.max_pod_grace_period == Some(0) {
+    if !parsed.soft.is_empty() && reader.effective.max_pod_grace_period == Some(0) {
         let message = "0 kills pods at once under soft thresholds too".to_owned();
         let advice = "write the most seconds that a pod may take to end";
         reader.warn_about("evictionMaxPodGracePeriod", message, advice);

@@ -25,8 +25,9 @@ use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt};
 /// `tracing_subscriber::filter::Targets`: its big brother `EnvFilter` brings a megabyte of regular expressions along.
 pub const FILTER_VARIABLE: &str = "EVICTD_LOG";
 
-/// These call every refused connection an error, which for us is a state; whoever asks is told, and says it once.
-const OF_OTHERS: [&str; 2] = ["kube_client", "kube_runtime"];
+/// These call every refused connection or certificate an error, which for us is a state; whoever asks is told, and says it
+/// once.
+const OF_OTHERS: [&str; 3] = ["kube_client", "kube_runtime", "rustls_platform_verifier"];
 
 /// What went wrong when logging was set up.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@
 //! A reading that fails, other than because nothing is there, says nothing about a pod: it is tried again at once, and if
 //! it fails on, the pod keeps the cgroup that it had.
 
-use super::{BoundCgroup, Departed, Listed, Vanished, Warning, unknown::stand_in};
+use super::{BoundCgroup, Departed, Listed, LocalPod, Vanished, Warning, unknown::stand_in};
 use evictd_kernel::cgroup::{CgroupError, Hierarchies, OwnCgroups, PodCgroup};
 use evictd_pod::Pod;
 use std::{
@@ -322,8 +322,8 @@ impl Binder {
             if own.are_within(&relative) || self.still_runs(&relative) == Some(false) {
                 return None;
             }
-            let mut pod = departed.pod.clone();
-            pod.terminal = false;
+            let mut pod = Arc::clone(&departed.pod);
+            Arc::make_mut(&mut pod).terminal = false;
             Some(Vanished {
                 pod,
                 cgroup: BoundCgroup {
@@ -342,7 +342,7 @@ impl Binder {
         &self,
         unknown: &[PodCgroup],
         departed: &DepartedPods,
-    ) -> Vec<(Pod, BoundCgroup)> {
+    ) -> Vec<LocalPod> {
         let Ok(own) = self.own() else {
             return Vec::new();
         };

@@ -119,7 +119,7 @@ impl Catalog {
     }
 
     /// Its kubelet gives it this grace from now on: as its deletion was asked with, else its own, but no less than that.
-    fn depart(&mut self, mut pod: Pod, now: Timestamp, least: i64) {
+    fn depart(&mut self, mut pod: Arc<Pod>, now: Timestamp, least: i64) {
         let asked = pod
             .deletion_timestamp
             .and(pod.deletion_grace_period_seconds);
@@ -128,7 +128,7 @@ impl Catalog {
             own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS).max(least)
         });
         // It has a cgroup by its own UID, or none that is looked for.
-        pod.deny_mirror();
+        Arc::make_mut(&mut pod).deny_mirror();
         self.departed.truncate(DEPARTED - 1);
         self.departed.push_front(Arc::new(Departed {
             pod,
@@ -214,7 +214,7 @@ fn listed(mut pod: wire::Pod, labels: &BTreeSet<String>) -> Listed {
     let (evicted, evicted_at) = (is_evicted(&pod), evicted_at(&pod));
     let wire = trim(&mut pod, labels);
     Listed {
-        pod: Pod::from_wire(pod),
+        pod: Arc::new(Pod::from_wire(pod)),
         manifest: None,
         wire: Some(wire),
         evicted,

@@ -219,7 +219,7 @@ impl Directories {
                 }
                 seen.insert(name, Arc::clone(&file.path));
                 listing.pods.push(Listed {
-                    pod: pod.clone(),
+                    pod: Arc::new(pod.clone()),
                     manifest: Some(Arc::clone(&file.path)),
                     wire: None,
                     evicted: false,

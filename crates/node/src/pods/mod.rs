@@ -25,7 +25,9 @@ use evictd_kernel::cgroup::PodCgroup;
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use std::{
+    borrow::Borrow,
     fmt,
+    ops::Deref,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -74,7 +76,7 @@ pub struct Listing {
 #[derive(Debug, Clone)]
 pub struct Departed {
     /// As it was last known.
-    pub pod: Pod,
+    pub pod: Arc<Pod>,
     /// When it was missed first.
     pub at: Timestamp,
     /// How long its kubelet lets it end by itself: as its deletion was asked with, else its own grace.
@@ -85,7 +87,7 @@ pub struct Departed {
 #[derive(Debug, Clone)]
 pub struct Vanished {
     /// As it was last known.
-    pub pod: Pod,
+    pub pod: Arc<Pod>,
     /// Where it runs.
     pub cgroup: BoundCgroup,
     /// When it was missed first.
@@ -109,7 +111,7 @@ pub struct Stale {
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The pod.
-    pub pod: Pod,
+    pub pod: Arc<Pod>,
     /// The manifest it was read from. Only such a pod may name its cgroup itself.
     pub manifest: Option<Arc<Path>>,
     /// As a document of the wire, where the source forgets it with a restart.
@@ -120,17 +122,56 @@ pub struct Listed {
     pub evicted_at: Option<Timestamp>,
 }
 
-/// The pods of this node at one moment. The vectors that say so are parallel to `pods`.
+/// A pod that runs, or is to run, on this node.
+#[derive(Debug, Clone)]
+pub struct LocalPod {
+    /// The pod.
+    pub pod: Arc<Pod>,
+    /// Its cgroup, where it has one that evictd may touch.
+    pub cgroup: Option<BoundCgroup>,
+    /// The manifest that it was read from, where it was.
+    pub manifest: Option<Arc<Path>>,
+}
+
+impl LocalPod {
+    /// A pod of which only the cgroup is known, if that.
+    pub fn new(pod: Pod, cgroup: Option<BoundCgroup>) -> Self {
+        Self {
+            pod: Arc::new(pod),
+            cgroup,
+            manifest: None,
+        }
+    }
+}
+
+/// `namespace/name`
+impl fmt::Display for LocalPod {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pod.fmt(f)
+    }
+}
+
+impl Deref for LocalPod {
+    type Target = Pod;
+
+    fn deref(&self) -> &Pod {
+        &self.pod
+    }
+}
+
+impl Borrow<Pod> for LocalPod {
+    fn borrow(&self) -> &Pod {
+        &self.pod
+    }
+}
+
+/// The pods of this node at one moment.
 #[derive(Debug, Default)]
 pub struct PodSet {
     /// Counts the changes; equal generations are the same set.
     pub generation: u64,
     /// Every admitted pod.
-    pub pods: Arc<[Pod]>,
-    /// The cgroup of each, where it has one that evictd may touch. Parallel to `pods`.
-    pub cgroups: Vec<Option<BoundCgroup>>,
-    /// The manifest of each, where it was read from one. Parallel to `pods`.
-    pub manifests: Vec<Option<Arc<Path>>>,
+    pub pods: Vec<LocalPod>,
     /// Listed pods that were not let in: without a place in `pods`, they are never chosen.
     pub rejected: Vec<Rejected>,
     /// Pods that have a cgroup of the kubelet's on this node, but that no source lists: chosen only where that is

@@ -1,7 +1,7 @@
 //! The pods that evictd knows, admitted and tied to their cgroups: what a cycle works on.
 
 use super::{
-    Binder, BoundCgroup, Listed, Listing, PodSet, Rejected, Rejection, Vanished, Warning,
+    Binder, BoundCgroup, Listed, Listing, LocalPod, PodSet, Rejected, Rejection, Vanished, Warning,
     binding::{Bindings, DepartedPods, Held, LastHeld, Standing},
 };
 use crate::logging::chain;
@@ -18,7 +18,7 @@ pub struct Roster {
     ranks_unknown: bool,
     listing: Arc<Listing>,
     /// Its pods as what is known of their cgroups shows them. Parallel to them.
-    pods: Vec<Pod>,
+    pods: Vec<Arc<Pod>>,
     /// UIDs of the pods that were let in; they stay in as long as they are listed.
     admitted: HashSet<String>,
     bindings: Bindings,
@@ -29,7 +29,7 @@ pub struct Roster {
     /// Those that do.
     vanished: Vec<Vanished>,
     /// What stands in for those that nobody lists.
-    stand_ins: Vec<(Pod, BoundCgroup)>,
+    stand_ins: Vec<LocalPod>,
     /// What is known of a pod's cgroup shows it otherwise than in `current`.
     other_standings: bool,
     /// Others than in `current`: one may stand in for a group only later, when its limit is written.
@@ -175,10 +175,9 @@ impl Roster {
         others
     }
 
-    fn replace_stand_ins(&mut self, stand_ins: Vec<(Pod, BoundCgroup)>) {
-        let uids = |all: &[(Pod, BoundCgroup)]| -> Vec<String> {
-            all.iter().map(|(pod, _)| pod.uid.clone()).collect()
-        };
+    fn replace_stand_ins(&mut self, stand_ins: Vec<LocalPod>) {
+        let uids =
+            |all: &[LocalPod]| -> Vec<String> { all.iter().map(|pod| pod.uid.clone()).collect() };
         self.other_stand_ins |= uids(&self.stand_ins) != uids(&stand_ins);
         self.stand_ins = stand_ins;
     }
@@ -198,7 +197,7 @@ impl Roster {
         let other_pods =
             relisted || other_stand_ins || other_standings || rejected != self.current.rejected;
         if rebound || other_pods {
-            let next = self.assemble(rejected, other_pods);
+            let next = self.assemble(rejected);
             if other_pods || differ(&next, &self.current) {
                 self.report(&next);
                 self.current = Arc::new(next);
@@ -224,7 +223,7 @@ impl Roster {
         let pods = uids.zip(&self.pods).zip(&self.bindings.cgroups);
         let (here, new): (Vec<_>, Vec<_>) =
             pods.partition(|((uid, _), _)| self.admitted.contains(*uid));
-        let mut here: Vec<&Pod> = here.into_iter().map(|((_, pod), _)| pod).collect();
+        let mut here: Vec<&Pod> = here.into_iter().map(|((_, pod), _)| &**pod).collect();
         let mut rejected = Vec::new();
         for ((uid, pod), cgroup) in new {
             match admit(pod, &here) {
@@ -243,22 +242,16 @@ impl Roster {
         rejected
     }
 
-    fn assemble(&self, rejected: Vec<Rejected>, other_pods: bool) -> PodSet {
+    fn assemble(&self, rejected: Vec<Rejected>) -> PodSet {
         let pods = self.pods.iter().zip(&self.bindings.cgroups);
         let listed = self.listing.pods.iter().zip(pods);
-        let admitted: Vec<_> = listed
-            .filter(|(listed, _)| self.admitted.contains(&listed.pod.uid))
-            .collect();
-        let pods = if other_pods {
-            admitted
-                .iter()
-                .map(|(_, (pod, _))| *pod)
-                .chain(self.stand_ins.iter().map(|(pod, _)| pod))
-                .cloned()
-                .collect()
-        } else {
-            Arc::clone(&self.current.pods)
-        };
+        let admitted = listed.filter(|(listed, _)| self.admitted.contains(&listed.pod.uid));
+        let admitted = admitted.map(|(listed, (pod, cgroup))| LocalPod {
+            pod: Arc::clone(pod),
+            cgroup: cgroup.clone(),
+            manifest: listed.manifest.clone(),
+        });
+        let pods = admitted.chain(self.stand_ins.iter().cloned()).collect();
         let warnings = self
             .listing
             .warnings
@@ -268,20 +261,6 @@ impl Roster {
         PodSet {
             generation: self.current.generation + 1,
             pods,
-            cgroups: admitted
-                .iter()
-                .map(|(_, (_, cgroup))| (*cgroup).clone())
-                .chain(
-                    self.stand_ins
-                        .iter()
-                        .map(|(_, cgroup)| Some(cgroup.clone())),
-                )
-                .collect(),
-            manifests: admitted
-                .iter()
-                .map(|(listed, _)| listed.manifest.clone())
-                .chain(self.stand_ins.iter().map(|_| None))
-                .collect(),
             rejected,
             unknown: self.bindings.unknown.clone(),
             vanished: self.vanished.clone(),
@@ -331,7 +310,10 @@ fn differ(a: &PodSet, b: &PodSet) -> bool {
         let vanished = set.vanished.iter();
         vanished.map(|one| one.pod.uid.clone()).collect()
     };
-    a.cgroups != b.cgroups
+    let cgroups = |set: &PodSet| -> Vec<Option<BoundCgroup>> {
+        set.pods.iter().map(|pod| pod.cgroup.clone()).collect()
+    };
+    cgroups(a) != cgroups(b)
         || a.unknown != b.unknown
         || a.warnings != b.warnings
         || vanished(a) != vanished(b)
@@ -349,16 +331,19 @@ fn last_held(pods: &[Listed], bindings: &Bindings) -> LastHeld {
 }
 
 /// A pod as its cgroup shows it. A static pod's image in the API has another UID than the pod itself.
-fn as_it_stands((listed, standing): (&Listed, &Standing)) -> Pod {
-    let mut pod = listed.pod.clone();
-    if listed.manifest.is_none() {
-        match pod.mirror_of().map(str::to_owned) {
-            Some(uid) if standing.is_mirror => pod.uid = uid,
-            _ => pod.deny_mirror(),
+fn as_it_stands((listed, standing): (&Listed, &Standing)) -> Arc<Pod> {
+    let mut pod = Arc::clone(&listed.pod);
+    let mirrored = pod.mirror_of().map(str::to_owned);
+    if let Some(uid) = mirrored.filter(|_| listed.manifest.is_none()) {
+        let pod = Arc::make_mut(&mut pod);
+        if standing.is_mirror {
+            pod.uid = uid;
+        } else {
+            pod.deny_mirror();
         }
     }
     if standing.runs_on {
-        pod.terminal = false;
+        Arc::make_mut(&mut pod).terminal = false;
     }
     pod
 }

@@ -1,6 +1,6 @@
 //! Pods of which nothing is known but their cgroups (`unknownPods: rank`): what stands in for each in a ranking.
 
-use super::BoundCgroup;
+use super::{BoundCgroup, LocalPod};
 use evictd_kernel::cgroup::{Controller, Hierarchies, OwnCgroups, PodCgroup, Version};
 use evictd_pod::{Pod, QosClass, Quantity, wire};
 use std::{fs, path::Path};
@@ -17,7 +17,7 @@ pub(super) fn stand_in(
     group: &PodCgroup,
     own: &OwnCgroups,
     hierarchies: &Hierarchies,
-) -> Option<(Pod, BoundCgroup)> {
+) -> Option<LocalPod> {
     // A static pod's UID is a hash, others have dashes.
     if own.are_within(&group.relative) || !group.uid.contains('-') {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn stand_in(
         relative: group.relative.clone(),
         by_annotation: false,
     };
-    Some((pod, cgroup))
+    Some(LocalPod::new(pod, Some(cgroup)))
 }
 
 /// The kubelet keeps pods that are not guaranteed anything in groups of their class.

@@ -3,7 +3,7 @@
 use super::Publish;
 use crate::delivery::Publication;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
-use crate::pods::PodSet;
+use crate::pods::{LocalPod, PodSet};
 use crate::server::state::{
     AdmissionFinding, Call, ConditionStatus, FutileStop, LeavingStatus, ObservedStatus,
     ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
@@ -86,8 +86,8 @@ impl Board {
 
     /// How many pods run whose usage nobody can tell. Of those that have ended a cgroup may be left for a while.
     fn unknown(&self, pods: &PodSet) -> usize {
-        let listed = pods.pods.iter().zip(&pods.cgroups);
-        let unbound = listed.filter(|(pod, cgroup)| cgroup.is_none() && !pod.terminal);
+        let listed = pods.pods.iter();
+        let unbound = listed.filter(|pod| pod.cgroup.is_none() && !pod.terminal);
         let unlisted = pods.unknown.iter();
         let unlisted = unlisted.filter(|group| self.hierarchies.runs(&group.relative));
         unbound.count() + unlisted.count()
@@ -101,7 +101,7 @@ impl Board {
         self.usage_problem = look.usage_problem.map(ToOwned::to_owned);
         self.pods_generation = Some(look.pods.generation);
         let pods = look.pods;
-        let spared = |pod: &&evictd_pod::Pod| {
+        let spared = |pod: &&LocalPod| {
             pod.critical.is_some() || look.housekeeper.rules().protect.covers(pod)
         };
         let withheld = self.withheld.iter().filter(|_| self.withheld_shown);
@@ -455,8 +455,9 @@ mod tests {
             relative: name.into(),
         };
         let pods = PodSet {
-            pods: ["Running", "Failed", "Succeeded"].map(pod).into(),
-            cgroups: vec![None; 3],
+            pods: ["Running", "Failed", "Succeeded"]
+                .map(|phase| LocalPod::new(pod(phase), None))
+                .into(),
             unknown: ["runs", "ended", "removed"].map(group).into(),
             ..PodSet::default()
         };

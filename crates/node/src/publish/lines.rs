@@ -1,23 +1,13 @@
 //! What the log tells between decisions: how the daemon begins, what is raised and cleared, and what is about to act.
 
-use super::{Publish, board::configured};
+use super::{
+    Publish,
+    board::configured,
+    startup::{self, Begun, amount},
+};
 use crate::fact::{Fact, Look};
 use crate::pause::Pause;
-use evictd_eviction::{
-    ConditionMap, Signal, Threshold, ThresholdValue, pressure, why::human_bytes,
-};
-use std::sync::{Arc, OnceLock};
-
-/// What is known of the daemon before its first look.
-#[derive(Debug)]
-pub struct Begun {
-    /// What the configuration was read from; empty where everything is at its default.
-    pub configuration: String,
-    /// Whose rules these are.
-    pub rules: &'static str,
-    /// Where the pods come from, once that is found out.
-    pub pods: Arc<OnceLock<String>>,
-}
+use evictd_eviction::{ConditionMap, Threshold, pressure};
 
 /// Says what has changed since the last look.
 #[derive(Debug)]
@@ -114,76 +104,13 @@ impl Publish for Lines {
 impl Lines {
     fn looked(&mut self, look: &Look<'_>) {
         if let Some(begun) = self.begun.take() {
-            tracing::info!("{}", started(&begun, look));
+            for line in startup::lines(&begun, look) {
+                tracing::info!("{line}");
+            }
         }
         self.tell_pause(look);
         self.tell_conditions(look);
         self.tell_soft_thresholds(look);
-    }
-}
-
-fn started(begun: &Begun, look: &Look<'_>) -> String {
-    let configuration = match begun.configuration.as_str() {
-        "" => "everything at its default".to_owned(),
-        file => format!("configured by {file}"),
-    };
-    let mode = match (look.paused.is_some(), look.dry_run) {
-        (true, _) => ", PAUSED: nobody is ended",
-        (false, true) => ", DRY RUN: nobody is ended",
-        (false, false) => "",
-    };
-    let memory = look.sample.observations.get(Signal::MemoryAvailable);
-    let memory = memory.map_or("memory unknown".to_owned(), |seen| {
-        format!("{} of memory", human_bytes(seen.capacity))
-    });
-    let swap = match look.sample.swap.map(|swap| swap.total) {
-        None => "swap unknown".to_owned(),
-        Some(0) => "no swap".to_owned(),
-        Some(total) => format!(
-            "{} of swap",
-            human_bytes(i64::try_from(total).unwrap_or(i64::MAX))
-        ),
-    };
-    let thresholds: Vec<String> = look
-        .housekeeper
-        .thresholds()
-        .map(|threshold| in_force(look, threshold))
-        .collect();
-    let thresholds = match thresholds.as_slice() {
-        [] => "no thresholds".to_owned(),
-        some => format!("thresholds: {}", some.join(", ")),
-    };
-    format!(
-        "evictd {} has started: {} rules, {configuration}{mode}; this node has {memory} and {swap}; {thresholds}; pods from {}",
-        env!("CARGO_PKG_VERSION"),
-        begun.rules,
-        begun
-            .pods
-            .get()
-            .map_or("a source to be found", String::as_str),
-    )
-}
-
-/// `memory.available<100Mi`, `nodefs.available<10% (24.9 GiB)`, `memory.available<1Gi (soft, 1m 30s)`
-fn in_force(look: &Look<'_>, threshold: &Threshold) -> String {
-    let configured = configured(threshold);
-    let resolved = matches!(threshold.value, ThresholdValue::Percentage(_));
-    let seen = look.sample.observations.get(threshold.signal);
-    let amount = seen.filter(|_| resolved).map(|seen| {
-        let value = threshold.value.at(seen.capacity).value();
-        amount(threshold.signal, value)
-    });
-    let soft = (!threshold.is_hard()).then(|| format!("soft, {:#}", threshold.acts_after()));
-    let remarks: Vec<String> = amount.into_iter().chain(soft).collect();
-    let compared = if threshold.signal.is_pressure() {
-        '>'
-    } else {
-        '<'
-    };
-    let signal = threshold.signal;
-    match remarks.as_slice() {
-        [] => format!("{signal}{compared}{configured}"),
-        remarks => format!("{signal}{compared}{configured} ({})", remarks.join(", ")),
     }
 }
 
@@ -202,12 +129,4 @@ fn left(look: &Look<'_>, threshold: &Threshold) -> String {
         }
     });
     told.unwrap_or_default()
-}
-
-fn amount(signal: Signal, value: i64) -> String {
-    if signal.counts_bytes() {
-        human_bytes(value)
-    } else {
-        value.to_string()
-    }
 }

@@ -11,6 +11,7 @@ pub mod lines;
 pub mod meter;
 pub mod node;
 pub mod rehearsal;
+pub mod startup;
 
 use crate::fact::Fact;
 

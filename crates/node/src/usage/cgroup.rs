@@ -77,8 +77,8 @@ impl CgroupUsage {
         let mut known: HashMap<PathBuf, PodFiles> =
             known.map(|files| (files.relative.clone(), files)).collect();
         let hierarchies = &self.hierarchies;
-        let files = set.cgroups.iter().map(|cgroup| {
-            let relative = &cgroup.as_ref()?.relative;
+        let files = set.pods.iter().map(|pod| {
+            let relative = &pod.cgroup.as_ref()?.relative;
             let known = known.remove(relative);
             Some(known.unwrap_or_else(|| PodFiles::new(hierarchies, relative)))
         });
@@ -184,8 +184,10 @@ impl UsageSource for CgroupUsage {
         let mut warnings = Vec::new();
         usage.pods.resize_with(set.pods.len(), || None);
         for &index in pods {
-            let (Some(pod), Some(Some(cgroup))) = (set.pods.get(index), set.cgroups.get(index))
-            else {
+            let Some(pod) = set.pods.get(index) else {
+                continue;
+            };
+            let Some(cgroup) = &pod.cgroup else {
                 continue;
             };
             let mut pod_usage = usage.pods[index].take().unwrap_or_default();

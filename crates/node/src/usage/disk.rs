@@ -135,7 +135,7 @@ impl DiskMeter {
             let Some(pod) = set.pods.get(index) else {
                 continue;
             };
-            let by_manifest = set.manifests.get(index).is_some_and(Option::is_some);
+            let by_manifest = pod.manifest.is_some();
             match self.walk(pod, by_manifest, all.as_mut()).await {
                 Ok(Some(parts)) => {
                     found += 1;

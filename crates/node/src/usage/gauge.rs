@@ -5,12 +5,11 @@ use super::{
     CgroupUsage, Cut, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
     postponement::Postponement, raise_open_files, remains,
 };
-use crate::pods::PodSet;
+use crate::pods::{LocalPod, PodSet};
 use evictd_eviction::{
     Signal, StarvedResource, Usage, departures::Remains, local_storage, usage::ContainerUsage,
 };
 use evictd_kernel::cgroup::Hierarchies;
-use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{HashMap, HashSet},
@@ -87,7 +86,7 @@ impl Walk {
     fn usage_of(&self, set: &PodSet) -> Usage {
         let places = self.uids.iter().map(String::as_str).zip(0..);
         let places: HashMap<&str, usize> = places.collect();
-        let of = |pod: &Pod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
+        let of = |pod: &LocalPod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
         Usage {
             pods: set.pods.iter().map(of).collect(),
         }

@@ -7,7 +7,7 @@ use super::{
     UsageWarning,
     cgroup::{twice, unreadable},
 };
-use crate::pods::PodSet;
+use crate::pods::{LocalPod, PodSet};
 use evictd_eviction::{StarvedResource, Usage};
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
@@ -84,8 +84,8 @@ impl IoMeter {
     /// `None` where there is no such figure.
     fn counted(&self, set: &PodSet) -> Vec<Result<Option<u64>, ReadError>> {
         let mut buffer = Box::new([0; size_of::<Buffer>()]);
-        let bytes = |cgroup: &Option<crate::pods::BoundCgroup>| {
-            let Some(cgroup) = cgroup else {
+        let bytes = |pod: &LocalPod| {
+            let Some(cgroup) = &pod.cgroup else {
                 return Ok(None);
             };
             match bytes(&self.hierarchies, &cgroup.relative, &mut buffer) {
@@ -93,7 +93,7 @@ impl IoMeter {
                 counted => counted,
             }
         };
-        set.cgroups.iter().map(bytes).collect()
+        set.pods.iter().map(bytes).collect()
     }
 }
 
@@ -171,16 +171,14 @@ mod tests {
         let write = |file: &str, text: &str| fs::write(root.path().join(file), text).unwrap();
         write("cgroup.controllers", "io memory");
         let mut set = PodSet::default();
-        let (mut pods, mut cgroups) = (Vec::new(), Vec::new());
         for name in ["old", "new", "gone"] {
             fs::create_dir(root.path().join(name)).unwrap();
-            pods.push(pod(name));
-            cgroups.push(Some(BoundCgroup {
+            let cgroup = BoundCgroup {
                 relative: name.into(),
                 by_annotation: true,
-            }));
+            };
+            set.pods.push(LocalPod::new(pod(name), Some(cgroup)));
         }
-        (set.pods, set.cgroups) = (pods.into(), cgroups);
         write("old/io.stat", "8:0 rbytes=1000 wbytes=1\n");
         let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());
         let io = |meter: &mut IoMeter| {
@@ -214,8 +212,7 @@ mod tests {
             by_annotation: true,
         };
         let set = PodSet {
-            pods: [pod("old")].into(),
-            cgroups: vec![Some(bound)],
+            pods: vec![LocalPod::new(pod("old"), Some(bound))],
             ..PodSet::default()
         };
         let mut meter = IoMeter::new(Hierarchies::detect(root.path()).unwrap());

@@ -3,12 +3,13 @@
 use crate::clock::Stopwatch;
 use crate::dump::{self, DumpError, Loaded, Source, Wanted};
 use crate::extender::HttpExtender;
-use crate::live::{Live, LiveError};
+use crate::live::Live;
 use crate::plan::{Answer, Case, page};
 use crate::preemptor::Asked;
 use crate::progress::Progress;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use evictd_cluster_client::ApiError;
 use evictd_command::{Failure, Output, warn};
 use evictd_document::{Document, DocumentError, SMALL};
 use evictd_preemption::{BudgetPolicy, Extender, Form, Nodes, Options};
@@ -173,7 +174,7 @@ fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
 type Text = Source<Progress<Box<dyn Read>>>;
 
 fn live(context: &str) -> Result<Text, Failure> {
-    let live = Live::new(context).map_err(Failure::Input)?;
+    let live = Live::new(context)?;
     Ok(source(&format!("context {context}"), live, None))
 }
 
@@ -183,9 +184,9 @@ fn failure(error: DumpError) -> Failure {
         DumpError::Document(DocumentError::Read { source, .. }) => source.get_ref(),
         _ => None,
     };
-    match live.and_then(|error| error.downcast_ref::<LiveError>()) {
+    match live.and_then(|error| error.downcast_ref::<ApiError>()) {
         None => Failure::input(error),
-        Some(LiveError::Forbidden { .. }) => Failure::not_permitted(error),
+        Some(ApiError::Forbidden { .. }) => Failure::not_permitted(error),
         Some(_) => Failure::from(error),
     }
 }

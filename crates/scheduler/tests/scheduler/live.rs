@@ -40,9 +40,9 @@ fn page(kind: &str, items: &[Value], token: &str) -> String {
 fn reply(request: &str) -> (&'static str, String) {
     let objects = cluster();
     let page = match request.split(' ').nth(1).unwrap() {
-        "/api/v1/nodes?limit=500&continue=" => page("NodeList", &objects[..1], ""),
-        "/api/v1/pods?limit=500&continue=" => page("PodList", &objects[1..2], "a+b="),
-        "/api/v1/pods?limit=500&continue=a%2Bb%3D" => page("PodList", &objects[2..], ""),
+        "/api/v1/nodes?&limit=500" => page("NodeList", &objects[..1], ""),
+        "/api/v1/pods?&limit=500" => page("PodList", &objects[1..2], "a+b="),
+        "/api/v1/pods?&limit=500&continue=a%2Bb%3D" => page("PodList", &objects[2..], ""),
         _ => page("ThingList", &[], ""),
     };
     ("200 OK", page)

@@ -1,7 +1,7 @@
 //! What a kubelet answers itself.
 
 use crate::actor::Actor;
-use crate::cluster::lock;
+use crate::cluster::{Proxied, lock};
 use crate::connections;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -45,25 +45,44 @@ impl Doors {
         if token.is_some() && token.as_deref() != authorization {
             return (StatusCode::UNAUTHORIZED, "Unauthorized".into());
         }
+        drop(set);
+        self.at(path)
+    }
+
+    /// What is there for whoever may ask.
+    fn at(&self, path: &str) -> (StatusCode, Value) {
+        let set = |what: &str| lock(&self.set).get(what).cloned();
         let found = match path {
             "/pods" | "/pods/" => self.pods(),
-            "/stats/summary" => set
-                .get("summary")
-                .cloned()
+            "/stats/summary" => set("summary")
                 .unwrap_or_else(|| json!({"node": {"nodeName": self.node}, "pods": []})),
-            "/configz" => {
-                json!({"kubeletconfig": set.get("config").cloned().unwrap_or_else(|| json!({}))})
-            }
+            "/configz" => match set("config") {
+                Some(Value::Null) => return Self::nothing(),
+                config => {
+                    json!({"kubeletconfig": config.unwrap_or_else(|| json!({"enableServer": true}))})
+                }
+            },
             "/healthz" => "ok".into(),
-            _ => return (StatusCode::NOT_FOUND, "404 page not found".into()),
+            _ => return Self::nothing(),
         };
         (StatusCode::OK, found)
+    }
+
+    fn nothing() -> (StatusCode, Value) {
+        (StatusCode::NOT_FOUND, "404 page not found".into())
     }
 
     fn pods(&self) -> Value {
         let mut pods = self.actor.list("pods");
         pods.retain(|pod| pod["spec"]["nodeName"] == *self.node);
         json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods})
+    }
+}
+
+impl Proxied for Doors {
+    fn found(&self, path: &str) -> (u16, Value) {
+        let (code, answer) = self.at(path);
+        (code.as_u16(), answer)
     }
 }
 

@@ -16,6 +16,7 @@ pub use runtime::{Exits, Imagined, KILLED, Runtime};
 
 use crate::ApiServer;
 use crate::actor::Actor;
+use crate::cluster::Proxied;
 use crate::conditions;
 use crate::worker::Worker;
 use doors::Doors;
@@ -66,6 +67,8 @@ impl Kubelet {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let doors = Arc::new(Doors::new(api.actor("kubelet"), node));
+        let answers: Arc<dyn Proxied> = Arc::<Doors>::clone(&doors);
+        api.proxy_to(node, Arc::downgrade(&answers));
         let (orders, ordered) = mpsc::unbounded_channel();
         let actor = api.actor("kubelet");
         let node = node.to_owned();
@@ -135,6 +138,11 @@ impl Kubelet {
     /// Sets the `kubeletconfig` that `/configz` answers.
     pub fn set_config(&self, config: Value) {
         self.doors.set("config", config);
+    }
+
+    /// `/configz` is answered 404, as by a kubelet whose debugging handlers are switched off.
+    pub fn refuse_config(&self) {
+        self.doors.set("config", Value::Null);
     }
 
     /// Its doors open to this bearer token only.

@@ -291,7 +291,7 @@ async fn it_answers_at_its_own_doors() {
     );
     assert_eq!(
         get(config, "/configz").await.unwrap()["kubeletconfig"],
-        json!({})
+        json!({"enableServer": true})
     );
 }
 

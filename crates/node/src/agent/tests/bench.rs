@@ -280,7 +280,7 @@ impl Bench {
             let pod = json!({ "metadata": metadata, "spec": runs.spec });
             let pod: wire::Pod = serde_json::from_value(pod).unwrap();
             Listed {
-                pod: Pod::from_wire(pod),
+                pod: Arc::new(Pod::from_wire(pod)),
                 manifest: None,
                 wire: None,
                 evicted: false,
@@ -349,7 +349,7 @@ impl Bench {
         self.questions = Some(questions);
         self.orders = Some(orders);
         self.agent = Some(tokio::spawn(async move {
-            agent.run(to_answer, to_obey).await.unwrap();
+            Box::pin(agent.run(to_answer, to_obey)).await.unwrap();
         }));
     }
 

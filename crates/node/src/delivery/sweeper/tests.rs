@@ -53,7 +53,7 @@ impl Floor {
         let made = self.admin.create(pod).unwrap();
         let pod: wire::Pod = serde_json::from_value(made).unwrap();
         Listed {
-            pod: Pod::from_wire(pod),
+            pod: Arc::new(Pod::from_wire(pod)),
             manifest: None,
             wire: None,
             evicted: false,
@@ -141,7 +141,7 @@ async fn who_has_the_name_now_stays_and_nobody_asks_twice() {
         floor.evicted("gone", "a", 8),
         floor.evicted("kept", "a", 1),
     ];
-    pods[0].pod.uid = "that of before".to_owned();
+    Arc::make_mut(&mut pods[0].pod).uid = "that of before".to_owned();
     let now = json!({ "gracePeriodSeconds": 0 });
     floor.admin.delete("pods", "default/gone", now).unwrap();
     floor.list(&pods, None);

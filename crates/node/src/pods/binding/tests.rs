@@ -51,7 +51,7 @@ fn listed(name: &str, uid: &str, annotation: Option<&str>) -> Listed {
         pod.metadata.annotations.extend([annotation]);
     }
     Listed {
-        pod: Pod::from_wire(pod),
+        pod: Arc::new(Pod::from_wire(pod)),
         manifest: Some(Arc::from(Path::new("/etc/evictd/pod.yaml"))),
         wire: None,
         evicted: false,

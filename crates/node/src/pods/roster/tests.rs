@@ -64,7 +64,7 @@ fn listed(uid: &str, annotations: &Value) -> Listed {
     let metadata = json!({"name": format!("pod-{uid}"), "uid": uid, "annotations": annotations});
     let pod: wire::Pod = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
     Listed {
-        pod: Pod::from_wire(pod),
+        pod: Arc::new(Pod::from_wire(pod)),
         manifest: None,
         wire: None,
         evicted: false,
@@ -83,6 +83,10 @@ fn gate(open: bool) -> impl Fn(&Pod, &[&Pod]) -> Result<(), Rejection> {
 
 fn uids(set: &PodSet) -> Vec<&str> {
     set.pods.iter().map(|pod| pod.uid.as_str()).collect()
+}
+
+fn cgroups(set: &PodSet) -> Vec<Option<BoundCgroup>> {
+    set.pods.iter().map(|pod| pod.cgroup.clone()).collect()
 }
 
 #[test]
@@ -126,20 +130,21 @@ fn a_look_at_nothing_new_is_the_same_set() {
 fn cgroups_that_come_and_go_are_seen_by_a_fresh_look() {
     let mut bench = Bench::new();
     bench.list(&["1"]);
-    assert_eq!(bench.roster.look(gate(true)).cgroups, [None]);
+    assert_eq!(cgroups(&bench.roster.look(gate(true))), [None]);
     fs::create_dir(bench.group("1")).unwrap();
     fs::create_dir(bench.group("stranger")).unwrap();
-    assert_eq!(bench.roster.look(gate(true)).cgroups, [None]);
+    assert_eq!(cgroups(&bench.roster.look(gate(true))), [None]);
     let set = bench.roster.look_afresh(gate(true));
     assert_eq!(
-        set.cgroups[0].as_ref().unwrap().relative,
+        set.pods[0].cgroup.as_ref().unwrap().relative,
         PathBuf::from("kubepods/pod1")
     );
     assert_eq!(set.unknown[0].uid, "stranger");
     // The pods themselves are not copied for that.
-    assert!(Arc::ptr_eq(&set.pods, &bench.roster.look(gate(true)).pods));
+    let again = bench.roster.look(gate(true));
+    assert!(Arc::ptr_eq(&set.pods[0].pod, &again.pods[0].pod));
     fs::remove_dir(bench.group("1")).unwrap();
-    assert_eq!(bench.roster.look_afresh(gate(true)).cgroups, [None]);
+    assert_eq!(cgroups(&bench.roster.look_afresh(gate(true))), [None]);
 }
 
 #[test]
@@ -155,16 +160,15 @@ fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
     let group = bench.group("a-guaranteed");
     fs::create_dir(&group).unwrap();
     let set = bench.roster.look_afresh(gate(true));
-    assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
+    assert_eq!(uids(&set), ["1"]);
     let limit = group.join("memory.limit_in_bytes");
     fs::write(&limit, "67108864").unwrap();
     let set = bench.roster.look_afresh(gate(true));
     assert_eq!(uids(&set), ["1", "a-guaranteed"]);
-    assert_eq!((set.cgroups.len(), set.manifests.len()), (2, 2));
     assert!(Arc::ptr_eq(&set, &bench.roster.look_afresh(gate(true))));
     fs::remove_file(&limit).unwrap();
     let set = bench.roster.look_afresh(gate(true));
-    assert_eq!((uids(&set), set.cgroups.len()), (vec!["1"], 1));
+    assert_eq!(uids(&set), ["1"]);
 }
 
 #[test]
@@ -176,7 +180,6 @@ fn s1_088_a_pod_that_is_not_admitted_waits_outside_and_an_admitted_one_stays() {
     bench.list(&["new", "old"]);
     let set = bench.roster.look(gate(false));
     assert_eq!(uids(&set), ["old"]);
-    assert_eq!((set.cgroups.len(), set.manifests.len()), (1, 1));
     assert_eq!(set.rejected[0].uid, "new");
     assert_eq!(set.rejected[0].rejection.reason, "Evicted");
     assert!(set.rejected[0].cgroup.is_some());
@@ -185,7 +188,7 @@ fn s1_088_a_pod_that_is_not_admitted_waits_outside_and_an_admitted_one_stays() {
     assert!(Arc::ptr_eq(&set, &bench.roster.look(gate(false))));
     let set = bench.roster.look(gate(true));
     assert_eq!(uids(&set), ["new", "old"]);
-    assert!(set.cgroups[0].is_some());
+    assert!(set.pods[0].cgroup.is_some());
     assert_eq!(set.rejected, []);
 }
 
@@ -207,7 +210,8 @@ fn a_look_at_the_cgroups_that_fails_unties_no_pod_and_says_so() {
         fs::create_dir(bench.group(uid)).unwrap();
     }
     bench.list(&["1", "2"]);
-    let bound = |set: &PodSet| -> Vec<bool> { set.cgroups.iter().map(Option::is_some).collect() };
+    let bound =
+        |set: &PodSet| -> Vec<bool> { set.pods.iter().map(|pod| pod.cgroup.is_some()).collect() };
     assert_eq!(bound(&bench.roster.look(gate(true))), [true, true]);
     let own = bench.top.path().join("proc/self/cgroup");
     fs::rename(&own, own.with_extension("away")).unwrap();
@@ -284,7 +288,7 @@ fn a_pod_that_is_said_to_have_ended_is_alive_while_it_runs() {
     bench.run("done", "");
     let mut listed = ["hog", "done", "gone"].map(|uid| listed(uid, &json!({})));
     for one in &mut listed {
-        one.pod.terminal = true;
+        Arc::make_mut(&mut one.pod).terminal = true;
     }
     bench.send(listed.into());
     let ended = |set: &PodSet| set.pods.iter().map(|pod| pod.terminal).collect::<Vec<_>>();
@@ -316,9 +320,9 @@ fn a_mirror_unties_nobody_and_hides_nobody() {
     let seen: Vec<_> = set
         .pods
         .iter()
-        .zip(&set.cgroups)
-        .map(|(pod, cgroup)| {
-            let path = cgroup
+        .map(|pod| {
+            let path = pod
+                .cgroup
                 .as_ref()
                 .and_then(|cgroup| cgroup.relative.file_name()?.to_str());
             (pod.uid.as_str(), path, pod.is_mirror())
@@ -340,7 +344,7 @@ fn a_mirror_unties_nobody_and_hides_nobody() {
     bench.run("late", "9");
     let set = bench.roster.look_afresh(gate(false));
     assert_eq!((uids(&set), set.pods[0].critical), (vec!["late"], None));
-    assert!(set.cgroups[0].is_some());
+    assert!(set.pods[0].cgroup.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
 //! Fixture trees of both versions; the real kernel's are in `tests/usage.rs`.
 
 use super::*;
-use evictd_pod::wire;
-use std::{fs, sync::Arc};
+use crate::pods::LocalPod;
+use evictd_pod::{Pod, wire};
+use std::fs;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 const V1_STAT: &str = "cache 1\nrss 2\ntotal_cache 40000\ntotal_rss 60000\ntotal_swap 7000\ntotal_inactive_file 30000\n";
@@ -66,11 +67,10 @@ fn set(generation: u64, pods: Vec<Pod>, cgroups: &[Option<(&str, bool)>]) -> Pod
     };
     PodSet {
         generation,
-        manifests: vec![None; pods.len()],
-        pods: Arc::from(pods),
-        cgroups: cgroups
-            .iter()
-            .map(|cgroup| cgroup.as_ref().map(bound))
+        pods: pods
+            .into_iter()
+            .zip(cgroups)
+            .map(|(pod, cgroup)| LocalPod::new(pod, cgroup.as_ref().map(bound)))
             .collect(),
         ..PodSet::default()
     }

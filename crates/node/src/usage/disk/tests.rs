@@ -1,5 +1,6 @@
 use super::*;
-use evictd_pod::wire;
+use crate::pods::LocalPod;
+use evictd_pod::{Pod, wire};
 use std::{fs, path::Path};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -9,12 +10,10 @@ fn set(specs: &[&str]) -> PodSet {
         let mut pod: wire::Pod = serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap();
         pod.metadata.name = format!("p{index}");
         pod.metadata.uid = format!("u{index}");
-        Pod::from_wire(pod)
+        LocalPod::new(Pod::from_wire(pod), None)
     });
     PodSet {
         pods: pods.collect(),
-        cgroups: vec![None; specs.len()],
-        manifests: vec![None; specs.len()],
         ..PodSet::default()
     }
 }
@@ -200,7 +199,9 @@ async fn what_is_not_where_it_is_looked_for_is_unknown_and_not_nothing() {
     );
 
     // A manifest's pod needs no kubelet, but for volumes that the kubelet makes.
-    set.manifests = vec![Some(Path::new("m.yaml").into()); 2];
+    for pod in &mut set.pods {
+        pod.manifest = Some(Path::new("m.yaml").into());
+    }
     usage = Usage::default();
     meter.measure(NOW, &set, &[0, 1], &mut usage).await;
     assert_eq!(known(&usage), [false, true]);

@@ -1,5 +1,6 @@
 use super::*;
-use evictd_pod::wire;
+use crate::pods::LocalPod;
+use evictd_pod::{Pod, wire};
 use std::{fs, path::Path};
 
 const SIGNAL: Signal = Signal::NodefsAvailable;
@@ -13,13 +14,11 @@ fn set(generation: u64, names: &[&str]) -> Arc<PodSet> {
         let volumes = r#"{"spec":{"volumes":[{"name":"v","emptyDir":{}}]}}"#;
         let mut pod: wire::Pod = serde_json::from_str(volumes).unwrap();
         pod.metadata.uid = (*name).to_owned();
-        Pod::from_wire(pod)
+        LocalPod::new(Pod::from_wire(pod), None)
     });
     Arc::new(PodSet {
         generation,
         pods: pods.collect(),
-        cgroups: vec![None; names.len()],
-        manifests: vec![None; names.len()],
         ..PodSet::default()
     })
 }
@@ -124,16 +123,13 @@ fn cgroups(top: &Path, names: &[&str]) -> (Gauge, Arc<PodSet>) {
             fs::write(top.join(name).join(file), text).unwrap();
         }
     }
-    let bound = |name: &&str| {
-        Some(crate::pods::BoundCgroup {
+    let mut pods = Arc::into_inner(set(1, names)).unwrap();
+    for (pod, name) in pods.pods.iter_mut().zip(names) {
+        pod.cgroup = Some(crate::pods::BoundCgroup {
             relative: name.into(),
             by_annotation: true,
-        })
-    };
-    let pods = PodSet {
-        cgroups: names.iter().map(bound).collect(),
-        ..Arc::into_inner(set(1, names)).unwrap()
-    };
+        });
+    }
     let gauge = Gauge::new(Hierarchies::detect(top).unwrap(), roots(top), None);
     (gauge, Arc::new(pods))
 }

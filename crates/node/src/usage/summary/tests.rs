@@ -1,4 +1,5 @@
 use super::*;
+use crate::pods::LocalPod;
 use evictd_pod::{Pod, wire};
 use serde_json::{Value, json};
 use std::{
@@ -18,9 +19,10 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn set(uids: &[&str]) -> PodSet {
-    let pod = |uid: &&str| -> Pod {
+    let pod = |uid: &&str| -> LocalPod {
         let pod = json!({"metadata": {"uid": uid, "name": uid}});
-        Pod::from_wire(serde_json::from_value::<wire::Pod>(pod).unwrap())
+        let pod = serde_json::from_value::<wire::Pod>(pod).unwrap();
+        LocalPod::new(Pod::from_wire(pod), None)
     };
     PodSet {
         pods: uids.iter().map(pod).collect(),

@@ -1,0 +1,206 @@
+//! Reading documents and collections as the text that came.
+
+use crate::{Actions, ApiError, Peer, Right};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::{
+    Client,
+    api::ListParams,
+    core::{Request, Status},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::time::Duration;
+
+/// So many objects come at once, as with kubectl.
+const PAGE: u32 = 500;
+/// No answer is larger: 500 objects of the 1.5 MB that etcd takes at most are 750 MB, and nobody has such.
+const LONGEST_ANSWER: usize = 512 << 20;
+
+/// Reads from the API server; changes nothing, and asks once.
+#[derive(Clone)]
+pub struct Reader {
+    actions: Actions,
+    /// The time that each answer gets.
+    within: Duration,
+}
+
+impl Reader {
+    pub(crate) fn new(actions: Actions, within: Duration) -> Self {
+        Self { actions, within }
+    }
+
+    /// The text at this path, with its query.
+    ///
+    /// # Errors
+    /// [`ApiError::Forbidden`] names the right that is missing.
+    pub async fn get(&self, path: &str) -> Result<String, ApiError> {
+        let request = hyper::Request::get(path).body(Vec::new());
+        self.ask(path, request.map_err(kube::Error::HttpError))
+            .await
+    }
+
+    /// The collection at this path, of which one page is in memory at a time.
+    pub fn pages(&self, path: impl Into<String>) -> Pages {
+        Pages {
+            reader: self.clone(),
+            path: path.into(),
+            token: None,
+            ended: false,
+        }
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        request: kube::Result<hyper::Request<Vec<u8>>>,
+    ) -> Result<String, ApiError> {
+        let client = self.actions.client();
+        let asked = async { text(client, request?).await };
+        let what = format!("GET {path}");
+        let answer = self.actions.call(&what, self.within, asked).await;
+        answer.map_err(|error| match error.status().map(rejects) {
+            Some(true) => ApiError::Forbidden {
+                what,
+                right: Right::to_read(path),
+            },
+            _ => error,
+        })
+    }
+}
+
+/// Whether the API server itself says that this user may not. What stands behind it or before it, a kubelet or a proxy,
+/// answers in words of its own, and no role of the cluster helps.
+fn rejects(status: &Status) -> bool {
+    status.code == 403 && status.reason == "Forbidden"
+}
+
+/// As `Client::request_text`, but of a limited length.
+async fn text(client: Client, request: hyper::Request<Vec<u8>>) -> kube::Result<String> {
+    let response = client.send(request.map(kube::client::Body::from)).await?;
+    let code = response.status();
+    let body = Limited::new(response.into_body(), LONGEST_ANSWER);
+    let body = body.collect().await.map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            let limit = LONGEST_ANSWER >> 20;
+            return kube::Error::Service(format!("an answer of more than {limit} MiB").into());
+        }
+        kube::Error::Service(error)
+    })?;
+    let text = String::from_utf8(body.to_bytes().into()).map_err(kube::Error::FromUtf8)?;
+    if code.is_success() {
+        return Ok(text);
+    }
+    let status = serde_json::from_str(&text).unwrap_or_else(|_| {
+        let reason = code.canonical_reason().unwrap_or_default();
+        Status::failure(text.trim(), reason)
+    });
+    Err(kube::Error::Api(status.with_code(code.as_u16()).boxed()))
+}
+
+/// The pages of a collection, one after the other.
+pub struct Pages {
+    reader: Reader,
+    path: String,
+    /// Of the next page; none for the first.
+    token: Option<String>,
+    /// After the last page, and after a failure.
+    ended: bool,
+}
+
+/// What a page says of the next.
+#[derive(Deserialize)]
+struct Outline {
+    #[serde(default)]
+    metadata: Option<ListMetadata>,
+}
+
+#[derive(Deserialize)]
+struct ListMetadata {
+    #[serde(default, rename = "continue")]
+    token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Names {
+    items: Vec<Named>,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: Name,
+}
+
+#[derive(Deserialize)]
+struct Name {
+    name: String,
+}
+
+impl Pages {
+    /// The next page, a v1 List of up to 500 objects; `None` after the last. A collection that takes longer to read than
+    /// the server remembers its state goes on with the state of the moment, so that an object may be missing or come twice.
+    ///
+    /// # Errors
+    /// As [`Reader::get`]; then there is no further page.
+    pub async fn next(&mut self) -> Result<Option<String>, ApiError> {
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(None);
+        }
+        let mut token = self.token.take();
+        let page = loop {
+            match self.page(token.as_deref()).await {
+                // The token is older than what the server remembers; its refusal holds one that is not.
+                Err(error) if token.is_some() => match resumed(&error) {
+                    Some(fresh) if token.as_deref() != Some(fresh) => {
+                        token = Some(fresh.to_owned());
+                    }
+                    _ => return Err(error),
+                },
+                page => break page?,
+            }
+        };
+        let outline: Outline = self.parsed(&page)?;
+        let next = outline.metadata.and_then(|metadata| metadata.token);
+        self.token = next.filter(|token| !token.is_empty());
+        self.ended = self.token.is_none();
+        Ok(Some(page))
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, page: &str) -> Result<T, ApiError> {
+        serde_json::from_str(page).map_err(|error| ApiError::Call {
+            what: format!("GET {}", self.path),
+            cause: Box::new(kube::Error::SerdeError(error)),
+            peer: Peer::ApiServer,
+        })
+    }
+
+    /// The names of all objects on all pages that are left.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub async fn names(mut self) -> Result<Vec<String>, ApiError> {
+        let mut names = Vec::new();
+        while let Some(page) = self.next().await? {
+            let page: Names = self.parsed(&page)?;
+            names.extend(page.items.into_iter().map(|object| object.metadata.name));
+        }
+        Ok(names)
+    }
+
+    async fn page(&self, token: Option<&str>) -> Result<String, ApiError> {
+        let parameters = ListParams {
+            limit: Some(PAGE),
+            continue_token: token.map(str::to_owned),
+            ..ListParams::default()
+        };
+        let request = Request::new(&self.path).list(&parameters);
+        let request = request.map_err(kube::Error::BuildRequest);
+        self.reader.ask(&self.path, request).await
+    }
+}
+
+fn resumed(error: &ApiError) -> Option<&str> {
+    let status = error.status().filter(|status| status.code == 410)?;
+    status.metadata.as_ref()?.continue_.as_deref()
+}
+
+#[cfg(test)]
+mod tests;

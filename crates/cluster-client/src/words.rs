@@ -1,0 +1,108 @@
+//! What went wrong, in one line that says what to do where that is known.
+
+use kube::core::Status;
+use std::error::Error;
+
+/// Who is asked: what helps is set in another place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// The API server, as a kubeconfig or this pod's service account names it.
+    ApiServer,
+    /// This node's kubelet, as the settings under `kubelet` name it.
+    Kubelet,
+}
+
+/// An error of the client in one line: the server's own words, else the cause at the bottom.
+pub(crate) fn of(error: &kube::Error, peer: Peer) -> String {
+    if let kube::Error::Api(status) = error {
+        return answer(status);
+    }
+    let first: &(dyn Error + 'static) = error;
+    let causes = std::iter::successors(Some(first), |error: &&(dyn Error + 'static)| {
+        (*error).source()
+    });
+    let cause = causes.last().unwrap_or(first).to_string();
+    match what_to_do(&cause, peer) {
+        Some(advice) => format!("{advice} ({cause})"),
+        None => cause,
+    }
+}
+
+/// A refusal in one line.
+pub(crate) fn answer(status: &Status) -> String {
+    let (code, reason) = (status.code, status.reason.as_str());
+    match status.message.trim() {
+        "" => format!("{code} {reason}"),
+        message => format!("{code} {reason}: {message}"),
+    }
+}
+
+/// What helps where TLS fails: rustls' words, and for each peer what is wrong and what to set.
+const ADVICE: [(&str, &str, &str); 7] = [
+    (
+        "certificate: UnknownIssuer",
+        "nobody trusted here signed the API server's certificate: set certificate-authority in the kubeconfig to whoever did",
+        "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
+         /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own, or to whoever signed it",
+    ),
+    (
+        "CaUsedAsEndEntity",
+        "the API server's certificate is that of an authority, which no server may show: give it one that an authority \
+         signed",
+        "this kubelet's certificate is that of an authority, which no server may show: give it one that an authority signed \
+         (tlsCertFile), or set kubelet.insecure, which trusts whoever answers",
+    ),
+    (
+        "certificate: BadSignature",
+        "another authority of the same name signed the API server's certificate: certificate-authority in the kubeconfig is \
+         of another time or cluster",
+        "another authority of the same name signed this kubelet's certificate: the file kubelet.certificateAuthority is of \
+         another time or kubelet",
+    ),
+    (
+        "certificate expired",
+        "the API server's certificate has expired: renew it, or set this machine's clock",
+        "this kubelet's certificate has expired: renew it, or set this machine's clock",
+    ),
+    (
+        "certificate not valid yet",
+        "the API server's certificate is not valid yet: set this machine's clock, or that server's",
+        "this kubelet's certificate is not valid yet: set this machine's clock",
+    ),
+    (
+        "certificate not valid for name",
+        "the API server's certificate is for other names: ask it by one that it has",
+        "this kubelet's certificate is for other names, and must be for nodeName: set that to one that it has",
+    ),
+    (
+        "fatal alert: CertificateRequired",
+        "the API server takes nobody without a client certificate: name one in the kubeconfig",
+        "this kubelet takes nobody without a client certificate: set kubelet.clientCertificate and kubelet.clientKey",
+    ),
+];
+
+fn what_to_do(cause: &str, peer: Peer) -> Option<&'static str> {
+    let found = ADVICE.iter().find(|(words, ..)| cause.contains(words));
+    found.map(|(_, api_server, kubelet)| match peer {
+        Peer::ApiServer => *api_server,
+        Peer::Kubelet => *kubelet,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_untrusted_kubelet_is_told_in_one_sentence_with_what_to_set() {
+        let cause = "invalid peer certificate: UnknownIssuer";
+        let error = kube::Error::Service(cause.into());
+        assert_eq!(
+            of(&error, Peer::Kubelet),
+            "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
+             /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own, or to whoever signed it (invalid peer \
+             certificate: UnknownIssuer)"
+        );
+        assert!(of(&error, Peer::ApiServer).contains("in the kubeconfig"));
+    }
+}

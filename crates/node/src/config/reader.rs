@@ -1,0 +1,97 @@
+//! What is known while the files of a configuration are read: where each setting stands, and what is wrong.
+
+use super::{
+    effective::{Effective, Kind},
+    mistake::{Fault, Mistake},
+};
+use evictd_document::Place;
+use std::collections::BTreeMap;
+
+/// Where a setting stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written<'a> {
+    pub(super) file: &'a str,
+    pub(super) key: Option<Place>,
+    pub(super) value: Option<Place>,
+}
+
+/// How far a reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nothing says yet whose configuration this is.
+    Kind,
+    /// Each file is taken by itself.
+    Files,
+    /// All are read: what is said is about what they come to, and stands where it was written last.
+    Whole,
+}
+
+/// The files being read.
+pub(super) struct Reader<'a> {
+    pub(super) files: Vec<&'a str>,
+    /// The one being read.
+    pub(super) file: &'a str,
+    pub(super) stage: Stage,
+    /// Whether a map's entries come on top of the defaults instead of replacing them (S1-016).
+    pub(super) merges: bool,
+    pub(super) effective: Effective,
+    /// Where each setting and each entry of the signals' maps was written last.
+    pub(super) places: BTreeMap<String, Written<'a>>,
+    pub(super) mistakes: Vec<Mistake>,
+    pub(super) warnings: Vec<Mistake>,
+    /// The kubelet's own words for its first error, where it would have one.
+    pub(super) kubelet_first_error: Option<String>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(file: &'a str) -> Self {
+        Self {
+            files: vec![file],
+            file,
+            stage: Stage::Kind,
+            merges: true,
+            effective: Effective::blank(Kind::Evictd),
+            places: BTreeMap::new(),
+            mistakes: Vec::new(),
+            warnings: Vec::new(),
+            kubelet_first_error: None,
+        }
+    }
+
+    pub(super) fn mistake(&mut self, key: &str, fault: Fault) {
+        self.mistakes.push(fault.of_key(self.file_of(key), key));
+    }
+
+    pub(super) fn warning(&mut self, key: &str, fault: Fault) {
+        self.warnings.push(fault.of_key(self.file_of(key), key));
+    }
+
+    pub(super) fn file_of(&self, key: &str) -> &'a str {
+        match self.places.get(key) {
+            Some(written) if self.stage == Stage::Whole => written.file,
+            _ => self.file,
+        }
+    }
+
+    pub(super) fn written(&self, key: Option<Place>, value: Option<Place>) -> Written<'a> {
+        Written {
+            file: self.file,
+            key,
+            value,
+        }
+    }
+
+    /// A warning about a setting as a whole, at its value where it was written.
+    pub(super) fn warn_about(&mut self, key: &str, message: String, advice: &str) {
+        let fault = Fault::new(self.value_place(key), message).advise(advice);
+        self.warning(key, fault);
+    }
+
+    pub(super) fn key_place(&self, path: &str) -> Option<Place> {
+        self.places.get(path)?.key
+    }
+
+    pub(super) fn value_place(&self, path: &str) -> Option<Place> {
+        self.places.get(path)?.value
+    }
+}

@@ -1,0 +1,241 @@
+//! What the log tells at the start: version, configuration, mode, what the node has, thresholds in force, and where pods come
+//! from. One line each, that fits a terminal of 80 columns.
+
+use super::board::configured;
+use crate::{fact::Look, server::state::SourceStatus};
+use evictd_eviction::{Signal, Threshold, ThresholdValue, why::human_bytes};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+/// No line is longer, unless one word is.
+const COLUMNS: usize = 80;
+/// What follows the first line of several.
+const INDENT: &str = "  ";
+
+/// What is known of the daemon before its first look.
+#[derive(Debug)]
+pub struct Begun {
+    /// What the configuration was read from; empty where everything is at its default.
+    pub configuration: String,
+    /// What comes on top of it.
+    pub drop_ins: Vec<PathBuf>,
+    /// Whose rules these are.
+    pub rules: &'static str,
+    /// Where the pods and their usage come from and how pods are evicted, once that is found out.
+    pub sources: Arc<OnceLock<Vec<SourceStatus>>>,
+}
+
+/// The lines, in order.
+pub(super) fn lines(begun: &Begun, look: &Look<'_>) -> Vec<String> {
+    let mut told = vec![
+        format!(
+            "evictd {} has started: {}{}",
+            env!("CARGO_PKG_VERSION"),
+            configuration(begun),
+            mode(look)
+        ),
+        node(look),
+        thresholds(look),
+    ];
+    let sources = begun.sources.get().into_iter().flatten();
+    told.extend(sources.map(source));
+    told.iter().flat_map(|line| wrapped(line)).collect()
+}
+
+/// `/etc/evictd/evictd.yaml with 10-site.yaml, 20-gpu.yaml (EvictionConfiguration)`
+fn configuration(begun: &Begun) -> String {
+    let file = match begun.configuration.as_str() {
+        "" => "everything at its default",
+        file => file,
+    };
+    let names = begun.drop_ins.iter().filter_map(|path| path.file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+    let on_top = match names.as_slice() {
+        [] => String::new(),
+        names => format!(" with {}", names.join(", ")),
+    };
+    format!("{file}{on_top} ({})", begun.rules)
+}
+
+fn mode(look: &Look<'_>) -> &'static str {
+    match (look.paused.is_some(), look.dry_run) {
+        (true, _) => ", PAUSED: nobody is ended",
+        (false, true) => ", DRY RUN: nobody is ended",
+        (false, false) => "",
+    }
+}
+
+fn node(look: &Look<'_>) -> String {
+    let capacity = |signal| {
+        let seen = look.sample.observations.get(signal)?;
+        Some(amount(signal, seen.capacity))
+    };
+    let memory = capacity(Signal::MemoryAvailable);
+    let memory = memory.map_or("memory unknown".to_owned(), |all| {
+        format!("{all} of memory")
+    });
+    let swap = match look.sample.swap.map(|swap| swap.total) {
+        None => "swap unknown".to_owned(),
+        Some(0) => "no swap".to_owned(),
+        Some(total) => {
+            let total = i64::try_from(total).unwrap_or(i64::MAX);
+            format!("{} of swap", human_bytes(total))
+        }
+    };
+    let pids = capacity(Signal::PidAvailable).map(|all| format!("{all} process ids"));
+    let filesystems = [
+        ("nodefs", Signal::NodefsAvailable),
+        ("imagefs", Signal::ImagefsAvailable),
+        ("containerfs", Signal::ContainerfsAvailable),
+    ];
+    let filesystems = filesystems
+        .into_iter()
+        .filter_map(|(name, signal)| Some(format!("{name} {}", capacity(signal)?)));
+    let parts: Vec<String> = pids.into_iter().chain(filesystems).collect();
+    let rest = parts.iter().map(|part| format!(", {part}"));
+    format!(
+        "this node has {memory} and {swap}{}",
+        rest.collect::<String>()
+    )
+}
+
+fn thresholds(look: &Look<'_>) -> String {
+    let all: Vec<&Threshold> = look.housekeeper.thresholds().collect();
+    let own = all.iter().filter(|threshold| !follows(threshold, &all));
+    let shown: Vec<String> = own.map(|threshold| in_force(look, threshold)).collect();
+    match shown.as_slice() {
+        [] => "no thresholds: nobody is ever evicted for pressure".to_owned(),
+        some => format!("thresholds: {}", some.join(", ")),
+    }
+}
+
+/// Whether this one only repeats another for a signal that nobody configures: the pods' share of memory has the threshold of
+/// memory, and the containers' filesystem that of the one it lies on (S1-014, S1-025).
+fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
+    use Signal::{
+        AllocatableMemoryAvailable, ContainerfsAvailable, ContainerfsInodesFree, ImagefsAvailable,
+        ImagefsInodesFree, MemoryAvailable, NodefsAvailable, NodefsInodesFree,
+    };
+    let leaders: &[Signal] = match threshold.signal {
+        AllocatableMemoryAvailable => &[MemoryAvailable],
+        ContainerfsAvailable => &[NodefsAvailable, ImagefsAvailable],
+        ContainerfsInodesFree => &[NodefsInodesFree, ImagefsInodesFree],
+        _ => &[],
+    };
+    all.iter().any(|other| {
+        leaders.contains(&other.signal)
+            && other.value == threshold.value
+            && other.grace_period == threshold.grace_period
+    })
+}
+
+/// `memory.available<100Mi`, `nodefs.available<10% (24.9Gi)`, `memory.available<1Gi (soft, 1m 30s)`
+fn in_force(look: &Look<'_>, threshold: &Threshold) -> String {
+    let signal = threshold.signal;
+    let resolved = matches!(threshold.value, ThresholdValue::Percentage(_));
+    let seen = look.sample.observations.get(signal);
+    let amount = seen.filter(|_| resolved).map(|seen| {
+        let value = threshold.value.at(seen.capacity).value();
+        amount(signal, value)
+    });
+    let soft = (!threshold.is_hard()).then(|| format!("soft, {:#}", threshold.acts_after()));
+    let remarks: Vec<String> = amount.into_iter().chain(soft).collect();
+    let compared = if signal.is_pressure() { '>' } else { '<' };
+    let remarks = match remarks.as_slice() {
+        [] => String::new(),
+        some => format!(" ({})", some.join(", ")),
+    };
+    format!("{signal}{compared}{}{remarks}", configured(threshold))
+}
+
+/// `pods from manifests (no API server is known)`
+fn source(source: &SourceStatus) -> String {
+    let SourceStatus { port, chosen, why } = source;
+    match port.as_str() {
+        "pods.source" => format!("pods from {chosen} ({why})"),
+        "usage.source" => format!("their usage from {chosen} ({why})"),
+        "evict.method" => format!("evicted by {chosen} ({why})"),
+        other => format!("{other}: {chosen} ({why})"),
+    }
+}
+
+/// In the unit of the signal.
+pub(super) fn amount(signal: Signal, value: i64) -> String {
+    if signal.counts_bytes() {
+        human_bytes(value)
+    } else {
+        value.to_string()
+    }
+}
+
+/// Broken at spaces.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for word in text.split(' ') {
+        let is_first = line.is_empty() || line == INDENT;
+        if !is_first && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            lines.push(std::mem::replace(&mut line, INDENT.to_owned()));
+        } else if !is_first {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines.push(line);
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_goes_on_in_the_next() {
+        let word = "word";
+        let text = vec![word; 33].join(" ");
+        let lines = wrapped(&text);
+        assert_eq!(lines.len(), 3);
+        assert!(lines.iter().all(|line| line.len() <= COLUMNS), "{lines:?}");
+        assert!(lines[1].starts_with("  word"), "{lines:?}");
+        assert_eq!(lines.join(" ").split_whitespace().count(), 33);
+        let long = "x".repeat(100);
+        let lines = wrapped(&format!("configured by {long} and more"));
+        assert_eq!(lines[1], format!("  {long}"));
+    }
+
+    #[test]
+    fn a_threshold_that_only_follows_another_is_not_told_twice() {
+        let threshold = |signal, bytes: &str| Threshold {
+            signal,
+            value: ThresholdValue::Quantity(bytes.parse().unwrap()),
+            grace_period: jiff::SignedDuration::ZERO,
+            min_reclaim: None,
+        };
+        let memory = threshold(Signal::MemoryAvailable, "100Mi");
+        let same = threshold(Signal::AllocatableMemoryAvailable, "100Mi");
+        let other = threshold(Signal::AllocatableMemoryAvailable, "200Mi");
+        let all = [&memory, &same, &other];
+        let told = all.map(|threshold| !follows(threshold, &all));
+        assert_eq!(told, [true, false, true]);
+    }
+
+    #[test]
+    fn the_configuration_is_told_with_what_is_dropped_in() {
+        let mut begun = Begun {
+            configuration: String::new(),
+            drop_ins: Vec::new(),
+            rules: "EvictionConfiguration",
+            sources: Arc::default(),
+        };
+        let told = "everything at its default (EvictionConfiguration)";
+        assert_eq!(configuration(&begun), told);
+        begun.configuration = "/etc/evictd/evictd.yaml".to_owned();
+        begun.drop_ins = vec![PathBuf::from("/etc/evictd/conf.d/10-site.yaml")];
+        assert_eq!(
+            configuration(&begun),
+            "/etc/evictd/evictd.yaml with 10-site.yaml (EvictionConfiguration)"
+        );
+    }
+}

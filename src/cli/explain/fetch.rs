@@ -1,0 +1,244 @@
+//! What `explain` reads, fetched from a cluster: what otherwise takes four calls of kubectl.
+
+use super::{Sources, kubelet_defaults, warn};
+use anyhow::{Context, anyhow};
+use evictd_cluster_client::{Access, ApiError, Credentials, Reader};
+use evictd_command::Failure;
+use evictd_document::{Document, DocumentError};
+use evictd_node::config::{self, Loaded, Refused};
+use std::{collections::HashSet, path::Path, time::Duration};
+use sysinfo::System;
+
+/// A kubelet that measures anew takes a while on a node that is short of something.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+/// So many names are shown where one must be chosen.
+const NAMES_SHOWN: usize = 10;
+
+/// Which node of which cluster.
+pub(super) struct Asked<'a> {
+    pub(super) credentials: Credentials,
+    /// `None`: the only one, or this machine.
+    pub(super) node: Option<&'a str>,
+    /// What counts instead of the kubelet's own configuration.
+    pub(super) config: Option<&'a Path>,
+}
+
+/// What the API server answered.
+struct Answers {
+    pods: Result<String, ApiError>,
+    summary: Result<String, ApiError>,
+    /// `None`: not asked for.
+    configz: Option<Result<String, ApiError>>,
+    node: Result<String, ApiError>,
+    lease: Result<String, ApiError>,
+}
+
+impl Asked<'_> {
+    /// Fetches everything, or says in one go which rights are missing. Goes on without the Node, its Lease and the
+    /// kubelet's configuration where they are not to be had, and says so.
+    pub(super) fn fetch(&self) -> Result<Sources, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        runtime.block_on(async {
+            let access = Access::find(&self.credentials).await;
+            let access = access.map_err(Failure::input)?;
+            let server = access.server();
+            let cluster = Cluster {
+                reader: access
+                    .reader(ANSWER_TIMEOUT)
+                    .map_err(|error| failure(&server, vec![error], &[]))?,
+                server,
+            };
+            let node = match self.node {
+                Some(name) => name.to_owned(),
+                None => cluster.choose().await?,
+            };
+            let answers = Box::pin(cluster.answers(&node, self.config.is_none())).await;
+            self.sources(&cluster, &node, answers).await
+        })
+    }
+
+    async fn sources(
+        &self,
+        cluster: &Cluster,
+        node: &str,
+        answers: Answers,
+    ) -> Result<Sources, Failure> {
+        if answers.node.as_ref().is_err_and(not_found) {
+            return Err(cluster.no_such_node(node).await);
+        }
+        let (pods, summary) = match (answers.pods, answers.summary) {
+            (Ok(pods), Ok(summary)) => (pods, summary),
+            (pods, summary) => {
+                let needed = [pods.err(), summary.err()].into_iter().flatten().collect();
+                let others = [answers.node.err(), answers.lease.err()];
+                let configz = answers.configz.and_then(Result::err);
+                let others: Vec<ApiError> = others.into_iter().chain([configz]).flatten().collect();
+                return Err(failure(&cluster.server, needed, &others));
+            }
+        };
+        let (loaded, rules_from) = match (self.config, answers.configz) {
+            (Some(file), _) => (
+                config::open(file),
+                format!("as {} has them", file.display()),
+            ),
+            (None, configz) => rules(node, configz),
+        };
+        Ok(Sources {
+            pods: Document::new(format!("the pods of {node}"), pods),
+            summary: Document::new(format!("the summary of {node}"), summary),
+            node: node_and_lease(node, answers.node, answers.lease),
+            loaded,
+            rules_from,
+        })
+    }
+}
+
+/// The kubelet's own configuration, else its defaults.
+fn rules(
+    node: &str,
+    configz: Option<Result<String, ApiError>>,
+) -> (Result<Loaded, Refused>, String) {
+    match configz {
+        Some(Ok(text)) => {
+            let name = format!("the configz of {node}");
+            let loaded = config::parse(&name, &text);
+            (loaded, format!("as {node} has them (configz)"))
+        }
+        other => {
+            if let Some(Err(error)) = other {
+                warn(&format!(
+                    "{error}; the kubelet's default thresholds are taken, or those of --config"
+                ));
+            }
+            let why = "with its default thresholds, since its configz could not be read";
+            (kubelet_defaults(), why.to_owned())
+        }
+    }
+}
+
+fn node_and_lease(
+    name: &str,
+    node: Result<String, ApiError>,
+    lease: Result<String, ApiError>,
+) -> Option<Result<Document, DocumentError>> {
+    let node = node.map_err(|error| warn(&format!("{error}; nothing is said of its taints")));
+    let node = node.ok()?;
+    let lease = lease.map_err(|error| {
+        warn(&format!("{error}; nothing is said of whether it is silent"));
+    });
+    let items: Vec<String> = [Ok(node), lease].into_iter().flatten().collect();
+    let list = format!(r#"{{"kind":"List","items":[{}]}}"#, items.join(","));
+    Some(Document::new(format!("the Node {name}"), list))
+}
+
+/// A cluster that is asked.
+struct Cluster {
+    reader: Reader,
+    server: String,
+}
+
+impl Cluster {
+    async fn answers(&self, node: &str, configz: bool) -> Answers {
+        let pods = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}");
+        let itself = format!("/api/v1/nodes/{node}");
+        let summary = format!("{itself}/proxy/stats/summary");
+        let config = format!("{itself}/proxy/configz");
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+        let lease = format!("{leases}/{node}");
+        let get = |path| self.reader.get(path);
+        let configz = async {
+            if configz {
+                Some(get(&config).await)
+            } else {
+                None
+            }
+        };
+        let (pods, summary, configz, node, lease) = tokio::join!(
+            get(&pods),
+            get(&summary),
+            configz,
+            get(&itself),
+            get(&lease)
+        );
+        Answers {
+            pods,
+            summary,
+            configz,
+            node,
+            lease,
+        }
+    }
+
+    /// The cluster's only node, or the one that this machine is.
+    async fn choose(&self) -> Result<String, Failure> {
+        let names = self.names().await;
+        let mut names = names.map_err(|error| failure(&self.server, vec![error], &[]))?;
+        let host = System::host_name().unwrap_or_default().to_lowercase();
+        if names.contains(&host) {
+            return Ok(host);
+        }
+        if names.len() == 1 {
+            return Ok(names.remove(0));
+        }
+        let (server, known) = (&self.server, listed(&names));
+        Err(Failure::Input(anyhow!(
+            "{server}: NODE is needed, since this machine, {host}, is none of its nodes: {known}"
+        )))
+    }
+
+    async fn no_such_node(&self, node: &str) -> Failure {
+        let known = match self.names().await {
+            Ok(names) => format!("; there are {}", listed(&names)),
+            // What there is instead would only help.
+            Err(_) => String::new(),
+        };
+        let server = &self.server;
+        Failure::Input(anyhow!("{server}: there is no node {node}{known}"))
+    }
+
+    async fn names(&self) -> Result<Vec<String>, ApiError> {
+        self.reader.pages("/api/v1/nodes").names().await
+    }
+}
+
+/// `a, b, c, ... and 7 more`
+fn listed(names: &[String]) -> String {
+    if names.is_empty() {
+        return "it has none".to_owned();
+    }
+    let shown = names.iter().take(NAMES_SHOWN).cloned();
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_SHOWN) {
+        0 => shown,
+        more => format!("{shown}, ... and {more} more"),
+    }
+}
+
+fn not_found(error: &ApiError) -> bool {
+    error.status().is_some_and(|status| status.code == 404)
+}
+
+/// Why there is nothing to explain. Where a right is missing all are told that are, so that nobody asks for one after the
+/// other; else the first error.
+fn failure(server: &str, needed: Vec<ApiError>, others: &[ApiError]) -> Failure {
+    let missing = |error: &ApiError| match error {
+        ApiError::Forbidden { right, .. } => Some(right.brief()),
+        _ => None,
+    };
+    if needed.iter().any(|error| missing(error).is_some()) {
+        let mut rights: Vec<String> = needed.iter().chain(others).filter_map(missing).collect();
+        // The summary and the configuration take the same.
+        let mut seen = HashSet::new();
+        rights.retain(|right| seen.insert(right.clone()));
+        return Failure::NotPermitted(anyhow!(
+            "{server}: not permitted; these RBAC verbs are missing: {}",
+            rights.join(", ")
+        ));
+    }
+    let first = needed.into_iter().next().map(anyhow::Error::new);
+    let first = first.unwrap_or_else(|| anyhow!("nothing was answered"));
+    Failure::Work(first.context(server.to_owned()))
+}

@@ -1,0 +1,300 @@
+//! `evictd explain NODE`, against an API server and a kubelet of our own.
+
+use super::{assert_has, stderr};
+use evictd_testkit::{ApiServer, Imagined, Kubelet, testing::left_out};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Duration,
+};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// A cluster with a node that is short of memory, and two pods.
+struct Cluster {
+    api: ApiServer,
+    kubelet: Kubelet,
+    folder: TempDir,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let api = ApiServer::start().unwrap();
+        node(&api, "one");
+        let second = Duration::from_millis(100);
+        let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
+        let cluster = Self {
+            api,
+            kubelet,
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let pods = [("hog", 900 * MIB), ("web", 20 * MIB)];
+        let stats = pods.map(|(name, bytes)| cluster.pod(name, bytes));
+        cluster.kubelet.set_summary(json!({
+            "node": { "nodeName": "one", "memory": memory(1000 * MIB, 80 * MIB) },
+            "pods": stats,
+        }));
+        let kubeconfig = cluster.api.kubeconfig();
+        cluster.write("kubeconfig", &kubeconfig);
+        cluster
+    }
+
+    /// Makes a pod; what the kubelet measures of it.
+    fn pod(&self, name: &str, bytes: u64) -> Value {
+        let container = json!({ "name": "main", "image": "none" });
+        let spec = json!({ "nodeName": "one", "containers": [container] });
+        let pod = self.api.actor("test").create(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name }, "spec": spec,
+        }));
+        let uid = &pod.unwrap()["metadata"]["uid"];
+        json!({
+            "podRef": { "name": name, "namespace": "default", "uid": uid },
+            "memory": memory(bytes, 0),
+            "containers": [{ "name": "main", "memory": memory(bytes, 0) }],
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// From now on whoever asks may do no more than this.
+    fn allow(&self, rules: Value) {
+        self.api.grant("secret", "jane", Some(rules));
+        let mut kubeconfig: Value = serde_json::from_str(&self.api.kubeconfig()).unwrap();
+        kubeconfig["users"][0]["user"]["token"] = "secret".into();
+        self.write("kubeconfig", &kubeconfig.to_string());
+    }
+
+    fn explain(&self, arguments: &[&str]) -> Output {
+        self.explain_as(Path::new(env!("CARGO_BIN_EXE_evictd")), arguments)
+    }
+
+    fn explain_as(&self, program: &Path, arguments: &[&str]) -> Output {
+        Command::new(program)
+            .current_dir(self.folder.path())
+            .env("KUBECONFIG", self.path("kubeconfig"))
+            .env_remove("KUBERNETES_SERVICE_HOST")
+            .arg("explain")
+            .args(arguments)
+            .output()
+            .unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.explain(&[arguments, &["-o", "json"]].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn refused(&self, arguments: &[&str], code: i32) -> String {
+        let output = self.explain(arguments);
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        stderr(&output)
+    }
+}
+
+fn node(api: &ApiServer, name: &str) {
+    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
+    api.actor("test").create(node).unwrap();
+}
+
+fn memory(used: u64, available: u64) -> Value {
+    json!({
+        "time": "2026-11-21T00:12:15Z", "availableBytes": available,
+        "usageBytes": used, "workingSetBytes": used,
+    })
+}
+
+fn rule(verb: &str, group: &str, resource: &str) -> Value {
+    json!({ "verbs": [verb], "apiGroups": [group], "resources": [resource] })
+}
+
+fn assumed(answer: &Value) -> &str {
+    answer["assumed"][0].as_str().unwrap()
+}
+
+#[test]
+fn a_node_is_explained_by_what_its_cluster_tells() {
+    let cluster = Cluster::start();
+    let answer = cluster.json(&["one", "--context", "testkit"]);
+    assert_eq!(answer["next"], "default/hog");
+    assert_eq!(answer["evicted"][0]["pod"], "default/hog");
+    assert_eq!(answer["node"]["name"], "one");
+    assert_eq!(
+        assumed(&answer),
+        "the kubelet's rules as one has them (configz)"
+    );
+    // The kubelet's own thresholds count, and a file before them.
+    let calm = json!({ "evictionHard": { "memory.available": "50Mi" } });
+    cluster.kubelet.set_config(calm);
+    let answer = cluster.json(&["one", "--context", "testkit"]);
+    assert_eq!(answer["evicted"], json!([]));
+    let file = "kind: KubeletConfiguration\nevictionHard: { memory.available: 90Mi }\n";
+    cluster.write("config.yaml", file);
+    let asked = cluster.api.log().len();
+    let answer = cluster.json(&["one", "--config", "config.yaml"]);
+    assert_eq!(answer["evicted"][0]["pod"], "default/hog");
+    assert_eq!(
+        assumed(&answer),
+        "the kubelet's rules as config.yaml has them"
+    );
+    let log = cluster.api.log();
+    let configz = |entry: &evictd_testkit::Entry| entry.path.ends_with("/configz");
+    assert!(!log[asked..].iter().any(configz));
+}
+
+#[test]
+fn a_silent_node_is_told_by_its_lease() {
+    let cluster = Cluster::start();
+    let quiet = cluster.explain(&["one"]);
+    assert!(
+        stderr(&quiet).contains("leases/one: 404 NotFound"),
+        "{}",
+        stderr(&quiet)
+    );
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "one", "namespace": "kube-node-lease" },
+        "spec": { "renewTime": "2026-11-21T00:00:00.000000Z" },
+    });
+    cluster.api.actor("test").create(lease).unwrap();
+    let answer = cluster.json(&["one"]);
+    assert_eq!(answer["node"]["heartbeat"]["overdue"], true, "{answer:#}");
+}
+
+#[test]
+fn as_a_plugin_of_kubectl_it_takes_the_current_context() {
+    let cluster = Cluster::start();
+    let plugin = cluster.path("kubectl-evictd");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evictd"), &plugin).unwrap();
+    let lines = ["default/hog goes now", "Node one: Ready is"];
+    let shows = |output: Output| {
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_has(&String::from_utf8(output.stdout).unwrap(), &lines);
+    };
+    shows(cluster.explain_as(&plugin, &["one", "-o", "table"]));
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", cluster.folder.path().display());
+    let kubectl = Command::new("kubectl")
+        .args([
+            "evictd",
+            "explain",
+            "one",
+            "--context",
+            "testkit",
+            "-o",
+            "table",
+        ])
+        .env("KUBECONFIG", cluster.path("kubeconfig"))
+        .env("PATH", path)
+        .output();
+    match kubectl {
+        Ok(output) => shows(output),
+        Err(_) => left_out(
+            "as_a_plugin_of_kubectl_it_takes_the_current_context",
+            "there is no kubectl here",
+        ),
+    }
+}
+
+#[test]
+fn the_only_node_need_not_be_named_nor_this_machine() {
+    let cluster = Cluster::start();
+    let context = ["--context", "testkit"];
+    assert_eq!(cluster.json(&context)["next"], "default/hog");
+    node(&cluster.api, "two");
+    let told = cluster.refused(&context, 2);
+    assert!(told.contains("NODE is needed"), "{told}");
+    assert!(told.contains("none of its nodes: one, two"), "{told}");
+    let told = cluster.refused(&["three"], 2);
+    assert!(
+        told.contains("there is no node three; there are one, two"),
+        "{told}"
+    );
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let host = host.trim().to_lowercase();
+    node(&cluster.api, &host);
+    // Its kubelet is not there: that it was asked for is enough.
+    let told = cluster.refused(&context, 1);
+    assert!(
+        told.contains("503 ServiceUnavailable: error trying to reach"),
+        "{told}"
+    );
+    assert!(told.contains(&format!("/api/v1/nodes/{host}/")), "{told}");
+}
+
+#[test]
+fn the_rights_that_are_missing_are_told_in_one_go() {
+    let cluster = Cluster::start();
+    cluster.allow(json!([rule("get", "", "nodes")]));
+    let told = cluster.refused(&["one"], 3);
+    let missing =
+        "missing: list pods, get nodes/proxy, get leases.coordination.k8s.io -n kube-node-lease";
+    assert!(told.contains(missing), "{told}");
+    let told = cluster.refused(&["--context", "testkit"], 3);
+    assert!(told.contains("missing: list nodes"), "{told}");
+}
+
+#[test]
+fn without_the_node_and_its_lease_it_goes_on_and_says_so() {
+    let cluster = Cluster::start();
+    let needed = [rule("list", "", "pods"), rule("get", "", "nodes/proxy")];
+    cluster.allow(json!(needed));
+    let output = cluster.explain(&["one", "-o", "json"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["next"], "default/hog");
+    assert_eq!(answer["node"], Value::Null);
+    let told = stderr(&output);
+    assert!(
+        told.contains("the RBAC verb get on nodes is needed"),
+        "{told}"
+    );
+    assert!(told.contains("nothing is said of its taints"), "{told}");
+}
+
+#[test]
+fn without_configz_the_defaults_count_and_that_is_said() {
+    let cluster = Cluster::start();
+    cluster.kubelet.refuse_config();
+    let output = cluster.explain(&["one", "-o", "json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        assumed(&answer),
+        "the kubelet's rules with its default thresholds, since its configz could not be read"
+    );
+    let told = stderr(&output);
+    assert!(told.contains("/proxy/configz: 404"), "{told}");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_no_bad_input() {
+    let cluster = Cluster::start();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", unused.local_addr().unwrap());
+    drop(unused);
+    let kubeconfig = cluster.api.kubeconfig().replace(&cluster.api.url(), &url);
+    cluster.write("kubeconfig", &kubeconfig);
+    for arguments in [["one"].as_slice(), &["--context", "testkit"]] {
+        let told = cluster.refused(arguments, 1);
+        assert!(
+            told.contains(&url) && told.contains("Connection refused"),
+            "{told}"
+        );
+    }
+    let told = cluster.refused(&["--context", "nowhere"], 2);
+    assert!(told.contains("nowhere"), "{told}");
+    let told = cluster.refused(&["one/two"], 2);
+    assert!(told.contains("no node can have such a name"), "{told}");
+    let told = cluster.refused(&["one", "--pods", "pods.json"], 2);
+    assert!(told.contains("cannot be used with"), "{told}");
+}
