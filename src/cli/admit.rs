@@ -1,4 +1,4 @@
-//! `evictd admit`: would this pod be let in here, and which pods would go for it.
+//! `evictd admit`: would this pod be admitted on this node, and which pods would be preempted for it.
 
 mod question;
 
@@ -80,7 +80,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What an answer without the node cannot know.
+    /// What an answer without the Node could not check.
     fn unchecked(&self) -> Option<&'static str> {
         let is_whole = !self.are_offline() || self.node.is_some() || self.insufficient.is_some();
         (!is_whole).then_some(
@@ -119,7 +119,7 @@ impl Arguments {
     }
 }
 
-/// The answer in a sentence, then the pods that go for it.
+/// The answer in a sentence, then the pods that would be preempted.
 fn page(outcome: &Outcome, pods: &[Pod], view: View) -> String {
     if !outcome.allowed {
         let message = outcome.message.trim_end();
@@ -142,7 +142,7 @@ fn page(outcome: &Outcome, pods: &[Pod], view: View) -> String {
         }
         row
     });
-    // The daemon tells names and classes alone.
+    // The daemon's answer only has names and QoS classes.
     let columns = [
         Column::figure("#", 5),
         Column::name("POD", 6),

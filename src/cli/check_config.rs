@@ -1,4 +1,5 @@
-//! `evictd check-config`: is this configuration good, what takes effect, and where did each setting come from.
+//! `evictd check-config`: is this configuration correct, which settings are in force, and what is the origin of
+//! each.
 
 use clap::Args;
 use evictd_command::{Column, Failure, Output, Table, View, write_to_stdout};
@@ -72,7 +73,7 @@ impl Arguments {
     }
 }
 
-/// What is found out about one file.
+/// The result for one file.
 #[derive(Debug, Serialize)]
 struct Report {
     file: String,
@@ -83,30 +84,30 @@ struct Report {
     found: Option<Found>,
 }
 
-/// What a good file means.
+/// The meaning of a correct file.
 #[derive(Debug, Serialize)]
 struct Found {
     kind: &'static str,
     thresholds: Vec<ThresholdLine>,
     effective: Json,
-    /// By key.
+    /// Origins by key.
     origins: BTreeMap<String, Origin>,
     #[serde(skip)]
     configuration: Effective,
 }
 
-/// One threshold, with where it came from.
+/// A threshold with its origin.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ThresholdLine {
     #[serde(flatten)]
     threshold: Threshold,
-    /// Where its value was written or defaulted.
+    /// The origin of its value.
     origin: Option<Origin>,
     /// The signal whose threshold this one copies.
     #[serde(skip_serializing_if = "Option::is_none")]
     derived_from: Option<Signal>,
-    /// The value and the minimum reclaim as they were written.
+    /// The value and the minimum reclaim as written.
     #[serde(skip)]
     written: [String; 2],
 }
@@ -256,7 +257,7 @@ fn is_drop_in(file: &str) -> bool {
     directory.is_some_and(|directory| directory.ends_with(config::DROP_INS))
 }
 
-/// In the file itself the line says where; a drop-in has a name, too.
+/// In the main file the line number says where; for a drop-in its name is added.
 fn in_this_file(file: &str, origin: Option<&Origin>) -> String {
     match origin {
         Some(Origin::File {

@@ -1,4 +1,4 @@
-//! Asking the running daemon over its socket.
+//! Sends requests to the running daemon over its socket.
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -17,13 +17,13 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
-/// A daemon that takes longer is stuck.
+/// A daemon that takes longer counts as stuck.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// What it has to measure first is there within this time.
+/// How long to wait for figures that the daemon must measure first.
 const MEASURED: Duration = Duration::from_secs(5);
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// Where the daemon is found.
+/// The address of the daemon.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Daemon {
     /// The running daemon's socket.
@@ -32,12 +32,12 @@ pub(super) struct Daemon {
 }
 
 impl Daemon {
-    /// The one that listens there.
+    /// The daemon on this socket.
     pub(super) fn at(socket: PathBuf) -> Self {
         Self { socket }
     }
 
-    /// The JSON document at `path`.
+    /// Gets the JSON document at `path`.
     pub(super) fn get(&self, path: &str) -> Result<Value, Failure> {
         wait_for(async {
             let deadline = Instant::now() + MEASURED;
@@ -51,12 +51,12 @@ impl Daemon {
         })
     }
 
-    /// The JSON document that answers the one posted to `path`.
+    /// Posts a JSON document to `path`; returns the JSON answer.
     pub(super) fn post(&self, path: &str, document: &Value) -> Result<Value, Failure> {
         wait_for(self.send(path, document))
     }
 
-    /// The same within a runtime.
+    /// The same inside a runtime.
     pub(super) async fn send(&self, path: &str, document: &Value) -> Result<Value, Failure> {
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         let (code, answer) = self.ask(request, document.to_string().into()).await?;

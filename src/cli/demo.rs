@@ -1,4 +1,4 @@
-//! `evictd demo`: a real eviction on a small node that is made for it and removed again.
+//! `evictd demo`: a real eviction on a small node that is created for it and removed again.
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -24,7 +24,8 @@ simulates the same.
 
 Exit codes: 0 exactly the expected pod went and every other lives, 1 anything else, 2 bad usage";
 
-/// How long nothing happens at first and at last: so that a person sees the node at rest, or a program loses no time.
+/// How long nothing happens at the beginning and at the end, so that a person can look at the node. A program gets
+/// no pause.
 const CALM_FOR_PEOPLE: Duration = Duration::from_millis(1500);
 const CALM: Duration = Duration::from_millis(300);
 /// Size of a frame that is written to a file.
@@ -58,7 +59,7 @@ impl Arguments {
         }
         match runtime.block_on(guardian::guard())? {
             0 => Ok(()),
-            // The process that it guarded has said why.
+            // The guarded process has printed the reason.
             code => std::process::exit(code.into()),
         }
     }

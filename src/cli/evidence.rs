@@ -5,7 +5,7 @@ use evictd_eviction::{
     Eviction, Observation, Threshold, ThresholdValue, duration, pressure, simulation::StepOutcome,
 };
 
-/// `memory.available < 500Mi`, with its grace period and minimum reclaim where it has them.
+/// `memory.available < 500Mi`, with its grace period and minimum reclaim if it has them.
 pub(super) fn threshold(threshold: &Threshold) -> String {
     let grace = if threshold.is_hard() {
         String::new()
@@ -21,7 +21,7 @@ pub(super) fn threshold(threshold: &Threshold) -> String {
     format!("{signal} {below}{limit}{grace}{min_reclaim}")
 }
 
-/// `memory.available 400Mi < 500Mi`, as it was observed.
+/// `memory.available 400Mi < 500Mi`, with the observed amount.
 pub(super) fn crossing(threshold: &Threshold, observed: Option<&Observation>) -> String {
     let signal = threshold.signal;
     if signal.is_pressure() {
@@ -35,12 +35,12 @@ pub(super) fn crossing(threshold: &Threshold, observed: Option<&Observation>) ->
     format!("{signal} {available} < {}", limit(threshold, observed))
 }
 
-/// `31%`, the share of time in which tasks stood still.
+/// `31%`, the share of time in which tasks were stalled.
 fn stalled(observed: &Observation) -> String {
     pressure::percent(observed.taken())
 }
 
-/// The threshold's value; `10% (2.4Gi)` where it is a part of the capacity.
+/// The threshold's value; `10% (2.4Gi)` if it is a percentage.
 pub(super) fn limit(threshold: &Threshold, observed: Option<&Observation>) -> String {
     let written = value(threshold.value);
     match (threshold.value, observed) {
@@ -53,7 +53,7 @@ pub(super) fn limit(threshold: &Threshold, observed: Option<&Observation>) -> St
     }
 }
 
-/// `500Mi`, or `5%` where it is a part of the capacity.
+/// `500Mi`, or `5%` if it is a percentage.
 pub(super) fn value(value: ThresholdValue) -> String {
     match value {
         ThresholdValue::Quantity(quantity) => quantity.to_string(),
@@ -65,7 +65,7 @@ pub(super) fn value(value: ThresholdValue) -> String {
     }
 }
 
-/// How much time the pod has to end.
+/// The grace period of the pod.
 pub(super) fn grace(eviction: &Eviction) -> String {
     match eviction.grace_period_seconds {
         ..=0 => "at once".to_owned(),
@@ -73,7 +73,7 @@ pub(super) fn grace(eviction: &Eviction) -> String {
     }
 }
 
-/// What would be freed before any pod goes.
+/// What would be reclaimed before a pod is evicted.
 pub(super) fn reclaim(step: &StepOutcome) -> Option<&'static str> {
     match (step.container_gc, step.image_gc) {
         (true, true) => Some("dead containers, then unused images, are deleted first"),

@@ -1,4 +1,4 @@
-//! `evictd explain`: one cycle over captured state of any real node.
+//! `evictd explain`: one cycle over the captured state of a real node.
 
 mod fetch;
 mod layout;
@@ -236,7 +236,7 @@ fn kubelet_defaults() -> Result<Loaded, config::Refused> {
     })
 }
 
-/// A summary in which something is told; else it is another kind of document.
+/// A summary with at least one figure; a document without any is of another kind.
 fn summary(document: &Document) -> Result<Summary, DocumentError> {
     let summary: Summary = document.parse()?;
     if summary.pods.is_empty() && summary.observations().iter().next().is_none() {
@@ -246,7 +246,7 @@ fn summary(document: &Document) -> Result<Summary, DocumentError> {
     Ok(summary)
 }
 
-/// The pods that run where the summary comes from; all of them where their node names do not tell.
+/// The pods on the node of the summary; all pods if their node names do not tell.
 fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     pods.retain(|pod| !pod.terminal);
     let name = &summary.node.node_name;
@@ -268,7 +268,7 @@ fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     pods
 }
 
-/// Says where the two captures do not fit together.
+/// Warns where the pods and the summary do not match.
 fn doubt(pods: &[Pod], summary: &Summary) {
     let nameless = pods
         .iter()
@@ -328,7 +328,7 @@ fn layout_in_words(assumed: &layout::Assumed) -> &'static str {
     }
 }
 
-/// How old the figures are.
+/// The age of the figures.
 fn age(summary: &Summary, now: Timestamp) -> String {
     let times = summary.observations();
     let newest = times.iter().filter_map(|(_, observed)| observed.time).max();

@@ -56,7 +56,7 @@ impl Arguments {
     }
 }
 
-/// Why what is kept may not be all that was decided.
+/// Why the records may be incomplete.
 fn problem(status: &Value) -> Option<String> {
     let error = status["history"]["error"].as_str()?;
     Some(format!(
@@ -64,7 +64,7 @@ fn problem(status: &Value) -> Option<String> {
     ))
 }
 
-/// What another version wrote may be no decision to this one.
+/// Records of another version that cannot be parsed are left out.
 fn records(all: Value) -> Vec<Record> {
     let Value::Array(records) = all else {
         return Vec::new();
@@ -73,7 +73,7 @@ fn records(all: Value) -> Vec<Record> {
     known.filter_map(Result::ok).collect()
 }
 
-/// A decision is recorded when it is made and again when its outcome is known: only the last word counts.
+/// A decision has a record when it is made, and another with its outcome: only the last one counts.
 fn latest(records: Vec<Record>) -> Vec<Record> {
     let mut kept: Vec<Record> = Vec::with_capacity(records.len());
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -87,7 +87,7 @@ fn latest(records: Vec<Record>) -> Vec<Record> {
     kept
 }
 
-/// What the pod's status was told; where nobody went, why not.
+/// The message of the pod's status; if no pod was evicted, why not.
 fn words(record: &Record) -> String {
     match &record.message {
         Some(message) => message.clone(),
@@ -132,12 +132,12 @@ fn list(all: &[Record], lacks_some: bool, view: View) -> String {
     Table::new(columns, rows).shown(view)
 }
 
-/// Whether the pod was to go and is still there.
+/// Whether the pod had to leave but is still there.
 fn failed(record: &Record) -> bool {
     !record.dry_run && shortfall(record).is_some()
 }
 
-/// From the look that saw the crossing to the last process gone, step by step.
+/// The times from the first observation past the threshold to the exit of the last process, step by step.
 fn reaction(ended: Option<&Ended>) -> String {
     let mut words = "crossed".to_owned();
     let Some(ended) = ended else {
@@ -151,7 +151,7 @@ fn reaction(ended: Option<&Ended>) -> String {
     let mut since = 0.0;
     for (step, seconds) in steps {
         let Some(seconds) = seconds else { break };
-        // The first counts from the crossing, the others from the decision.
+        // The first time counts from the crossing, the others from the decision.
         let took = if step == "decided" {
             seconds
         } else {
@@ -166,7 +166,7 @@ fn reaction(ended: Option<&Ended>) -> String {
     }
 }
 
-/// What became of telling the cluster.
+/// Whether the cluster was informed.
 fn cluster(record: &Record) -> String {
     let publication = record.publication.as_ref();
     let state = told(publication.map(Publication::state));
@@ -176,7 +176,7 @@ fn cluster(record: &Record) -> String {
     }
 }
 
-/// Who would make it again, and how often that led here lately.
+/// The pod's owner, and how many of its pods were evicted here recently.
 fn owner(record: &Record) -> String {
     let counted = record.owner.as_ref();
     told(counted.map(|counted| {
@@ -185,16 +185,16 @@ fn owner(record: &Record) -> String {
     }))
 }
 
-/// Everything kept of one decision.
+/// Everything that is known of one decision.
 fn evidence(record: &Record, view: View) -> String {
     match record.kind {
-        Kind::Admission | Kind::Preemption => at_the_door(record, view),
+        Kind::Admission | Kind::Preemption => admission_or_preemption(record, view),
         Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record, view),
     }
 }
 
-/// Of a pod that was not let in, or left for one that was.
-fn at_the_door(record: &Record, view: View) -> String {
+/// For a pod that was rejected or preempted.
+fn admission_or_preemption(record: &Record, view: View) -> String {
     let ended = record.outcome.as_ref().and_then(Outcome::ended);
     page(
         view,
@@ -233,7 +233,7 @@ fn page(view: View, lines: &[(&str, String)]) -> String {
     page
 }
 
-/// Of a decision for which something was short.
+/// For a decision about a shortage.
 fn shortage(record: &Record, view: View) -> String {
     let signal = record.acting_signal();
     let acting = record.threshold.as_ref();

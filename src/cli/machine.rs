@@ -1,4 +1,4 @@
-//! Which machine this is, for `evictd status`.
+//! Identity and size of this machine, for `evictd status`.
 
 use evictd_eviction::why::human_bytes;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use sysinfo::{Disks, MemoryRefreshKind, RefreshKind, System};
 
-/// A mount that hangs must not keep the rest of the status back.
+/// How long to wait for filesystems: one that hangs must not block the status.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The machine's identity and size; what cannot be found out is absent.
+/// The machine's identity and size; what is not known is absent.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Machine {
@@ -19,7 +19,7 @@ pub(super) struct Machine {
     architecture: String,
     memory_bytes: Option<u64>,
     swap_bytes: Option<u64>,
-    /// Absent when a filesystem did not answer in time.
+    /// Absent if a filesystem did not answer in time.
     disks: Option<Vec<Disk>>,
 }
 
@@ -34,7 +34,7 @@ struct Disk {
 }
 
 impl Machine {
-    /// Looks at the machine this runs on.
+    /// The figures of this machine.
     pub(super) fn here() -> Self {
         let memory = RefreshKind::nothing().with_memory(MemoryRefreshKind::everything());
         let system = System::new_with_specifics(memory).ok();
@@ -49,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// One line.
+    /// The figures in one line.
     pub(super) fn line(&self) -> String {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
         let size = |bytes: Option<u64>| match bytes.and_then(|bytes| i64::try_from(bytes).ok()) {
@@ -78,7 +78,7 @@ fn disks() -> Option<Vec<Disk>> {
     let (sender, found) = channel();
     std::thread::spawn(move || {
         let disks = Disks::new_with_refreshed_list().ok();
-        // Nobody listens any more when this took too long.
+        // The receiver has gone if this took too long.
         let _ = sender.send(disks.map(|disks| disks.iter().map(Disk::of).collect()));
     });
     found.recv_timeout(PATIENCE).ok().flatten()

@@ -1,10 +1,10 @@
-//! `evictd man`: what its pages say besides the command line.
+//! The text of `evictd man` beyond the command line itself.
 
 use clap::Command;
 use evictd_command::{Manual, Page};
 use evictd_node::config::documented;
 
-/// As the packages have them, and as the configuration's defaults say.
+/// The paths in the packages, which are also the defaults of the configuration.
 const FILES: [(&str, &str); 8] = [
     (
         "/etc/evictd/evictd.yaml",

@@ -1,4 +1,4 @@
-//! Every mistake of the input in one go, not only the first.
+//! Collects all mistakes in the input, so that they are reported together.
 
 use anyhow::anyhow;
 use evictd_command::Failure;
@@ -9,14 +9,14 @@ use std::fmt::Display;
 pub(super) struct Mistakes(Vec<String>);
 
 impl Mistakes {
-    /// The value, or else its mistake noted.
+    /// The value; a mistake is noted instead.
     pub(super) fn keep<T>(&mut self, result: Result<T, impl Display>) -> Option<T> {
         result
             .map_err(|mistake| self.0.push(mistake.to_string()))
             .ok()
     }
 
-    /// The value, unless any mistake was noted; as bad input, exit code 2.
+    /// The value, unless a mistake was noted; then a failure with exit code 2 (bad input).
     pub(super) fn finish<T>(self, value: Option<T>) -> Result<T, Failure> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),

@@ -1,4 +1,4 @@
-//! The command line: one file a subcommand.
+//! The command line; one file per subcommand.
 
 mod admit;
 mod check_config;
@@ -58,7 +58,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked for.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Explain(arguments) => arguments.run(),

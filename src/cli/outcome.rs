@@ -1,9 +1,9 @@
-//! What became of a decision, in words.
+//! The outcome of a decision, in words.
 
 use super::table::seconds;
 use evictd_eviction::record::{Outcome, Record};
 
-/// `dry run`, or `FAILED: ` and why, where the pod is still there by that; else `None`.
+/// `dry run`, or `FAILED: ` and the reason, if the pod is still there; else `None`.
 pub(super) fn shortfall(record: &Record) -> Option<String> {
     if record.dry_run {
         return Some("dry run".to_owned());
@@ -24,7 +24,7 @@ pub(super) fn gone(record: &Record) -> String {
     shortfall(record).unwrap_or_else(|| took.map_or_else(|| "-".to_owned(), seconds))
 }
 
-/// Whether it was more than words: ` [dry run]`, or nothing.
+/// ` [dry run]` for a decision that was not carried out, else empty.
 pub(super) fn remark(record: &Record) -> String {
     shortfall(record).map_or_else(String::new, |told| format!(" [{told}]"))
 }

@@ -1,4 +1,4 @@
-//! `evictd pause`: nobody is ended for a while.
+//! `evictd pause`: no pod is terminated for a while.
 
 use super::{daemon::Daemon, table::moment};
 use clap::Args;
@@ -10,15 +10,15 @@ const EXAMPLE: &str = "Example:
   evictd pause --for 30m --reason 'moving the database'
   kubectl annotate node NODE evictd.dev/paused='moving the database'   # the same in a cluster, within a minute";
 
-/// Ends nobody until `evictd resume`, or for so long: what is decided is told as in a dry run. Pods that are on their way
-/// out already are seen off. It outlives a restart of the daemon, and no boot.
+/// Pauses evictions until `evictd resume`, or for a given time: decisions are only published, as in a dry run.
+/// Terminations that have begun are finished. The pause survives a restart of the daemon, but not a reboot.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// How long, such as 90s, 30m or 2h; without it, until `evictd resume`.
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
-    /// Why, for whoever looks
+    /// The reason, shown wherever the pause is
     #[arg(
         long,
         value_name = "TEXT",
@@ -34,7 +34,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        // Half a second is more than nothing.
+        // Rounded up, because half a second must not become no pause.
         let whole =
             |duration: Duration| duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
         let asked = json!({ "seconds": self.duration.map(whole), "reason": self.reason });
@@ -44,7 +44,7 @@ impl Arguments {
     }
 }
 
-/// What holds now, and what is wrong with it.
+/// The pause in force, and whether there is a problem with it.
 pub(super) fn told(answer: &Value) -> String {
     let paused = &answer["paused"];
     let mut told = if paused.is_null() {

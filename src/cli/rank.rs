@@ -1,4 +1,4 @@
-//! `evictd rank`: the pods in the order in which they would go now.
+//! `evictd rank`: the pods in the order in which they would be evicted now.
 
 use super::daemon::Daemon;
 use super::ranking;

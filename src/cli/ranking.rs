@@ -1,4 +1,4 @@
-//! The table of ranked pods, the same wherever a ranking is shown.
+//! The table of ranked pods, the same for all commands.
 
 use super::table::{told as shown, used, yes};
 use evictd_command::{Colour, Column, Fitted, Row, Table, View};
@@ -12,7 +12,7 @@ use evictd_pod::QosClass;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A pod of a ranking, and why it stands before the next.
+/// A pod of a ranking, and why it ranks before the next.
 #[derive(Deserialize)]
 struct Place {
     #[serde(flatten)]
@@ -21,7 +21,7 @@ struct Place {
     because: Option<String>,
 }
 
-/// The first `most` pods in ranked order with every key that put them there, and how many there are besides.
+/// The first `most` pods of a ranking with all sorting keys, and the number of the others.
 pub(super) fn first(most: usize, ranked: &[RankedPod], signal: Signal, view: View) -> String {
     let rows = why::rows(ranked, signal.resource()).take(most);
     let places = rows.map(|row| Place {
@@ -40,7 +40,7 @@ pub(super) fn told(answer: &Value, view: View) -> String {
     answered(answer).shown(view)
 }
 
-/// The same without a word of what there was no room for.
+/// The same without a note about columns that do not fit.
 pub(super) fn told_briefly(answer: &Value, view: View) -> String {
     let Fitted { text, .. } = answered(answer).fitted(view);
     text
@@ -52,7 +52,7 @@ fn answered(answer: &Value) -> Table {
     all(signal, &places)
 }
 
-/// The ranking in a record of a decision, which has the keys and not the words.
+/// The ranking in a record of a decision, which has the keys but not the explanations.
 pub(super) fn recorded(record: &Record, view: View) -> String {
     let rows = record.ranking.iter().cloned();
     let places = rows.map(|row| Place { row, because: None });
@@ -76,7 +76,7 @@ fn all(signal: Option<Signal>, pods: &[Place]) -> Table {
         Column::figure(request, 2),
         Column::words("QOS", 1),
     ];
-    // Only a record of a decision has no words.
+    // Only records lack the explanations.
     if pods.iter().any(|pod| !because(pod).is_empty()) {
         columns.push(Column::sentence("BEFORE THE NEXT BECAUSE", 6));
     }

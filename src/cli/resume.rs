@@ -1,4 +1,4 @@
-//! `evictd resume`: the end of a pause.
+//! `evictd resume`: ends a pause.
 
 use super::{daemon::Daemon, pause::told};
 use clap::Args;

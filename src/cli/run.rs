@@ -29,14 +29,14 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
 };
 
-/// Read where no other file is named; without it everything is at its default.
+/// The file that is read if no other is named; without it every setting has its default.
 const DEFAULT_CONFIG: &str = "/etc/evictd/evictd.yaml";
 
-/// Threads are kept this long, however little they have to do: a year or more.
+/// Idle threads are kept for this long, which means for ever.
 const KEPT: Duration = Duration::from_hours(24 * 365);
 
-/// How long calls that block are waited for at the end.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long to wait for blocking calls at the end.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 const EXAMPLE: &str = "Example:
   evictd run --config /etc/evictd/evictd.yaml --dry-run";
@@ -63,7 +63,7 @@ impl Arguments {
         let runtime = runtime().context("cannot start the runtime")?;
         start_threads(runtime.handle(), &log)?;
         let ended = runtime.block_on(self.serve(file, config));
-        runtime.shutdown_timeout(FAREWELL);
+        runtime.shutdown_timeout(SHUTDOWN_WAIT);
         ended
     }
 
@@ -89,9 +89,9 @@ impl Arguments {
         let ready = start::ready(&config, clock, Some(Box::new(lines)))
             .await
             .map_err(cannot_start)?;
-        // Nobody else tells it.
+        // No other code sets it.
         let _ = sources.set(ready.shared.status().sources);
-        // Before the word is out that we are ready: whoever hears it may send one at once.
+        // Before the daemon reports that it is ready, because signals may arrive right after that.
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
         notifier.ready(WATCHING);
@@ -113,7 +113,7 @@ impl Arguments {
                         Some(Order::Stop)
                     };
                     if let Some(order) = order {
-                        // The agent takes orders as long as it runs, and it is awaited right here.
+                        // The agent takes orders as long as it runs, and this task waits for its end.
                         let _ = ready.give_order.try_send(order);
                     }
                 }
@@ -121,13 +121,14 @@ impl Arguments {
         }
     }
 
-    /// The file that the daemon was started with must still be there: without it every protection would be at its default.
+    /// A reload needs the file that the daemon was started with: without it every protection would be reset to its
+    /// default.
     fn read_again(&self, file: Option<&Path>) -> Result<Effective, Refused> {
         self.read(file.or_else(|| named(self.config.as_ref())))
     }
 }
 
-/// Ends none of its threads before its own end.
+/// A runtime that keeps idle threads until it ends.
 fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()
@@ -136,7 +137,7 @@ fn runtime() -> io::Result<Runtime> {
         .build()
 }
 
-/// All of them now: later, when all ids are taken, there are none to be had.
+/// Starts all threads now: once process ids are exhausted, none can be created.
 fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> {
     threads::start(runtime).context(
         "cannot start: no thread is to be had; it takes three free process ids (pids.max, TasksMax, threads-max)",
@@ -159,18 +160,18 @@ fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> 
 /// The file to read, if any.
 fn named(file: Option<&PathBuf>) -> Option<&Path> {
     let default = Path::new(DEFAULT_CONFIG);
-    // Drop-ins alone are not passed over in silence: the file that they belong to is missed.
+    // If there are only drop-ins, the missing file is reported instead of ignoring them.
     let is_there = |file: &&Path| file.exists() || file.with_file_name(config::DROP_INS).exists();
     file.map(PathBuf::as_path)
         .or(Some(default).filter(is_there))
 }
 
-/// The configuration in force: a missing default file is fine, a missing named one is not.
+/// The configuration in force. The default file may be missing, a named one may not.
 pub(super) fn load(file: Option<&PathBuf>) -> Result<Effective, Failure> {
     read(named(file)).map_err(Failure::input)
 }
 
-/// Everything is at its default where there is no file.
+/// Without a file every setting has its default.
 fn read(file: Option<&Path>) -> Result<Effective, Refused> {
     let Some(file) = file else {
         return Ok(config::built_in());
@@ -193,7 +194,7 @@ fn cannot_start(error: StartError) -> Failure {
     Failure::from(error)
 }
 
-/// What systemd and operators send.
+/// Unix signals from systemd and operators.
 struct Signals {
     hangup: Signal,
     terminate: Signal,
@@ -210,7 +211,7 @@ impl Signals {
         })
     }
 
-    /// True: read the configuration again. False: end.
+    /// Waits for the next: true means reload, false means stop.
     async fn next(&mut self) -> bool {
         tokio::select! {
             _ = self.hangup.recv() => true,

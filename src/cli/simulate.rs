@@ -31,7 +31,7 @@ kubelet's rules and no defaults: without evictionPressureTransitionPeriod, say, 
 const NO_CONDITION: &str = "No condition is held: evictionPressureTransitionPeriod is 0 s, as without a kind in config \
                             where it is absent; with 5m, say, conditions show.";
 
-/// How many ranked pods a table shows of each step.
+/// How many ranked pods are shown per step.
 const SHOWN: usize = 10;
 
 /// Run many cycles over a timeline of captured state: who would have gone, when, and why.
@@ -44,7 +44,7 @@ pub(super) struct Arguments {
     output: Output,
 }
 
-/// The part of the file whose kind decides who reads it.
+/// The part of the file whose kind selects the parser.
 #[derive(Deserialize)]
 struct Configured<Config> {
     #[serde(default)]
@@ -53,13 +53,13 @@ struct Configured<Config> {
 
 /// Why a timeline's configuration is refused.
 struct Refused {
-    /// What the kubelet itself would say of it: its first error only.
+    /// The first error, in the words of the kubelet, which reports only one.
     first: String,
     /// Every mistake.
     mistakes: Vec<String>,
 }
 
-/// What is printed then.
+/// The output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Refusal<'a> {
@@ -108,7 +108,7 @@ impl Arguments {
     }
 }
 
-/// What a step was given, for the reader.
+/// The input of a step, for the tables.
 struct Seen {
     offset_seconds: f64,
     observations: Observations,
@@ -124,7 +124,7 @@ impl Seen {
     }
 }
 
-/// The rules that the timeline's `config` asks for.
+/// The rules of the timeline's `config`.
 fn rules(document: &Document) -> Result<Result<Rules, Refused>, Failure> {
     let configured: Configured<Value> = document.parse().map_err(Failure::input)?;
     let config = configured.config.unwrap_or_default();
@@ -135,7 +135,7 @@ fn rules(document: &Document) -> Result<Result<Rules, Refused>, Failure> {
     })
 }
 
-/// The rules of a configuration that says whose it is.
+/// The rules of a configuration with a kind.
 fn rules_of_kind(document: &Document, config: &Value) -> Result<Rules, Refused> {
     let name = document.name();
     match config::parse_simulated(config) {
@@ -156,8 +156,8 @@ fn rules_of_kind(document: &Document, config: &Value) -> Result<Rules, Refused> 
     }
 }
 
-/// The kubelet's rules with nothing defaulted. A key that no simulation has may be one of a real kubelet's, so it is
-/// no mistake, only said.
+/// The kubelet's rules without any defaults. An unknown key may be a key of a real kubelet, so it is only a
+/// warning.
 fn plain_rules(document: &Document, config: &Value) -> Result<Rules, Refused> {
     let name = document.name();
     let keys = config.as_object().into_iter().flat_map(|keys| keys.keys());
@@ -182,7 +182,7 @@ fn plain_rules(document: &Document, config: &Value) -> Result<Rules, Refused> {
     })
 }
 
-/// Steps whose offset makes no sense.
+/// Steps with an impossible offset.
 fn misplaced(timeline: &Timeline) -> Vec<String> {
     let mut mistakes = Vec::new();
     let mut last = f64::NEG_INFINITY;
@@ -215,7 +215,7 @@ fn lists(timeline: &Timeline) -> impl Iterator<Item = (String, &[wire::Pod])> {
     std::iter::once(("pods".to_owned(), timeline.pods.as_slice())).chain(of_steps)
 }
 
-/// What no pod may have.
+/// Mistakes in the pods.
 fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
     lists(timeline).flat_map(|(list, pods)| {
         let mut uids = BTreeSet::new();
@@ -238,7 +238,7 @@ fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
     })
 }
 
-/// What can be simulated but is hardly meant.
+/// Warnings of what can be simulated but is probably not intended.
 fn doubts(timeline: &Timeline) -> Vec<String> {
     let nameless = lists(timeline).flat_map(|(list, pods)| {
         let pods = pods.iter().enumerate();
@@ -277,7 +277,7 @@ fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
     page
 }
 
-/// What came of a step in one line.
+/// The result of a step in one line.
 fn headline(step: &StepOutcome) -> String {
     let held = step
         .node_conditions
@@ -329,7 +329,7 @@ fn block(step: &StepOutcome, seen: &Seen, view: View) -> String {
         .fold(String::new(), |block, line| block + line + "\n")
 }
 
-/// Whether it acts already, and the threshold that is crossed.
+/// Whether a crossed threshold acts already, and the threshold in words.
 fn crossed(step: &StepOutcome, first: &FirstObserved, seen: &Seen) -> (&'static str, String) {
     let threshold = &first.threshold;
     let since = first.observed_at_seconds.as_f64().unwrap_or_default();

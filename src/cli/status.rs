@@ -1,4 +1,4 @@
-//! `evictd status`: how the running daemon and its node stand.
+//! `evictd status`: the state of the running daemon and its node.
 
 use super::daemon::Daemon;
 use super::machine::Machine;
@@ -43,7 +43,7 @@ impl Arguments {
     }
 }
 
-/// What an operator wants to know, the most urgent first.
+/// The page for people, the most urgent first.
 fn page(status: &Status, machine: &str, view: View) -> String {
     let head = view.sentence(&headline(status));
     let head = view.paint(urgency(status), &head);
@@ -175,7 +175,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     page.tell("HISTORY", &history(status));
 }
 
-/// How the headline is coloured.
+/// The colour of the headline.
 fn urgency(status: &Status) -> Colour {
     let mut thresholds = status.signals.iter().flat_map(|signal| &signal.thresholds);
     let raised = status.conditions.iter().any(|condition| condition.raised);
@@ -190,7 +190,7 @@ fn urgency(status: &Status) -> Colour {
     }
 }
 
-/// What was read and is not in force.
+/// Reports a configuration that was read but is not in force.
 fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
     if let Some(refused) = &configuration.refused {
         let told = format!(
@@ -216,7 +216,7 @@ fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// One sentence: is anything wrong.
+/// One sentence: whether anything is wrong.
 pub(super) fn headline(status: &Status) -> String {
     let crossed: Vec<String> = status
         .signals
@@ -271,7 +271,7 @@ fn crossed(signal: &SignalStatus, threshold: &ThresholdStatus) -> String {
     )
 }
 
-/// Figures that no threshold is on.
+/// Figures without a threshold.
 fn observed(figures: &ObservedStatus) -> String {
     let bytes = |figure: Option<i64>| figure.map_or("unknown".to_owned(), human_bytes);
     let stalled = |pressure: Option<Pressure>| {
@@ -304,7 +304,7 @@ fn observed(figures: &ObservedStatus) -> String {
     )
 }
 
-/// What is done about new pods that should not be here, and the latest of them.
+/// What is done with new pods that should not be on this node, and the latest ones.
 fn admission(status: &AdmissionStatus) -> String {
     let mode = match status.mode {
         Admission::Off => "off",
@@ -328,7 +328,7 @@ fn admission(status: &AdmissionStatus) -> String {
     )
 }
 
-/// Where no last decision is known.
+/// The text if there is no last decision.
 pub(super) fn no_decision(status: &Status) -> &'static str {
     match status.history.error {
         None => "nothing was ever evicted",

@@ -1,4 +1,4 @@
-//! Figures for people.
+//! Formats figures for people.
 
 use evictd_eviction::{Signal, StarvedResource, pressure, why::human_bytes};
 use evictd_pod::Quantity;
@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::{fmt::Display, time::Duration};
 
-/// Bytes, a count or a share of time, as the signal has it; `-` where it is unknown.
+/// Bytes, a count or a share of time, depending on the signal; `-` if not known.
 pub(super) fn amount(signal: Option<Signal>, value: Option<i64>) -> String {
     match value {
         None => "-".to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn amount(signal: Option<Signal>, value: Option<i64>) -> String {
     }
 }
 
-/// What a pod uses, bytes or a count: pods have no share of the time in which others stood still.
+/// Usage of a pod in bytes or as a count; pods have no share of the stalled time of others.
 pub(super) fn used(signal: Option<Signal>, value: Option<Quantity>) -> String {
     let counted = |signal: Signal| {
         let resource = signal.resource();
@@ -29,7 +29,7 @@ pub(super) fn used(signal: Option<Signal>, value: Option<Quantity>) -> String {
     }
 }
 
-/// A length of time in its two largest units: `2h 3m`, `12s`, `350ms`.
+/// A duration in its two largest units: `2h 3m`, `12s`, `350ms`.
 pub(super) fn duration(duration: SignedDuration) -> String {
     let duration = Duration::try_from(duration).unwrap_or_default();
     let rounded = match duration.as_secs() {
@@ -40,17 +40,17 @@ pub(super) fn duration(duration: SignedDuration) -> String {
     text.split(' ').take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// The same for seconds out of a JSON document.
+/// The same for seconds from a JSON document.
 pub(super) fn seconds(value: f64) -> String {
     duration(SignedDuration::try_from_secs_f64(value).unwrap_or_default())
 }
 
-/// A moment in UTC, to the second.
+/// A time in UTC, to the second.
 pub(super) fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
-/// What there is, or `-`.
+/// The value, or `-` if there is none.
 pub(super) fn told(value: Option<impl Display>) -> String {
     value.map_or_else(
         || "-".to_owned(),
@@ -67,7 +67,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// `yes`, `no`, or `?` where it is unknown.
+/// `yes`, `no`, or `?` if not known.
 pub(super) fn yes(value: Option<bool>) -> String {
     match value {
         Some(true) => "yes",

@@ -1,4 +1,4 @@
-//! `evictd top`: a live screen of signals against thresholds and of who would go next.
+//! `evictd top`: a live screen of signals, thresholds, and the pods that would be evicted next.
 
 mod picture;
 
@@ -27,7 +27,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        // A daemon that cannot be reached is an error here, and part of the picture later.
+        // At start an unreachable daemon is an error; later it is shown in the picture.
         let mut picture = Picture::take(&self.daemon)?;
         let view = View::of_stdout();
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
@@ -54,7 +54,7 @@ impl Arguments {
     }
 }
 
-/// Whether the user asked to leave before `time` was over; any other event ends the wait early.
+/// Waits up to `time`; true if the user asked to quit. Any other event ends the wait early.
 fn quit_within(time: Duration) -> io::Result<bool> {
     if !event::poll(time)? {
         return Ok(false);

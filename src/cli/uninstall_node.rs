@@ -1,4 +1,4 @@
-//! `evictd uninstall-node`: leaves no trace on Nodes.
+//! `evictd uninstall-node`: removes everything that evictd has written on Nodes.
 
 use super::{daemon::Daemon, run};
 use anyhow::{Context, anyhow};
@@ -16,7 +16,7 @@ use serde_json::json;
 use std::{path::PathBuf, time::Duration};
 use tokio::time::timeout;
 
-/// A container gets 30 s to stop, of which the daemon wants some, too.
+/// A container gets 30 s to stop, and the daemon needs some of them.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 const EXAMPLE: &str = "Example:
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     output: Output,
 }
 
-/// What was done to one Node.
+/// What was removed from one Node.
 #[derive(Debug, Serialize)]
 struct Cleaned {
     node: String,
@@ -83,7 +83,7 @@ impl Arguments {
     }
 }
 
-/// For a hook, whose failure would help nobody: says why the node is not cleaned.
+/// For a preStop hook, whose failure would not help: only prints why the node was not cleaned.
 async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleaned> {
     let why = match timeout(DEADLINE, leave_with(set, config)).await {
         Ok(Ok(cleaned)) => return cleaned,
@@ -95,8 +95,8 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
     Vec::new()
 }
 
-/// Cleans this node where the daemon goes for good. The records on its pods stay: they harm nobody, and are all that
-/// tells why those pods are gone.
+/// Cleans this node if the daemon is being removed for good. The records on its pods stay: they do no harm, and are
+/// the only explanation why those pods are gone.
 async fn leave_with(
     (namespace, name): &(String, String),
     config: &Effective,
@@ -105,7 +105,7 @@ async fn leave_with(
     if !daemon_set_is_deleted(&actions, namespace, name).await? {
         return Err(anyhow!("DaemonSet {namespace}/{name} is there and stays").into());
     }
-    // The daemon still runs, and would put back what is removed.
+    // The daemon still runs, and would write again what is removed.
     let daemon = Daemon::at(config.socket.clone());
     if let Err(failure) = daemon.send("/v1/hush", &json!({})).await {
         eprintln!("evictd: {failure}; this node is cleaned all the same");

@@ -1,4 +1,4 @@
-//! `evictd worker`: the hidden role of a pod in the demo.
+//! `evictd worker`: the hidden subcommand of the demo's pods.
 
 use clap::Args;
 use evictd_command::Failure;

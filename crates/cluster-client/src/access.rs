@@ -1,4 +1,4 @@
-//! Where the API server is and who we are there.
+//! The address of the API server, and the credentials for it.
 
 use crate::{ApiError, Peer, Reader, actions::Actions};
 use kube::{
@@ -11,21 +11,21 @@ use std::{
     time::Duration,
 };
 
-/// A server that is there answers this soon, from wherever in the cluster.
+/// The longest time to connect. A server that is reachable answers sooner, from anywhere in the cluster.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest silence of a watch that lives: the server sends a bookmark every minute.
+/// A watch that is silent for longer is given up; a live one gets a bookmark every minute.
 const SILENCE: Duration = Duration::from_secs(100);
 
-/// Which kubeconfig counts, and what of it.
+/// Which kubeconfig to use, and which of its contexts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// `None`: found by itself.
+    /// `None`: the usual places are searched.
     pub kubeconfig: Option<PathBuf>,
-    /// Empty: the kubeconfig's current one.
+    /// Empty: the kubeconfig's current context.
     pub context: String,
 }
 
-/// The way to one API server.
+/// The access to one API server.
 #[derive(Clone)]
 pub struct Access {
     origin: String,
@@ -34,8 +34,9 @@ pub struct Access {
 }
 
 impl Access {
-    /// As configured; else this pod's service account, `$KUBECONFIG`, `~/.kube/config`: the first that is there counts.
-    /// Nothing is sent. To be called anew where credentials are refused: those on disk may be fresh.
+    /// As configured; otherwise the first that exists of this pod's service account, `$KUBECONFIG`,
+    /// `~/.kube/config`. Sends nothing. Call it again when credentials are refused, because those on disk may have
+    /// been renewed.
     pub async fn find(settings: &Credentials) -> Result<Self, ApiError> {
         let of_cluster = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
         if settings.kubeconfig.is_none() && settings.context.is_empty() && of_cluster {
@@ -71,12 +72,12 @@ impl Access {
         })
     }
 
-    /// The way that is described here already.
+    /// From a complete client configuration; `origin` names its source for messages.
     pub fn new(origin: String, mut config: Config) -> Self {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.default_retry = false;
         if config.cluster_url.scheme_str() == Some("http") && config.root_cert.is_none() {
-            // Without TLS there is nothing to verify, and no need to load the machine's hundred certificates for it.
+            // Without TLS no certificate is verified, so the machine's hundred certificates need not be loaded.
             config.root_cert = Some(Vec::new());
         }
         Self {
@@ -86,7 +87,7 @@ impl Access {
         }
     }
 
-    /// What to watch through: a silent connection is given up. Must be called within a runtime.
+    /// A client for watches: it gives up a silent connection. Must be called inside the runtime.
     pub fn watch_client(&self) -> Result<Client, ApiError> {
         let mut config = self.config.clone();
         config.read_timeout = Some(SILENCE);
@@ -94,7 +95,7 @@ impl Access {
         self.client(config)
     }
 
-    /// What to act through. Must be called within a runtime.
+    /// A client for calls that change something. Must be called inside the runtime.
     pub fn actions(&self) -> Result<Actions, ApiError> {
         Ok(Actions {
             peer: self.peer,
@@ -107,7 +108,7 @@ impl Access {
         Ok(Reader::new(self.actions()?, within))
     }
 
-    /// Whether this is a pod of the cluster.
+    /// Whether this process runs in a pod of the cluster and uses its service account.
     pub fn is_in_cluster(&self) -> bool {
         self.config.root_cert_file.is_some()
     }
@@ -134,14 +135,14 @@ impl fmt::Display for Access {
     }
 }
 
-/// Credentials stay out of the log.
+/// Leaves out the credentials, so that they cannot be logged.
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Access({self})")
     }
 }
 
-/// The kubeconfig that counts, and what to call it.
+/// The kubeconfig to use, and its name for messages.
 fn kubeconfig(
     settings: &Credentials,
 ) -> Result<(String, Result<Kubeconfig, KubeconfigError>), ApiError> {
@@ -172,7 +173,7 @@ async fn chosen(kubeconfig: Kubeconfig, settings: &Credentials) -> Result<Config
     };
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
     if !names_a_proxy {
-        // $HTTPS_PROXY is about the world outside, which a node's API server is not in.
+        // $HTTPS_PROXY is meant for servers outside; the API server of this node is not one of them.
         config.proxy_url = None;
     }
     Ok(config)

@@ -4,10 +4,10 @@ use super::{ApiError, Peer};
 use kube::Client;
 use std::time::Duration;
 
-/// The time a call gets where its caller knows of no reason for another.
+/// The usual time limit of a call.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the API server to change something: once, and for a limited time.
+/// Makes calls to the API server that change something: each is sent once and has a time limit.
 #[derive(Clone)]
 pub struct Actions {
     pub(crate) client: Client,
@@ -15,7 +15,7 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// Through this client, which must not ask twice by itself.
+    /// With this client, which must not retry by itself.
     pub fn new(client: Client) -> Self {
         Self {
             client,
@@ -23,13 +23,13 @@ impl Actions {
         }
     }
 
-    /// For an `Api`; its calls go through [`Self::call`].
+    /// The client, to build an `Api` from; pass its calls to [`Self::call`].
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// One call. The client itself would wait for ever for an answer on a connection that is half dead. `what` says
-    /// what is asked, in the words of an operator.
+    /// Makes one call with a time limit, since the client itself would wait for ever on a connection that is half
+    /// open. `what` describes the call in an operator's words, for the error.
     pub async fn call<T>(
         &self,
         what: &str,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Pauses that double up to a longest one. It has no clock and takes its chance from outside, so that whoever waits can
-/// be tested without waiting.
+/// Pauses that double up to a longest one. It has no clock, and its random number is a parameter, so that callers
+/// can be tested without waiting.
 ///
 /// ```
 /// use evictd_cluster_client::Backoff;
@@ -23,7 +23,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The chance where nobody else waits for the same thing: pauses are taken whole.
+    /// The chance to pass if no other client waits for the same thing: pauses are not shortened.
     pub const WHOLE: f64 = 1.0;
 
     /// From `first` to `longest`.
@@ -35,26 +35,26 @@ impl Backoff {
         }
     }
 
-    /// The next pause: half of it is certain, and `chance`, from 0 to 1, says how much of the other half there is, so
-    /// that clients that failed together do not come back together.
+    /// The next pause: half of it is fixed; `chance`, from 0 to 1, is the share of the other half that is added. So
+    /// clients that failed together do not return together.
     pub fn next(&mut self, chance: f64) -> Duration {
         let pause = self.pause.min(self.longest);
         self.pause = pause.saturating_mul(2);
         spread(pause, chance)
     }
 
-    /// No pause is longer than this from now on.
+    /// Limits every pause from now on to `longest`.
     pub fn limit(&mut self, longest: Duration) {
         self.longest = longest;
     }
 
-    /// An attempt succeeded: the next pause is the first again.
+    /// After a success: the next pause is the first one again.
     pub fn reset(&mut self) {
         self.pause = self.first;
     }
 }
 
-/// Half of the pause, and as much of the other half as `chance` says.
+/// Half of the pause, plus the share `chance` of the other half.
 pub(crate) fn spread(pause: Duration, chance: f64) -> Duration {
     pause / 2 + (pause / 2).mul_f64(chance.clamp(0.0, 1.0))
 }
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(with(0.0), second / 2);
         assert_eq!(with(0.5), second * 3 / 4);
         assert_eq!(with(1.0), second);
-        // Nothing that is not a chance makes it panic or wait longer.
+        // A value outside of 0 to 1 neither panics nor makes the pause longer.
         for no_chance in [-1.0, 2.0] {
             assert!((second / 2..=second).contains(&with(no_chance)));
         }

@@ -1,4 +1,5 @@
-//! Events, `events.k8s.io/v1`: repeats are counted in one, and no storm of them reaches the API server.
+//! Events, `events.k8s.io/v1`: repeated events are counted in one object, and their rate is limited to protect the
+//! API server.
 
 use crate::{Actions, ApiError, Backoff, CALL_TIMEOUT};
 use jiff::{SignedDuration, Timestamp};
@@ -11,26 +12,26 @@ use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use tokio::{sync::mpsc, time::sleep};
 
-/// Events that may wait to be sent; more are lost.
+/// The most events that may wait to be sent; more are dropped.
 pub const WAITING: usize = 64;
 
-/// Events that may follow each other at once.
+/// The most events that are sent in one burst.
 const BURST: u32 = 25;
-/// How long until one more may.
+/// After a burst, one more event is allowed per this time.
 const REFILL: SignedDuration = SignedDuration::from_secs(10);
-/// The same event counts as a repeat for this long, from one to the next.
+/// An event is a repeat if its predecessor is at most this old.
 const SERIES: SignedDuration = SignedDuration::from_mins(10);
 /// How often the count of repeats is written.
 const SERIES_WRITTEN: SignedDuration = SignedDuration::from_secs(10);
-/// Subjects whose repeats are counted at a time.
+/// The most events whose repeats are counted at the same time.
 const SERIES_KEPT: usize = 64;
-/// A note in bytes, as the API server takes it.
+/// The longest note in bytes that the API server accepts.
 const LONGEST_NOTE: usize = 1024;
-/// So that a name with its suffix is no longer than names may be.
+/// The longest name part in bytes, so that the name with its suffix is short enough for the API server.
 const LONGEST_NAME: usize = 200;
 const ATTEMPTS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Before the last attempt.
+/// The longest pause, before the last attempt.
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// What an event is about.
@@ -38,7 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 pub enum Subject {
     /// This node.
     Node,
-    /// This node, and the controller that it is about.
+    /// This node, with a related controller.
     NodeAnd(ObjectReference),
     /// A pod.
     Pod {
@@ -49,7 +50,7 @@ pub enum Subject {
     },
 }
 
-/// An object by name.
+/// A reference to an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectReference {
@@ -72,19 +73,19 @@ pub struct Event {
     pub time: Timestamp,
     /// What it is about.
     pub subject: Subject,
-    /// Whether it is of type `Warning`; else `Normal`.
+    /// Whether its type is `Warning` rather than `Normal`.
     pub warning: bool,
-    /// In the kubelet's words.
+    /// The reason, in the kubelet's words.
     pub reason: Cow<'static, str>,
-    /// What was done.
+    /// The action that was taken.
     pub action: &'static str,
-    /// In the kubelet's words.
+    /// The note, in the kubelet's words.
     pub note: String,
     /// Its annotations.
     pub annotations: BTreeMap<&'static str, String>,
 }
 
-/// The clock that an event's repeats are counted by.
+/// Reads the clock that decides whether an event is a repeat.
 type Now = Box<dyn Fn() -> Timestamp + Send>;
 
 /// Sends events.
@@ -96,7 +97,7 @@ pub struct EventRecorder {
     series: Vec<Series>,
 }
 
-/// An event and its repeats.
+/// An event that was sent, with the count of its repeats.
 struct Series {
     event: Event,
     namespace: String,
@@ -109,7 +110,7 @@ struct Series {
 }
 
 impl EventRecorder {
-    /// For this node; `now` reads the clock.
+    /// A recorder for this node; `now` reads the clock.
     pub fn new(
         node: String,
         actions: Actions,
@@ -125,7 +126,7 @@ impl EventRecorder {
         }
     }
 
-    /// Sends until there can be no more.
+    /// Sends events until the sender of the channel is dropped.
     pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         while let Some(event) = events.recv().await {
             if let Err(error) = self.record(event).await {
@@ -198,7 +199,7 @@ impl Series {
     }
 }
 
-/// What is asked of the server.
+/// A request to the server.
 #[derive(Clone)]
 enum Call {
     Create {
@@ -252,7 +253,7 @@ fn request(call: Call) -> Result<http::Request<Vec<u8>>, kube::core::request::Er
     }
 }
 
-/// Events are worth some attempts, not every effort.
+/// Sends with a few attempts; an event is not worth more.
 async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError> {
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     let mut attempt = 1;
@@ -266,7 +267,7 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
         };
         let code = error.status().map(|status| status.code);
         if code == Some(409) {
-            // An attempt that was not answered has made it.
+            // An earlier attempt without an answer has created it.
             return Ok(());
         }
         let later = code.is_none_or(|code| code == 429 || code >= 500);
@@ -293,7 +294,7 @@ fn place(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
 
 fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
     let regarding = match &event.subject {
-        // As a kubelet names its own node.
+        // The reference that a kubelet uses for its own node.
         Subject::Node | Subject::NodeAnd(_) => {
             json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node })
         }
@@ -325,12 +326,12 @@ fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
     object
 }
 
-/// As the API has it, with six digits.
+/// The API's format with six digits of the second.
 fn precise(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
 }
 
-/// Lets a burst pass, and then one in a while.
+/// Limits the rate: a burst, and after it one per [`REFILL`].
 struct Limit {
     left: u32,
     filled: Timestamp,

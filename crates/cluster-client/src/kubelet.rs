@@ -1,4 +1,4 @@
-//! The way to this node's kubelet, for whoever may `get` `nodes/pods`, `nodes/stats` and `nodes/configz` there.
+//! Access to this node's kubelet; it needs the right to `get` `nodes/pods`, `nodes/stats` and `nodes/configz`.
 
 use super::{Access, ApiError, Broken, Follow, actions::Actions, watch::read_list};
 use serde_json::json;
@@ -10,30 +10,30 @@ use std::{
 };
 use tokio::{net::TcpStream, time::timeout};
 
-/// Where kubelets listen.
+/// The port that kubelets listen on.
 const PORT: u16 = 10250;
-/// A kubelet answers from memory.
+/// The time limit of a request; a kubelet answers from memory.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Where pods find who they are.
+/// The token of a pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
-/// What a kubelet signs for itself unless it is given a certificate.
+/// The certificate that a kubelet signs itself if it is not given one.
 const SELF_SIGNED: &str = "/var/lib/kubelet/pki/kubelet.crt";
 
-/// Where the kubelet is, who asks, and whom to trust.
+/// The kubelet's address, the credentials, and the trusted certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KubeletSettings {
-    /// `https://10.0.0.7:10250`; empty: found by itself.
+    /// `https://10.0.0.7:10250`; empty: derived, see [`KubeletClient::url`].
     pub url: String,
-    /// A file with a bearer token; `None`: found by itself.
+    /// A file with a bearer token; `None`: that of this pod's service account.
     pub token_file: Option<PathBuf>,
-    /// A certificate to ask with.
+    /// A client certificate.
     pub client_certificate: Option<PathBuf>,
-    /// Its key.
+    /// The key of the client certificate.
     pub client_key: Option<PathBuf>,
-    /// Who vouches for the kubelet; `None`: found by itself.
+    /// The certificate authority for the kubelet's certificate; `None`: the usual places.
     pub certificate_authority: Option<PathBuf>,
-    /// Whether nobody need vouch for it.
+    /// Whether the kubelet's certificate is not verified.
     pub insecure: bool,
 }
 
@@ -45,8 +45,8 @@ pub struct KubeletClient {
 }
 
 impl KubeletClient {
-    /// As configured; `node` is the name that its certificate must be for. Nothing is sent. Must be called within a
-    /// runtime, and anew where credentials are refused.
+    /// As configured; `node` is the name that the kubelet's certificate must contain. Sends nothing. Must be called
+    /// inside the runtime, and again when credentials are refused.
     pub async fn find(settings: &KubeletSettings, node: &str) -> Result<Self, ApiError> {
         let url = Self::url(settings);
         let by_itself = |configured: &Option<PathBuf>, places: &[&str]| {
@@ -81,7 +81,8 @@ impl KubeletClient {
         })
     }
 
-    /// As configured; else as whoever deployed this pod tells it, whose loopback is not the node's.
+    /// As configured; else from the environment of this pod, because a pod's loopback address is not the node's;
+    /// else the loopback address.
     pub fn url(settings: &KubeletSettings) -> String {
         match settings.url.trim_end_matches('/') {
             "" => {
@@ -94,7 +95,7 @@ impl KubeletClient {
         }
     }
 
-    /// Whether anything takes connections there. Nothing is built for it that would stay.
+    /// Whether something accepts connections at that address. Leaves nothing open.
     pub async fn listens(settings: &KubeletSettings) -> bool {
         let parsed: Option<hyper::Uri> = Self::url(settings).parse().ok();
         let place = parsed
@@ -107,8 +108,8 @@ impl KubeletClient {
         matches!(timeout(Duration::from_secs(1), connect).await, Ok(Ok(_)))
     }
 
-    /// Tells of every object in the list at this path, one after the other as they arrive; whether that was all of them
-    /// is known once this is `Ok`.
+    /// Calls `follower` for each object of the list at this path as it arrives. Only `Ok` means that the list was
+    /// complete.
     pub async fn list(&self, path: &str, follower: &mut impl Follow) -> Result<(), Broken> {
         let listed = timeout(PATIENCE, read_list(self.actions.client(), path, follower));
         let listed = listed.await.unwrap_or_else(|_| {
@@ -123,7 +124,7 @@ impl KubeletClient {
         })
     }
 
-    /// What it answers at this path.
+    /// The kubelet's answer at this path.
     pub async fn get(&self, path: &str) -> Result<String, ApiError> {
         let what = format!("{}{path}", self.url);
         let client = self.actions.client();
@@ -136,7 +137,7 @@ impl KubeletClient {
     }
 }
 
-/// Its address.
+/// The kubelet's address.
 impl fmt::Display for KubeletClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url)

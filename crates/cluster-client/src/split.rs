@@ -1,33 +1,34 @@
-//! Takes a list apart while it arrives. Two thousand pods may be 40 MB of text, of which one object at a time is in memory.
+//! Parses a list while it arrives. Two thousand pods may be 40 MB of text; only one object at a time is held in
+//! memory.
 
 use std::str::Utf8Error;
 
-/// Gives out the items of a JSON object's `items`, each once it is whole, and keeps the rest.
+/// Yields each item of a JSON object's `items` when it is complete, and keeps everything else.
 #[derive(Debug)]
 pub(super) struct Splitter {
-    /// No item, and no rest, is larger.
+    /// The most bytes of an item, and of everything else.
     limit: usize,
     rest: Vec<u8>,
     item: Vec<u8>,
-    /// How many brackets are open.
+    /// The number of open brackets.
     depth: usize,
     in_items: bool,
     in_text: bool,
     escaped: bool,
 }
 
-/// Why a list can't be taken apart.
+/// Why a list cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SplitError {
     /// An object larger than any that an API server stores.
     #[error("an object of more than {0} bytes")]
     TooLarge(usize),
-    /// An object that is no text.
+    /// An object that is not UTF-8.
     #[error("an object that is not UTF-8")]
     NotText(#[from] Utf8Error),
 }
 
-/// The brackets that are open between two items: the list's own and that of its items.
+/// The number of open brackets between two items: that of the list and that of `items`.
 const BETWEEN: usize = 2;
 
 impl Splitter {
@@ -43,7 +44,7 @@ impl Splitter {
         }
     }
 
-    /// Takes the next bytes of the list; `each` gets every item that they complete.
+    /// Takes the next bytes of the list; calls `each` for every item that they complete.
     pub(super) fn feed(
         &mut self,
         bytes: &[u8],
@@ -69,12 +70,12 @@ impl Splitter {
         Ok(())
     }
 
-    /// The list with no items in it; not whole while the list is not.
+    /// The list without its items; incomplete while the list is.
     pub(super) fn rest(&self) -> &[u8] {
         &self.rest
     }
 
-    /// True where an item begins.
+    /// Processes one byte; true if it begins an item.
     fn step(&mut self, byte: u8) -> bool {
         if self.in_text {
             match byte {
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// The items and the rest, fed in pieces of this size.
+    /// The items and the rest, for an input in pieces of this size.
     fn split(text: &str, size: usize) -> (Vec<Value>, Result<Value, String>) {
         let mut splitter = Splitter::new(1 << 10);
         let mut items = Vec::new();

@@ -1,8 +1,8 @@
-//! When the agents of a whole cluster ask the one API server: each in its turn.
+//! Spreads the requests of all agents of a cluster over time, because they share one API server.
 //!
-//! All of them lose it in the same moment, and none can tell whether it is alone with that. So whoever has nothing to do
-//! but to come back takes a moment of a span that grows with the cluster, and keeps to it; whoever has a threshold crossed
-//! comes sooner, for such nodes are few.
+//! When the API server fails, all agents lose it at the same moment, and none knows whether it is alone. So each
+//! waits for a random part of a time span that grows with the number of nodes, and keeps this place for later
+//! requests. An agent with a crossed threshold comes sooner; there are few such nodes.
 
 use crate::backoff::{self, Backoff};
 use std::{
@@ -15,62 +15,63 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// The time of a node's own in which no other comes back, on average.
+/// The share of the span per node: on average one agent returns in this time.
 const SHARE: Duration = Duration::from_millis(60);
-/// The longest span: of 5000 nodes and more, a third of a percent of them a second.
+/// The longest span. With 5000 nodes or more a third of a percent of them return per second.
 const LONGEST_SPREAD: Duration = Duration::from_mins(5);
-/// Nodes in a hurry spread over this part of the span.
+/// Agents in a hurry return within this fraction of the span.
 const HURRY: u32 = 30;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What an agent knows of all that share the API server with it. Clones share it.
+/// What an agent knows about the other agents that share its API server. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Crowd(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// 0 while nobody has counted.
+    /// 0 while the nodes were not counted.
     nodes: AtomicU64,
     hurry: watch::Sender<bool>,
 }
 
 impl Crowd {
-    /// So many nodes.
+    /// A crowd of `nodes` agents.
     pub fn of(nodes: u64) -> Self {
         let crowd = Self::default();
         crowd.counted(nodes);
         crowd
     }
 
-    /// They were counted.
+    /// Updates the number of nodes.
     pub fn counted(&self, nodes: u64) {
         self.0.nodes.store(nodes, Ordering::Relaxed);
     }
 
-    /// The span in which all of them come back; `None` while it is not known how many they are.
+    /// The span in which all agents return; `None` while their number is not known.
     pub fn spread(&self) -> Option<Duration> {
         let nodes = self.0.nodes.load(Ordering::Relaxed);
         let share = SHARE.saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX));
         (nodes > 0).then(|| share.min(LONGEST_SPREAD))
     }
 
-    /// The span for what may come after the watches: they are what evictions go by.
+    /// The span for requests that may come after the watches, which are more urgent because evictions depend on
+    /// them.
     pub fn spread_of_the_rest(&self) -> Option<Duration> {
         self.spread().map(|spread| spread * 2)
     }
 
-    /// Whether this node has a use for what the API server tells now.
+    /// Sets whether this node needs the API server's answers urgently.
     pub fn hurry(&self, hurry: bool) {
         self.0
             .hurry
             .send_if_modified(|before| std::mem::replace(before, hurry) != hurry);
     }
 
-    /// Resolves while it has. Cancel safe.
+    /// Returns when this node is in a hurry. Cancel safe.
     pub async fn in_a_hurry(&self) {
-        // The sender is part of this.
+        // The channel cannot be closed, because `self` holds its sender.
         let _ = self.0.hurry.subscribe().wait_for(|hurry| *hurry).await;
     }
 }
@@ -78,17 +79,17 @@ impl Crowd {
 /// How long to wait before the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
-    /// Whoever is in a hurry.
+    /// For an agent in a hurry.
     pub least: Duration,
-    /// Whoever is not.
+    /// For other agents.
     pub whole: Duration,
 }
 
-/// One agent's place among all others, for one kind of request.
+/// The place of one agent among all others, for one kind of request.
 #[derive(Debug)]
 pub struct Turn {
     backoff: Backoff,
-    /// Whether it has no place yet.
+    /// Whether its place is not chosen yet.
     fresh: bool,
 }
 
@@ -102,13 +103,13 @@ impl Default for Turn {
 }
 
 impl Turn {
-    /// The server answers; the place stays.
+    /// After a success: resets the back-off, but keeps the place.
     pub fn answered(&mut self) {
         self.backoff.reset();
     }
 
-    /// When to do again what is done once in each period: at first at any moment of it, so that agents that began together
-    /// do not go on together. `chance` is at least 0 and below 1, as everywhere here.
+    /// When to repeat a periodic request: the first time at a random moment of the period, so that agents that were
+    /// started together do not stay in step. `chance` is at least 0 and below 1, as everywhere here.
     pub fn every(&mut self, period: Duration, chance: f64) -> Duration {
         let fresh = std::mem::take(&mut self.fresh);
         if fresh {
@@ -118,9 +119,9 @@ impl Turn {
         }
     }
 
-    /// After a failure. Waits double, and are no shorter than the crowd's turns take.
+    /// How long to wait after a failure. Waits double, and are at least as long as the span.
     pub fn wait(&mut self, spread: Option<Duration>, chance: f64) -> Wait {
-        // Who does not know how many they are asks ever more rarely.
+        // If the number of agents is not known, the back-off alone must spread them.
         self.backoff
             .limit(spread.map_or(LONGEST_SPREAD, |_| LONGEST_PAUSE));
         let pause = self.backoff.next(chance);
@@ -134,9 +135,9 @@ impl Turn {
     }
 }
 
-/// A number from 0 to 1, without 1.
+/// A random number of at least 0 and below 1.
 pub fn chance() -> f64 {
-    // A fresh hasher is keyed by the machine's random numbers.
+    // A new hasher is keyed with the system's random numbers.
     let random = RandomState::new().hash_one(()) >> 32;
     f64::from(u32::try_from(random).unwrap_or(0)) / (f64::from(u32::MAX) + 1.0)
 }

@@ -1,7 +1,7 @@
-//! Following a collection: listed once, then every change as the server tells it.
+//! Follows a collection: lists it, then watches for changes.
 //!
-//! Each object is read once, into what the follower wants of it, so that no more of it is in memory than what is kept. One
-//! that is not understood costs that object and not the watch.
+//! Each object is parsed directly into the follower's type, so that only what is needed of it is held in memory. If
+//! an object cannot be parsed, the error is reported for that object and the watch goes on.
 
 use super::{
     split::Splitter,
@@ -18,66 +18,66 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, time::Duration};
 
-/// No object is larger: etcd takes 1.5 MB.
+/// The most bytes of an object; etcd accepts 1.5 MB.
 const LONGEST_LINE: usize = 8 << 20;
-/// Marks the end of a streamed list.
+/// The annotation of the bookmark that ends a streamed list.
 const LISTED: &str = "k8s.io/initial-events-end";
 
-/// Whoever follows a collection.
+/// Receives the objects of a collection.
 pub trait Follow {
-    /// What is read of an object.
+    /// The part of an object that is parsed.
     type Object: DeserializeOwned;
     /// The object's `metadata.resourceVersion`.
     fn version(object: &Self::Object) -> &str;
-    /// A list begins; what will not have been in it at its end is gone.
+    /// A list begins; known objects that are not part of it are gone when it ends.
     fn begin(&mut self);
-    /// An object as it is now.
+    /// An object in its present state.
     fn applied(&mut self, object: Parsed<'_, Self::Object>);
-    /// An object as it last was.
+    /// A deleted object in its last state.
     fn deleted(&mut self, object: Parsed<'_, Self::Object>);
-    /// Everything there is was told; also said again, as a sign of life.
+    /// The list is complete, or the connection has shown a sign of life.
     fn up_to_date(&mut self);
 }
 
-/// An object, or its text and why it is not understood.
+/// An object, or its text and the parse error.
 pub type Parsed<'a, T> = Result<T, NotUnderstood<'a>>;
 
-/// An object that is not of the expected form.
+/// An object that could not be parsed.
 #[derive(Debug)]
 pub struct NotUnderstood<'a> {
-    /// As it came.
+    /// The text as received.
     pub text: &'a str,
-    /// What is wrong with it.
+    /// The parse error.
     pub error: serde_json::Error,
 }
 
-/// Reads an object.
+/// Parses an object.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Parsed<'_, T> {
     serde_json::from_str(text).map_err(|error| NotUnderstood { text, error })
 }
 
-/// Why a watch ended before its time.
+/// Why a watch ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
-    /// In a sentence.
+    /// The problem in a sentence.
     pub problem: String,
-    /// The server's answer, where it gave one.
+    /// The HTTP status of the server's answer, if there was one.
     pub code: Option<u16>,
 }
 
-/// A collection that is followed over as many connections as it takes.
+/// A collection that is followed over any number of connections.
 #[derive(Debug)]
 pub struct Watch {
     path: &'static str,
     fields: String,
-    /// Whether the server streams lists, as far as is known.
+    /// Whether the server can stream lists (`sendInitialEvents`), as far as known.
     streaming: bool,
-    /// Everything up to this version was told.
+    /// The last resourceVersion; all changes up to it were reported.
     version: Option<String>,
 }
 
 impl Watch {
-    /// The objects at this path (`/api/v1/pods`) of which the field selector holds.
+    /// The objects at this path (`/api/v1/pods`) that match the field selector.
     pub fn new(path: &'static str, fields: String) -> Self {
         Self {
             path,
@@ -87,8 +87,8 @@ impl Watch {
         }
     }
 
-    /// Goes on from where the last call ended, until the connection does; the server ends it after `lifetime`. `Ok`: it has
-    /// ended, be it so or before its time; to be called again.
+    /// Continues where the last call ended, until the connection ends; the server ends it after `lifetime`. `Ok`
+    /// means that the connection ended, normally or early, and that this should be called again.
     pub async fn follow(
         &mut self,
         client: &Client,
@@ -100,7 +100,8 @@ impl Watch {
             return ended;
         };
         match code {
-            // It has forgotten what came since then: nothing is wrong, and a list tells everything.
+            // The server no longer has the changes since our version. This is not an error: the next call lists
+            // everything.
             Some(410) if self.version.take().is_some() => {
                 self.one_connection(client, lifetime, follower).await
             }
@@ -120,7 +121,7 @@ impl Watch {
     ) -> Result<(), Broken> {
         if self.version.is_none() && self.streaming {
             match self.stream(client, lifetime, follower).await {
-                // Before 1.27, or with the feature switched off.
+                // The server is older than 1.27, or the feature is off.
                 Err(Broken {
                     code: Some(400 | 422),
                     ..
@@ -135,7 +136,8 @@ impl Watch {
     }
 
     async fn list(&mut self, client: &Client, follower: &mut impl Follow) -> Result<(), Broken> {
-        // What the server has at hand: the node's pods are few, and the watch goes on from there.
+        // Without a resourceVersion the server would read from etcd. Its cache will do, because the watch continues
+        // from that version.
         let parameters = ListParams {
             field_selector: Some(self.fields.clone()),
             resource_version: Some("0".to_owned()),
@@ -151,7 +153,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A watch from the known version on; without one it begins with everything there is.
+    /// A watch from the known version on; without one it begins with a streamed list.
     async fn stream(
         &mut self,
         client: &Client,
@@ -188,7 +190,7 @@ impl Watch {
     }
 
     fn event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), Broken> {
-        // Nearly every event is of an object that is understood: it is read in one pass.
+        // Nearly every event contains an object that can be parsed, so this is tried first and needs one pass.
         let event: Event<'_, F::Object> = match serde_json::from_str(line) {
             Ok(event) => event,
             Err(_) => return self.other_event(line, follower),
@@ -198,7 +200,7 @@ impl Watch {
             "DELETED" => false,
             _ => return self.other_event(line, follower),
         };
-        // While a list is being streamed its versions are those of the objects, in no order.
+        // During a streamed list the versions are those of the objects, in no order, and must not be kept.
         if let Some(version) = &mut self.version
             && let seen = F::version(&event.object)
             && !seen.is_empty()
@@ -213,7 +215,7 @@ impl Watch {
         Ok(())
     }
 
-    /// A bookmark, an error, or an object that is not understood, which is the follower's to report.
+    /// A bookmark, an error, or an object that cannot be parsed, which is passed to the follower.
     fn other_event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), Broken> {
         let event: Event<'_, &RawValue> = serde_json::from_str(line).map_err(|error| {
             self.version = None;
@@ -222,7 +224,7 @@ impl Watch {
         let object = event.object.get();
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
         let bookmark = event.kind == "BOOKMARK";
-        // Only a bookmark is the server's own; the annotations of any other object are whoever's may write them.
+        // Only bookmarks come from the server itself. The annotations of other objects can be written by users.
         let listed = self.version.is_some() || (bookmark && head.ends_the_list());
         match event.kind.as_ref() {
             "ADDED" | "MODIFIED" => follower.applied(parse(object)),
@@ -275,7 +277,8 @@ impl Head<'_> {
     }
 }
 
-/// Tells of every object in a kubelet's list at this path as it arrives; that it is whole, is the caller's to tell.
+/// Passes every object of the list at this path to the follower as it arrives; the caller then reports the end of
+/// the list.
 pub(super) async fn read_list(
     client: Client,
     path: &str,
@@ -287,7 +290,7 @@ pub(super) async fn read_list(
     objects(body, follower).await.map(drop)
 }
 
-/// The objects of a list as it arrives; then the list without them.
+/// Passes on the objects of a list; returns the list without them.
 async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, Broken> {
     follower.begin();
     let mut splitter = Splitter::new(LONGEST_LINE);
@@ -302,7 +305,7 @@ async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, 
         .map_err(|error| not_understood(&error))
 }
 
-/// A list whose items were taken out.
+/// A list without its items.
 #[derive(Deserialize)]
 struct List {
     #[serde(default)]
@@ -315,7 +318,7 @@ struct ListEnd {
     resource_version: String,
 }
 
-/// The body of an answer that is no refusal.
+/// The body of a successful answer.
 async fn open(
     client: &Client,
     request: hyper::Request<Vec<u8>>,
@@ -348,7 +351,7 @@ async fn whole(body: Body) -> Result<String, Broken> {
 struct Lines {
     body: Body,
     buffer: Vec<u8>,
-    /// Length of the line handed out last.
+    /// Length of the line that was returned last.
     taken: usize,
 }
 
@@ -361,7 +364,8 @@ impl Lines {
         }
     }
 
-    /// The next one; `None` where the body ends, be it in the middle of a line: what is missing comes with the next watch.
+    /// The next line; `None` when the body ends, even in the middle of a line: the next watch repeats what is
+    /// missing.
     async fn next(&mut self) -> Result<Option<&[u8]>, Broken> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
@@ -382,7 +386,7 @@ impl Lines {
                     let data = frame.into_data().unwrap_or_default();
                     self.buffer.extend_from_slice(&data);
                 }
-                // A connection may end at any time; whether the server is gone the next one tells.
+                // A connection may end at any time. If the server is gone, the next connection will fail.
                 Some(Err(_)) | None => return Ok(None),
             }
         }
@@ -411,7 +415,7 @@ fn not_understood(error: &serde_json::Error) -> Broken {
 mod tests {
     use super::*;
 
-    /// Counts what it is told.
+    /// Counts the calls.
     #[derive(Debug, Default, PartialEq)]
     struct Told {
         begun: usize,

@@ -1,4 +1,4 @@
-//! The guardian: starts the demo as a process of its own, and clears up however that ends.
+//! The guardian process: starts the demo as a child process, and cleans up however the child ends.
 
 use super::node;
 use nix::{
@@ -23,16 +23,16 @@ use tokio::{
     time::sleep,
 };
 
-/// The flag by which the guarded process learns the id of its guardian.
+/// The flag that passes the guardian's process id to the child.
 pub const FLAG: &str = "guarded";
-/// A demo that was told to end and has not by then is killed.
+/// A demo that has not ended this long after it was asked to is killed.
 const LONGEST_END: Duration = Duration::from_secs(10);
 /// The exit code of a demo that failed.
 const FAILED: u8 = 1;
-/// The exit codes that the command line gives a meaning.
+/// The highest exit code to which the command line gives a meaning.
 const LAST_CODE: i32 = 3;
 
-/// Runs this same command line guarded; returns the exit code, once nothing of it is left.
+/// Runs this same command line as a guarded child; returns its exit code after the cleanup.
 pub async fn guard() -> io::Result<u8> {
     let terminal = Terminal::save();
     let mut child = Command::new(env::current_exe()?)
@@ -41,7 +41,7 @@ pub async fn guard() -> io::Result<u8> {
         .kill_on_drop(true)
         .spawn()?;
     let pid = child.id();
-    let status = see_off(&mut child).await?;
+    let status = wait_for_end(&mut child).await?;
     if let Some(pid) = pid {
         node::clear_away(pid).await;
     }
@@ -57,15 +57,16 @@ pub async fn guard() -> io::Result<u8> {
     Ok(FAILED)
 }
 
-/// The first request to end is handed on, since the demo ends best by itself; the second ends it.
-async fn see_off(child: &mut Child) -> io::Result<ExitStatus> {
+/// Passes the first request to stop to the child, which cleans up best by itself; the second one kills it.
+async fn wait_for_end(child: &mut Child) -> io::Result<ExitStatus> {
     let mut stop = Stop::listen()?;
     select! {
         status = child.wait() => return status,
         () = stop.asked() => {}
     }
     if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
-        // Not waited for yet, so the id is still its own. It may have ended, which shows below.
+        // The child was not waited for yet, so its id was not reused. If it has ended already, the wait below shows
+        // that.
         let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
     }
     select! {
@@ -86,7 +87,7 @@ fn ended_by(status: ExitStatus) -> String {
     }
 }
 
-/// In the guarded process: it does not outlive its guardian.
+/// For the guarded process: ends it when its guardian ends.
 pub fn be_guarded(guardian: i32) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGTERM)?;
     if getppid() != Pid::from_raw(guardian) {
@@ -95,11 +96,11 @@ pub fn be_guarded(guardian: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// What asks a process to end: Ctrl-C, a service manager, a terminal that is closed.
+/// Requests to stop: Ctrl-C, from a service manager, or because the terminal was closed.
 pub struct Stop([tokio::signal::unix::Signal; 3]);
 
 impl Stop {
-    /// From now on such a request ends nothing by itself.
+    /// From now on these requests do not end the process by themselves.
     pub fn listen() -> io::Result<Self> {
         Ok(Self([
             signal(SignalKind::interrupt())?,
@@ -108,7 +109,7 @@ impl Stop {
         ]))
     }
 
-    /// Waits for such a request.
+    /// Waits for a request to stop.
     pub async fn asked(&mut self) {
         let [interrupt, terminate, hangup] = &mut self.0;
         select! {
@@ -119,7 +120,7 @@ impl Stop {
     }
 }
 
-/// The terminal as it was found, where there is one.
+/// The terminal's settings at start, if there is a terminal.
 struct Terminal(Option<Termios>);
 
 impl Terminal {

@@ -1,4 +1,4 @@
-//! The demo: a small real node, real pods made of real processes, and the daemon's real loop.
+//! The demo: a small real node, pods of real processes, and the daemon's real main loop.
 
 pub mod guardian;
 pub mod node;
@@ -35,37 +35,37 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A play that has not ended by then has failed.
+/// A play that takes longer has failed.
 const LONGEST_PLAY: Duration = Duration::from_secs(20);
-/// The picture learns this often what each pod uses.
+/// How often the usage of the pods in the picture is updated.
 const USAGE_PERIOD: Duration = Duration::from_millis(50);
 
-/// How a play ended.
+/// The result of a play.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Which play.
+    /// The play.
     pub scenario: Scenario,
     /// `real` or `simulated`.
     pub mode: &'static str,
-    /// Who was expected to go.
+    /// The pod that should be evicted.
     pub expected: Option<String>,
-    /// Who went.
+    /// The pods that were evicted.
     pub evicted: Vec<String>,
-    /// Who lives.
+    /// The pods that still run.
     pub survivors: Vec<String>,
-    /// From the last look that had not seen the threshold crossed to the last process gone.
+    /// From the last observation that was not past the threshold to the exit of the last process.
     pub reaction_seconds: Option<f64>,
-    /// The least memory that any look saw, in bytes.
+    /// The least available memory of all observations, in bytes.
     pub lowest_available_bytes: Option<i64>,
-    /// How often the kernel's OOM killer struck.
+    /// How often the kernel's OOM killer killed a process.
     pub kernel_oom_kills: u64,
-    /// Every decision with its evidence and outcome.
+    /// Every decision with evidence and outcome.
     pub decisions: Vec<Record>,
 }
 
 impl Report {
-    /// What the stage has seen, who went, and who lives.
+    /// Collected from what the stage has recorded.
     fn new(
         stage: &Stage,
         landed: &[(String, Outcome)],
@@ -92,7 +92,7 @@ impl Report {
         }
     }
 
-    /// Whether nothing but the expected happened.
+    /// Whether exactly the expected pod was evicted.
     pub fn as_expected(&self) -> bool {
         self.kernel_oom_kills == 0
             && self.evicted.iter().eq(&self.expected)
@@ -100,10 +100,10 @@ impl Report {
     }
 }
 
-/// Why there was no play.
+/// Why the play could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
-    /// No node could be built.
+    /// The node could not be built.
     #[error(transparent)]
     Node(#[from] NodeError),
     /// The agent did not start.
@@ -120,18 +120,19 @@ pub enum DemoError {
         /// Why.
         source: io::Error,
     },
-    /// Somebody wanted it to end.
+    /// It was interrupted.
     #[error("interrupted; everything it had made is removed")]
     Interrupted,
 }
 
-/// A running pod.
+/// A running pod of the demo.
 struct Actor {
     child: Child,
     stdin: ChildStdin,
 }
 
-/// Plays it, for real where a node can be made. Nothing happens in the first and in the last `calm`.
+/// Runs the play: with a real node if one can be built, else simulated. The first and the last `calm` are without
+/// events.
 pub async fn play(
     scenario: Scenario,
     clock: Clock,
@@ -168,7 +169,7 @@ pub async fn play(
     }
     let kernel_oom_kills = node.kernel_oom_kills();
     for actor in &mut actors {
-        // One that is gone can't be killed, and need not be.
+        // If it has exited already, the kill fails, and is not needed.
         let _ = actor.child.kill().await;
     }
     drop(node);
@@ -194,7 +195,7 @@ async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
         .args(player.role.arguments(Some(&disk.join("data"))))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // Ctrl-C is for the demo alone.
+        // In a process group of its own, so that Ctrl-C reaches only the demo.
         .process_group(0)
         .kill_on_drop(true)
         .spawn()
@@ -214,7 +215,7 @@ async fn enter(node: &mut Node, player: &Player) -> Result<Actor, DemoError> {
     Ok(Actor { child, stdin })
 }
 
-/// Runs the loop, lets the hog go, and returns who left, in order.
+/// Runs the main loop, starts the hog, and returns the evicted pods in order.
 async fn perform(
     node: &Node,
     play: &Play,
@@ -236,7 +237,7 @@ async fn perform(
     let act = async {
         sleep(calm).await;
         if let Some(hog) = actors.last_mut() {
-            // A hog that is gone already shows in the outcome.
+            // If the hog has exited already, the outcome shows it.
             let _ = hog.stdin.write_all(b"\n").await;
         }
         while let Some(landing) = landings.recv().await {
@@ -246,7 +247,7 @@ async fn perform(
                 break;
             }
         }
-        // Long enough for a second victim to be seen.
+        // Waits long enough to see an unexpected second victim.
         if let Ok(Some(second)) = timeout(calm, landings.recv()).await {
             gone.push(second);
         }
@@ -255,7 +256,7 @@ async fn perform(
         _ = timeout(LONGEST_PLAY, act) => {}
         () = watch_usage(node, play, stage) => {}
     }
-    // It ends by itself if it takes no orders any more.
+    // If it accepts no orders any more, it is stopping already.
     let _ = ready.give_order.send(Order::Stop).await;
     let _ = agent.await;
     Ok(gone)

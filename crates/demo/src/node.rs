@@ -1,5 +1,5 @@
-//! The small node of the demo: one bounded cgroup, the pods' cgroups in it, and a small disk where a play needs one.
-//! Everything is removed again, whatever happens.
+//! The small node of the demo: one cgroup with limits, the pods' cgroups in it, and a small disk if the play needs
+//! one. Everything is removed at the end, also after an error.
 
 use evictd_eviction::StarvedResource;
 use evictd_kernel::cgroup::{CgroupError, Controller, DEFAULT_ROOT, Hierarchies, Version};
@@ -18,38 +18,38 @@ use tokio::time::sleep;
 
 const PREFIX: &str = "evictd-demo-";
 
-/// Why there is no real node to play on.
+/// Why a real node cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// No cgroups at all.
+    /// There are no cgroups.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
-    /// Not root.
+    /// The process does not run as root.
     #[error("making cgroups needs root (user id 0); this is user id {0}")]
     NotRoot(u32),
-    /// No cgroups, or none with the controller.
+    /// The cgroup controller that limits the node is missing.
     #[error("there is no {0} cgroup controller to bound the node with")]
     NoController(&'static str),
-    /// A file of a cgroup.
+    /// A file of a cgroup could not be written.
     #[error("{}cannot write {}", hint(source), path.display())]
     Write {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The small disk.
+    /// The small disk could not be mounted.
     #[error(
         "cannot mount a small filesystem for the play: {source}{}",
         hint(source)
     )]
     Disk {
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What is missing, where the kernel's answer tells.
+/// What is missing, if the error tells.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "the capability CAP_SYS_ADMIN is missing: ",
@@ -58,7 +58,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// The node; dropping it ends what is in it and removes it.
+/// The node; dropping it kills the processes in it and removes it.
 #[derive(Debug)]
 pub struct Node {
     hierarchies: Hierarchies,
@@ -70,7 +70,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Makes the node with these bounds.
+    /// Builds the node with these limits.
     pub fn build(
         hierarchies: Hierarchies,
         memory_bytes: i64,
@@ -101,7 +101,7 @@ impl Node {
         }
         for directory in ["", "manifests", "disk"] {
             let path = node.directory.join(directory);
-            // Others must neither read it nor have put something in its place.
+            // Only for this user, and only if it does not exist yet: others must not read it or prepare it.
             fs::DirBuilder::new()
                 .mode(0o700)
                 .create(&path)
@@ -113,7 +113,7 @@ impl Node {
         Ok(node)
     }
 
-    /// Makes the cgroup of a pod.
+    /// Creates the cgroup of a pod.
     pub fn pod(&mut self, name: &str) -> Result<PathBuf, NodeError> {
         let cgroup = self.cgroup.join(name);
         self.make(&cgroup)?;
@@ -121,7 +121,7 @@ impl Node {
         Ok(cgroup)
     }
 
-    /// Puts a process into a cgroup, in every hierarchy.
+    /// Moves a process into a cgroup, in every hierarchy.
     pub fn enter(&self, cgroup: &Path, pid: u32) -> Result<(), NodeError> {
         for directory in self.directories(cgroup) {
             write(&directory.join("cgroup.procs"), &pid.to_string())?;
@@ -129,7 +129,7 @@ impl Node {
         Ok(())
     }
 
-    /// How often the kernel's OOM killer has struck in it.
+    /// How often the kernel's OOM killer killed a process in the node.
     pub fn kernel_oom_kills(&self) -> u64 {
         let directory = self
             .hierarchies
@@ -150,7 +150,7 @@ impl Node {
             let own: u64 = line
                 .and_then(|count| count.trim().parse().ok())
                 .unwrap_or(0);
-            // On v2 the node's count holds its pods' already.
+            // On v2 the node's count includes its pods.
             kills = if self.hierarchies.version() == Version::V2 {
                 kills.max(own)
             } else {
@@ -168,7 +168,7 @@ impl Node {
                 let sizes = files.filter_map(|file| file.ok()?.metadata().ok());
                 return i64::try_from(sizes.map(|file| file.len()).sum::<u64>()).ok();
             }
-            // No play is on it.
+            // No play uses this resource.
             (StarvedResource::Io, _) => return None,
             (StarvedResource::Pids, _) => (Controller::Pids, "pids.current"),
             (StarvedResource::Memory, Version::V2) => (Controller::Memory, "memory.current"),
@@ -186,7 +186,7 @@ impl Node {
                 source,
             })?;
             if self.hierarchies.version() == Version::V2 && cgroup == self.cgroup {
-                // Without systemd nobody may have done it at the root.
+                // Without systemd the controllers may not be enabled at the root.
                 let root = directory.parent().into_iter();
                 for group in root.chain([directory.as_path()]) {
                     self.hand_down_controllers(group)?;
@@ -196,7 +196,7 @@ impl Node {
         Ok(())
     }
 
-    /// A v2 group has the controllers that the group above hands down.
+    /// On v2 a cgroup only has the controllers that the cgroup above it enables.
     fn hand_down_controllers(&self, group: &Path) -> Result<(), NodeError> {
         for controller in [Controller::Memory, Controller::Pids] {
             if self.hierarchies.dir(controller, Path::new("")).is_some() {
@@ -235,7 +235,7 @@ impl Node {
         directories(&self.hierarchies, cgroup)
     }
 
-    /// A tmpfs that only this process and its children see, so that it goes with them.
+    /// Mounts a tmpfs that only this process and its children see, so that it disappears with them.
     fn mount_disk(&self, bytes: u64) -> Result<(), NodeError> {
         let nothing = None::<&str>;
         let disk = |errno: nix::Error| NodeError::Disk {
@@ -262,7 +262,7 @@ impl Node {
         .map_err(disk)
     }
 
-    /// Removes what a demo left behind that was itself killed.
+    /// Removes what an earlier demo left behind because it was killed.
     fn remove_leftovers(&self) {
         for root in self.directories(Path::new("")) {
             for name in evictd_kernel::cgroup::subdirectories(&root).unwrap_or_default() {
@@ -287,7 +287,7 @@ impl Drop for Node {
     }
 }
 
-/// Removes everything that the demo in this process made, once its pods, which end with it, are gone.
+/// Removes everything that the demo in the process `pid` made, once its pods are gone; they end when it does.
 pub async fn clear_away(pid: u32) {
     let Ok(hierarchies) = Hierarchies::detect(Path::new(DEFAULT_ROOT)) else {
         return;
@@ -305,7 +305,7 @@ fn name_of(pid: u32) -> String {
     format!("{PREFIX}{pid}")
 }
 
-/// The directory of this cgroup in each hierarchy that matters, each once.
+/// The directories of this cgroup in the hierarchies that are used, without duplicates.
 fn directories(hierarchies: &Hierarchies, cgroup: &Path) -> Vec<PathBuf> {
     let controllers = [Controller::Memory, Controller::Pids, Controller::Freezer];
     let mut directories: Vec<PathBuf> = controllers
@@ -318,7 +318,7 @@ fn directories(hierarchies: &Hierarchies, cgroup: &Path) -> Vec<PathBuf> {
     directories
 }
 
-/// Removes a node's cgroups and its directory; whether nothing is left of them.
+/// Removes a node's cgroups and its directory; true if nothing is left of them.
 fn remove(hierarchies: &Hierarchies, cgroup: &Path) -> bool {
     let mut places = directories(hierarchies, cgroup);
     for place in &places {
@@ -330,7 +330,8 @@ fn remove(hierarchies: &Hierarchies, cgroup: &Path) -> bool {
     !places.iter().any(|place| place.exists())
 }
 
-/// A cgroup can be removed once nothing lives in it, and what is frozen does not even die.
+/// Removes a cgroup and all below. A cgroup can only be removed when it contains no process, and a frozen process
+/// must be thawed to die.
 fn remove_tree(directory: &Path) {
     for name in evictd_kernel::cgroup::subdirectories(directory).unwrap_or_default() {
         remove_tree(&directory.join(name));

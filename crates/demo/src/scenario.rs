@@ -1,4 +1,4 @@
-//! What the demo plays: a small node, pods with manifests, and who is expected to go.
+//! The plays of the demo: a small node, pods with manifests, and the pod that should be evicted.
 
 use super::worker::Role;
 use evictd_document::Document;
@@ -31,11 +31,11 @@ pub struct Player {
     pub name: &'static str,
     /// Requests, as `memory: 64Mi`; empty for none.
     pub requests: &'static str,
-    /// Whether the limits equal the requests.
+    /// Whether its limits equal its requests.
     pub guaranteed: bool,
     /// Its priority class, if any.
     pub priority_class: Option<&'static str>,
-    /// What it does.
+    /// What its process does.
     pub role: Role,
 }
 
@@ -48,9 +48,9 @@ pub struct Play {
     pub hard: &'static [(&'static str, &'static str)],
     /// Further lines of the configuration.
     pub settings: &'static str,
-    /// Who is expected to go.
+    /// The pod that should be evicted.
     pub expected: &'static str,
-    /// The most process ids.
+    /// The limit of process ids.
     pub most_pids: Option<u32>,
     /// Size of the small filesystem in bytes.
     pub disk_bytes: Option<u64>,
@@ -88,7 +88,7 @@ impl Scenario {
         }
     }
 
-    /// Who plays and against what.
+    /// The pods and limits of this play.
     pub fn play(self) -> Play {
         let hog = |role: Role| Player {
             name: "hog",
@@ -131,7 +131,8 @@ evictionMaxPodGracePeriod: 3";
 }
 
 impl Play {
-    /// The other pod holds so much that its going is enough, and the hog stops 32 MiB below the limit.
+    /// Makes the hog critical. The other pod is large enough that its eviction suffices, and the hog stops 32 MiB
+    /// below the limit.
     fn make_hog_critical(&mut self, mut hog: Player) {
         for player in &mut self.players {
             if player.name == "burstable" {
@@ -145,13 +146,13 @@ impl Play {
 }
 
 impl Play {
-    /// `namespace/name` of everybody who is expected to live.
+    /// `namespace/name` of all pods that should survive.
     pub fn others(&self) -> Vec<String> {
         let names = self.players.iter().map(Player::full_name);
         names.filter(|name| name != self.expected).collect()
     }
 
-    /// The whole map of hard thresholds: those of the play, and every default switched off.
+    /// All hard thresholds: those of the play, and all defaults switched off.
     pub fn eviction_hard(&self) -> String {
         let defaults = Signal::ALL.into_iter().map(Signal::as_str);
         let off = defaults.filter(|signal| self.hard.iter().all(|(of_play, _)| of_play != signal));
@@ -192,13 +193,13 @@ impl Player {
     pub fn pod(&self, cgroup: &str, volume: Option<&str>) -> Pod {
         let read = Document::new("the demo", self.manifest(cgroup, volume))
             .and_then(|document| document.pod());
-        // A wrong manifest is an empty pod, which the tests would show.
+        // A wrong manifest becomes an empty pod, which the tests detect.
         let mut pod = read.unwrap_or_else(|_| Pod::from_wire(wire::Pod::default()));
         self.name.clone_into(&mut pod.uid);
         pod
     }
 
-    /// The manifest, with its cgroup and where it needs one a directory of the node as volume.
+    /// The manifest, with the pod's cgroup, and with a host path volume if the pod needs one.
     pub fn manifest(&self, cgroup: &str, volume: Option<&str>) -> String {
         let requests = match self.requests {
             "" => String::new(),

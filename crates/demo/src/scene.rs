@@ -1,4 +1,4 @@
-//! What the picture shows: written by the play, read by whoever draws.
+//! The content of the picture: written by the play, read by the drawing thread.
 
 use super::scenario::{Player, Scenario};
 use evictd_eviction::{
@@ -25,7 +25,7 @@ pub enum Fate {
     Alive,
     /// It was chosen.
     Going,
-    /// Its last process is gone.
+    /// Its last process has exited.
     Gone,
 }
 
@@ -38,48 +38,48 @@ pub struct PodLine {
     pub qos: &'static str,
     /// Its priority.
     pub priority: i32,
-    /// What it asked for of what the play is about; `None` where nobody asks for that.
+    /// Its request of the play's resource; `None` if no pod requests that.
     pub request: Option<i64>,
-    /// What it uses of that at present.
+    /// Its present usage of that resource.
     pub usage: Option<i64>,
-    /// The most it was seen to use.
+    /// The highest usage seen.
     pub peak: i64,
-    /// Whether it is spared whatever happens.
+    /// Whether it is never chosen.
     pub critical: bool,
-    /// How it fares.
+    /// Its state.
     pub fate: Fate,
 }
 
 /// A threshold of a signal in the picture.
 #[derive(Debug, Clone)]
 pub struct Mark {
-    /// Below this it acts.
+    /// It is met below this value.
     pub value: i64,
-    /// How long below it until it acts; zero is at once.
+    /// The grace period; zero for a hard threshold.
     pub grace: Duration,
     /// Since when it is crossed.
     pub crossed_since: Option<Timestamp>,
 }
 
-/// A signal against its thresholds in the picture.
+/// A signal in the picture with its thresholds.
 #[derive(Debug, Clone)]
 pub struct SignalLine {
     /// The signal.
     pub signal: Signal,
-    /// What is left.
+    /// What is available.
     pub available: i64,
-    /// What there is.
+    /// The capacity.
     pub capacity: i64,
     /// Its thresholds.
     pub marks: Vec<Mark>,
 }
 
-/// A decision, and what came of it.
+/// A decision with its outcome.
 #[derive(Debug, Clone)]
 pub struct Act {
     /// The decision.
     pub decision: Decision,
-    /// The same as it is kept, with its outcome once there is one.
+    /// Its record, with the outcome once known.
     pub record: Record,
 }
 
@@ -88,36 +88,36 @@ pub struct Act {
 pub struct Scene {
     /// The play.
     pub scenario: Scenario,
-    /// What is missing for a real play, if it is simulated.
+    /// What a real play would need, if this one is simulated.
     pub missing: Option<String>,
     /// When it began.
     pub started: Timestamp,
-    /// The last look.
+    /// When the last cycle ran.
     pub now: Timestamp,
-    /// How long until the next look at the latest.
+    /// The longest time until the next cycle.
     pub sleep: Duration,
-    /// Looks so far.
+    /// The number of cycles so far.
     pub looks: u64,
     /// The watched signals.
     pub signals: Vec<SignalLine>,
-    /// What was left of what the play is about, over time.
+    /// The available amount of the play's signal over time.
     pub trace: Vec<(Timestamp, i64)>,
-    /// The least memory that any look saw, in bytes.
+    /// The least available memory of all observations, in bytes.
     pub lowest_memory: Option<i64>,
     /// The pods.
     pub pods: Vec<PodLine>,
     /// The decisions, in order.
     pub acts: Vec<Act>,
-    /// One line on how it ended, once it has, and whether it was as expected.
+    /// The result in one line, and whether it was as expected; `None` until the play has ended.
     pub verdict: Option<(bool, String)>,
 }
 
-/// The scene, shared between the loop and the drawing.
+/// The scene, shared by the main loop and the drawing thread.
 #[derive(Debug, Clone)]
 pub struct Stage(Arc<Mutex<Scene>>);
 
 impl Stage {
-    /// An empty stage.
+    /// A scene without pods.
     pub fn new(scenario: Scenario, started: Timestamp) -> Self {
         Self(Arc::new(Mutex::new(Scene {
             scenario,
@@ -135,14 +135,14 @@ impl Stage {
         })))
     }
 
-    /// The scene, for a moment.
+    /// Locks the scene for reading or writing.
     pub fn scene(&self) -> MutexGuard<'_, Scene> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Scene {
-    /// The signal that the play is about.
+    /// The signal of this play.
     pub fn signal(&self) -> Signal {
         match self.scenario {
             Scenario::Pids => Signal::PidAvailable,
@@ -151,18 +151,18 @@ impl Scene {
         }
     }
 
-    /// What the play is about.
+    /// The resource of this play.
     pub fn resource(&self) -> StarvedResource {
         self.signal().resource()
     }
 
-    /// The decision that the play is about: the first that ended a pod, else the last.
+    /// The main decision: the first that evicted a pod, else the last.
     pub fn act(&self) -> Option<&Act> {
         let ended = |act: &&Act| act.decision.eviction.is_some();
         self.acts.iter().find(ended).or(self.acts.last())
     }
 
-    /// A pod comes on.
+    /// Adds a pod.
     pub fn enter(&mut self, player: &Player) {
         let pod = player.pod("demo", None);
         let memory = self.resource() == StarvedResource::Memory;
@@ -178,7 +178,7 @@ impl Scene {
         });
     }
 
-    /// What a pod uses now.
+    /// Updates the usage of a pod.
     pub fn uses(&mut self, pod: &str, usage: Option<i64>) {
         if let Some(line) = self.pods.iter_mut().find(|line| line.pod == pod) {
             line.usage = usage;
@@ -186,7 +186,7 @@ impl Scene {
         }
     }
 
-    /// The loop has looked.
+    /// Updates the scene after a cycle.
     pub fn look(
         &mut self,
         now: Timestamp,
@@ -207,7 +207,7 @@ impl Scene {
         }
     }
 
-    /// The loop has decided.
+    /// Adds a decision.
     pub fn decide(&mut self, decision: &Decision, record: &Record) {
         self.acts.push(Act {
             decision: decision.clone(),
@@ -218,7 +218,7 @@ impl Scene {
         }
     }
 
-    /// A departure has ended.
+    /// Notes that a termination has ended.
     pub fn terminated(&mut self, id: &str, pod: &str, outcome: &Outcome) {
         let gone = outcome.gone_seconds().is_some();
         self.set_fate(pod, if gone { Fate::Gone } else { Fate::Alive });
@@ -264,14 +264,14 @@ fn signals(observations: &Observations, housekeeper: &Housekeeper) -> Vec<Signal
     lines
 }
 
-/// Puts what the loop tells onto the stage, and says when something ended.
+/// Publishes what the main loop does to the stage, and reports ended terminations.
 #[derive(Debug)]
 pub struct Watcher {
-    /// Where to.
+    /// The stage.
     pub stage: Stage,
     /// The pods' directories on the node's disk.
     pub disk: PathBuf,
-    /// `namespace/name` of each pod whose departure has ended, with the outcome.
+    /// Receives `namespace/name` and outcome of each pod whose termination has ended.
     pub landed: mpsc::UnboundedSender<(String, Outcome)>,
 }
 
@@ -303,13 +303,14 @@ impl Watcher {
             outcome.gone_seconds().is_some(),
             departure.pod.split_once('/'),
         ) {
-            // What the kubelet does; without it what the pod has written would count until the next pod goes for it.
+            // The kubelet would remove these files. If they stayed, the disk would stay full and another pod would
+            // be evicted.
             let _ = fs::remove_dir_all(self.disk.join(name));
         }
         self.stage
             .scene()
             .terminated(&departure.id, &departure.pod, &outcome);
-        // Nobody listens any more once the play is over.
+        // The receiver is gone when the play is over.
         let _ = self.landed.send((departure.pod.clone(), outcome));
     }
 }

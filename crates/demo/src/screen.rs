@@ -1,5 +1,5 @@
-//! Shows a scene while it is played: as a picture on a terminal, else as lines of progress. A thread of its own draws, so
-//! that nothing waits for a slow terminal.
+//! Shows a scene during the play: as a picture on a terminal, else as lines of progress. It is drawn by a separate
+//! thread, so that a slow terminal delays nothing.
 
 use super::{
     picture::{self, LEAST, TALLEST},
@@ -26,14 +26,14 @@ use std::{
 /// Fifteen frames a second.
 const FRAME: Duration = Duration::from_millis(66);
 
-/// Whoever shows the scene.
+/// The thread that shows the scene.
 pub struct Screen {
     over: Arc<AtomicBool>,
     thread: JoinHandle<bool>,
 }
 
 impl Screen {
-    /// Begins to show it.
+    /// Starts to show it.
     pub fn start(stage: Stage) -> io::Result<Self> {
         let over = Arc::new(AtomicBool::new(false));
         let ends = Arc::clone(&over);
@@ -43,11 +43,11 @@ impl Screen {
         Ok(Self { over, thread })
     }
 
-    /// Shows the scene a last time; whether it was a picture that stays in sight.
+    /// Shows the final scene; returns whether it is a picture that stays visible.
     pub fn finish(self) -> bool {
         self.over.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // A picture that failed is no reason for the play to fail.
+        // If the picture fails, the play goes on.
         self.thread.join().unwrap_or(false)
     }
 }
@@ -57,7 +57,7 @@ fn show(stage: &Stage, over: &AtomicBool) -> bool {
     loop {
         let last = over.load(Ordering::Acquire);
         let scene = stage.scene().clone();
-        // Nobody can be told that the terminal is gone.
+        // If the terminal is gone the error cannot be shown anywhere.
         let _ = canvas.show(&scene);
         if last {
             return matches!(canvas, Canvas::Picture(_));
@@ -87,10 +87,10 @@ impl Canvas {
     }
 }
 
-/// Below the picture are the summary's line and the prompt that follows.
+/// Space for the summary line and the shell's prompt below the picture.
 const BELOW: u16 = 2;
 
-/// The top of the terminal, so that the last frame stays with what is said below it.
+/// Draws at the top of the terminal, so that the last frame stays visible above the text that follows.
 struct Picture {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     colour: bool,
@@ -98,7 +98,7 @@ struct Picture {
 }
 
 impl Picture {
-    /// `None` where the picture has no room, or nothing to be drawn on.
+    /// `None` if there is no terminal, or it is too small.
     fn open() -> Option<Self> {
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         if dumb || !io::stdout().is_terminal() {
@@ -110,8 +110,8 @@ impl Picture {
             return None;
         }
         let quiet = Quiet::begin();
-        // What is on the screen goes up, out of the way, so that nobody need ask the terminal where its cursor is: not every
-        // one answers.
+        // The old content is scrolled out of sight, so that the terminal need not be asked for its cursor position:
+        // some do not answer.
         let mut out = io::stdout();
         out.write_all("\n".repeat(usize::from(rows)).as_bytes())
             .ok()?;
@@ -149,7 +149,7 @@ impl Drop for Picture {
     }
 }
 
-/// Keys are not shown while this lives; Ctrl-C still ends the demo.
+/// Switches off the echo of keys while it lives; Ctrl-C still works.
 struct Quiet(Option<Termios>);
 
 impl Quiet {
@@ -172,7 +172,7 @@ impl Drop for Quiet {
     }
 }
 
-/// What has been told already.
+/// What was printed already.
 #[derive(Default)]
 struct Progress {
     begun: bool,

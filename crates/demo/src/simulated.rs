@@ -1,4 +1,4 @@
-//! The same play without cgroups: the daemon's own rules decide, but the pods and their figures are made up.
+//! The same play without cgroups: decided by the daemon's own rules, but with simulated pods and figures.
 
 use super::{
     DemoError, LONGEST_PLAY, Report, configuration,
@@ -21,10 +21,10 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// From one look to the next, which is also how long a pod takes to go.
+/// The time between two cycles, and also the time that a pod takes to exit.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Plays it at the pace that it would have. `stage` holds what is missing for a real one.
+/// Runs at the speed of a real play. `stage` says what a real one would need.
 pub(super) async fn play(play: &Play, stage: &Stage, calm: Duration) -> Result<Report, DemoError> {
     let mut world = World::new(play, stage)?;
     let mut gone = Vec::new();
@@ -47,14 +47,14 @@ pub(super) async fn play(play: &Play, stage: &Stage, calm: Duration) -> Result<R
     Ok(Report::new(stage, &gone, survivors, 0))
 }
 
-/// A pod that is not there.
+/// A simulated pod.
 struct Actor {
     pod: Pod,
     takes: Taken,
     alive: bool,
 }
 
-/// A pod on its way out.
+/// A simulated pod that is terminating.
 struct Leaving {
     id: String,
     uid: String,
@@ -65,7 +65,7 @@ struct Leaving {
     hard: bool,
 }
 
-/// The node that is not there.
+/// The simulated node.
 struct World<'a> {
     play: &'a Play,
     stage: &'a Stage,
@@ -99,7 +99,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// The pods go on; the hog, which is the last, has been let go for that long.
+    /// Advances the pods; the hog, which is the last one, was started `hogging` ago.
     fn begin(&mut self, elapsed: Duration, hogging: Duration) -> Timestamp {
         let last = self.cast.len().saturating_sub(1);
         let players = self.cast.iter_mut().zip(&self.play.players);
@@ -115,7 +115,7 @@ impl<'a> World<'a> {
         self.started.saturating_add(elapsed).unwrap_or(self.started)
     }
 
-    /// Whoever was chosen at the look before is gone.
+    /// Ends the pod that was chosen in the cycle before.
     fn land(&mut self, now: Timestamp) -> Option<(String, Outcome)> {
         let left = self.leaving.take()?;
         let (uid, ending) = (left.uid.clone(), Ending::Gone { at: now });

@@ -1,11 +1,11 @@
-//! What is left to say once the play is over.
+//! The text after the play.
 
 use super::Report;
 use evictd_eviction::why::human_bytes;
 
 /// How this program was built: figures of one build say little of the other.
 const BUILD: &str = if cfg!(debug_assertions) {
-    "development build"
+    "dev build"
 } else {
     "release build"
 };

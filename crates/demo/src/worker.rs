@@ -41,7 +41,7 @@ pub struct Role {
 }
 
 impl Role {
-    /// A role that only holds memory.
+    /// A role that holds a fixed amount of memory.
     pub fn hold(memory: &str) -> Self {
         Self {
             hold: amount(memory),
@@ -100,7 +100,7 @@ impl Role {
     }
 }
 
-/// What a role has taken at some time.
+/// What a role has taken so far.
 #[derive(Debug, Clone, Default)]
 pub struct Taken {
     /// Bytes of memory.
@@ -112,7 +112,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The figure of this resource.
+    /// The amount of this resource.
     pub fn of(&self, resource: StarvedResource) -> i64 {
         match resource {
             StarvedResource::Memory => self.memory,
@@ -125,7 +125,7 @@ impl Taken {
 }
 
 impl Role {
-    /// What it should have taken that long after it was told to go; no role takes two things.
+    /// What it should have taken this long after its start signal; a role takes only one thing.
     pub fn takes(&self, time: Duration) -> Taken {
         let so_far = i128::from(self.per_second.value())
             .saturating_mul(i128::try_from(time.as_millis()).unwrap_or(i128::MAX))
@@ -143,7 +143,7 @@ impl Role {
     }
 }
 
-/// Amounts in this program's own text; a wrong one is nothing, which the tests would show.
+/// Parses an amount in this program's own text; a wrong one becomes zero, which the tests detect.
 fn amount(text: &str) -> Quantity {
     text.parse().unwrap_or_default()
 }

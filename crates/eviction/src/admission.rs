@@ -1,5 +1,5 @@
-//! Whether a pod is let in here: the node's pressure first, then what the checks found, then what can be done
-//! about it for a critical pod (S1-085 to S1-089, S2-001 to S2-003, S2-022, S2-023).
+//! Admission on this node. The order of the checks: node conditions, then the predicates that failed, then which
+//! pods a critical pod may preempt (S1-085 to S1-089, S2-001 to S2-003, S2-022, S2-023).
 
 use crate::{
     NodeCondition,
@@ -12,16 +12,16 @@ use std::{collections::BTreeMap, fmt};
 
 const MEMORY_PRESSURE_TAINT: &str = "node.kubernetes.io/memory-pressure";
 
-/// What a check before this one found against the pod.
+/// Why an admission check refuses the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// Too little of a resource is free; the only kind that killing pods can cure.
+    /// Too little of a resource is free. Preemption can only solve this kind of failure.
     Insufficient(Insufficient),
-    /// Another predicate does not hold.
+    /// Another predicate failed.
     Predicate {
-        /// Its name, which is the reason that the pod shows: `NodeAffinity`.
+        /// The predicate's name, which becomes the reason in the refused pod's status: `NodeAffinity`.
         name: String,
-        /// What does not hold, in a sentence.
+        /// One sentence: what about the pod and the node does not match.
         why: String,
     },
 }
@@ -31,16 +31,16 @@ pub enum Failure {
 pub struct Insufficient {
     /// Name of the resource.
     pub resource: String,
-    /// What the pod requests.
+    /// The pod's request.
     pub requested: i64,
-    /// What the pods here request.
+    /// The sum of the requests of the pods on this node.
     pub used: i64,
-    /// What the node has to give.
+    /// The node's allocatable amount.
     pub capacity: i64,
 }
 
 impl Insufficient {
-    /// Where only the amount still missing is known.
+    /// A shortage of which only the missing amount is known, not the request, the use and the capacity.
     pub const fn missing(resource: String, amount: i64) -> Self {
         Self {
             resource,
@@ -50,7 +50,7 @@ impl Insufficient {
         }
     }
 
-    /// How much must become free (S2-004).
+    /// How much must be freed so that the pod fits (S2-004).
     pub const fn amount(&self) -> i64 {
         let free = self.capacity.saturating_sub(self.used);
         self.requested.saturating_sub(free)
@@ -58,7 +58,7 @@ impl Insufficient {
 }
 
 impl Failure {
-    /// The reason that the refused pod shows (S2-022).
+    /// The reason in the refused pod's status (S2-022).
     pub fn reason(&self) -> String {
         match self {
             Self::Insufficient(insufficient) => format!("OutOf{}", insufficient.resource),
@@ -68,7 +68,7 @@ impl Failure {
 }
 
 impl fmt::Display for Failure {
-    /// The message that the refused pod shows (S2-022).
+    /// The message in the refused pod's status (S2-022).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Insufficient(Insufficient {
@@ -88,11 +88,11 @@ impl fmt::Display for Failure {
 /// Whether the pod is let in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// It is, once the pods of `preempt` are gone.
+    /// The pod is let in, after the pods of `preempt` have terminated.
     pub allowed: bool,
-    /// Why not, in one word; empty when it is.
+    /// Reason of the refusal in one word; empty when the pod is let in.
     pub reason: String,
-    /// Why not, in a sentence; empty when it is.
+    /// Reason of the refusal in a sentence; empty when the pod is let in.
     pub message: String,
     /// The pods to kill first, as indices into the pods given, in kill order.
     pub preempt: Vec<usize>,
@@ -123,18 +123,18 @@ impl Answer {
 pub struct Outcome {
     /// The pod is let in.
     pub allowed: bool,
-    /// Why not, in one word; empty when it is.
+    /// Reason of the refusal in one word; empty when the pod is let in.
     pub reason: String,
-    /// Why not, in a sentence; empty when it is.
+    /// Reason of the refusal in a sentence; empty when the pod is let in.
     pub message: String,
     /// The pods to kill first, `namespace/name`, in kill order.
     pub preempt: Vec<String>,
-    /// The QoS class of every pod that was looked at.
+    /// The QoS class of every pod considered, by `namespace/name`.
     pub qos: BTreeMap<String, String>,
 }
 
 impl Answer {
-    /// The answer about `pods`, those that it was given for.
+    /// This answer with names in place of indices; `pods` must be the slice that [`admit`] was given.
     pub fn named(self, pods: &[impl Borrow<Pod>]) -> Outcome {
         let name = |index: usize| Some(pods.get(index)?.borrow().full_name());
         let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
@@ -148,8 +148,8 @@ impl Answer {
     }
 }
 
-/// Whether `pod` is let in beside `pods`, while the node holds `conditions` (S1-089: those of the housekeeper, not
-/// of the API's node) and the checks found `failures`, in order.
+/// Whether `pod` is let in beside `pods`. `conditions` are those of the housekeeper, not those of the API's Node
+/// (S1-089). `failures` are the failed predicates in the order of the checks.
 pub fn admit(
     pod: &Pod,
     pods: &[impl Borrow<Pod>],
@@ -159,7 +159,7 @@ pub fn admit(
     under_pressure(pod, conditions).unwrap_or_else(|| recover(pod, pods, failures))
 }
 
-/// The refusal, where the node's pressure demands one (S1-085 to S1-088).
+/// Refuses the pod where one of the node's conditions demands it (S1-085 to S1-088).
 fn under_pressure(pod: &Pod, conditions: &[NodeCondition]) -> Option<Answer> {
     if conditions.is_empty() || pod.critical.is_some() {
         return None;
@@ -188,7 +188,7 @@ fn tolerates_memory_pressure(pod: &Pod) -> bool {
     taint.is_tolerated(&pod.tolerations)
 }
 
-/// What becomes of `failures`: for a critical pod that only lacks resources, the pods that go for it.
+/// The answer after `failures`. A critical pod that only lacks resources is let in if preemption frees enough.
 fn recover(pod: &Pod, pods: &[impl Borrow<Pod>], failures: &[Failure]) -> Answer {
     let refused = |failure: &Failure| Answer::refused(failure.reason(), failure.to_string());
     let incurable =

@@ -6,12 +6,12 @@ use crate::{Signal, Threshold, rules::FilesystemLayout};
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worked {
     pub(crate) threshold: Threshold,
-    /// Not configured but derived; the kubelet leaves it out of its first cycle (S1-014).
+    /// Derived from another threshold, not configured; the kubelet leaves it out of its first cycle (S1-014).
     pub(crate) generated: bool,
 }
 
-/// The configured thresholds with those of containerfs replaced by copies of their sources. A copy of nothing is
-/// never met, so there is none.
+/// The configured thresholds, in which those of containerfs are replaced by copies of their source thresholds.
+/// Without a source threshold there is no containerfs threshold either: the kubelet's would be empty and never met.
 pub(crate) fn worked(configured: &[Threshold], layout: FilesystemLayout) -> Vec<Worked> {
     let follows_imagefs = layout.dedicated_image_fs && !layout.split_container_fs;
     let sources = if follows_imagefs {

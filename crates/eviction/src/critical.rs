@@ -1,12 +1,12 @@
-//! Which pods go so that a critical pod, refused for want of resources, can be let in (S2-005 to S2-015).
+//! Which pods are preempted so that a critical pod that lacks resources can be let in (S2-005 to S2-015).
 
 use evictd_pod::{Pod, resources};
 use std::borrow::Borrow;
 use std::{cmp::Ordering, fmt};
 
-/// The reason that a victim's status and its event show (S2-017).
+/// Status and event reason of a preempted pod (S2-017).
 pub const REASON: &str = "Preempting";
-/// The message that a victim's status and its event show (S2-017).
+/// Status and event message of a preempted pod (S2-017).
 pub const MESSAGE: &str = "Preempted in order to admit critical pod";
 /// The message of a victim's condition `DisruptionTarget`, whose reason is `TerminationByKubelet` (S2-018).
 pub const CONDITION_MESSAGE: &str = "Pod was preempted by Kubelet to accommodate a critical pod.";
@@ -20,7 +20,7 @@ pub struct Need {
     pub amount: i64,
 }
 
-/// All pods that could go would not be enough (S2-007). Holds what would still be missing.
+/// Preempting all eligible pods would not free enough (S2-007). Holds what would still be missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NotEnough(pub Vec<Need>);
 
@@ -44,17 +44,18 @@ pub fn preemptable(preemptor: &Pod, pod: &Pod) -> bool {
         || outranked.is_some_and(|(preemptor, pod)| preemptor > pod)
 }
 
-/// A pod's request of `resource`: millicores of cpu, whole units of anything else, one of `pods` (S2-015).
+/// A pod's request of `resource`: millicores of cpu, whole units of anything else. For `pods` it is always one
+/// (S2-015).
 pub fn request(pod: &Pod, resource: &str) -> i64 {
     resources::units(resource, pod.request(resource))
 }
 
-/// The pods to kill for `preemptor`, as indices into `pods`, in kill order: `BestEffort`, then
-/// Burstable, then Guaranteed (S2-011). Firmer promises are broken only where softer ones cannot make the room
-/// (S2-008 to S2-010).
+/// The pods to kill for `preemptor`, as indices into `pods`, in kill order: `BestEffort`, then Burstable, then
+/// Guaranteed (S2-011). A pod of a higher QoS class is chosen only if the pods of the lower classes do not free
+/// enough (S2-008 to S2-010).
 ///
 /// # Errors
-/// When all pods that may go do not free what is needed; then none should go.
+/// When even all eligible pods would not free enough; then no pod should be killed.
 pub fn victims(
     preemptor: &Pod,
     pods: &[impl Borrow<Pod>],
@@ -85,7 +86,7 @@ struct Remaining<'a>(Vec<Shortfall<'a>>);
 #[derive(Debug, Clone)]
 struct Shortfall<'a> {
     resource: &'a str,
-    /// Place in the list of needs, and so in [`Group::requests`].
+    /// Index into the list of needs, and so the column in [`Group::requests`].
     column: usize,
     amount: i64,
 }
@@ -105,7 +106,7 @@ impl<'a> Remaining<'a> {
         self.0.is_empty()
     }
 
-    /// What is needed once every pod of `group` is gone.
+    /// What is still needed after every pod of `group` has terminated.
     fn without(&self, group: &Group) -> Self {
         let mut remaining = self.clone();
         remaining.subtract(|column| &group.requests[column]);
@@ -132,15 +133,15 @@ impl From<Remaining<'_>> for NotEnough {
     }
 }
 
-/// Pods of one QoS class with their requests as integers, one column a need: the search over all pods for each
-/// victim reads these and nothing else.
+/// Pods of one QoS class with their requests as integers, one column per need. The search compares all pods again
+/// for each victim, so it reads only these compact arrays.
 #[derive(Debug, Clone)]
 struct Group {
     /// Indices into the list of pods.
     pods: Vec<usize>,
-    /// Memory, then cpu: the size that decides ties (S2-014).
+    /// Memory, then cpu: of pods with the same distance the smaller one is chosen (S2-014).
     sizes: Vec<(i64, i64)>,
-    /// What each pod requests, by need.
+    /// What each pod requests: one vector per need, one entry per pod.
     requests: Vec<Vec<i64>>,
 }
 
@@ -180,7 +181,8 @@ impl Group {
         }
     }
 
-    /// Moves one pod into `chosen`; the last one takes its place, which decides later ties (S2-012).
+    /// Moves one pod into `chosen`. As in the kubelet the last pod of the list takes the free place; this order
+    /// decides later ties (S2-012).
     fn move_to(&mut self, place: usize, chosen: &mut Self) {
         chosen.pods.push(self.pods.swap_remove(place));
         chosen.sizes.push(self.sizes.swap_remove(place));
@@ -189,7 +191,8 @@ impl Group {
         }
     }
 
-    /// Takes the pod nearest to what remains, again and again, until nothing remains (S2-012).
+    /// Chooses the pod whose requests are nearest to the remaining need, and repeats until nothing remains
+    /// (S2-012).
     fn nearest(mut self, mut remaining: Remaining<'_>) -> Result<Self, NotEnough> {
         let mut chosen = Self::empty(self.requests.len());
         let mut distances = Vec::with_capacity(self.pods.len());
@@ -204,7 +207,8 @@ impl Group {
         Ok(chosen)
     }
 
-    /// The place of the pod with the smallest distance (S2-013); of equals the smaller, then the later (S2-014).
+    /// The place of the pod with the smallest distance (S2-013). Of equal distances the smaller pod wins, then the
+    /// one later in the list (S2-014).
     fn nearest_to(&self, remaining: &Remaining<'_>, distances: &mut Vec<f64>) -> usize {
         distances.clear();
         distances.resize(self.pods.len(), 0.0);
@@ -226,8 +230,8 @@ impl Group {
     }
 }
 
-/// Adds to each pod's distance the square of the part of `need` that its request leaves open (S2-013). The steps and
-/// their order are the kubelet's, so that rounding makes and breaks the same ties.
+/// Adds to each pod's distance the square of the part of `need` that its request does not cover (S2-013). The
+/// operations and their order are the kubelet's, so that rounding produces the same ties.
 #[allow(
     clippy::cast_precision_loss,
     reason = "the kubelet compares in f64 as well; an exact result would differ from its choice"
@@ -333,9 +337,10 @@ mod tests {
         let best_effort = || pod("{}");
         let pods = [best_effort(), burstable(500, 0), best_effort()];
         let of = |needs: &[Need]| victims(&critical(), &pods, needs).unwrap();
-        // Both BestEffort pods together are enough: no Burstable one goes.
+        // Both BestEffort pods together free enough: no Burstable pod is chosen.
         assert_eq!(of(&[need("pods", 2)]), [2, 0]);
-        // The Burstable one goes for its cpu, and its place counts before a BestEffort pod is asked for another.
+        // The Burstable pod is chosen for its cpu. It also frees one of the two `pods`, so only one BestEffort pod
+        // is needed.
         assert_eq!(of(&[need("cpu", 500), need("pods", 1)]), [1]);
         assert_eq!(of(&[need("cpu", 500), need("pods", 2)]), [2, 1]);
     }
@@ -372,7 +377,7 @@ mod tests {
     #[test]
     fn s2_012_the_last_pod_takes_the_place_of_the_one_chosen() {
         let pods = [900, 100, 100, 100].map(|cpu| burstable(cpu, 0));
-        // Of equals the later goes: after place 0 is filled by the last pod, that is pod 2.
+        // Of equals the later one is chosen. The last pod has moved to place 0, so the last place now holds pod 2.
         let chosen = victims(&critical(), &pods, &[need("cpu", 950)]).unwrap();
         assert_eq!(chosen, [0, 2]);
     }

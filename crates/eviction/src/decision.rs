@@ -1,4 +1,4 @@
-//! A decision with its whole evidence; logs, events, history, metrics and `explain` are views of this value.
+//! A decision with all its evidence. Logs, events, history, metrics and `explain` are views of this value.
 
 use crate::{Observation, Owner, Signal, StarvedResource, Threshold};
 use evictd_pod::{Critical, QosClass, Quantity};
@@ -6,20 +6,20 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// What brought an eviction about.
+/// What caused an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cause {
-    /// A threshold without grace period.
+    /// A threshold without a grace period.
     Hard,
-    /// A threshold whose grace period has passed.
+    /// A threshold after its grace period.
     Soft,
-    /// A limit of the pod itself on local storage.
+    /// A local storage limit of the pod itself.
     LocalStorage,
 }
 
 impl Cause {
-    /// The word used in metrics and the journal.
+    /// The word for this cause in metrics and in the journal.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hard => "hard",
@@ -29,16 +29,16 @@ impl Cause {
     }
 }
 
-/// One limit of a pod on local storage, under the name that metrics give it.
+/// A kind of local storage limit of a pod, under the name that metrics use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub enum LocalStorageLimit {
-    /// S1-069
+    /// Limit of an `emptyDir` volume (S1-069).
     #[serde(rename = "emptydirfs.limit")]
     EmptyDir,
-    /// S1-070
+    /// Limit of the whole pod (S1-070).
     #[serde(rename = "ephemeralpodfs.limit")]
     Pod,
-    /// S1-071
+    /// Limit of one container (S1-071).
     #[serde(rename = "ephemeralcontainerfs.limit")]
     Container,
 }
@@ -54,7 +54,7 @@ impl LocalStorageLimit {
     }
 }
 
-/// Why a pod is never chosen.
+/// Why the ranking passes over a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Spared {
@@ -62,42 +62,42 @@ pub enum Spared {
     Critical(Critical),
     /// In a protected namespace, or matched by a protecting selector.
     Protected,
-    /// Its own `evictd.dev/eviction: never`.
+    /// Its annotation `evictd.dev/eviction: never`.
     Never,
-    /// It was chosen before and is on its way out.
+    /// It was chosen before and is terminating.
     Dying,
-    /// The shell could not end it now.
+    /// The daemon cannot terminate it at present.
     Unreachable(Unreachable),
 }
 
-/// Why the shell could not end a pod now.
+/// Why the daemon cannot terminate a pod at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Unreachable {
-    /// It has no cgroup of its own that may be touched.
+    /// The pod has no cgroup of its own that the daemon may write to.
     NoCgroup,
-    /// Its disruption budget does not let it go; for soft thresholds only.
+    /// A PodDisruptionBudget does not allow its eviction; only soft thresholds respect budgets.
     Budget,
-    /// To end it has failed a moment ago.
+    /// A termination of this pod failed a moment ago.
     Failed,
 }
 
-/// Usage against request, as the ranking compares them.
+/// Usage compared with request, the first key of the ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Excess {
-    /// Nothing is known; the kubelet puts it first.
+    /// Usage is not known; the kubelet ranks such a pod first.
     UnknownFirst,
-    /// Uses more than it asked for (for process ids: more than an even share).
+    /// Usage is above the request (for process ids: above an even share).
     Exceeds,
-    /// Uses no more than that.
+    /// Usage is not above the request.
     Within,
-    /// Nothing is known; ours puts it last.
+    /// Usage is not known; evictd's rules rank such a pod last.
     UnknownLast,
 }
 
 impl Excess {
-    /// As the API shows it: unknown is absent.
+    /// As the API shows it: `None` where usage is not known.
     pub const fn as_option(self) -> Option<bool> {
         match self {
             Self::Exceeds => Some(true),
@@ -107,55 +107,56 @@ impl Excess {
     }
 }
 
-/// What the pod asked of us by annotation, where its namespace may.
+/// What the pod's annotation asks for, if its namespace may use the annotation.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
 #[serde(rename_all = "camelCase")]
 pub enum Preference {
-    /// Goes before its equals.
+    /// Evict before equals.
     Prefer,
-    /// Said nothing.
+    /// No annotation.
     #[default]
     None,
-    /// Goes after its equals.
+    /// Evict after equals.
     Avoid,
 }
 
-/// One pod's place in the ranking with every key that put it there.
+/// One pod's place in the ranking, with every key that decided it.
 #[derive(Debug, Clone)]
 pub struct RankedPod {
     /// Index into the pods that were ranked.
     pub index: usize,
     /// `namespace/name`.
     pub pod: Arc<str>,
-    /// Before all keys: it was deleted, its kubelet has not ended it in its time, and it runs on.
+    /// Sorts before all other keys: the pod was deleted, its kubelet has not ended it within its grace period, and
+    /// it still runs.
     pub overdue: bool,
-    /// First key.
+    /// First key: usage above request.
     pub excess: Excess,
-    /// Second key.
+    /// Second key: what the pod's annotation asks for.
     pub preference: Preference,
-    /// Third key: lower goes first.
+    /// Third key: the pod's priority; lower is evicted first.
     pub priority: i32,
-    /// Fourth key: a controller would start it right here again.
+    /// Fourth key: its controller would start it on this node again.
     pub returns: bool,
-    /// Fifth key: it is ending anyway.
+    /// Fifth key: it is terminating already.
     pub terminating: bool,
-    /// Sixth key: what it uses above its request; `None` where unknown.
+    /// Sixth key: usage above request; `None` where usage is not known.
     pub overage: Option<Quantity>,
-    /// What it uses of the starved resource; of memory, what it has in swap included where that counts.
+    /// Usage of the starved resource. For memory this includes swap if the rules count swap.
     pub usage: Option<Quantity>,
-    /// What of its usage is in swap.
+    /// The part of `usage` that is in swap.
     pub swap: Quantity,
-    /// What it asked for (for process ids: the even share).
+    /// The pod's request (for process ids: the even share).
     pub request: Quantity,
-    /// Why it is passed over, if it is.
+    /// Why the ranking passes over this pod, if it does.
     pub spared: Option<Spared>,
-    /// QoS class, for the reader only (S1-063).
+    /// QoS class. It is shown only; the ranking does not use it (S1-063).
     pub qos: QosClass,
 }
 
-/// A threshold at work.
+/// A threshold that is met, with the figures at the time of the decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActingThreshold {
@@ -164,17 +165,17 @@ pub struct ActingThreshold {
     pub threshold: Threshold,
     /// Its value at the observed capacity.
     pub quantity: Quantity,
-    /// What was left.
+    /// What was available and the capacity.
     pub observed: Observation,
-    /// Since when it is met without a break.
+    /// Since when the threshold is met without interruption.
     pub first_observed_at: Timestamp,
 }
 
-/// The pod that goes, and in which words.
+/// The victim, and the texts that its status and event get.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Eviction {
-    /// Index into the pods that were handed in.
+    /// Index into the slice of pods that was ranked.
     #[serde(skip)]
     pub index: usize,
     /// `namespace/name`.
@@ -192,36 +193,36 @@ pub struct Eviction {
     pub disruption_target: bool,
 }
 
-/// An owner, and which of its pods this one is.
+/// A victim's owner, with the number of its recent evictions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerCount {
     /// The owner.
     #[serde(flatten)]
     pub owner: Owner,
-    /// How many of its pods were evicted here lately, with this one.
+    /// How many of the owner's pods were evicted on this node recently, including this one.
     pub evictions: u32,
 }
 
-/// Who holds what of a signal, as far as it is known.
+/// Who uses the resource of a signal, as far as known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shares {
-    /// What is missing to the threshold, minimum reclaim left out.
+    /// How far the signal is below its threshold, without the minimum reclaim.
     pub short: Quantity,
-    /// What all pods hold.
+    /// What all pods use.
     pub pods: Quantity,
-    /// What those of them hold that may go.
+    /// The part used by pods that may be evicted.
     pub may_go: Quantity,
-    /// What is on its way back from those who go already.
+    /// What pods that are terminating already will free.
     pub on_the_way: Quantity,
-    /// What is taken and no pod holds: the host's own programs, the kernel, pods that nobody lists.
+    /// Used, but by no known pod: programs of the host, the kernel, pods that are not listed.
     pub in_no_pod: Quantity,
-    /// All that there is.
+    /// The capacity.
     pub capacity: Quantity,
 }
 
-/// Why nobody goes although a threshold acts.
+/// Why no pod is evicted although a threshold is met.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "because")]
 pub enum Withheld {
@@ -229,78 +230,78 @@ pub enum Withheld {
     NoPods,
     /// Every pod is critical or protected (S1-045).
     AllSpared,
-    /// What dying pods still hold will be enough.
+    /// Terminating pods will free enough.
     DyingPodsRelease {
         /// `namespace/name` of each.
         pods: Vec<String>,
-        /// What they hold.
+        /// The sum that they still use.
         release: Quantity,
     },
-    /// Devices are under pressure, and no pod is known to read or write.
+    /// Devices are under pressure, but no pod is known to read or write.
     NoIo,
-    /// The last evictions gained too little to go on.
+    /// The last evictions for this signal freed too little.
     Futile {
         /// How many in a row.
         evictions: u32,
     },
-    /// All that may go together cannot lift the signal to its threshold.
+    /// Even evicting all eligible pods would not bring the signal back to its threshold.
     NoRelief {
-        /// Who holds what is short.
+        /// Who uses the resource.
         #[serde(flatten)]
         shares: Shares,
     },
-    /// Disk evictions are off; says why.
+    /// Evictions for disk signals are switched off.
     DiskEvictionsOff {
-        /// The reason.
+        /// Why they are switched off.
         reason: Cow<'static, str>,
     },
 }
 
-/// What was decided in one cycle, and everything it was decided on.
+/// The result of one cycle with all the evidence it is based on.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
-    /// When.
+    /// When the decision was made.
     pub time: Timestamp,
     /// Hard, soft or a limit of the pod itself.
     pub kind: Cause,
     /// The acting signal or local-storage limit.
     pub signal: &'static str,
-    /// What is starved.
+    /// The starved resource.
     pub resource: StarvedResource,
     /// The acting threshold; absent for a local-storage limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<ActingThreshold>,
-    /// Who goes; absent where somebody should but nobody may.
+    /// The victim; absent where a pod should be evicted but none may be.
     #[serde(flatten)]
     pub eviction: Option<Eviction>,
-    /// The unique id of who goes; a pod of the same name with another id is another pod.
+    /// UID of the victim. A later pod of the same name has another UID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// Who would make it again, where such owners are counted.
+    /// The victim's owner, where the rules count the evictions of owners.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<OwnerCount>,
-    /// Why nobody goes.
+    /// Why no pod is evicted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<Withheld>,
     /// Every pod in ranked order.
     #[serde(rename = "ranking", skip_serializing_if = "Vec::is_empty")]
     pub ranked: Vec<RankedPod>,
-    /// The first pod after the victim that could have gone.
+    /// The first pod after the victim that could have been evicted instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
-    /// What the eviction should give back, where it is known.
+    /// What the eviction should free, where known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_gain: Option<Quantity>,
-    /// Who holds what is short; absent for pressures, which are no sums.
+    /// Who uses the resource; absent for pressure signals, which are not sums of what pods use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
-    /// One sentence: why this pod and not the next.
+    /// One sentence: why this pod and not the next one.
     pub why: String,
 }
 
 impl RankedPod {
-    /// What of this signal its end gives back; nobody knows for a pressure.
+    /// How much of `signal` the end of this pod frees; `None` for pressure signals, whose gain nobody can predict.
     pub fn gives_back(&self, signal: Signal) -> Option<Quantity> {
         let usage = self.usage?;
         match signal {

@@ -3,13 +3,13 @@
 use jiff::SignedDuration;
 use std::fmt::Write;
 
-/// Why a text is no duration; the words are Go's, since the kubelet prints them.
+/// Why a text is not a duration. The words are Go's, because the kubelet prints them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not of the form `[-]<number><unit>...`, or too long to count in nanoseconds.
     #[error("time: invalid duration {0:?}")]
     Invalid(String),
-    /// A number stands alone.
+    /// A number without a unit.
     #[error("time: missing unit in duration {0:?}")]
     MissingUnit(String),
     /// A unit that Go does not know; days, months and years among them.

@@ -1,5 +1,5 @@
-//! Whether a pod fits on a node beside the pods there, as its kubelet asks: resources, affinity, name, ports, taints
-//! (S2-021, S2-022).
+//! Whether a pod fits on a node beside the pods there, by the checks of the kubelet: resources, affinity, name,
+//! ports, taints (S2-021, S2-022).
 
 use crate::admission::{Failure, Insufficient};
 use evictd_pod::{
@@ -9,8 +9,8 @@ use evictd_pod::{
 };
 use std::borrow::Borrow;
 
-/// What is against `pod` on `node` beside those of `pods` that run there, in the order in which the kubelet looks;
-/// it reports the first.
+/// Every check that `pod` fails on `node` beside those of `pods` that run there, in the order of the kubelet, which
+/// reports only the first.
 pub fn failures(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failure> {
     let mut failures = shortages(pod, pods, node);
     if !predicates::matches_affinity(pod, node) {
@@ -42,7 +42,7 @@ pub fn failures(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failur
     failures
 }
 
-/// The resources of which `pod` wants more than `node` has left beside those of `pods` that run there.
+/// The resources of which `pod` requests more than `node` has free beside those of `pods` that run there.
 pub fn shortages(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failure> {
     let others: Vec<&Pod> = others(pod, pods, node).collect();
     let insufficient = |resource: &str, shortage: Shortage| {
@@ -72,12 +72,12 @@ fn others<'p>(
     pods.filter(move |other| is_here(other, node) && !is_same(other, pod))
 }
 
-/// Whether `pod` takes room on `node`: it has not ended and is not bound to another node.
+/// Whether `pod` counts on `node`: it has not ended and is not bound to another node.
 pub fn is_here(pod: &Pod, node: &Node) -> bool {
     !pod.terminal && predicates::matches_name(pod, node)
 }
 
-/// Whether they are the same pod as its owner sees it, whatever their ids.
+/// Whether both have the same namespace and name, whatever their UIDs.
 pub fn is_same(one: &Pod, other: &Pod) -> bool {
     one.name == other.name && one.namespace == other.namespace
 }
@@ -89,8 +89,8 @@ fn predicate(name: &str, why: &str) -> Failure {
     }
 }
 
-/// The resources to look at: cpu, memory and disk first, then the others by name, without those extended ones that
-/// the node does not know, since others may provide them (S2-021).
+/// The resources to check: cpu, memory and disk first, then the others by name. Extended resources that the node
+/// does not list are left out, because other components may provide them (S2-021).
 fn wanted<'a>(pod: &'a Pod, node: &Node) -> Vec<&'a str> {
     let first = [
         resources::CPU,

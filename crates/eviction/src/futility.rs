@@ -1,46 +1,47 @@
-//! Evictions that do not help must stop: the cause is then elsewhere (users #28).
+//! Stops evictions that do not help: then the pods are not the cause of the shortage (users #28).
 
 use crate::{
     Observation, Observations, Signal, SignalMap, ThresholdValue, decision::ActingThreshold, rules,
 };
 use jiff::Timestamp;
 
-/// The last eviction for a signal and what came of it.
+/// The last eviction for a signal and its effect.
 #[derive(Debug, Clone)]
 struct Trial {
     victim: String,
-    /// Of the acting threshold: it says which figure is weighed.
+    /// Value of the acting threshold: it tells which figure to compare.
     value: ThresholdValue,
     chosen_at: Timestamp,
-    /// What was left when the pod was chosen.
+    /// What was available when the pod was chosen.
     before: i64,
-    /// The least that it should have gained.
+    /// The smallest gain that counts as success.
     least_gain: i64,
     outcome: Outcome,
-    /// Evictions that gained too little, without one between them that helped.
+    /// Consecutive evictions that gained too little.
     in_a_row: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Outcome {
-    /// Chosen, but not known to be on its way out: a rehearsal, for all we know, and never counted.
+    /// Chosen, but its termination has not begun. In a dry run it never begins, and then the eviction is not
+    /// counted.
     Chosen,
-    /// To be weighed by the first new observation from then on; a pod that cannot be killed frees nothing.
+    /// The first observation from then on is compared; before that the pod may not be killed yet and frees nothing.
     DueAt(Timestamp),
-    /// Weighed.
+    /// Compared.
     Known,
-    /// Weighed, and one too many: since when no more are chosen, and what was left then.
+    /// Compared, and the limit is reached: since when evictions are stopped, and what was available then.
     Stopped(Timestamp, i64),
 }
 
-/// Memory of trials, one a signal.
+/// The last eviction of each signal.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Futile {
     trials: SignalMap<Option<Trial>>,
 }
 
 impl Futile {
-    /// A pod was chosen for this threshold.
+    /// Notes that a pod was chosen for this threshold.
     pub(crate) fn chosen(
         &mut self,
         now: Timestamp,
@@ -54,7 +55,7 @@ impl Futile {
         let min_reclaim = min_reclaim.map_or(0, |value| value.at(observed.capacity).value());
         let slot = &mut self.trials[signal];
         let in_a_row = match slot {
-            // Further apart than a stop would last, they are no row.
+            // Evictions further apart than the length of a stop are not consecutive.
             Some(trial) if now.duration_since(trial.chosen_at) < limit.pause => trial.in_a_row,
             _ => 0,
         };
@@ -69,7 +70,7 @@ impl Futile {
         });
     }
 
-    /// This pod is on its way out; what its end gained shows from then on at the latest.
+    /// Notes that this pod is terminating; its effect is visible from `at` on at the latest.
     pub(crate) fn due(&mut self, uid: &str, at: Timestamp) {
         for trial in self.trials.values_mut().flatten() {
             let open = matches!(trial.outcome, Outcome::Chosen | Outcome::DueAt(_));
@@ -79,7 +80,7 @@ impl Futile {
         }
     }
 
-    /// This pod was not ended after all, which says nothing on whether its end would have helped.
+    /// Notes that this pod was not terminated: that says nothing about whether its end would have helped.
     pub(crate) fn lives_on(&mut self, uid: &str) {
         for trial in self.trials.values_mut().flatten() {
             if trial.victim == uid && matches!(trial.outcome, Outcome::DueAt(_)) {
@@ -88,7 +89,7 @@ impl Futile {
         }
     }
 
-    /// Weighs the last eviction by a new observation, and ends stops whose time has come.
+    /// Compares the last eviction with a new observation, and ends stops that are over.
     pub(crate) fn observe(
         &mut self,
         now: Timestamp,
@@ -118,13 +119,13 @@ impl Futile {
         }
     }
 
-    /// How many futile evictions in a row have stopped this signal, if they have.
+    /// After how many consecutive futile evictions this signal was stopped; `None` if it is not.
     pub(crate) fn stopped(&self, signal: Signal) -> Option<u32> {
         let trial = self.trials[signal].as_ref()?;
         matches!(trial.outcome, Outcome::Stopped(..)).then_some(trial.in_a_row)
     }
 
-    /// Every stopped signal and since when.
+    /// Every stopped signal and since when it is stopped.
     pub(crate) fn stops(&self) -> impl Iterator<Item = (Signal, Timestamp)> {
         self.trials
             .iter()

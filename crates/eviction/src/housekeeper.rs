@@ -1,19 +1,20 @@
-//! The housekeeper: one cycle after another, from what the node has left to who must go.
+//! The housekeeper turns, cycle by cycle, what the node has left into decisions on which pod to evict.
 //!
-//! It asks for what it needs ([`Step`]), and whoever turns it answers ([`Answer`]), until it rests:
+//! A cycle is a dialogue: the housekeeper asks for what it needs ([`Step`]), its caller answers ([`Answer`]), until
+//! the step is `Rest`:
 //!
 //! ```text
 //! begin ── Rest
-//!    │──── LocalStorage ── somebody goes for a limit of its own: the cycle is over (S1-034)
-//!    │            │ nobody
+//!    │──── LocalStorage ── a pod exceeds a limit of its own: the cycle is over (S1-034)
+//!    │            │ no pod does
 //!    │──── Reclaim ── enough is free: Rest
 //!    │            │
-//!    │──── Watch: whoever was chosen before may still give back; nobody is chosen
+//!    │──── Watch: earlier victims may still free enough; no pod is chosen
 //!    │            │
 //!    └──── Rank ──┴── Decision
 //! ```
 //!
-//! The daemon, `simulate`, `explain` and the demo turn the same one.
+//! The daemon, `simulate`, `explain` and the demo all use this code.
 
 use crate::{
     Cause, ConditionMap, Decision, NodeCondition, Observation, Observations, Owner, Returned,
@@ -41,7 +42,7 @@ mod withheld;
 
 pub use crank::Answer;
 
-/// Decides, cycle by cycle. All state is in here; time comes in as a value.
+/// Makes the decisions, cycle by cycle. It holds all state; the caller passes in the time.
 #[derive(Debug, Clone)]
 pub struct Housekeeper {
     rules: Rules,
@@ -51,25 +52,25 @@ pub struct Housekeeper {
     condition_active: ConditionMap<bool>,
     last: Observations,
     departures: Departures,
-    /// What is to be done about them, as the last turn has found.
+    /// Commands for departures that resulted from the current cycle.
     commands: Vec<Command>,
-    /// UIDs of pods that have no cgroup of their own that may be touched.
+    /// UIDs of pods without a cgroup of their own that the daemon may write to.
     without_cgroup: BTreeSet<String>,
-    /// Dry run, or paused.
+    /// Dry run or pause.
     ends_nobody: bool,
-    /// For what nobody can go, and until when it need not be thought about again.
+    /// A need for which no pod may be evicted, and when to think about it again.
     quiet: Option<(UsageNeed, Timestamp)>,
-    /// For each signal until when another is looked after first, since nobody may go for it.
+    /// Per signal: until when other signals go before it, since no pod may be evicted for it.
     stands_back: SignalMap<Option<Timestamp>>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
-    /// When a pod was last chosen or seen gone: what averages tell of the time before is over.
+    /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
     relieved: Option<Timestamp>,
-    /// A pod is gone since the last look.
+    /// Whether a pod has gone since the last cycle.
     has_gone: bool,
     futile: Futile,
     returning: Returning,
-    /// Conditions held for owners whose pods come back, and whether each keeps new pods away.
+    /// Conditions held because of owners whose pods come back, and for each whether its taint is set, too.
     held: ConditionMap<Option<bool>>,
 }
 
@@ -99,7 +100,7 @@ impl Housekeeper {
         }
     }
 
-    /// Takes on changed rules; thresholds that stay the same keep their history.
+    /// Applies changed rules; the state of thresholds that stay the same is kept.
     pub fn reconfigure(&mut self, rules: Rules) {
         let mut next = Self::new(rules);
         for watched in &mut next.watched {
@@ -119,7 +120,7 @@ impl Housekeeper {
         &self.rules
     }
 
-    /// First half of a cycle: what is met, which conditions hold, what acts.
+    /// First half of a cycle: which thresholds are met, which conditions hold, which threshold acts.
     pub fn observe(&mut self, now: Timestamp, observations: &Observations) -> Step {
         let waiting = self.first_cycle && self.rules.generated_thresholds_wait;
         self.first_cycle = false;
@@ -182,7 +183,7 @@ impl Housekeeper {
             .unwrap_or_default();
     }
 
-    /// Second half of a cycle, once nobody had to go for a limit of its own.
+    /// Second half of a cycle, if no pod exceeded a limit of its own.
     pub fn pressure(&self) -> Step {
         let Some(need) = self.need() else {
             return Step::Rest;
@@ -201,9 +202,10 @@ impl Housekeeper {
         })
     }
 
-    /// S1-035: memory, then hard before soft, then the order of the configuration. With ours hard is before soft whatever
-    /// the resource, and devices are last: a signal for which no pod can go must not hide one for which a pod can. For the
-    /// same reason one for which nobody may go now stands back.
+    /// The threshold to act on. The kubelet's order: memory, then hard before soft, then the order of the
+    /// configuration (S1-035). evictd's order: hard before soft whatever the resource, I/O last; and a signal for
+    /// which no pod may be evicted at present goes after the others, so that it does not hide one for which a pod
+    /// may be.
     fn acting(&self) -> Option<&Watched> {
         let rank = |watched: &&Watched| {
             let signal = watched.threshold.signal;
@@ -243,8 +245,9 @@ impl Housekeeper {
         })
     }
 
-    /// After a node-level reclaim: enough when no threshold at all is met any more, grace ignored and min-reclaim
-    /// added (S1-037). `None` where no fresh look was possible: then pods are next.
+    /// After a node-level reclaim: if no threshold is met any more, ignoring grace periods and adding the minimum
+    /// reclaim, the cycle is over (S1-037). `None` says that no fresh observation was possible: then pods are
+    /// ranked.
     pub fn reclaimed(&self, fresh: Option<&Observations>) -> Step {
         let still_met = |watched: &Watched| {
             fresh.is_none_or(|fresh| {
@@ -258,7 +261,7 @@ impl Housekeeper {
         }
     }
 
-    /// Who goes for the acting threshold; `None` where none acts. At most one pod a cycle (S1-044).
+    /// The decision for the acting threshold; `None` if none acts. At most one pod per cycle (S1-044).
     pub fn decide(
         &mut self,
         now: Timestamp,
@@ -269,7 +272,7 @@ impl Housekeeper {
         self.choose(now, pods, usage, ranked)
     }
 
-    /// Everybody in the order of the acting threshold; `None` where none acts.
+    /// All pods in the order of the acting threshold; `None` if none acts.
     fn rank_acting(
         &self,
         now: Timestamp,
@@ -280,7 +283,7 @@ impl Housekeeper {
         Some(self.rank(now, acting.threshold.signal, pods, usage))
     }
 
-    /// Who of them goes.
+    /// Chooses the victim from the ranking.
     fn choose(
         &mut self,
         now: Timestamp,
@@ -334,8 +337,9 @@ impl Housekeeper {
         })
     }
 
-    /// The first in rank that may go. Where the last evictions gained too little it is the first that alone lifts the signal,
-    /// if there is one: small pods before it would go in vain.
+    /// The first pod in the ranking that may be evicted. If the last evictions gained too little, the first pod
+    /// that lifts the signal on its own is preferred, if there is one: evicting smaller pods before it would not
+    /// help.
     fn first<'a>(
         &self,
         acting: &ActingThreshold,
@@ -387,14 +391,15 @@ impl Housekeeper {
         }
     }
 
-    /// The pods, by UID, that the shell could not end if they were chosen, since it knows no cgroup of theirs; they are ranked
-    /// and passed over. The pods or what is known of them may be others now: whatever is decided next is worth a thought.
+    /// Sets the UIDs of the pods that cannot be terminated because no cgroup of theirs is known; they are ranked
+    /// and passed over. Call this when the pods may have changed: a decision that was postponed is then
+    /// reconsidered.
     pub fn set_without_cgroup(&mut self, pods: BTreeSet<String>) {
         self.without_cgroup = pods;
         self.quiet = None;
     }
 
-    /// Every pod in the order in which it would go for this signal now, without deciding anything.
+    /// Every pod in the order in which it would be evicted for this signal now. Decides nothing.
     pub fn rank(
         &self,
         now: Timestamp,
@@ -428,12 +433,12 @@ impl Housekeeper {
         })
     }
 
-    /// How many evictions in a row gained too little, where that would stop this signal.
+    /// The number of consecutive evictions that gained too little, if it stops this signal.
     fn stopped_by_futility(&self, signal: Signal) -> Option<u32> {
         self.futile.stopped(signal)
     }
 
-    /// Signals for which evictions are stopped because they did not help: since when, and until when at most.
+    /// Signals whose evictions are stopped because they did not help: since when, and until when at most.
     pub fn futile_stops(&self) -> impl Iterator<Item = (Signal, Timestamp, Timestamp)> {
         let pause = self
             .rules
@@ -446,7 +451,8 @@ impl Housekeeper {
         })
     }
 
-    /// Conditions that hold, sorted by name (S1-030, S1-031); those too that are held for owners whose pods come back.
+    /// Conditions that hold, sorted by name (S1-030, S1-031), including those held because of owners whose pods
+    /// come back.
     pub fn conditions(&self) -> impl Iterator<Item = NodeCondition> {
         self.held
             .iter()
@@ -454,7 +460,7 @@ impl Housekeeper {
             .map(|(condition, _)| condition)
     }
 
-    /// Those of them that keep new pods away.
+    /// Those conditions that also keep new pods off the node.
     pub fn taints(&self) -> impl Iterator<Item = NodeCondition> {
         self.held
             .iter()
@@ -462,13 +468,13 @@ impl Housekeeper {
             .map(|(condition, _)| condition)
     }
 
-    /// Whether this one holds for its cause, and not only for owners whose pods come back.
+    /// Whether this condition holds because of its own cause, not only because of owners whose pods come back.
     pub fn presses(&self, condition: NodeCondition) -> bool {
         self.condition_active[condition]
     }
 
-    /// A pod of this owner is gone, for this condition; what follows where it is not the first one. Also what is known
-    /// from before a restart, in the order in which it happened.
+    /// Notes that a pod of this owner was evicted for this condition, and returns the consequence if it was not the
+    /// first. At start-up the caller repeats the evictions of the history in their order.
     pub fn evicted(
         &mut self,
         time: Timestamp,
@@ -482,13 +488,13 @@ impl Housekeeper {
         returned.find(|one| one.owner == *owner && one.condition == condition)
     }
 
-    /// Owners whose pods came back, for which the node is held at this time.
+    /// Owners whose pods came back, for which a condition is held at `now`.
     pub fn returned(&self, now: Timestamp) -> Vec<Returned> {
         let backoff = self.rules.owner_backoff();
         backoff.map_or_else(Vec::new, |backoff| self.returning.returned(now, backoff))
     }
 
-    /// Whose pod this is, and which of its to be evicted here lately.
+    /// The pod's owner, with the number that this eviction would have.
     fn owner_of(&self, now: Timestamp, pod: &Pod) -> Option<OwnerCount> {
         let backoff = self.rules.owner_backoff()?;
         let owner = Owner::of(pod)?;
@@ -496,7 +502,7 @@ impl Housekeeper {
         Some(OwnerCount { owner, evictions })
     }
 
-    /// Thresholds past their grace, before the question of freshness.
+    /// Thresholds that are met and past their grace period, whether or not their observation is new.
     pub fn thresholds_met(&self) -> impl Iterator<Item = &Threshold> {
         self.watched
             .iter()
@@ -504,8 +510,8 @@ impl Housekeeper {
             .map(|watched| &watched.threshold)
     }
 
-    /// Since when the last of the hard thresholds may end pods: crossed for as long as it has to be, and none whose evictions
-    /// are off or stopped.
+    /// Since when the latest of the acting hard thresholds is met. Only thresholds count that are met for as long
+    /// as they demand and whose evictions are neither off nor stopped.
     pub fn hard_since(&self) -> Option<Timestamp> {
         let since = |watched: &Watched| {
             let Threshold { signal, .. } = watched.threshold;
@@ -518,20 +524,21 @@ impl Housekeeper {
         hard.filter_map(since).max()
     }
 
-    /// Every crossed threshold and since when.
+    /// Every crossed threshold and since when it is crossed.
     pub fn first_observed(&self) -> impl Iterator<Item = (&Threshold, Timestamp)> {
         self.watched
             .iter()
             .filter_map(|watched| Some((&watched.threshold, watched.first_observed?)))
     }
 
-    /// Every threshold at work, the generated ones included.
+    /// Every threshold in force, including generated ones.
     pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> {
         self.watched.iter().map(|watched| &watched.threshold)
     }
 }
 
-/// An average looks back: after a relief it tells of now only once its window has passed. Figures of a moment always do.
+/// Whether the figure describes the node after the last relief. An average does only once its whole window is
+/// later; a momentary figure always does.
 fn tells_of_now(value: ThresholdValue, now: Timestamp, relieved: Option<Timestamp>) -> bool {
     let ThresholdValue::Pressure(limit) = value else {
         return true;

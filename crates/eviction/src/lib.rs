@@ -1,9 +1,9 @@
-//! Which pod must go from a node, and when: the pure core of the node agent.
+//! Which pod must be evicted from a node, and when: the pure core of the node agent.
 //!
-//! No clock, no I/O and no logging in here: time comes in as a value, and what is wanted next goes out as one. A shell turns
-//! the crank: it hands in what the node has left ([`Housekeeper::begin`]), fetches what is asked for ([`Step`]), answers
-//! ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`]. The daemon, `simulate`, `explain` and the demo all do
-//! just that.
+//! This crate has no clock, I/O or logging: the caller passes in the time and carries out the results. It begins a
+//! cycle with what the node has left ([`Housekeeper::begin`]), fetches what the returned [`Step`] asks for, answers
+//! ([`Answer`]) until [`Step::Rest`], and carries out each [`Decision`]. The daemon, `simulate`, `explain` and the
+//! demo all work this way.
 //!
 //! | for | look at |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Limits of a pod's own on node-local disk: emptyDir, whole pod, container (S1-069 to S1-072).
+//! Limits of a pod on local storage: per emptyDir volume, per pod, per container (S1-069 to S1-072).
 
 use crate::{
     decision::LocalStorageLimit,
@@ -6,7 +6,7 @@ use crate::{
 };
 use evictd_pod::{Pod, Quantity};
 
-/// The first limit that the pod exceeds, and the words for it; at most one a pod (S1-072).
+/// The first limit that the pod exceeds, and the message for it; at most one per pod (S1-072).
 pub fn exceeded(
     pod: &Pod,
     usage: &PodUsage,
@@ -30,11 +30,11 @@ pub fn limited(pod: &Pod) -> bool {
             .any(|volume| volume.empty_dir_limit.is_some())
 }
 
-/// The kubelet crashes on a volume without figure; here it counts as empty.
+/// The kubelet crashes on a volume without a usage figure; here such a volume counts as empty.
 fn empty_dir(pod: &Pod, usage: &PodUsage) -> Option<String> {
     pod.volumes.iter().find_map(|volume| {
         let limit = volume.empty_dir_limit?;
-        // Should a volume be listed twice, the last figure counts.
+        // If a volume is listed twice, the last figure counts.
         let used = usage
             .volumes
             .iter()

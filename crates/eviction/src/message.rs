@@ -1,10 +1,11 @@
-//! The words of an eviction, exactly as the kubelet writes them (S1-054 to S1-057).
+//! The message of an eviction, exactly as the kubelet writes it (S1-054 to S1-057).
 
 use crate::{StarvedResource, decision::ActingThreshold, pressure::percent, usage::PodUsage};
 use evictd_pod::{Pod, Quantity};
 use std::{collections::BTreeMap, fmt::Write};
 
-/// The status message and the event's annotations; without any usage of the pod there are none of the latter.
+/// The status message and the annotations of the event. If the usage of the pod is not known there are no
+/// annotations.
 pub fn eviction_message(
     acting: &ActingThreshold,
     pod: &Pod,
@@ -68,7 +69,7 @@ fn push_larger(
     );
 }
 
-/// Containers that use more than they asked for, in the order of the figures (S1-055).
+/// Containers that use more than their request, in the order of the usage figures (S1-055).
 fn larger_containers<'a>(
     resource: StarvedResource,
     pod: &'a Pod,

@@ -1,9 +1,10 @@
-//! The words for a node's conditions: the kubelet's own (S1-077, S1-078), under types that the kubelet leaves alone.
+//! Texts of node conditions: the kubelet's reasons and messages (S1-077, S1-078), under condition types that the
+//! kubelet does not overwrite.
 
 use crate::NodeCondition;
 
 impl NodeCondition {
-    /// The condition's type beside the kubelet's.
+    /// The condition type that evictd sets next to the kubelet's.
     pub const fn own_type(self) -> &'static str {
         match self {
             Self::DiskPressure => "EvictdDiskPressure",
@@ -12,7 +13,7 @@ impl NodeCondition {
         }
     }
 
-    /// Key of the taint that keeps new pods away while it holds.
+    /// Key of the taint that keeps new pods off the node while the condition holds.
     pub const fn taint_key(self) -> &'static str {
         match self {
             Self::DiskPressure => "evictd.dev/disk-pressure",
@@ -45,7 +46,7 @@ impl NodeCondition {
         }
     }
 
-    /// Reason of the event on its change (S1-078).
+    /// Reason of the event when the condition changes (S1-078).
     pub const fn event_reason(self, raised: bool) -> &'static str {
         match (self, raised) {
             (Self::DiskPressure, true) => "NodeHasDiskPressure",

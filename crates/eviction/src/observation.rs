@@ -1,4 +1,4 @@
-//! What is left of one signal.
+//! What the node has left of one signal.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Observation {
-    /// What is left.
+    /// The part that is not used.
     pub available: i64,
-    /// What there is in all.
+    /// The whole.
     pub capacity: i64,
-    /// When it was measured; `None` where the source does not say (then it always counts as new, S1-033).
+    /// When it was measured. `None` if the source does not say; such an observation always counts as new (S1-033).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
 }
 
 impl Observation {
-    /// What is not left.
+    /// The part that is used.
     pub const fn taken(&self) -> i64 {
         self.capacity.saturating_sub(self.available)
     }

@@ -8,11 +8,12 @@ use crate::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// The signals that could be observed; one that could not is absent and never counts as met (S1-022).
+/// The signals that could be observed. A signal that could not be is absent, and its thresholds are not met
+/// (S1-022).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
     left: SignalMap<Option<Observation>>,
-    /// Every figure behind `memory.psi` and `io.psi`.
+    /// All pressure figures of `memory.psi` and `io.psi`.
     stalls: SignalMap<Option<Stall>>,
 }
 
@@ -22,12 +23,12 @@ impl Observations {
         self.left[signal].as_ref()
     }
 
-    /// Sets one signal's observation; `None` says that it could not be observed.
+    /// Sets one signal's observation; `None` means that it could not be observed.
     pub fn set(&mut self, signal: Signal, observation: Option<Observation>) {
         self.left[signal] = observation;
     }
 
-    /// Sets all figures of a pressure signal; by itself the signal is their `full avg10`.
+    /// Sets all figures of a pressure signal. The signal's own value is derived from `full avg10`.
     pub fn set_stall(&mut self, signal: Signal, stall: Option<Stall>, time: Option<Timestamp>) {
         if !signal.is_pressure() {
             return;
@@ -37,7 +38,7 @@ impl Observations {
         self.set(signal, usual);
     }
 
-    /// What a threshold of this value on this signal looks at.
+    /// The observation that a threshold with this value on this signal is compared with.
     pub fn of(&self, signal: Signal, value: ThresholdValue) -> Option<Observation> {
         let usual = self.get(signal)?;
         match value {

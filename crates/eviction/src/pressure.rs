@@ -1,25 +1,26 @@
-//! Pressure as a threshold: the share of time in which tasks stood still for want of memory or I/O (users #5).
+//! Thresholds on pressure: the share of time in which tasks were stalled because they waited for memory or I/O
+//! (users #5).
 //!
-//! A threshold reads `full avg10 > 20% for 5s`. What the node has left of it is the time in which nobody stood still,
-//! so that "too little is left" means the same for every signal.
+//! A threshold reads `full avg10 > 20% for 5s`. Its observation is the remaining time, in which tasks were not
+//! stalled, so that for every signal a smaller value is worse.
 
 use crate::{Observation, duration, signal::Signal};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 
-/// All the time there is, in the unit of the kernel's figures: a hundredth of a percent.
+/// The whole time, in the unit of all figures here: a hundredth of a percent.
 pub const WHOLE: i64 = 10_000;
 
-/// Who must have stood still.
+/// Which tasks must have been stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// At least one task.
     Some,
-    /// All tasks that had something to do.
+    /// All tasks that were not idle.
     Full,
 }
 
-/// Over which time the kernel averages.
+/// The window of the kernel's average.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Average {
     /// Ten seconds.
@@ -42,7 +43,7 @@ impl Share {
 }
 
 impl Average {
-    // Longest name first: `avg300` in a text is found before `avg30`, which is none.
+    // Longest name first, so that `avg300` is not taken for `avg30` and a zero.
     const ALL: [Self; 3] = [Self::Avg300, Self::Avg60, Self::Avg10];
 
     const fn as_str(self) -> &'static str {
@@ -53,7 +54,7 @@ impl Average {
         }
     }
 
-    /// The time it looks back.
+    /// The length of the window.
     pub const fn window(self) -> SignedDuration {
         SignedDuration::from_secs(match self {
             Self::Avg10 => 10,
@@ -63,12 +64,12 @@ impl Average {
     }
 }
 
-/// What the kernel says of one resource, in hundredths of a percent, each as avg10, avg60, avg300.
+/// The kernel's figures for one resource, in hundredths of a percent, each as avg10, avg60, avg300.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stall {
-    /// While at least one task stood still.
+    /// Time in which at least one task was stalled.
     pub some: [u16; 3],
-    /// While all tasks stood still that had something to do.
+    /// Time in which all tasks that were not idle were stalled.
     pub full: [u16; 3],
 }
 
@@ -82,7 +83,7 @@ impl Stall {
         averages[average as usize]
     }
 
-    /// The figure as what is left: time in which that did not happen.
+    /// The figure as an observation: the time in which tasks were not stalled.
     pub(crate) fn observe(
         &self,
         share: Share,
@@ -97,24 +98,24 @@ impl Stall {
     }
 }
 
-/// How much pressure is too much.
+/// How much pressure is too much: the value of a pressure threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PressureLimit {
-    /// Whose.
+    /// Which tasks are stalled.
     pub share: Share,
-    /// Averaged over which time.
+    /// The window of the average.
     pub average: Average,
-    /// Met while more than this, in hundredths of a percent.
+    /// The threshold is met while the figure is above this, in hundredths of a percent.
     pub most: u16,
-    /// For so long without a break; zero: as soon as it is.
+    /// How long it must be met without interruption before it acts; zero means at once.
     pub lasting: SignedDuration,
 }
 
-/// Why a text is no [`PressureLimit`].
+/// Why a text is not a [`PressureLimit`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("eviction threshold {signal} must be {{some|full}} avg{{10|60|300}} > X% [for D]: {text}")]
 pub struct PressureError {
-    /// At which signal it stands.
+    /// The signal of the threshold.
     pub signal: Signal,
     /// As written.
     pub text: String,
@@ -147,7 +148,7 @@ impl PressureLimit {
         })
     }
 
-    /// The right form of what was probably meant.
+    /// The correct form of what the text probably means, for the error message.
     pub fn nearest(text: &str) -> Self {
         let lower = text.to_ascii_lowercase();
         let share = Share::ALL
@@ -174,7 +175,7 @@ impl PressureLimit {
     }
 }
 
-/// Percent with two digits after the point at most, more than none and less than all.
+/// A percentage with at most two digits after the decimal point, above 0% and below 100%.
 fn hundredths(text: &str) -> Option<u16> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

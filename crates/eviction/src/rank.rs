@@ -1,4 +1,4 @@
-//! Who goes first: the ranking of pods for each starved resource (S1-060 to S1-068).
+//! The order in which pods are evicted, for each starved resource (S1-060 to S1-068).
 
 use crate::{
     Signal, StarvedResource, Usage,
@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use std::borrow::Borrow;
 use std::{cmp::Reverse, collections::BTreeSet};
 
-/// Which parts of a pod's disk usage a signal counts (S1-064 to S1-066). Images have no figure of their own.
+/// Which parts of a pod's disk usage count for a signal (S1-064 to S1-066). Images have no usage figure of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskParts {
     /// Writable layers.
@@ -24,7 +24,7 @@ pub struct DiskParts {
 }
 
 impl DiskParts {
-    /// What counts for this signal on this layout.
+    /// The parts that count for this signal with this filesystem layout.
     pub const fn of(signal: Signal, layout: FilesystemLayout) -> Self {
         use Signal::{
             ContainerfsAvailable, ContainerfsInodesFree, ImagefsAvailable, ImagefsInodesFree,
@@ -47,7 +47,7 @@ impl DiskParts {
         !(self.rootfs || self.logs || self.volumes)
     }
 
-    /// What the parts that are known hold together; `None` where none of those that count is.
+    /// The sum of the known parts that count; `None` if none of them is known.
     fn sum(
         self,
         pod: &Pod,
@@ -80,25 +80,26 @@ impl DiskParts {
     }
 }
 
-/// What is ranked for.
+/// What a ranking depends on, apart from the pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranking<'a> {
     /// The acting signal.
     pub signal: Signal,
-    /// Its capacity, for the even share of process ids.
+    /// Its capacity, from which the even share of process ids is computed.
     pub capacity: i64,
     /// The rules.
     pub rules: &'a Rules,
-    /// When.
+    /// The time of the ranking.
     pub now: Timestamp,
-    /// Who was chosen before and is not gone yet, or could not be ended.
+    /// Pods that were chosen before and have not left, or could not be terminated.
     pub departures: &'a Departures,
-    /// UIDs of pods that could not be ended if they were chosen: no cgroup of theirs is known.
+    /// UIDs of pods that cannot be terminated because no cgroup of theirs is known.
     pub without_cgroup: &'a BTreeSet<String>,
 }
 
-/// Sorting key: excess, preference, priority, returning and running as one number; then overage in two halves.
-/// Small, since most of the time goes into comparing and moving it. Equals stay in the order they came in.
+/// Sorting key: excess, preference, priority, returning and terminating as one number; then overage in two parts.
+/// It is small because most of the time is spent comparing and moving keys. Equal pods keep their order in the
+/// list.
 type Key = (i64, Reverse<(i64, u64)>);
 
 /// One pod's figures for the starved resource.
@@ -111,14 +112,14 @@ struct Figures {
 }
 
 impl Ranking<'_> {
-    /// All pods, the first to go first. Spared pods are ranked, too, and marked (S1-045).
+    /// All pods, the first victim first. Pods that are never chosen are ranked too, and marked (S1-045).
     pub fn of(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
         let mut rows: Vec<RankedPod> = self.rows(pods, usage, |_| true).collect();
         rows.sort_by_cached_key(|row| self.key(row));
         rows
     }
 
-    /// Those that were chosen before and are not gone yet, in no order.
+    /// The pods that were chosen before and have not left, in any order.
     pub fn of_dying(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
         let is_dying = |pod: &Pod| self.departures.is_terminating(&pod.uid);
         self.rows(pods, usage, is_dying).collect()
@@ -161,7 +162,8 @@ impl Ranking<'_> {
     fn key(&self, row: &RankedPod) -> Key {
         let mut class = i64::from(!row.overdue) * 4 + self.class(row.excess) as i64;
         class = class * 3 + row.preference as i64;
-        // A priority needs an admission check, an owner only a line in the pod: it counts among equals of priority alone.
+        // Returning pods count below priority: a tenant cannot raise a priority past the admission checks, but can
+        // claim an owner in the pod's own manifest.
         let among_equals = i64::from(row.returns) * 2 + i64::from(!row.terminating);
         let within_class = i64::from(row.priority) * 4 + among_equals;
         (
@@ -170,7 +172,8 @@ impl Ranking<'_> {
         )
     }
 
-    /// The kubelet compares process counts without an excess step (S1-061), so unknown ones wait for the last key.
+    /// The kubelet compares process counts without the excess key (S1-061), so pods of unknown usage are placed by
+    /// the last key.
     fn class(&self, excess: Excess) -> Excess {
         if self.kubelet_pids() {
             Excess::Exceeds
@@ -193,8 +196,8 @@ impl Ranking<'_> {
         overage.nano_halves()
     }
 
-    /// An even share of the node's process ids, or of what the pods read and wrote; under the kubelet's rules a request
-    /// of nothing.
+    /// The even share of the node's process ids, or of all the bytes that pods read and wrote; zero under the
+    /// kubelet's rules.
     fn share(&self, usage: &Usage) -> Quantity {
         if self.signal == Signal::IoPsi {
             let all = usage.pods.iter().flatten().filter_map(|usage| usage.io);
@@ -217,7 +220,8 @@ impl Ranking<'_> {
 
     fn figures(&self, pod: &Pod, usage: Option<&PodUsage>, share: Quantity) -> Figures {
         let resource = self.signal.resource();
-        // For inodes the first key compares with nothing, yet the last subtracts bytes of disk (S1-062).
+        // For inodes the kubelet compares usage with zero in the first key, but subtracts the request in bytes in
+        // the last one (S1-062).
         let (request, subtracted) = match resource {
             StarvedResource::Memory => (pod.memory_request, pod.memory_request),
             StarvedResource::EphemeralStorage => {
@@ -254,7 +258,7 @@ impl Ranking<'_> {
         }
     }
 
-    /// Usage of the starved resource. The kubelet takes a missing figure for nothing (S1-060); ours for unknown.
+    /// Usage of the starved resource. The kubelet counts a missing figure as zero (S1-060); evictd as unknown.
     fn used(&self, pod: &Pod, usage: &PodUsage) -> Option<Quantity> {
         let kubelet = self.rules.unknown_stats == UnknownStats::First;
         let parts = DiskParts::of(self.signal, self.rules.layout);
@@ -277,7 +281,7 @@ impl Ranking<'_> {
         }
     }
 
-    /// What counts beside the working set where memory is short.
+    /// Swap that counts in addition to the working set when memory is short.
     fn swap(&self, usage: &PodUsage) -> Quantity {
         let counts = self.rules.swap_counts && self.signal.resource() == StarvedResource::Memory;
         let swap = usage.swap.filter(|_| counts);

@@ -1,4 +1,4 @@
-//! Whether those who may go can lift a signal at all, and who holds what is short.
+//! Whether evicting all eligible pods can bring a signal back to its threshold, and who uses what is short.
 
 use crate::{
     Observation, Signal,
@@ -7,8 +7,8 @@ use crate::{
 use evictd_pod::Quantity;
 
 impl Shares {
-    /// From what was observed of this signal and a ranking for it; `threshold` is where it should be, `on_the_way` what those
-    /// who go already will give back.
+    /// Computes the shares from an observation of this signal and a ranking for it. `threshold` is the value to
+    /// reach, `on_the_way` what terminating pods will free.
     pub fn of(
         signal: Signal,
         (observed, threshold): (&Observation, Quantity),
@@ -32,7 +32,7 @@ impl Shares {
         }
     }
 
-    /// Whether all of them together lift the signal to its threshold.
+    /// Whether the end of all eligible pods would bring the signal back to its threshold.
     pub(crate) fn suffice(&self) -> bool {
         self.may_go + self.on_the_way >= self.short
     }
@@ -46,7 +46,7 @@ fn amount(signal: Signal, value: i64) -> Quantity {
     }
 }
 
-/// What those who are being ended, and are waited for, will give back.
+/// The pods that are terminating and are waited for; what they use will be freed.
 pub(crate) fn on_the_way<'a>(
     signal: Signal,
     ranked: &'a [RankedPod],

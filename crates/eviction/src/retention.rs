@@ -1,10 +1,11 @@
-//! How long evicted pods stay to be looked at (users #9): until they are old, or their owner has enough newer ones.
+//! How long the objects of evicted pods are kept: until they are old, or until their owner has enough newer ones
+//! (users #9).
 
 use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeMap, fmt};
 
-/// A pod that evictd evicted and whose object is still there.
+/// A pod that evictd evicted and whose object still exists.
 #[derive(Debug, Clone, Copy)]
 pub struct Remains<'a> {
     /// The pod.
@@ -13,21 +14,21 @@ pub struct Remains<'a> {
     pub evicted_at: Timestamp,
 }
 
-/// What is kept; nothing is ever deleted by default.
+/// How many evicted pods to keep, and for how long; by default none is ever deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// The longest that one stays; `None`: for good.
+    /// The longest time that one is kept; `None` means forever.
     pub ttl: Option<SignedDuration>,
-    /// The most that one owner keeps, the newest; `None`: all. A pod without an owner is no concern of it.
+    /// How many an owner keeps, the newest; `None` means all. Pods without an owner are not limited by it.
     pub keep_per_owner: Option<u32>,
 }
 
-/// Why one goes.
+/// Why one is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Overdue {
-    /// It is this old or older.
+    /// It is at least this old.
     Old(SignedDuration),
-    /// Its owner has as many newer ones.
+    /// Its owner has at least this many newer ones.
     TooMany(u32),
 }
 
@@ -49,8 +50,8 @@ impl Retention {
         self.ttl.is_some() || self.keep_per_owner.is_some()
     }
 
-    /// Which of these go now and why, the oldest first. Pods of a Job stay, for the Job counts them; so does one that may
-    /// not have ended yet. One that is being deleted is no concern any more.
+    /// Which of these to delete now and why, the oldest first. Pods of a Job are kept because the Job counts them,
+    /// and so are pods that may not have ended yet. A pod that is being deleted already is ignored.
     pub fn overdue(&self, now: Timestamp, remains: &[Remains<'_>]) -> Vec<(usize, Overdue)> {
         let mut newest_first: Vec<usize> = (0..remains.len()).collect();
         newest_first.sort_by_key(|index| {
@@ -83,7 +84,7 @@ impl Retention {
 }
 
 impl Remains<'_> {
-    /// An object that goes before its processes would cut their grace short.
+    /// Deleting the object of a pod that still runs would cut its grace period short.
     fn has_ended(&self, now: Timestamp) -> bool {
         const TEARDOWN: SignedDuration = SignedDuration::from_secs(10);
         let own = self.pod.termination_grace_period_seconds;

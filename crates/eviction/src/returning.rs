@@ -1,7 +1,8 @@
 //! Owners whose pods come back to this node and are evicted again (users #10).
 //!
-//! From the second such eviction on the node's condition is held, for twice the transition period and twice as long with
-//! each further one; from the third on its taint is, too. A limit of a pod's own is no pressure and does not count.
+//! From the second such eviction on the node's condition is held for twice the transition period, doubled with each
+//! further eviction; from the third on its taint is held as well. A pod that exceeds its own limit is not a sign of
+//! pressure on the node and does not count.
 
 use crate::{ConditionMap, NodeCondition};
 use evictd_pod::Pod;
@@ -9,13 +10,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, fmt};
 
-/// From this one on the condition is held.
+/// From this eviction on the condition is held.
 const HOLDS: u32 = 2;
-/// From this one on the taint is, too.
+/// From this eviction on the taint is held, too.
 const KEEPS_AWAY: u32 = 3;
-/// Evictions are remembered for so many times the longest back-off: it must outlast the one that they brought about.
+/// Evictions are remembered for this many times the longest back-off, so that they outlast the back-off that they
+/// caused.
 const WINDOW: i32 = 3;
-/// The most that are remembered.
+/// The most evictions that are remembered.
 const MOST: usize = 256;
 
 /// The controller of a pod.
@@ -35,7 +37,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Of this pod; `None` where nobody would make it again.
+    /// The owner of this pod; `None` if no controller would make the pod again.
     pub fn of(pod: &Pod) -> Option<Self> {
         let owner = pod.controller.as_ref()?;
         Some(Self {
@@ -54,17 +56,17 @@ impl fmt::Display for Owner {
     }
 }
 
-/// How long the node is held after an eviction.
+/// How long a condition is held after an eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// How long a condition outlives its cause anyway.
+    /// The transition period: how long a condition lasts anyway after its cause is over.
     pub period: SignedDuration,
-    /// The longest.
+    /// The longest time.
     pub longest: SignedDuration,
 }
 
 impl Backoff {
-    /// After this eviction of an owner's pods, counted from 1; nothing after the first.
+    /// How long the condition is held after this eviction of an owner's pods, counted from 1; zero after the first.
     pub fn after(&self, evictions: u32) -> SignedDuration {
         if evictions < HOLDS {
             return SignedDuration::ZERO;
@@ -74,29 +76,29 @@ impl Backoff {
         doubled.map_or(self.longest, |doubled| doubled.min(self.longest))
     }
 
-    /// How long an eviction counts.
+    /// How long an eviction is remembered.
     pub fn window(&self) -> SignedDuration {
         self.longest.max(self.period).saturating_mul(WINDOW)
     }
 }
 
-/// An owner whose pods came back, and what follows from it.
+/// An owner whose pods came back, and the consequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Returned {
-    /// Whose.
+    /// The owner.
     pub owner: Owner,
-    /// How many of them were evicted here lately.
+    /// How many of its pods were evicted on this node recently.
     pub evictions: u32,
-    /// What the last one went for.
+    /// The condition for which the last one was evicted.
     pub condition: NodeCondition,
-    /// How long that is held.
+    /// Until when the condition is held.
     pub until: Timestamp,
-    /// Whether it also keeps new pods away so long.
+    /// Whether the taint is held, too.
     pub keeps_away: bool,
 }
 
 impl Returned {
-    /// What came back to `node` and what follows, in one sentence.
+    /// One sentence for people: which pods came back to `node`, and the consequence.
     pub fn sentence(&self, node: &str) -> String {
         let keeps_away = if self.keeps_away {
             " and keeps new pods away"
@@ -113,7 +115,7 @@ impl Returned {
     }
 }
 
-/// Evictions of pods that somebody makes again, oldest first.
+/// Evictions of pods that have an owner, oldest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Returning {
     past: VecDeque<Past>,
@@ -124,12 +126,12 @@ struct Past {
     time: Timestamp,
     owner: Owner,
     condition: NodeCondition,
-    /// Of that owner's until then, with this one.
+    /// How many of the owner's pods had been evicted by then, including this one.
     evictions: u32,
 }
 
 impl Returning {
-    /// Which eviction of this owner's pods one at this time is, counted from 1.
+    /// The number of an eviction of this owner's pods at `time`, counted from 1.
     pub(crate) fn count(&self, owner: &Owner, time: Timestamp, backoff: Backoff) -> u32 {
         let counts = |past: &&Past| {
             past.owner == *owner && time.duration_since(past.time) < backoff.window()
@@ -138,7 +140,7 @@ impl Returning {
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
-    /// A pod of this owner was evicted.
+    /// Adds an eviction of a pod of this owner.
     pub(crate) fn evicted(
         &mut self,
         time: Timestamp,
@@ -159,7 +161,7 @@ impl Returning {
         });
     }
 
-    /// Which conditions are held now, and which of them keep new pods away.
+    /// Which conditions are held now, and for which of them the taint is held, too.
     pub(crate) fn held(&self, now: Timestamp, backoff: Backoff) -> ConditionMap<Option<bool>> {
         let mut held = ConditionMap::default();
         for (past, _) in self.active(now, backoff) {
@@ -169,7 +171,7 @@ impl Returning {
         held
     }
 
-    /// For whose sake, each once a condition; the last eviction first.
+    /// The owners for which conditions are held, each once per condition; the last eviction first.
     pub(crate) fn returned(&self, now: Timestamp, backoff: Backoff) -> Vec<Returned> {
         let mut all: Vec<Returned> = Vec::new();
         for (past, until) in self.active(now, backoff) {
@@ -191,7 +193,7 @@ impl Returning {
         all
     }
 
-    /// Evictions for which the node is held, and until when; the last first.
+    /// Evictions because of which a condition is held, and until when; the last one first.
     fn active(&self, now: Timestamp, backoff: Backoff) -> impl Iterator<Item = (&Past, Timestamp)> {
         let until = move |past: &Past| {
             let until = past.time.saturating_add(backoff.after(past.evictions));

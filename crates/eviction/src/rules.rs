@@ -1,4 +1,5 @@
-//! The rules a housekeeper follows: the kubelet's to the letter, or ours where the kubelet's hurt its users.
+//! The rules that a housekeeper follows: exactly the kubelet's, or evictd's, which differ where the kubelet's harm
+//! users.
 
 use crate::{
     Threshold,
@@ -10,10 +11,10 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Annotation by which a pod asks to go early, late or never.
+/// Annotation by which a pod asks to be evicted early, late or never.
 pub const PREFERENCE_ANNOTATION: &str = "evictd.dev/eviction";
 
-/// Which of the node's filesystems are one (S1-025).
+/// Which of the node's directories share a filesystem (S1-025).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FilesystemLayout {
@@ -23,43 +24,43 @@ pub struct FilesystemLayout {
     pub split_container_fs: bool,
 }
 
-/// Where a pod of which nothing is known stands in the ranking.
+/// Where a pod of unknown usage is placed in the ranking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnknownStats {
-    /// The kubelet's way: it goes before all others.
+    /// The kubelet's way: before all others.
     First,
-    /// It goes after all others, since nobody knows that it would help.
+    /// After all others, because it is not known whether its eviction would help.
     Last,
 }
 
-/// What ranks first when process ids run out.
+/// What the ranking compares first when process ids are short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PidRank {
     /// The kubelet's way: low priority first, then many processes (S1-061).
     Kubelet,
-    /// Pods above an even share of the node's ids first, then as the kubelet.
+    /// Pods above an even share of the node's process ids first, then as the kubelet.
     FairShare,
 }
 
-/// Whether memory and swap count each on its own.
+/// Whether thresholds on memory and on swap act separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryAndSwap {
-    /// Each threshold acts by itself.
+    /// Each threshold acts on its own.
     Either,
-    /// A hard threshold on memory and the hard one on swap act only together, and so do the soft ones; memory acts alone
-    /// where there is no swap.
+    /// The hard thresholds on memory and on swap act only if both are met, and likewise the soft ones. Without swap
+    /// the thresholds on memory act alone.
     Both,
 }
 
-/// Namespaces and labels of pods that are never chosen.
+/// Pods that are never chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Protect {
     /// Namespaces.
     pub namespaces: Vec<String>,
-    /// Label selectors; one match protects.
+    /// Label selectors; a pod that matches any of them is protected.
     pub selectors: Vec<LabelSelector>,
 }
 
@@ -67,15 +68,15 @@ pub struct Protect {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelSelector {
-    /// Every one of these labels.
+    /// The labels that a pod must have, all of them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// And every one of these demands.
+    /// The requirements that a pod must meet, all of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<LabelRequirement>,
 }
 
-/// One demand on labels.
+/// One requirement on labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelRequirement {
@@ -83,7 +84,7 @@ pub struct LabelRequirement {
     pub key: String,
     /// How it compares.
     pub operator: Operator,
-    /// With what, for `In` and `NotIn`.
+    /// The values, for `In` and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<String>,
 }
@@ -120,12 +121,12 @@ impl Protect {
     }
 }
 
-/// What stops a row of evictions that do not help.
+/// When to stop evicting for a signal because evictions do not help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Futility {
-    /// After this many evictions in a row that gained too little, stop for that signal.
+    /// Stop for a signal after this many consecutive evictions that gained too little.
     pub evictions: u32,
-    /// And start again after this long, or when what is available has moved.
+    /// Start again after this time, or when what is available has changed.
     pub pause: SignedDuration,
 }
 
@@ -133,14 +134,14 @@ pub struct Futility {
     clippy::struct_excessive_bools,
     reason = "each is one documented switch"
 )]
-/// Everything that decides, but for the observations themselves.
+/// Everything that decisions depend on, except the observations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// Thresholds as configured, allocatable ones included, generated ones not.
     pub thresholds: Vec<Threshold>,
-    /// How long a condition outlives its cause (S1-031).
+    /// How long a condition lasts after its cause is over (S1-031).
     pub pressure_transition_period: SignedDuration,
-    /// A condition observed right now holds even where that period is zero; the kubelet drops it at once.
+    /// Keep a condition at least while it is observed, even if that period is zero; the kubelet clears it at once.
     pub condition_holds_while_met: bool,
     /// Whether limits of emptyDirs, pods and containers on local storage are enforced (S1-073).
     pub local_storage_capacity_isolation: bool,
@@ -148,49 +149,50 @@ pub struct Rules {
     pub layout: FilesystemLayout,
     /// Generated containerfs thresholds wait for the second cycle (S1-014).
     pub generated_thresholds_wait: bool,
-    /// Seconds that a pod gets under a hard threshold or a local-storage limit (S1-047).
+    /// Grace period in seconds for a hard threshold or a local storage limit (S1-047).
     pub hard_grace_period_seconds: i64,
-    /// The most seconds that a pod gets under a soft threshold; `None`: as many as it asks for itself (S1-048).
+    /// The longest grace period in seconds for a soft threshold; `None` means the pod's own grace period (S1-048).
     pub max_pod_grace_period_seconds: Option<i64>,
-    /// Where pods without figures rank.
+    /// Where pods of unknown usage rank.
     pub unknown_stats: UnknownStats,
-    /// What ranks first when process ids run out.
+    /// What ranks first when process ids are short.
     pub pid_rank: PidRank,
-    /// Whether memory may be low by itself while there is swap.
+    /// Whether thresholds on memory and on swap act separately.
     pub memory_and_swap: MemoryAndSwap,
-    /// Where memory is short, what a pod has in swap counts like what it has in memory; not to the kubelet.
+    /// Add a pod's swap to its memory usage when memory is short; the kubelet does not.
     pub swap_counts: bool,
-    /// Hard thresholds come before soft ones whatever they are on, and those on I/O after all others; the kubelet has memory
-    /// first, then hard before soft (S1-035).
+    /// Handle hard thresholds before soft ones whatever their signal, and I/O after all others; the kubelet handles
+    /// memory first, then hard before soft (S1-035).
     pub hard_thresholds_first: bool,
-    /// A pod that its controller would start right here again goes after its equals.
+    /// Rank a pod that its controller would start on this node again after its equals.
     pub returning_pods_last: bool,
-    /// A pod that is ending anyway goes before its equals.
+    /// Rank a pod that is terminating already before its equals.
     pub terminating_pods_first: bool,
     /// Namespaces whose pods may ask for `evictd.dev/eviction: prefer|avoid|never`.
     pub pod_preference_namespaces: Vec<String>,
     /// Pods that are never chosen.
     pub protect: Protect,
-    /// When to give up; `None`: never, as the kubelet.
+    /// When to stop evictions that do not help; `None` means never, as the kubelet.
     pub futility: Option<Futility>,
-    /// The longest that a condition is held where pods of one owner come back and are evicted again; `None`: never longer
-    /// than else, as the kubelet.
+    /// The longest time that a condition is held because pods of one owner come back and are evicted again; `None`
+    /// means that it is not held for this reason, as the kubelet.
     pub longest_owner_backoff: Option<SignedDuration>,
-    /// What a dying pod still holds counts as nearly free.
+    /// Count what terminating pods still use as nearly free.
     pub credit_dying_pods: bool,
-    /// Nobody goes unless those who may go can lift the signal to its threshold.
+    /// Evict only if evicting all eligible pods would bring the signal back to its threshold.
     pub requires_relief: bool,
-    /// A kubelet looks after the pods, and starts again what ends without its knowing.
+    /// A kubelet manages the pods, and restarts containers that end without its doing.
     pub kubelet_is_here: bool,
-    /// A sample counts as new only when it was taken after the last pod was chosen; the kubelet asks only that it
-    /// is newer than the one before (S1-033).
+    /// Count a sample as new only if it was taken after the last pod was chosen; the kubelet only demands that it
+    /// is newer than the previous one (S1-033).
     pub samples_follow_actions: bool,
-    /// Why no pod may go for a disk signal that has a node-level reclaim, where nothing can do that reclaim.
+    /// Why no pod may be evicted for a disk signal with a node-level reclaim, if nothing on this node can do that
+    /// reclaim.
     pub withhold_disk_evictions: Option<&'static str>,
 }
 
 impl Rules {
-    /// The kubelet's rules and nothing else, without thresholds.
+    /// Exactly the kubelet's rules, without thresholds.
     pub fn kubelet() -> Self {
         Self {
             thresholds: Vec::new(),
@@ -220,7 +222,7 @@ impl Rules {
         }
     }
 
-    /// Our rules, without thresholds.
+    /// evictd's rules, without thresholds.
     pub fn evictd() -> Self {
         Self {
             pressure_transition_period: SignedDuration::from_mins(5),
@@ -247,7 +249,8 @@ impl Rules {
         }
     }
 
-    /// Seconds between SIGTERM and SIGKILL for this pod (S1-047, S1-048); the kubelet's can be negative.
+    /// Seconds between SIGTERM and SIGKILL for this pod (S1-047, S1-048); under the kubelet's rules the result can
+    /// be negative.
     pub fn grace_period_seconds(&self, pod: &Pod, hard: bool) -> i64 {
         let own = pod.termination_grace_period_seconds;
         match self.max_pod_grace_period_seconds {
@@ -257,14 +260,14 @@ impl Rules {
         }
     }
 
-    /// What owners whose pods come back are met with, if with anything.
+    /// The back-off for owners whose pods come back, if there is one.
     pub fn owner_backoff(&self) -> Option<Backoff> {
         let period = self.pressure_transition_period;
         let longest = self.longest_owner_backoff?;
         Some(Backoff { period, longest })
     }
 
-    /// Why this pod is never chosen, if so (S1-045).
+    /// Why this pod is never chosen; `None` if it may be (S1-045).
     pub fn spares(&self, pod: &Pod) -> Option<Spared> {
         if let Some(critical) = pod.critical {
             Some(Spared::Critical(critical))
@@ -275,7 +278,7 @@ impl Rules {
         }
     }
 
-    /// What the pod asks for by [`PREFERENCE_ANNOTATION`], where its namespace may ask; `None` is never.
+    /// What the pod asks for by [`PREFERENCE_ANNOTATION`], if its namespace may use it; `None` stands for `never`.
     pub(crate) fn preference(&self, pod: &Pod) -> Option<Preference> {
         if !self.pod_preference_namespaces.contains(&pod.namespace) {
             return Some(Preference::None);
@@ -290,11 +293,11 @@ impl Rules {
     }
 }
 
-/// The grace that a pod asks for itself (S2-016).
+/// The grace period that the pod itself asks for, in seconds (S2-016).
 pub fn own_grace_period_seconds(pod: &Pod) -> i64 {
     let own = pod.termination_grace_period_seconds;
     own.map_or(DEFAULT_GRACE_PERIOD_SECONDS, |own| own.max(0))
 }
 
-/// What the API server fills in for a pod that does not say.
+/// The grace period that the API server sets for a pod without one, in seconds.
 pub const DEFAULT_GRACE_PERIOD_SECONDS: i64 = 30;

@@ -1,5 +1,5 @@
-//! The signals, the resource each one starves, and the node condition each one raises. The kubelet's come first, ours
-//! after them.
+//! The signals, the resource that is starved when each is low, and the node condition that each raises. The
+//! kubelet's signals come first, then evictd's own.
 
 use enum_map::{Enum, EnumMap};
 use serde::{Deserialize, Serialize};
@@ -31,11 +31,11 @@ pub enum Signal {
     ContainerfsInodesFree,
     /// Process ids, counted in threads.
     PidAvailable,
-    /// Unused swap space of the machine, in bytes (users #7). Ours: no kubelet knows it.
+    /// Unused swap space of the machine, in bytes (users #7). No kubelet has this signal.
     SwapAvailable,
-    /// Time in which nobody waited for memory, in hundredths of a percent (users #5). Ours.
+    /// Time in which no task waited for memory, in hundredths of a percent (users #5). No kubelet has this signal.
     MemoryPsi,
-    /// Time in which nobody waited for input or output, in hundredths of a percent (users #5). Ours.
+    /// Time in which no task waited for I/O, in hundredths of a percent (users #5). No kubelet has this signal.
     IoPsi,
 }
 
@@ -79,12 +79,12 @@ impl Signal {
         Self::ALL.into_iter().find(|signal| signal.as_str() == name)
     }
 
-    /// Whether no kubelet has such a signal.
+    /// Whether this is evictd's own signal, which no kubelet has.
     pub const fn is_ours(self) -> bool {
         matches!(self, Self::SwapAvailable | Self::MemoryPsi | Self::IoPsi)
     }
 
-    /// Whether its figures are shares of time, of which the kernel keeps several.
+    /// Whether this is a pressure signal: its figures are shares of time, and the kernel has several per resource.
     pub const fn is_pressure(self) -> bool {
         matches!(self, Self::MemoryPsi | Self::IoPsi)
     }
@@ -107,7 +107,8 @@ impl Signal {
         }
     }
 
-    /// The node condition that is raised while this signal is low (S1-003). Kubernetes has none for a busy disk.
+    /// The node condition that is raised while this signal is low (S1-003). Kubernetes has no condition for slow
+    /// I/O.
     pub const fn condition(self) -> Option<NodeCondition> {
         Some(match self.resource() {
             StarvedResource::Io => return None,
@@ -149,7 +150,7 @@ impl<'de> Deserialize<'de> for Signal {
     }
 }
 
-/// The name that messages, events and annotations give to what ran low (S1-002).
+/// The starved resource, as messages, events and annotations name it (S1-002).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StarvedResource {
     /// Bytes of memory.

@@ -1,4 +1,4 @@
-//! Many cycles over a timeline of captured summaries: the same crank the daemon turns, with recorded hands on it.
+//! Runs many cycles over a timeline of captured summaries, with the same housekeeper as the daemon.
 
 use crate::{
     Answer, Cause, Decision, Housekeeper, NodeCondition, Observations, Reclaim, Rules,
@@ -18,7 +18,7 @@ use std::{
     path::PathBuf,
 };
 
-/// A simulation file, but for its `config`, whose kind decides who reads it.
+/// A simulation file without its `config`, which is parsed according to its kind.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Timeline {
     /// When the first step begins.
@@ -38,15 +38,15 @@ pub struct TimelineStep {
     /// Seconds after `now`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub offset_seconds: f64,
-    /// What the node reports; without it the stats could not be had (S1-026).
+    /// The node's stats summary; without it the cycle runs as if the stats could not be fetched (S1-026).
     pub summary: Option<Summary>,
-    /// What it reports once a node-level reclaim has run.
+    /// The summary after a node-level reclaim.
     pub summary_after_reclaim: Option<Summary>,
-    /// Replaces the pods from here on.
+    /// Replaces the pods from this step on.
     pub pods: Option<Vec<wire::Pod>>,
 }
 
-/// A simulation's `config` without a kind: the kubelet's names, and nothing defaulted.
+/// A simulation's `config` without a kind: keys as in the kubelet's configuration, but without its defaults.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PlainConfig {
@@ -72,12 +72,12 @@ pub struct PlainConfig {
     split_container_fs: bool,
 }
 
-/// Why a configuration is refused: every mistake, the kubelet's first one first.
+/// Why a configuration is refused: all mistakes, the one that the kubelet reports first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused(pub Vec<String>);
 
 impl PlainConfig {
-    /// Every key it has.
+    /// All keys of such a configuration.
     pub const KEYS: [&str; 10] = [
         "evictionHard",
         "evictionSoft",
@@ -91,7 +91,7 @@ impl PlainConfig {
         "splitContainerFs",
     ];
 
-    /// The kubelet's rules for it.
+    /// The kubelet's rules with this configuration.
     pub fn rules(self) -> Result<Rules, Refused> {
         let maps = ThresholdMaps {
             hard: self.eviction_hard,
@@ -135,43 +135,43 @@ impl PlainConfig {
     }
 }
 
-/// What came of a timeline.
+/// The result of a timeline.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The configuration's thresholds, sorted by signal.
     pub thresholds: Vec<Threshold>,
-    /// One entry a cycle.
+    /// One entry per cycle.
     pub steps: Vec<StepOutcome>,
 }
 
-/// What came of one cycle.
+/// The result of one cycle.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutcome {
     /// Conditions that hold, sorted.
     pub node_conditions: Vec<NodeCondition>,
-    /// Thresholds past their grace, before the question of freshness.
+    /// Thresholds that are met and past their grace period, whether or not their observation is new.
     pub thresholds_met: Vec<Threshold>,
     /// Every crossed threshold.
     pub thresholds_first_observed_at: Vec<FirstObserved>,
-    /// The starved resource, when a reclaim was attempted.
+    /// The starved resource, if a reclaim was attempted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaiming: Option<StarvedResource>,
-    /// Dead containers were to be deleted.
+    /// Dead containers had to be deleted.
     #[serde(rename = "containerGC")]
     pub container_gc: bool,
-    /// Unused images were to be deleted.
+    /// Unused images had to be deleted.
     #[serde(rename = "imageGC")]
     pub image_gc: bool,
     /// `namespace/name` of every pod in ranked order, when pods were ranked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Vec<String>>,
-    /// Pods went for a limit of their own.
+    /// Pods were evicted because they exceeded a limit of their own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub local_storage_eviction: bool,
-    /// Who went.
+    /// The evictions.
     pub evicted: Vec<Eviction>,
-    /// Why nobody went although a threshold acted; only under our own rules is it ever more than "all spared".
+    /// Why no pod was evicted although a threshold was met; under the kubelet's rules this is always "all spared".
     #[serde(skip)]
     pub decision: Option<Decision>,
 }
@@ -183,7 +183,7 @@ pub struct FirstObserved {
     /// The threshold.
     #[serde(flatten)]
     pub threshold: Threshold,
-    /// Offset of the step that saw it first.
+    /// Offset in seconds of the step that first saw it crossed.
     pub observed_at_seconds: serde_json::Number,
 }
 
@@ -230,7 +230,7 @@ pub fn run(rules: Rules, timeline: Timeline) -> Outcome {
     Outcome { thresholds, steps }
 }
 
-/// A pod that is evicted in a step is gone from the next.
+/// A pod that is evicted in one step is gone in the next.
 fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid: &str) {
     let name = (String::new(), eviction.pod.clone(), uid.to_owned());
     let purpose = Purpose::Eviction {
@@ -247,7 +247,7 @@ fn leave(housekeeper: &mut Housekeeper, now: Timestamp, eviction: &Eviction, uid
     housekeeper.on_event(now, Event::Ended { uid, ending });
 }
 
-/// One turn over captured state; [`StepOutcome::describe`] adds what is remembered of it.
+/// One cycle over captured state; [`StepOutcome::describe`] adds what the housekeeper remembers.
 pub fn cycle(
     housekeeper: &mut Housekeeper,
     now: Timestamp,
@@ -308,7 +308,7 @@ impl StepOutcome {
         self.decision = Some(decision);
     }
 
-    /// Fills in what the housekeeper remembers of the cycle, in seconds after `start`.
+    /// Adds what the housekeeper remembers after the cycle; times in seconds after `start`.
     pub fn describe(&mut self, housekeeper: &Housekeeper, start: Timestamp) {
         self.node_conditions = housekeeper.conditions().collect();
         self.thresholds_met = housekeeper.thresholds_met().cloned().collect();
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn a_plain_configuration_has_these_keys_and_no_other() {
         let reads = |key: &str| {
-            // No key takes a list of numbers, so only one that is not read lets it pass.
+            // No key takes a list of numbers, so only a key that is not read at all would accept it.
             let wrong = serde_json::json!({ key: [1] });
             serde_json::from_value::<PlainConfig>(wrong).is_err()
         };

@@ -1,18 +1,18 @@
-//! What the housekeeper asks its shell for.
+//! What the housekeeper asks its caller for.
 
 use crate::Signal;
 use serde::Serialize;
 
-/// What the shell is asked for next.
+/// The next request to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing to do before the next look.
+    /// The cycle is over.
     Rest,
     /// Usage of the pods that have limits on local storage.
     LocalStorage,
-    /// Free what can be freed without ending a pod, then look again.
+    /// Free what can be freed without ending a pod, then observe again.
     Reclaim(Reclaim),
-    /// Usage of those who are being ended, for as long as nobody else may go.
+    /// Usage of the terminating pods, while no other pod may be chosen.
     Watch(UsageNeed),
     /// Usage of every pod.
     Rank(UsageNeed),
@@ -22,7 +22,7 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reclaim {
-    /// The signal it is for.
+    /// The signal to relieve.
     pub signal: Signal,
     /// Delete dead containers.
     pub dead_containers: bool,
@@ -30,11 +30,11 @@ pub struct Reclaim {
     pub unused_images: bool,
 }
 
-/// What must be known of every pod.
+/// The usage that is needed of every pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageNeed {
-    /// For this signal.
+    /// The signal.
     pub signal: Signal,
-    /// Whether it acts at once.
+    /// Whether the threshold is hard.
     pub hard: bool,
 }

@@ -105,7 +105,7 @@ pub struct ContainerStats {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStats {
-    /// Whose they are.
+    /// Which pod.
     #[serde(deserialize_with = "null_is_default")]
     pub pod_ref: PodReference,
     memory: Option<MemoryStats>,
@@ -186,19 +186,19 @@ pub struct SwapStats {
     swap_usage_bytes: Option<u64>,
 }
 
-/// Go's zero time counts as no time.
+/// Go's zero time means that there is no time.
 fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let zero = Timestamp::from_second(-62_135_596_800).ok();
     Ok(Option::deserialize(deserializer)?.filter(|time| Some(*time) != zero))
 }
 
-/// Go converts unsigned to signed figures this way.
+/// Go converts unsigned figures to signed ones this way.
 fn signed(value: u64) -> i64 {
     value.cast_signed()
 }
 
 impl Summary {
-    /// The node's signals (S1-018 to S1-021), and ours.
+    /// The node's signals (S1-018 to S1-021) and evictd's own.
     pub fn observations(&self) -> Observations {
         let node = &self.node;
         let mut all = Observations::default();
@@ -261,7 +261,7 @@ impl Summary {
         all
     }
 
-    /// The usage of these pods, found by UID; where a UID is there twice the last one counts.
+    /// The usage of these pods, matched by UID; if a UID occurs twice the last entry counts.
     pub fn usage(&self, pods: &[impl Borrow<Pod>]) -> Usage {
         let by_uid: HashMap<&str, &PodStats> = self
             .pods
@@ -345,7 +345,7 @@ impl PsiStats {
     }
 }
 
-/// From percent; what cannot be true is cut.
+/// From percent; impossible values are clamped.
 #[allow(clippy::cast_possible_truncation, reason = "it is within bounds")]
 #[allow(clippy::cast_sign_loss, reason = "it is within bounds")]
 fn hundredths(percent: f64) -> u16 {
@@ -373,7 +373,7 @@ impl PodStats {
             },
         };
         PodUsage {
-            // Figures that are there but for the working set count as a working set of zero (S1-060).
+            // If memory figures are present but the working set is missing, it counts as zero (S1-060).
             working_set: memory.map(|memory| memory.working_set_bytes.map_or(0, signed)),
             anon: None,
             io: None,

@@ -11,20 +11,20 @@ use evictd_pod::{Quantity, quantity::QuantityError};
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
-/// How much: an amount, or a part of the signal's capacity.
+/// The value of a threshold: an amount, or a part of the signal's capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ThresholdValue {
     /// Bytes or counts.
     Quantity(Quantity),
     /// A fraction of capacity, kept in single precision as the kubelet does (S1-011).
     Percentage(f32),
-    /// A share of time that tasks may stand still; ours.
+    /// A share of time in which tasks may be stalled; evictd's own.
     Pressure(PressureLimit),
 }
 
 impl ThresholdValue {
-    /// The amount at this capacity (S1-011): the product is cut to a whole
-    /// number, and printed with binary suffixes whatever it counts (S1-054).
+    /// The amount at this capacity (S1-011). The product is truncated to a whole number, and printed with binary
+    /// suffixes even for counts (S1-054).
     #[allow(
         clippy::cast_precision_loss,
         reason = "double precision is the kubelet's"
@@ -41,7 +41,7 @@ impl ThresholdValue {
         }
     }
 
-    /// How long it must be met before it acts, whatever the grace period.
+    /// How long it must be met before it acts, independent of the grace period.
     const fn lasting(self) -> SignedDuration {
         match self {
             Self::Pressure(limit) => limit.lasting,
@@ -61,21 +61,21 @@ impl std::fmt::Display for ThresholdValue {
     }
 }
 
-/// "Act when this signal falls below this value, and has been there this long."
+/// "Act when this signal has been below this value for this long."
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
     /// The signal watched.
     pub signal: Signal,
     /// Met while what is available is strictly below this (S1-004).
     pub value: ThresholdValue,
-    /// How long it must have been met before anything is reclaimed; zero is hard (S1-009).
+    /// How long it must have been met before it acts; zero makes the threshold hard (S1-009).
     pub grace_period: SignedDuration,
-    /// Once acting, go on until this much more than the value is available (S1-027).
+    /// Once it acts, it acts until the value plus this is available (S1-027).
     pub min_reclaim: Option<ThresholdValue>,
 }
 
 impl Threshold {
-    /// Whether it acts at once (S1-009).
+    /// Whether it acts without a grace period (S1-009).
     pub fn is_hard(&self) -> bool {
         self.grace_period.is_zero()
     }
@@ -91,16 +91,16 @@ impl Threshold {
     }
 }
 
-/// The maps of a configuration that speak of thresholds, as written.
+/// The threshold maps of a configuration, as written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThresholdMaps {
-    /// Signal to value; acts at once.
+    /// Signal to value, without a grace period.
     pub hard: BTreeMap<String, String>,
-    /// Signal to value; acts after the grace period.
+    /// Signal to value, with a grace period.
     pub soft: BTreeMap<String, String>,
-    /// Signal to duration.
+    /// Signal to grace period.
     pub soft_grace_period: BTreeMap<String, String>,
-    /// Signal to value.
+    /// Signal to minimum reclaim.
     pub minimum_reclaim: BTreeMap<String, String>,
 }
 
@@ -126,9 +126,9 @@ impl ParsedThresholds {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}")]
 pub struct ThresholdError {
-    /// The map it stands in: `evictionHard`, `evictionSoft`, ...
+    /// The map with the mistake: `evictionHard`, `evictionSoft`, ...
     pub map: &'static str,
-    /// The key it stands at.
+    /// The key with the mistake.
     pub key: String,
     /// What is wrong.
     pub kind: ThresholdErrorKind,
@@ -161,13 +161,13 @@ pub enum ThresholdErrorKind {
     NotPositive {
         /// The signal.
         signal: Signal,
-        /// Canonical.
+        /// The amount in canonical form.
         value: Quantity,
     },
-    /// Not the grammar of pressure.
+    /// The text does not follow the grammar of pressure.
     #[error(transparent)]
     Pressure(#[from] PressureError),
-    /// More of a pressure is given back in percent of the time.
+    /// The minimum reclaim of a pressure signal must be a percentage of the time.
     #[error("eviction minimum reclaim {signal} must be a percentage: {value}")]
     NotPercent {
         /// The signal.
@@ -175,7 +175,7 @@ pub enum ThresholdErrorKind {
         /// As written.
         value: String,
     },
-    /// A soft threshold says its time twice.
+    /// A soft threshold has both `for DURATION` in its value and a grace period.
     #[error("grace period is specified twice for the soft eviction threshold {0}")]
     TwoGracePeriods(Signal),
     /// S1-010
@@ -195,25 +195,25 @@ pub enum ThresholdErrorKind {
     /// S1-008
     #[error("grace period must be specified for the soft eviction threshold {0}")]
     NoGracePeriod(Signal),
-    /// The number before `%`.
+    /// The text before `%` is not a number.
     #[error("strconv.ParseFloat: parsing {0:?}: invalid syntax")]
     Percentage(String),
-    /// The amount.
+    /// The text is not a quantity.
     #[error(transparent)]
     Quantity(#[from] QuantityError),
-    /// The grace period.
+    /// The grace period is not a duration.
     #[error(transparent)]
     Duration(#[from] DurationError),
 }
 
 impl ThresholdMaps {
-    /// Every threshold on the kubelet's signals, hard ones first, or every mistake in the order in which the kubelet
-    /// looks.
+    /// All thresholds on the kubelet's signals, hard ones first; or all mistakes, in the order in which the kubelet
+    /// finds them.
     pub fn parse(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
         self.parse_by_map(false).map(ParsedThresholds::into_all)
     }
 
-    /// The same with the signals that only we have.
+    /// The same, including evictd's own signals.
     pub fn parse_with_ours(&self) -> Result<Vec<Threshold>, Vec<ThresholdError>> {
         self.parse_by_map(true).map(ParsedThresholds::into_all)
     }
@@ -263,7 +263,7 @@ impl ThresholdMaps {
         for (signal, value) in soft {
             let Some(value) = value else { continue };
             let written = graces.iter().find(|(of, _)| *of == signal);
-            // A grace period that is there but wrong has been reported already.
+            // If the grace period is present but wrong, it has been reported already.
             let is_there = self.soft_grace_period.contains_key(signal.as_str());
             let mut mistake = |kind: fn(Signal) -> ThresholdErrorKind| {
                 errors.push(ThresholdError {
@@ -329,7 +329,7 @@ fn each<T>(
     parsed
 }
 
-/// `None` where the value switches the threshold off (S1-006).
+/// Parses a value; `None` if it switches the threshold off (S1-006).
 fn statement(signal: Signal, text: &str) -> Result<Option<ThresholdValue>, ThresholdErrorKind> {
     if text == "0%" || text == "100%" {
         return Ok(None);
@@ -385,7 +385,7 @@ fn grace_period(_: Signal, text: &str) -> Result<SignedDuration, ThresholdErrorK
     Ok(duration)
 }
 
-/// The fraction, where the text ends in `%`.
+/// The fraction, if the text ends in `%`.
 fn percentage(text: &str) -> Result<Option<f32>, ThresholdErrorKind> {
     if !text.ends_with('%') {
         return Ok(None);

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-/// Usage of every pod, parallel to the slice of pods it was taken for. `None`: nothing is known of that pod.
+/// Usage of every pod, parallel to the slice of pods it was measured for. `None`: the pod's usage is not known.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
-    /// One entry a pod.
+    /// One entry per pod.
     pub pods: Vec<Option<PodUsage>>,
 }
 
@@ -19,13 +19,13 @@ impl Usage {
 /// What one pod uses. `None`: that figure is not known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodUsage {
-    /// Memory that is not easily taken back, in bytes.
+    /// Memory that the kernel cannot easily reclaim, in bytes.
     pub working_set: Option<i64>,
     /// Anonymous memory in bytes.
     pub anon: Option<i64>,
     /// Swap in bytes.
     pub swap: Option<i64>,
-    /// Bytes read from and written to devices in the time that was measured.
+    /// Bytes read from and written to devices during the measured interval.
     pub io: Option<i64>,
     /// Processes or threads.
     pub processes: Option<u64>,
@@ -44,7 +44,7 @@ pub struct PodUsage {
 pub struct ContainerUsage {
     /// Name within the pod.
     pub name: String,
-    /// Memory that is not easily taken back, in bytes.
+    /// Memory that the kernel cannot easily reclaim, in bytes.
     pub working_set: Option<i64>,
     /// Its writable layer.
     pub rootfs: FsUsage,
@@ -52,12 +52,12 @@ pub struct ContainerUsage {
     pub logs: FsUsage,
 }
 
-/// What one volume holds.
+/// Usage of one volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VolumeUsage {
     /// Name within the pod.
     pub name: String,
-    /// What it holds.
+    /// Its usage.
     pub usage: FsUsage,
 }
 

@@ -1,4 +1,4 @@
-//! One threshold from cycle to cycle: crossed, held, acting.
+//! The state of one threshold from cycle to cycle: crossed, held, acting.
 
 use crate::{Observation, Observations, Signal, Threshold, ThresholdValue, containerfs::Worked};
 use evictd_pod::Quantity;
@@ -13,13 +13,13 @@ use jiff::Timestamp;
 pub(crate) struct Watched {
     pub(crate) threshold: Threshold,
     generated: bool,
-    /// Since when it is met without a break (S1-029).
+    /// Since when it is met without interruption (S1-029).
     pub(crate) first_observed: Option<Timestamp>,
-    /// Met in this cycle, whatever other thresholds say.
+    /// Met in this cycle, regardless of other thresholds.
     pub(crate) met: bool,
-    /// Met and past its grace in the last cycle, so that min-reclaim holds it (S1-028).
+    /// Met and past its grace period in the last cycle, so that the minimum reclaim applies (S1-028).
     pub(crate) held: bool,
-    /// Held, and its figure is a new one (S1-033).
+    /// Held, and its observation is new (S1-033).
     pub(crate) acting: bool,
 }
 
@@ -37,13 +37,13 @@ impl From<Worked> for Watched {
 }
 
 impl Watched {
-    /// Takes in what is seen now; `waiting` leaves the generated thresholds out (S1-014).
+    /// Compares with the current observation; `waiting` leaves out generated thresholds (S1-014).
     pub(crate) fn look(&mut self, observed: Option<&Observation>, waiting: bool) {
         let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
         self.met = crossed || (self.held && is_met(&self.threshold, observed, true));
     }
 
-    /// Draws the conclusion, once it is known which thresholds count as met.
+    /// Updates the state once it is known which thresholds count as met.
     pub(crate) fn conclude(&mut self, now: Timestamp, new: bool) {
         self.first_observed = self.met.then(|| self.first_observed.unwrap_or(now));
         self.held = self
@@ -53,8 +53,8 @@ impl Watched {
     }
 }
 
-/// "Memory low and swap low" (users #7): of the hard ones and of the soft ones each, those on memory and the one on swap
-/// count only together. Without swap, or a threshold on it, memory counts alone.
+/// "Memory low and swap low" (users #7): thresholds on memory and on swap count as met only if both are, hard and
+/// soft ones separately. Without swap, or without a threshold on it, memory counts alone.
 pub(crate) fn join_memory_and_swap(watched: &mut [Watched], observations: &Observations) {
     if observations.get(Signal::SwapAvailable).is_none() {
         return;
@@ -85,7 +85,7 @@ pub(crate) fn join_memory_and_swap(watched: &mut [Watched], observations: &Obser
     }
 }
 
-/// S1-033
+/// Whether the observation is newer than the last one (S1-033).
 pub(crate) fn is_newer(observed: &Observation, last: Option<&Observation>) -> bool {
     match (observed.time, last) {
         (Some(time), Some(last)) => last.time.is_none_or(|last| time > last),
@@ -93,7 +93,7 @@ pub(crate) fn is_newer(observed: &Observation, last: Option<&Observation>) -> bo
     }
 }
 
-/// S1-004, S1-022, S1-027
+/// Whether the threshold is met; the minimum reclaim is added to its value if `with_min_reclaim` (S1-004, S1-022, S1-027).
 pub(crate) fn is_met(
     threshold: &Threshold,
     observed: Option<&Observation>,

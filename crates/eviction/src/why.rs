@@ -1,4 +1,4 @@
-//! The sentence that says why this pod and not the next.
+//! The sentence that explains why this pod is evicted and not the next one.
 
 use crate::{
     StarvedResource,
@@ -9,7 +9,7 @@ use crate::{
 use evictd_pod::{Critical, Quantity};
 use serde::Serialize;
 
-/// Why the victim goes rather than the runner-up, or why nobody goes.
+/// Why the victim is evicted and not the runner-up, or why no pod is evicted.
 pub(crate) fn why(
     acting: &ActingThreshold,
     (victim, runner_up): (Option<&RankedPod>, Option<&RankedPod>),
@@ -56,36 +56,36 @@ fn sentence(
     }
 }
 
-/// The first key in which two pods of a ranking differ, which is the one that put them in this order.
+/// The first key in which two pods of a ranking differ; it decides their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DecidingKey {
-    /// It was deleted and should be gone.
+    /// One was deleted and its grace period is over.
     Overdue,
-    /// One exceeds its request and the other does not, or one is unknown.
+    /// One exceeds its request and the other does not, or the usage of one is not known.
     Excess,
-    /// What one of them asked for by annotation.
+    /// What their annotations ask for.
     Preference,
-    /// Lower priority goes first.
+    /// Priority; lower is evicted first.
     Priority,
-    /// One would come straight back to this node.
+    /// The controller of one would start it on this node again.
     Returns,
-    /// One is ending anyway.
+    /// One is terminating already.
     Terminating,
     /// Usage above the request.
     Overage,
-    /// Equal in every key: the order of the list.
+    /// Equal in every key: the order of the list decides.
     Order,
 }
 
 /// One pod's line in a printed ranking.
 #[derive(Debug, Serialize)]
 pub struct Row<'a> {
-    /// From 1.
+    /// Counted from 1.
     pub rank: usize,
     /// The pod with every sort key.
     #[serde(flatten)]
     pub pod: &'a RankedPod,
-    /// Why it stands before the next, or is passed over, in a few words.
+    /// In a few words: why it ranks before the next pod, or why it is passed over.
     pub because: String,
     /// The same in a sentence with both pods' figures.
     pub why: String,
@@ -116,9 +116,9 @@ pub fn rows(ranked: &[RankedPod], resource: StarvedResource) -> impl Iterator<It
 }
 
 impl RankedPod {
-    /// The key that put this pod before that one.
+    /// The key that ranks this pod before `next`.
     pub fn deciding_key(&self, next: &Self, resource: StarvedResource) -> DecidingKey {
-        // The kubelet ranks process counts without an excess step (S1-061), which shows in the absent share.
+        // The kubelet ranks process counts without the excess key (S1-061): then there is no even share.
         let excess_counts = resource != StarvedResource::Pids || !self.request.is_zero();
         if self.overdue != next.overdue {
             DecidingKey::Overdue
@@ -139,7 +139,7 @@ impl RankedPod {
         }
     }
 
-    /// The key that put this pod before that one, in a few words.
+    /// In a few words: the key that ranks this pod before `next`.
     pub fn because(&self, next: &Self, resource: StarvedResource) -> &'static str {
         match self.deciding_key(next, resource) {
             DecidingKey::Overdue => "deleted, and should be gone",
@@ -169,7 +169,7 @@ impl RankedPod {
         }
     }
 
-    /// One sentence: why this pod stands before that one.
+    /// One sentence: why this pod ranks before `next`.
     pub fn before(&self, next: &Self, resource: StarvedResource) -> String {
         let (own, other) = (&self.pod, &next.pod);
         let (uses, next_uses) = (self.uses(resource), next.uses(resource));
@@ -261,7 +261,7 @@ impl Shares {
     }
 }
 
-/// Bytes for people: `0`, `512Ki`, `1.2Gi`; rounded, so never for messages that are contract text.
+/// Bytes for people: `0`, `512Ki`, `1.2Gi`. Rounded, so never use it in messages whose text is promised.
 #[allow(clippy::cast_precision_loss, reason = "two digits are shown")]
 pub fn human_bytes(bytes: i64) -> String {
     const UNITS: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
@@ -324,7 +324,7 @@ impl std::fmt::Display for Withheld {
 }
 
 impl Spared {
-    /// That it is passed over, in a few words; some is over soon.
+    /// In a few words: why the pod is passed over, including reasons that pass soon.
     pub fn because(self) -> String {
         match self {
             Self::Unreachable(why @ (Unreachable::Budget | Unreachable::Failed)) => {
@@ -427,7 +427,7 @@ mod tests {
             assert_eq!(own.deciding_key(&next, resource), key);
             assert!(own.before(&next, resource).starts_with("a "));
         }
-        // S1-061: no excess step among process counts.
+        // S1-061: process counts are ranked without the excess key.
         let (none, one) = (pod("a", Some(0), 0), pod("b", Some(1), 0));
         assert_eq!(one.deciding_key(&none, Pids), DecidingKey::Overage);
     }

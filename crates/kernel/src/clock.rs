@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Wall time that never jumps: the wall clock at start plus what the monotonic clock has counted since,
-/// so that setting the machine's clock neither ends nor prolongs a grace period.
+/// A wall clock that never jumps: the wall time at start plus the monotonic time since. Setting the machine's clock
+/// therefore neither ends nor prolongs a grace period.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     started: Instant,
@@ -29,13 +29,14 @@ impl Clock {
             .unwrap_or(self.started_at)
     }
 
-    /// What the machine's own clock says, which may jump: to find the age of what others on it have dated.
+    /// The machine's own wall clock, which may jump. Use it to compute the age of timestamps that other programs on
+    /// this machine wrote.
     pub fn wall(self) -> Timestamp {
         Timestamp::now()
     }
 }
 
-/// That much later; where there is no such time, as good as at once.
+/// `time` plus `pause`; `time` itself if the sum cannot be computed.
 pub fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
     time.saturating_add(pause).unwrap_or(time)
 }

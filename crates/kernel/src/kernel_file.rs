@@ -1,4 +1,4 @@
-//! One small text file of the kernel, read again and again without allocating.
+//! A small text file of the kernel that is read repeatedly without allocation.
 
 use nix::errno::Errno;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, PROC_SUPER_MAGIC, fstatfs};
@@ -8,32 +8,32 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Room for the longest file read here (`memory.stat`, under 3 KiB today).
+/// Large enough for the longest file read here (`memory.stat`, under 3 KiB today).
 pub type Buffer = [u8; 16 * 1024];
 
 /// Why a source could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The system refused.
+    /// The system refused to open or read it.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// What was to be read.
+        /// The file.
         path: Arc<Path>,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// The content is not what the kernel writes.
     #[error("{} does not hold {expected}", path.display())]
     Malformed {
-        /// What was read.
+        /// The file.
         path: Arc<Path>,
-        /// What should have been in it.
+        /// The expected content.
         expected: &'static str,
     },
 }
 
 impl ReadError {
-    /// Whether there is no such file, or the cgroup it belonged to is gone.
+    /// Whether the file does not exist, or its cgroup was removed.
     pub fn is_missing(&self) -> bool {
         let Self::Io { source, .. } = self else {
             return false;
@@ -43,17 +43,17 @@ impl ReadError {
     }
 }
 
-/// A file that is read at every look, and opened again after anything went wrong with it.
+/// A file that is kept open and read in every cycle; after any error it is opened anew.
 #[derive(Debug)]
 pub struct KernelFile {
     path: Arc<Path>,
-    /// Only what the kernel itself serves stays the same file for ever and may stay open. Another one (`lxcfs` mounted
-    /// over /proc/meminfo) may be replaced underneath us, and is opened for every read.
+    /// Only a file on one of the kernel's own file systems stays open, because it stays the same file. Any other
+    /// (`lxcfs` mounted over /proc/meminfo) may be replaced, and is opened for every read.
     open: Option<File>,
 }
 
 impl KernelFile {
-    /// Opens nothing yet.
+    /// For the file at `path`, which is not opened yet.
     pub fn new(path: PathBuf) -> Self {
         Self {
             path: path.into(),
@@ -61,12 +61,13 @@ impl KernelFile {
         }
     }
 
-    /// Closes the file until the next read, for those who read too many to keep all of them open.
+    /// Closes the file until the next read, for callers with too many files to keep them all open.
     pub fn close(&mut self) {
         self.open = None;
     }
 
-    /// Reads the whole file and hands it to `parse`, whose `None` means that it lacks what was `expected`.
+    /// Reads the whole file and passes it to `parse`, which returns `None` if it does not contain what is
+    /// `expected`.
     pub fn read<T>(
         &mut self,
         buffer: &mut Buffer,
@@ -90,14 +91,14 @@ impl KernelFile {
         Ok(value)
     }
 
-    /// Reads into the buffer; gives the length and the file if it may stay open.
+    /// Reads into the buffer; returns the length, and the file if it may stay open.
     fn fill(&mut self, buffer: &mut Buffer) -> io::Result<(usize, Option<File>)> {
         if let Some(file) = self.open.take()
             && let Ok(length) = file.read_at(buffer, 0)
         {
             return Ok((length, Some(file)));
         }
-        // Never opened, or its cgroup was removed; another one of that name may be there by now.
+        // Not opened yet, or its cgroup was removed; a new cgroup of that name may exist by now.
         let file = File::open(&self.path)?;
         let length = file.read_at(buffer, 0)?;
         let kind = fstatfs(&file)?.filesystem_type();
@@ -106,7 +107,8 @@ impl KernelFile {
     }
 }
 
-/// The number in a file that holds nothing else; `max`, which the kernel writes for "no limit", is the largest one.
+/// The number in a file that contains nothing else. `max`, the kernel's word for "no limit", becomes the largest
+/// number.
 pub fn number_or_max(text: &str) -> Option<u64> {
     match text.trim_ascii_end() {
         "max" => Some(u64::MAX),

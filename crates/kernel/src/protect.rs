@@ -4,15 +4,15 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use procfs::{FromRead, process::Status};
 use std::{fs, path::Path};
 
-/// `MCL_ONFAULT`: pages are locked when they are first touched, not populated ahead.
+/// `MCL_ONFAULT`: pages are locked when they are first used, not all at once in advance.
 const ON_FAULT: MlockAllFlags = MlockAllFlags::from_bits_retain(4);
 
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
-/// What a kubelet gives to pods of its node's most critical class: nothing of theirs is killed before all else is.
+/// The score that a kubelet gives to critical pods: the OOM killer takes them after almost all others.
 const OUT_OF_REACH: i32 = -997;
 
-/// Locks this process into memory and takes it out of the kernel's OOM killer's reach. What is refused is a warning that
-/// names the missing capability; the daemon works without, only less safely.
+/// Locks this process into memory and lowers its OOM score. If either is refused, logs a warning that names the
+/// missing capability; the daemon works without it, but less safely.
 pub fn protect_self() {
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     if mlockall(all | ON_FAULT).or_else(|_| mlockall(all)).is_err() {
@@ -32,7 +32,7 @@ pub fn protect_self() {
     }
 }
 
-/// Whether this process may signal processes of other users (`CAP_KILL`); true where nobody knows.
+/// Whether this process may signal processes of other users (`CAP_KILL`); true if that is not known.
 pub fn may_end_others() -> bool {
     may_kill("/proc/self/status")
 }

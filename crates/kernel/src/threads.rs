@@ -1,9 +1,9 @@
-//! The daemon's threads: made when it starts, and kept until it ends.
+//! The daemon's threads: created when it starts, and kept until it ends.
 //!
-//! On a node whose process ids are all taken nobody gets another thread, and that is when this daemon is needed. So all
-//! that blocks has its threads before: calls that end sooner or later (names, files of credentials, manifests) are
-//! tokio's `spawn_blocking`, whose threads [`fill`] starts and which tokio never ends; calls that may hang in the
-//! kernel for ever (a filesystem whose server is away) are for a [`Pool`] of their own.
+//! On a node whose process ids are exhausted no thread can be created, and that is when this daemon is needed. So
+//! all blocking calls have their threads in advance. Calls that end sooner or later (name resolution, files of
+//! credentials, manifests) use tokio's `spawn_blocking`, whose threads [`fill`] starts and which tokio never ends.
+//! Calls that may hang in the kernel for ever (a filesystem whose server is away) use a separate [`Pool`].
 
 use nix::poll::{PollTimeout, poll};
 use std::{
@@ -19,38 +19,41 @@ use tokio::{runtime::Handle, sync::oneshot};
 
 /// Threads for calls that end sooner or later.
 pub const CALLS: usize = 4;
-/// Walks of directories that may hang at once, each of which keeps a thread.
+/// How many directory walks may hang at once; each occupies a thread.
 pub const HANGING_WALKS: usize = 4;
-/// Threads for calls that may hang: the walks that do, one that does not, and the three filesystems that are watched.
+/// Threads for calls that may hang: the walks that hang, one walk that does not, and the three filesystems that are
+/// watched.
 const MAY_HANG: usize = HANGING_WALKS + 4;
-/// Jobs that may wait for a thread. Whoever hands in jobs waits for the one before, so this many are never reached.
+/// The most jobs that may wait for a thread. Every caller waits for its previous job first, so this is never
+/// reached.
 const QUEUE: usize = 64;
-/// What a walk needs; all of it may be locked into memory.
+/// Stack size; a walk needs this much, and all of it may be locked into memory.
 const STACK_BYTES: usize = 128 << 10;
-/// How often the kernel is asked, a millisecond apart, whether a thread that ended has given its id back.
+/// How often, at intervals of a millisecond, to check whether an exited thread's id is free again.
 const ASKED_FOR_THE_ID: usize = 1000;
 
 /// The pool of the daemon.
 static KEPT: OnceLock<Pool> = OnceLock::new();
 
-/// Why a job cannot be done.
+/// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum NoThread {
-    /// The pool has none, and the kernel gives none.
+    /// The pool has no thread, and the kernel does not give one.
     #[error("no thread is to be had (pids.max, TasksMax or threads-max is reached)")]
     None(#[source] io::Error),
-    /// All hang.
+    /// All threads are occupied by calls that hang.
     #[error("all threads for calls that may hang do hang")]
     Busy,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads for calls that may hang. What hangs keeps its thread; nobody waits for it at the end.
+/// Threads for calls that may hang. A call that hangs occupies its thread; the end of the program does not wait for
+/// it.
 #[derive(Debug, Clone)]
 pub struct Pool(Arc<Owner>);
 
-/// The last handle ends the threads that have nothing to do.
+/// Dropping the last handle ends the idle threads.
 #[derive(Debug)]
 struct Owner(Arc<Shared>);
 
@@ -75,7 +78,7 @@ impl fmt::Debug for State {
 }
 
 impl Pool {
-    /// Without threads so far.
+    /// A pool without threads.
     fn new() -> Self {
         Self(Arc::new(Owner(Arc::new(Shared {
             state: Mutex::default(),
@@ -83,12 +86,13 @@ impl Pool {
         }))))
     }
 
-    /// The daemon's, whose threads are there. Elsewhere a new one, which starts them as they are needed.
+    /// The daemon's pool, whose threads exist already. In other programs a new pool, which starts threads when they
+    /// are needed.
     pub fn of_this_process() -> Self {
         KEPT.get().cloned().unwrap_or_else(Self::new)
     }
 
-    /// Starts threads until there are so many.
+    /// Starts threads until there are `threads`.
     fn start(&self, threads: usize) -> io::Result<()> {
         let shared = &self.0.0;
         let mut state = shared.lock();
@@ -98,20 +102,20 @@ impl Pool {
         Ok(())
     }
 
-    /// Hands in a job; what it returns arrives at the receiver.
+    /// Runs a job; its result arrives at the returned receiver.
     pub fn run<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<oneshot::Receiver<T>, NoThread> {
         let (answer, answered) = oneshot::channel();
         self.submit(move || {
-            // Whoever asked may have given up.
+            // The caller may have stopped waiting.
             let _ = answer.send(job());
         })?;
         Ok(answered)
     }
 
-    /// Hands in a job that answers in its own way. Never waits.
+    /// Runs a job that delivers its result itself. Never blocks.
     pub fn submit(&self, job: impl FnOnce() + Send + 'static) -> Result<(), NoThread> {
         let shared = &self.0.0;
         let mut state = shared.lock();
@@ -180,31 +184,31 @@ impl Drop for Owner {
     }
 }
 
-/// Starts one thread of each kind, without which the daemon does not run: three ids in all, the main thread's included.
-/// To be called once, before anything blocks; `runtime` is to end no thread that has nothing to do.
+/// Starts one thread of each kind, the minimum for the daemon: three ids in all, including the main thread's. Call
+/// it once, before any blocking call; `runtime` must not end idle threads.
 pub fn start(runtime: &Handle) -> io::Result<()> {
     let pool = KEPT.get_or_init(Pool::new);
     pool.start(1)?;
-    // tokio panics where it gets no thread and has none: one more is tried first.
+    // tokio panics if it has no thread and cannot create one, so try to create a thread first.
     try_one()?;
     hold(runtime, 1);
     Ok(())
 }
 
-/// Starts the others, as far as they are to be had, before anything else runs. What is missing is tried again when it is
-/// needed. Returns how many are missing.
+/// Starts the other threads, as many as the kernel allows, before anything else runs. Missing ones are tried again
+/// when they are needed. Returns how many are missing.
 pub fn fill(runtime: &Handle) -> usize {
     let pool = KEPT.get_or_init(Pool::new);
-    // Whoever needs them hears of it.
+    // A failure is reported when the threads are needed.
     let _ = pool.start(MAY_HANG);
     let before = count();
     hold(runtime, CALLS);
-    // One is there already.
+    // One was started before.
     let of_calls = 1 + count().saturating_sub(before);
     MAY_HANG + CALLS - pool.0.0.lock().threads - of_calls.min(CALLS)
 }
 
-/// Keeps so many of tokio's threads busy at once, so that it starts them.
+/// Occupies this many of tokio's blocking threads at once, so that tokio starts them.
 fn hold(runtime: &Handle, threads: usize) {
     let held: Vec<Sender<()>> = (0..threads)
         .map(|_| {
@@ -216,7 +220,7 @@ fn hold(runtime: &Handle, threads: usize) {
     drop(held);
 }
 
-/// Starts a thread that ends at once, and waits until its id can be had again.
+/// Starts a thread that exits at once, and waits until its id is free again.
 fn try_one() -> io::Result<()> {
     let before = count();
     Builder::new().spawn(|| {})?;
@@ -274,7 +278,7 @@ mod tests {
         });
         assert!(matches!(refused, Some(NoThread::Busy)), "{refused:?}");
         drop(releases);
-        // Some of those that hang may have waited among them.
+        // Some of the jobs that hang may have been waiting in the queue.
         for _ in MAY_HANG..QUEUE {
             ended.recv_timeout(SOON).unwrap();
         }

@@ -1,4 +1,5 @@
-//! How much a directory holds: allocated bytes and inodes, on its own filesystem only, hard links once.
+//! The disk usage of a directory: allocated bytes and inodes on its own filesystem, each hard-linked file counted
+//! once.
 
 use rustix::{
     fd::OwnedFd,
@@ -13,21 +14,21 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Each level keeps a directory open.
+/// The deepest nesting that is followed; each level keeps a directory open.
 const DEEPEST: usize = 128;
-/// Remembered so that none counts twice; 1 MiB or so.
+/// How many hard-linked files are remembered, so that none counts twice; they take about 1 MiB.
 const MOST_LINKED_FILES: usize = 64 * 1024;
 
-/// Why a walk ended before its end.
+/// Why a walk stopped before it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// It took too long.
     Time,
-    /// There was more than is counted for one pod.
+    /// There were more entries than are counted for one pod.
     Entries,
-    /// Directories are nested too deeply; those below were left out.
+    /// Directories are nested too deeply; those below the limit were left out.
     Depth,
-    /// Too many files have several names.
+    /// Too many files have more than one hard link.
     Links,
     /// Some part could not be read.
     Unreadable,
@@ -45,29 +46,29 @@ impl fmt::Display for Cut {
     }
 }
 
-/// What a directory holds, itself included.
+/// The usage of a directory, including the directory itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Held {
-    /// On the disk.
+    /// Allocated on disk.
     pub bytes: i64,
-    /// Each linked file once.
+    /// Each hard-linked file counts once.
     pub inodes: i64,
-    /// Why it is at least this; None if it is exactly this.
+    /// Why the figures are only a lower bound; `None` if they are exact.
     pub cut: Option<Cut>,
 }
 
-/// What a walk may take; shared by the walks of one pod.
+/// What a walk may spend; shared by the walks of one pod.
 #[derive(Debug)]
 pub struct Budget<'a> {
     /// How many entries may still be read.
     pub entries: u64,
-    /// Set by whoever has no more time.
+    /// Set by the caller to stop the walk.
     pub stop: &'a AtomicBool,
 }
 
-/// Walks a directory, or looks at a single file; None if there is nothing of that name.
+/// Walks a directory, or measures a single file; `None` if the path does not exist.
 pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<Held>, Errno> {
-    // A host path may be a link; nothing below it is followed.
+    // A host path may be a symbolic link; no link below it is followed.
     let top = match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
         top => top?,
@@ -89,7 +90,7 @@ pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<Held>, Errno>
 struct Walk {
     device: u64,
     tally: Tally,
-    /// From the top to the directory that is being read.
+    /// The directories from the top to the one being read.
     open: Vec<Dir>,
 }
 
@@ -115,14 +116,14 @@ impl Walk {
                 return;
             }
             match self.enter(name) {
-                // It was deleted meanwhile.
+                // The entry was deleted meanwhile.
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(_) => self.tally.held.cut = Some(Cut::Unreadable),
             }
         }
     }
 
-    /// Counts one entry of the innermost directory, and opens it if it is a directory itself.
+    /// Counts one entry of the innermost directory, and opens it if it is a directory.
     fn enter(&mut self, name: &CStr) -> Result<(), Errno> {
         let Some(innermost) = self.open.last() else {
             return Ok(());
@@ -159,7 +160,7 @@ impl Budget<'_> {
 #[derive(Debug, Default)]
 struct Tally {
     held: Held,
-    /// Inodes with several names.
+    /// Inodes with more than one hard link.
     linked: HashSet<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The node agent: everything that reads, waits, talks or kills around the pure core of `evictd-eviction`.
+//! The node agent: all input and output around the pure core of `evictd-eviction`.
 
 pub mod agent;
 pub mod config;

@@ -1,6 +1,6 @@
-//! What systemd is told: ready, reloading, stopping, a line of status, and that the loop still turns.
+//! Notifies systemd: ready, reloading, stopping, a status line, and that the main loop still works.
 //!
-//! All of it is nothing when the daemon was not started by systemd with `Type=notify` or `notify-reload`.
+//! Does nothing if the daemon was not started by systemd with `Type=notify` or `notify-reload`.
 
 use jiff::{SignedDuration, Timestamp};
 use sd_notify::NotifyState;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Speaks to the service manager named by `NOTIFY_SOCKET`.
 #[derive(Debug)]
 pub struct Notifier {
-    /// Half of what the watchdog grants.
+    /// Half of the watchdog's timeout.
     beat: Option<Duration>,
     last_beat: Option<Timestamp>,
     failing: bool,

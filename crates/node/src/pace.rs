@@ -1,8 +1,8 @@
-//! How long the loop may sleep before it looks at the node again.
+//! How long the main loop may sleep before the next cycle.
 //!
-//! The sleep ends well before any signal can have crossed its next threshold: at twice the rate at which it fell
-//! between the last two looks, or at the rate at which a workload may start to fill a node that was quiet until now,
-//! whichever is faster.
+//! The sleep ends well before any signal can cross its next threshold. The assumed rate is the higher of two: twice
+//! the rate at which the signal fell between the last two observations, and the rate at which a workload may start
+//! to fill a node that was quiet.
 
 use evictd_eviction::{Observation, Signal, SignalMap, StarvedResource};
 use jiff::Timestamp;
@@ -11,45 +11,45 @@ use std::time::Duration;
 /// The shortest sleep.
 pub const SHORTEST: Duration = Duration::from_millis(10);
 
-/// The longest sleep while a signal is below a threshold. There is nothing left to catch in time, but a pod that may be
-/// evicted can appear, and the signal can recover.
+/// The longest sleep while a signal is below a threshold. Nothing has to be caught in time then, but a pod that may
+/// be evicted can appear, and the signal can recover.
 pub const CROSSED: Duration = Duration::from_secs(1);
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// How fast a quiet signal may start to fall, in its own unit a second. With many cores or disks at once a node can
-/// fall faster; but the sleep shortens on the way down, and the first look that meets such a fall knows its rate.
+/// How fast a quiet signal may start to fall, in its own unit per second. With many cores or disks a node can fall
+/// faster; but the sleep gets shorter on the way down, and the next observation measures the actual rate.
 const fn assumed_rate(signal: Signal) -> i128 {
     match signal.resource() {
-        // A core faults in and fills 1.5 GB/s of small pages, about thrice that of huge ones.
-        // Pages are written before they count.
+        // One core fills 1.5 GB/s of small pages, and about three times that of huge ones. Pages are written before
+        // they count.
         StarvedResource::Memory if matches!(signal, Signal::SwapAvailable) => 1 << 30,
         StarvedResource::Memory => 4 << 30,
-        // Writers fill the page cache of a fast disk this fast; space is taken before it is written.
+        // Writers fill the page cache of a fast disk at this rate; the space is reserved before it is written.
         StarvedResource::EphemeralStorage => 2 << 30,
-        // A core that creates empty files on a local filesystem.
+        // One core that creates empty files on a local filesystem.
         StarvedResource::Inodes => 100_000,
-        // A core that starts threads and never ends them.
+        // One core that starts threads which never end.
         StarvedResource::Pids => 20_000,
         // Averages over ten seconds cannot rise faster, in hundredths of a percent.
         StarvedResource::Io => 1000,
     }
 }
 
-/// What was seen of one signal.
+/// The last observations of one signal.
 #[derive(Debug, Clone, Copy)]
 struct Trend {
     available: i64,
     at: Timestamp,
-    /// How much less was available than at the look before; not positive while it rises.
+    /// How much less was available than in the observation before; zero or negative while it rises.
     fell: i128,
-    /// The nanoseconds in which it did.
+    /// The nanoseconds between these observations.
     within: i128,
-    /// Looks in a row that did not observe it.
+    /// Consecutive cycles in which it was not observed.
     missed: u32,
 }
 
-/// Sets the pace of the loop.
+/// Computes the sleep of the main loop.
 #[derive(Debug, Clone)]
 pub struct Pace {
     longest: Duration,
@@ -57,8 +57,8 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `longest` is the configured `housekeepingInterval`, the sleep of a node that has plenty of everything; less than
-    /// a millisecond would only burn the processor.
+    /// `longest` is the configured `housekeepingInterval`, the sleep on a node with plenty of everything. Less than
+    /// a millisecond would only waste CPU time.
     pub fn new(longest: Duration) -> Self {
         Self {
             longest: longest.max(Duration::from_millis(1)),
@@ -66,10 +66,10 @@ impl Pace {
         }
     }
 
-    /// How long to sleep after the look at `now`. `watched` has each threshold of an observed signal: the signal, its
-    /// observation, and the value below which it must not fall, in the signal's unit.
+    /// The sleep after the cycle at `now`. `watched` has an entry for each threshold of an observed signal: the
+    /// signal, its observation, and the threshold's value in the signal's unit.
     ///
-    /// A signal that was observed before and is missing now is looked for again soon, and then ever more rarely.
+    /// A signal that was observed before and is missing now is looked for again soon, then less and less often.
     pub fn next(&mut self, now: Timestamp, watched: &[(Signal, Observation, i64)]) -> Duration {
         let mut sleep = self.longest;
         for trend in self.trends.values_mut().flatten() {
@@ -88,7 +88,7 @@ impl Pace {
         sleep.clamp(SHORTEST.min(self.longest), self.longest)
     }
 
-    /// The time until nothing is left, counted from this observation, at the rate since the last look; `None` while the
+    /// The time from this observation until nothing is left, at the rate since the one before; `None` while the
     /// signal does not fall.
     pub fn exhausted_in(
         &self,
@@ -123,7 +123,7 @@ impl Pace {
             missed: 0,
         });
         trend.missed = 0;
-        // Two thresholds of one signal, and a figure that has not been renewed, say nothing new on its rate.
+        // A second threshold of the same signal, or a figure that was not renewed, does not change the known rate.
         let within = at.as_nanosecond() - trend.at.as_nanosecond();
         if within > 0 {
             *trend = Trend {
@@ -138,7 +138,7 @@ impl Pace {
     }
 }
 
-/// The time from `now` in which the signal may at worst fall by `headroom`.
+/// The time from `now` until the signal may in the worst case have fallen by `headroom`.
 fn until_crossed(signal: Signal, headroom: i128, trend: &Trend, now: Timestamp) -> Duration {
     if headroom < 0 {
         return CROSSED;
@@ -148,7 +148,7 @@ fn until_crossed(signal: Signal, headroom: i128, trend: &Trend, now: Timestamp) 
         let twice_the_rate = headroom.saturating_mul(trend.within) / (2 * trend.fell);
         nanos = nanos.min(twice_the_rate);
     }
-    // It has been falling since it was measured.
+    // It may have been falling since it was measured.
     let since = now.as_nanosecond() - trend.at.as_nanosecond();
     let left = nanos.saturating_sub(since.max(0)).max(0);
     Duration::from_nanos(u64::try_from(left).unwrap_or(u64::MAX))

@@ -1,7 +1,7 @@
-//! A pause: while it holds nobody is ended, and everything else goes on.
+//! A pause: while one is in force no pod is terminated, and everything else goes on.
 //!
-//! It comes from `evictd pause`, which keeps it below the runtime directory, so that it outlives this process and not the
-//! boot, or from an annotation of this node's Node.
+//! It comes from `evictd pause`, which saves it in the runtime directory, so that it survives a restart of the
+//! daemon but not a reboot; or from an annotation of this node's Node.
 
 use crate::whole_file;
 use evictd_eviction::record::Paused;
@@ -13,14 +13,14 @@ use std::{
     path::PathBuf,
 };
 
-/// The Node's annotation: `true`, or why.
+/// The annotation of the Node; its value is `true` or a reason.
 pub const ANNOTATION: &str = "evictd.dev/paused";
-/// In the runtime directory.
+/// The file in the runtime directory.
 const FILE: &str = "paused";
-/// What is kept of a reason, in characters.
+/// The longest reason that is kept, in characters.
 const LONGEST_REASON: usize = 200;
 
-/// Who paused.
+/// Where the pause came from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum By {
@@ -40,16 +40,16 @@ impl By {
     }
 }
 
-/// A pause, as it is told and kept.
+/// A pause, as it is published and saved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
-    /// Since when; of an annotation, when it was first seen.
+    /// Since when; for an annotation, when it was first seen.
     pub since: Timestamp,
-    /// Until when; `None` until it is taken back.
+    /// Until when; `None` for a pause without an end.
     #[serde(default)]
     pub until: Option<Timestamp>,
-    /// Why, where somebody said so: one line.
+    /// The reason that was given, if any; one line.
     #[serde(default)]
     pub reason: String,
     /// Who paused.
@@ -58,7 +58,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// What this value of the annotation means; `None` where it is no pause.
+    /// The pause that this value of the annotation asks for; `None` if it asks for none.
     pub fn of_annotation(value: Option<&str>, since: Timestamp) -> Option<Self> {
         let value = value?.trim();
         let reason = match value {
@@ -74,7 +74,7 @@ impl Pause {
         })
     }
 
-    /// As the record of a decision keeps it.
+    /// The form for the record of a decision.
     pub fn record(&self) -> Paused {
         Paused {
             since: self.since,
@@ -107,12 +107,12 @@ impl fmt::Display for Pause {
     }
 }
 
-/// Whether there cannot be such a file.
+/// Whether the error means that the file does not exist.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// What somebody wrote, without what a terminal or a log would take for more than text.
+/// The text without characters that could control a terminal or a log.
 pub fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let line: String = text
@@ -124,20 +124,20 @@ pub fn one_line(text: &str) -> String {
     line.trim_end().to_owned()
 }
 
-/// Where a pause is kept for the next start.
+/// The file that keeps a pause for the next start.
 #[derive(Debug, Clone)]
 pub struct PauseFile {
     directory: PathBuf,
 }
 
 impl PauseFile {
-    /// In this directory, which is made where it is missing.
+    /// In this directory, which is created if it does not exist.
     pub fn new(directory: PathBuf) -> Self {
         Self { directory }
     }
 
-    /// The pause that an earlier run has kept, unless it is over. One that cannot be read holds all the same: somebody
-    /// wanted it.
+    /// The pause that an earlier run saved, unless it is over. If the file cannot be read, a pause without an end
+    /// is assumed, because somebody wanted one.
     pub fn read(&self, now: Timestamp) -> Option<Pause> {
         let path = self.directory.join(FILE);
         let read = fs::read_to_string(&path).and_then(|text| Ok(serde_json::from_str(&text)?));
@@ -153,7 +153,7 @@ impl PauseFile {
         }
     }
 
-    /// Keeps it, or that there is none. May take as long as the directory's filesystem does.
+    /// Saves the pause, or that there is none. Takes as long as the directory's filesystem does.
     pub fn write(&self, pause: Option<&Pause>) -> io::Result<()> {
         let Some(pause) = pause else {
             return match fs::remove_file(self.directory.join(FILE)) {

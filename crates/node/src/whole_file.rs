@@ -1,4 +1,4 @@
-//! Small files below the runtime directory that a later start reads: as a whole or not at all.
+//! Writes small files in the runtime directory so that a later start reads them completely or not at all.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -7,8 +7,9 @@ use std::{
     path::Path,
 };
 
-/// Replaces the file of this name in the directory, which is made where it is missing. It survives this process and not the
-/// machine: nothing is synced. May take as long as the directory's filesystem does.
+/// Replaces the file of this name in the directory, which is created if it does not exist. The file survives this
+/// process but not a crash of the machine, because nothing is synced. Takes as long as the directory's filesystem
+/// does.
 pub(crate) fn write(directory: &Path, name: &str, mode: u32, bytes: &[u8]) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)

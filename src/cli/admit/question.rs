@@ -1,4 +1,4 @@
-//! What `evictd admit` is asked, read from its options and files.
+//! Reads the question of `evictd admit` from its options and files.
 
 use super::Arguments;
 use crate::cli::{Failure, mistakes::Mistakes};
@@ -11,25 +11,25 @@ use evictd_eviction::{
 use evictd_pod::{Node, Pod, Quantity, resources};
 use std::path::Path;
 
-/// May this pod join those pods on that node?
+/// May this pod be admitted beside those pods on that node?
 pub(super) struct Question {
     pod: Pod,
-    /// Those already here.
+    /// The pods on the node.
     pub(super) pods: Vec<Pod>,
-    /// Those of the list that have ended or belong to another node.
+    /// The pods of the list that have ended or belong to another node.
     others: Vec<Pod>,
     conditions: Vec<NodeCondition>,
     findings: Vec<Finding>,
 }
 
 impl Arguments {
-    /// Whether anything is given to answer from.
+    /// Whether any option gives the state to answer from, so that the daemon is not asked.
     pub(super) fn are_offline(&self) -> bool {
         let lists = [&self.conditions, &self.insufficient, &self.failed];
         self.pods.is_some() || self.node.is_some() || lists.iter().any(|list| list.is_some())
     }
 
-    /// Reads everything, and tells every mistake in one go.
+    /// Reads all files, and returns all mistakes together.
     pub(super) fn question(&self) -> Result<Question, Failure> {
         let mut mistakes = Mistakes::default();
         let files = [Some(&self.pod), self.pods.as_ref(), self.node.as_ref()];
@@ -56,7 +56,7 @@ impl Arguments {
             Ok::<_, String>(failed(name))
         });
 
-        // What is missing already comes from a whole check.
+        // The amounts of `--missing` come from a complete check made elsewhere, so the Node is not checked again.
         let unchecked = node.as_ref().filter(|_| missing.is_none());
         let conditions = match unchecked {
             _ if missing.is_some() => Vec::new(),
@@ -114,7 +114,7 @@ fn node(file: &Path) -> Result<Node, DocumentError> {
     Document::read(file, SMALL)?.node()
 }
 
-/// Every entry of a list option, blank ones left out; `None` where the option is not given.
+/// Every entry of a list option except blank ones; `None` if the option is not given.
 fn each<T, E: std::fmt::Display>(
     mistakes: &mut Mistakes,
     list: Option<&Vec<String>>,

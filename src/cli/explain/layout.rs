@@ -1,16 +1,15 @@
-//! Which of the node's filesystems are one, as far as a summary shows it.
+//! Which of the node's directories share a filesystem, as far as a summary shows it.
 
 use evictd_eviction::{Observations, Signal, Summary, rules::FilesystemLayout};
 
-/// The layout, and on what grounds.
+/// The layout, and what it is based on.
 pub(super) struct Assumed {
     pub(super) layout: FilesystemLayout,
     pub(super) because: &'static str,
 }
 
-/// What the flags say; where there are none, what the figures show. They show it only where the containers'
-/// filesystem is there and equals one of the other two: anything else leaves it open, and a single filesystem is
-/// what most nodes have.
+/// The layout by the flags, or else by the figures. These show it only if the container filesystem is listed and
+/// equals one of the other two. Otherwise a single filesystem is assumed, which most nodes have.
 pub(super) fn assume(summary: &Summary, dedicated: Option<bool>, split: Option<bool>) -> Assumed {
     let of = |dedicated_image_fs, split_container_fs, because| Assumed {
         layout: FilesystemLayout {
@@ -58,7 +57,7 @@ pub(super) fn assume(summary: &Summary, dedicated: Option<bool>, split: Option<b
     }
 }
 
-/// What tells one filesystem from another.
+/// Figures by which filesystems are compared.
 struct Figures {
     capacity: i64,
     inodes: Option<i64>,
@@ -75,7 +74,7 @@ impl Figures {
         })
     }
 
-    /// What is available may have moved a little, since each is measured at its own moment.
+    /// The available amounts may differ a little, because each is measured at another moment.
     fn same(&self, other: &Self) -> bool {
         let moved = self.available.abs_diff(other.available);
         self.capacity == other.capacity
@@ -100,7 +99,7 @@ mod tests {
             (small, large, large, (true, false)),
             (small, other, other, (true, false)),
             (small, large, small, (true, true)),
-            // Nothing that a real node would say.
+            // A combination that no real node reports.
             (small, large, other, (false, false)),
             (small, large, "null", (false, false)),
             ("null", large, large, (false, false)),

@@ -1,4 +1,4 @@
-//! The page that a person reads: the verdict first, then the signals, then the ranked pods.
+//! The page for people: first the verdict, then the signals, then the ranked pods.
 
 use super::{
     report::{ChosenBy, Report, SignalState, ThresholdState},
@@ -100,7 +100,7 @@ fn signals(report: &Report, view: View) -> String {
     parts.join("\n")
 }
 
-/// What is left of every signal, where none has a threshold.
+/// What is available of every signal, if none has a threshold.
 fn left(report: &Report, view: View) -> String {
     let rows = report.signals.iter().filter_map(|state| {
         let observed = state.observed?;
@@ -149,7 +149,7 @@ fn kind(threshold: &ThresholdState) -> String {
     }
 }
 
-/// How the signal stands to this threshold; one signal acts in a cycle, the others wait for their turn.
+/// The state of this threshold; only one signal acts per cycle, the others wait.
 fn standing(signal: Signal, threshold: &ThresholdState, acting: Option<Signal>) -> String {
     match threshold.margin {
         None => "not in the summary".to_owned(),

@@ -1,4 +1,4 @@
-//! What `explain` found out, as programs read it; the page for people is a view of the same value.
+//! The result of `explain` as programs read it; the page for people is a view of it.
 
 use super::taints::NodeReport;
 use evictd_eviction::{
@@ -12,46 +12,46 @@ use evictd_pod::{Pod, Quantity};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-/// Everything that was found out.
+/// The whole result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
     /// The cycle, as a simulation prints it.
     #[serde(flatten)]
     pub(super) step: StepOutcome,
-    /// Who goes next, `namespace/name`.
+    /// The next victim, `namespace/name`.
     pub(super) next: Option<String>,
-    /// What the pods are ranked for.
+    /// The signal that the pods are ranked for.
     pub(super) ranked_for: Signal,
-    /// In ranked order.
+    /// The pods, first victim first.
     #[serde(rename = "pods", serialize_with = "rows")]
     pub(super) ranked: Ranked,
-    /// Against their thresholds.
+    /// The signals with their thresholds.
     pub(super) signals: Vec<SignalState>,
-    /// Why for that.
+    /// Why this signal.
     #[serde(skip)]
     pub(super) chosen_by: ChosenBy,
-    /// What was taken for granted.
+    /// Assumptions that were made.
     pub(super) assumed: Vec<String>,
-    /// Of `--node`.
+    /// The result for `--node`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<NodeReport>,
 }
 
-/// Why the pods are ranked for this signal and no other.
+/// Why the pods are ranked for this signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChosenBy {
-    /// `--signal` asks for it.
+    /// `--signal` was given.
     Asked,
     /// Its threshold acts now.
     Acting,
-    /// Its threshold is crossed, and does not act yet.
+    /// Its threshold is crossed but does not act yet.
     Crossed,
     /// Nothing is short.
     Calm,
 }
 
-/// A ranking and what it is for.
+/// A ranking and its signal.
 pub(super) struct Ranked {
     pub(super) signal: Signal,
     pub(super) pods: Vec<RankedPod>,
@@ -66,12 +66,12 @@ impl Report {
 }
 
 impl Ranked {
-    /// The first that may go.
+    /// The first pod that may be evicted.
     pub(super) fn first(&self) -> Option<&RankedPod> {
         self.candidates().next()
     }
 
-    /// Why the first that may go is before the next that may.
+    /// Why the first pod that may be evicted ranks before the next one.
     pub(super) fn why(&self) -> Option<String> {
         let mut candidates = self.candidates();
         let first = candidates.next()?;
@@ -96,23 +96,23 @@ fn rows<S: Serializer>(ranked: &Ranked, serializer: S) -> Result<S::Ok, S::Error
     rows.serialize(serializer)
 }
 
-/// One signal, what is left of it, and its thresholds.
+/// One signal with its observation and thresholds.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SignalState {
     pub(super) signal: Signal,
-    /// `None` where the summary does not tell it.
+    /// `None` if the summary does not contain it.
     #[serde(flatten)]
     pub(super) observed: Option<Observation>,
     pub(super) thresholds: Vec<ThresholdState>,
-    /// Who holds what of it; absent where that is no sum, or not observed.
+    /// Who uses the resource; absent for pressure signals and without an observation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shares: Option<Shares>,
-    /// Who would go first if it came to that.
+    /// The pod that would be evicted first for it.
     pub(super) next: Option<String>,
 }
 
-/// One threshold and how far it is.
+/// One threshold with its distance.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ThresholdState {
@@ -120,7 +120,7 @@ pub(super) struct ThresholdState {
     pub(super) threshold: Threshold,
     /// Its value at the observed capacity.
     pub(super) quantity: Option<Quantity>,
-    /// What is left above it; below nothing where it is crossed.
+    /// What is available above it; negative if it is crossed.
     pub(super) margin: Option<i64>,
     /// Whether it is crossed.
     pub(super) crossed: bool,
@@ -128,7 +128,7 @@ pub(super) struct ThresholdState {
     pub(super) acts: bool,
 }
 
-/// Turns the crank once; `asked` is the signal to rank for.
+/// Runs one cycle; `asked` is the signal to rank for.
 pub(super) fn explain(
     now: Timestamp,
     pods: &[Pod],
@@ -191,7 +191,7 @@ pub(super) fn explain(
     }
 }
 
-/// Who holds what of a signal, against the highest of its thresholds.
+/// Who uses a signal's resource, compared with the highest of its thresholds.
 fn shares(
     housekeeper: &Housekeeper,
     observed: Option<Observation>,

@@ -1,5 +1,5 @@
-//! What the control plane does with a node: the taints its conditions bring, and whom `NoExecute` removes when
-//! (S1-079 to S1-084). This is the controllers' work, never ours; here it is only told.
+//! What the control plane does with a node: the taints that follow from its conditions, and which pods `NoExecute`
+//! removes and when (S1-079 to S1-084). Controllers do this, not evictd; it is only reported here.
 
 use crate::cli::table::{duration, moment};
 use evictd_command::{Column, Table, View};
@@ -54,46 +54,46 @@ const CAUSES: [(&str, &str, &str, &str); 8] = [
     ("Ready", "Unknown", UNREACHABLE, NO_EXECUTE),
 ];
 
-/// What `--node` adds.
+/// The result for `--node`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct NodeReport {
     pub(super) name: String,
     pub(super) now: Timestamp,
-    /// Of the Ready condition.
+    /// Status of the Ready condition.
     pub(super) ready: String,
-    /// `None` without the node's lease: a healthy node writes its status only every five minutes.
+    /// `None` without the node's lease, because a healthy node writes its status only every five minutes.
     pub(super) heartbeat: Option<Heartbeat>,
     pub(super) taints: Vec<TaintState>,
     /// Pods that a `NoExecute` taint removes, the first one first.
     pub(super) removals: Vec<Removal>,
 }
 
-/// When the node was last heard of, by its lease.
+/// When the node last renewed its lease.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Heartbeat {
     pub(super) at: Timestamp,
     pub(super) age_seconds: f64,
-    /// Longer ago than the controller waits.
+    /// Whether that is longer ago than the controller waits.
     pub(super) overdue: bool,
 }
 
-/// How a taint stands to the node's conditions.
+/// The relation of a taint to the node's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Standing {
-    /// It is there, and a condition calls for it.
+    /// The node has it, and a condition demands it.
     Present,
-    /// A condition calls for it; the controller adds it within moments.
+    /// A condition demands it; the controller will add it at once.
     Missing,
-    /// The node will ask for it once it has reported what this capture shows.
+    /// The node has not reported the captured state yet; the taint follows once it does.
     Expected,
-    /// The controller adds it unless the node was heard of after this capture.
+    /// The controller adds it, unless the node has reported after this capture.
     IfSilent,
-    /// No condition calls for it any more; the controller removes it.
+    /// No condition demands it any more; the controller will remove it.
     Stale,
-    /// Not the controller's own.
+    /// Not a taint of the controller.
     Foreign,
 }
 
@@ -106,7 +106,7 @@ pub(super) struct TaintState {
     pub(super) value: String,
     pub(super) effect: String,
     pub(super) standing: Standing,
-    /// Since when it is there, or its cause holds.
+    /// Since when the taint exists, or else its cause.
     pub(super) since: Option<Timestamp>,
     pub(super) because: String,
 }
@@ -117,14 +117,14 @@ pub(super) struct TaintState {
 pub(super) struct Removal {
     pub(super) pod: String,
     pub(super) taint: String,
-    /// `None` where it is not known since when the taint is there.
+    /// `None` if it is not known since when the taint exists.
     pub(super) at: Option<Timestamp>,
-    /// Counted from now; below nothing where it is overdue.
+    /// Seconds from now; negative if the removal is overdue.
     pub(super) in_seconds: Option<f64>,
     pub(super) why: String,
 }
 
-/// What becomes of this node and its pods. `shown` are the conditions that the captured state brings about.
+/// What happens to this node and its pods. `shown` are the conditions that follow from the captured state.
 pub(super) fn report(
     node: &Node,
     lease: Option<&Lease>,
@@ -170,7 +170,7 @@ pub(super) fn report(
     }
 }
 
-/// Every taint that a condition of the node calls for.
+/// Every taint that a condition of the node demands.
 fn called_for(node: &Node) -> Vec<TaintState> {
     let conditions = node.status.conditions.iter().flat_map(|condition| {
         let causes = CAUSES
@@ -203,7 +203,7 @@ fn called_for(node: &Node) -> Vec<TaintState> {
     conditions.chain(cordoned).map(state).collect()
 }
 
-/// Taints of the conditions that the captured state brings about and the node has not reported yet.
+/// Taints of the conditions that follow from the captured state and that the node has not reported yet.
 fn expected(node: &Node, shown: &[NodeCondition]) -> Vec<TaintState> {
     let unreported = shown.iter().filter(|shown| {
         let mut reported = node.status.conditions.iter();
@@ -238,7 +238,7 @@ fn if_silent(heartbeat: &Heartbeat) -> impl Iterator<Item = TaintState> {
     })
 }
 
-/// A taint that no condition calls for.
+/// A taint that no condition demands.
 fn other(taint: &Taint) -> TaintState {
     let own = CAUSES
         .iter()
@@ -259,7 +259,7 @@ fn other(taint: &Taint) -> TaintState {
     }
 }
 
-/// Whom the `NoExecute` taints remove, the first one first; those of unknown time last.
+/// The pods that `NoExecute` taints remove, in order of time; those of unknown time last.
 fn removals(pods: &[Pod], taints: &[TaintState], now: Timestamp) -> Vec<Removal> {
     let acting =
         |taint: &&TaintState| taint.effect == NO_EXECUTE && taint.standing != Standing::Stale;
@@ -286,7 +286,7 @@ fn removals(pods: &[Pod], taints: &[TaintState], now: Timestamp) -> Vec<Removal>
     removals
 }
 
-/// How many seconds the pod stays under this taint and why; `None`: for good.
+/// How many seconds the pod stays under this taint and why; `None` means for ever.
 fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
     let bare = Taint {
         key: taint.key.clone(),
@@ -301,7 +301,7 @@ fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
     match toleration.map(|toleration| toleration.toleration_seconds) {
         Some(None) => None,
         Some(Some(seconds)) => Some((seconds.max(0), format!("it tolerates that for {seconds} s"))),
-        // The node itself lets its own pods tolerate everything.
+        // Static pods tolerate every taint.
         None if pod.is_static() || pod.is_mirror() => None,
         // S1-084
         None if standard && pod.returns_to_this_node() => None,
@@ -316,7 +316,7 @@ fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
 /// How many pods are shown.
 const SHOWN: usize = 20;
 
-/// For people.
+/// The page for people.
 pub(super) fn page(node: &NodeReport, view: View) -> String {
     let heard = match &node.heartbeat {
         None => String::new(),

@@ -1,11 +1,11 @@
-//! The first lines: who goes, and why that one.
+//! The first lines: which pod is evicted next, and why.
 
 use super::report::{ChosenBy, Report, SignalState, ThresholdState};
 use crate::cli::{evidence, table::amount};
 use evictd_command::{Colour, View};
 use evictd_eviction::{Decision, duration};
 
-/// Who goes next and why number one is number one, a few short sentences.
+/// The next victim, and why the first pod ranks first, in a few short sentences.
 pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
     let (colour, mut lines) = if report.step.local_storage_eviction {
         (Colour::Bad, over_own_limit(report))
@@ -70,7 +70,7 @@ fn decided(report: &Report, decision: &Decision) -> Vec<String> {
     lines
 }
 
-/// The first threshold that is crossed and does not act.
+/// The first threshold that is crossed but does not act.
 fn crossed(report: &Report) -> Option<(&SignalState, &ThresholdState)> {
     let all = report.signals.iter().flat_map(|state| {
         let thresholds = state.thresholds.iter();
@@ -112,14 +112,14 @@ fn calm(report: &Report) -> Vec<String> {
     }]
 }
 
-/// How much of the capacity lies above the threshold.
+/// The part of the capacity that is available above the threshold.
 #[allow(clippy::cast_precision_loss, reason = "compared, never shown")]
 fn share(state: &SignalState, threshold: &ThresholdState) -> Option<f64> {
     let capacity = state.observed?.capacity.max(1);
     Some(threshold.margin? as f64 / capacity as f64)
 }
 
-/// Who would go for what the pods are ranked for, where the lines above have not said so.
+/// Which pod would be evicted for the ranked signal, if the lines above did not say so.
 fn otherwise(report: &Report) -> Option<String> {
     let signal = report.ranked_for;
     let acting = report

@@ -1,4 +1,4 @@
-//! What one frame of `evictd top` shows, laid out for any width.
+//! The content of one frame of `evictd top`, for any width.
 
 use crate::cli::daemon::Daemon;
 use crate::cli::outcome::remark;
@@ -21,25 +21,25 @@ const ALARM: Style = Style::new().fg(Color::Red).bold();
 const WARNING: Style = Style::new().fg(Color::Yellow);
 const CALM: Style = Style::new().fg(Color::Green);
 
-/// Bars of signals are never longer or shorter.
+/// The shortest and the longest bar of a signal.
 const BARS: std::ops::RangeInclusive<usize> = 5..=40;
 /// From this width on words are not abbreviated.
 const ROOMY: usize = 110;
-/// How much of a name a message has room for.
+/// The most characters of a name in a message.
 const NAME: usize = 50;
-/// What the ranking needs of the height: its title, its headings and the first pods.
+/// The lines that the ranking needs: title, headings and the first pods.
 const RANKED: usize = 7;
-/// What a message may take of the height, in lines: of a low screen, and of any other.
+/// The most lines of a message: on a low screen, and on any other.
 const MESSAGE: (usize, usize) = (2, 3);
 /// A screen with fewer lines is low.
 const LOW: usize = 30;
 
-/// What one frame shows.
+/// The data of one frame.
 pub(super) struct Picture {
     status: Status,
     /// The ranking, or why there is none.
     ranking: Result<Value, String>,
-    /// Why the picture is old.
+    /// Why the data is old.
     pub(super) lost: Option<String>,
 }
 
@@ -119,7 +119,7 @@ impl Picture {
         }
     }
 
-    /// Everything from top to bottom; where the height is limited, the ranking has its share of it.
+    /// All sections from top to bottom; if the height is limited, a part of it is reserved for the ranking.
     fn sections(&self, view: View, height: Option<usize>) -> [Section; 4] {
         let lines = match height {
             None => usize::MAX,
@@ -165,7 +165,7 @@ impl Picture {
         Section { title: None, lines }
     }
 
-    /// The signals, or the most urgent of them where there is no room for all.
+    /// The signals, or only the most urgent ones if not all fit.
     fn signals(&self, view: View, room: usize) -> Section {
         let all = &self.status.signals;
         let mut urgent: Vec<&SignalStatus> = all.iter().collect();
@@ -234,7 +234,7 @@ impl Picture {
     }
 }
 
-/// A line with a name in it, which is shortened as far as the line has too little room.
+/// A line with a name, which is shortened if the line is too long.
 fn fitted(view: View, before: &str, name: &str, after: &str) -> String {
     let name = printable_line(name);
     let others = before.chars().count() + after.chars().count();
@@ -245,7 +245,7 @@ fn fitted(view: View, before: &str, name: &str, after: &str) -> String {
     format!("{before}{name}{after}")
 }
 
-/// The lines of a sentence, of which the last ones may be missing.
+/// The lines of a sentence; the last ones are cut if they do not fit.
 fn message(
     view: View,
     most: usize,
@@ -265,7 +265,7 @@ fn needs_attention(signal: &SignalStatus) -> bool {
     low(signal) || signal.is_blind()
 }
 
-/// The less the more urgent: how much of the capacity is left above the threshold.
+/// Urgency, the smaller the more urgent: the part of the capacity that is available above the threshold.
 #[allow(clippy::cast_precision_loss, reason = "compared, never shown")]
 fn urgency(signal: &SignalStatus) -> f64 {
     match (signal.headroom, signal.capacity) {
@@ -296,7 +296,7 @@ fn highest(signal: &SignalStatus) -> Option<&ThresholdStatus> {
     thresholds.max_by_key(|threshold| threshold.value)
 }
 
-/// How much is left and where the threshold lies.
+/// What is available, and the threshold.
 fn standing(signal: &SignalStatus, roomy: bool) -> String {
     let show = |value| amount(Some(signal.signal), value);
     let highest = highest(signal);
@@ -318,7 +318,7 @@ fn standing(signal: &SignalStatus, roomy: bool) -> String {
     )
 }
 
-/// What is used of the capacity, filled; where the threshold begins, marked.
+/// A bar: the used part is filled, and the threshold is marked.
 fn bar(signal: &SignalStatus, cells: usize) -> String {
     let (Some(available), Some(capacity)) = (signal.available, signal.capacity) else {
         return "?".repeat(cells);
@@ -334,7 +334,7 @@ fn bar(signal: &SignalStatus, cells: usize) -> String {
         .collect()
 }
 
-/// The first cell of what is left.
+/// The first cell of the available part.
 fn cell(left: i64, capacity: i64, cells: usize) -> usize {
     let capacity = i128::from(capacity.max(1));
     let used = (capacity - i128::from(left)).clamp(0, capacity);
@@ -436,7 +436,7 @@ mod tests {
         ] {
             assert!(page.contains(shown), "{shown} in\n{page}");
         }
-        // What others have named cannot steer the terminal.
+        // Control characters in names cannot reach the terminal.
         let evil = "a\u{1b}[2J\u{9b}b";
         picture.ranking =
             Ok(json!({ "signal": "memory.available", "next": evil, "pods": [{ "pod": evil }] }));

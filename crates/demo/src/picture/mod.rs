@@ -1,4 +1,4 @@
-//! The picture of a scene: one frame, drawn into whatever buffer it is shown from.
+//! Draws a scene as one frame into a buffer.
 
 mod pods;
 mod ruling;
@@ -17,17 +17,17 @@ use ratatui::{
 };
 use std::time::Duration;
 
-/// Below this size there is no picture.
+/// A smaller terminal gets no picture.
 pub const LEAST: (u16, u16) = (80, 22);
-/// Taller frames gain nothing.
+/// A taller frame shows nothing more.
 pub const TALLEST: u16 = 34;
 
-/// Fine, reached, gone wrong, noteworthy. A terminal maps them to what its owner likes.
+/// Colours for good, threshold reached, failed, and notable. They are from the palette of the terminal.
 const GOOD: Style = Style::new().fg(Color::Green);
 const BAD: Style = Style::new().fg(Color::Red).bold();
 const WARNING: Style = Style::new().fg(Color::Yellow);
 const SPECIAL: Style = Style::new().fg(Color::Cyan);
-/// A large area, calm enough for what stands out on it.
+/// The background of large areas, dark enough for text on it.
 const CALM: Color = Color::Indexed(22);
 const FAINT: Style = Style::new().dim();
 const STRONG: Style = Style::new().bold();
@@ -89,7 +89,7 @@ pub fn draw(scene: &Scene, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(ruling::verdict(scene)).render(end, buffer);
 }
 
-/// Takes the colours out; brightness stays.
+/// Removes the colours; bold and dim stay.
 pub fn without_colour(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         cell.fg = Color::Reset;
@@ -101,7 +101,7 @@ fn length(lines: &[Line<'_>]) -> Constraint {
     Constraint::Length(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
-/// Which play, how it is played, and its story in a sentence.
+/// Which play it is, how it is run, and one sentence about it.
 fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let mode = match &scene.missing {
         None => Span::styled("real processes, real cgroups", GOOD),
@@ -126,7 +126,7 @@ fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     vec![title, story]
 }
 
-/// Appends at the right margin, if there is room.
+/// Appends text at the right margin, if there is room.
 fn push_right(line: &mut Line<'static>, span: Span<'static>, width: usize) {
     let taken = line.width() + span.width();
     if let Some(room) = width.checked_sub(taken) {
@@ -135,7 +135,7 @@ fn push_right(line: &mut Line<'static>, span: Span<'static>, width: usize) {
     }
 }
 
-/// `310Mi`, or a count where no bytes are counted.
+/// `310Mi`, or a count if the resource is not bytes.
 fn amount(resource: StarvedResource, value: i64) -> String {
     match resource {
         StarvedResource::Memory | StarvedResource::EphemeralStorage | StarvedResource::Io => {
@@ -145,7 +145,7 @@ fn amount(resource: StarvedResource, value: i64) -> String {
     }
 }
 
-/// Milliseconds: a digit behind the point for short times only.
+/// Milliseconds; with one decimal for short times only.
 fn millis(time: Duration) -> String {
     let millis = time.as_secs_f64() * 1000.0;
     if millis < 99.95 {
@@ -155,7 +155,7 @@ fn millis(time: Duration) -> String {
     }
 }
 
-/// How many eighths of a cell a value fills, where `whole` fills `cells`.
+/// How many eighths of a cell show a value, if `whole` fills `cells`.
 fn eighths(value: i64, whole: i64, cells: usize) -> usize {
     let whole = i128::from(whole.max(1));
     let value = i128::from(value).clamp(0, whole);
@@ -163,7 +163,7 @@ fn eighths(value: i64, whole: i64, cells: usize) -> usize {
     usize::try_from((value * cells * 8 + whole / 2) / whole).unwrap_or(0)
 }
 
-/// A bar `cells` long of which so many eighths are filled; the cells in `marks` show a mark.
+/// A bar of `cells` cells, of which `eighths` are filled; the cells in `marks` show a threshold.
 fn bar(
     filled: usize,
     (full, style): (&'static str, Style),

@@ -1,4 +1,4 @@
-//! The pods: what they are, what they use, and how they fare.
+//! The pods: name, usage and state.
 
 use super::{BAD, FAINT, GOOD, SPECIAL, STRONG, WARNING, amount, bar, eighths};
 use crate::scene::{Fate, PodLine, Scene};
@@ -8,7 +8,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// Room for everything but the bar.
+/// Width of all columns but the bar.
 const COLUMNS: usize = 64;
 
 pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {

@@ -1,4 +1,4 @@
-//! The decision: who stands where in the ranking, why, and how long everything took.
+//! The decision: the ranking, the reason, and how long each step took.
 
 use super::{BAD, FAINT, GOOD, SPECIAL, STRONG, WARNING, amount, millis};
 use crate::scene::{Act, Scene};
@@ -13,7 +13,7 @@ use ratatui::{
 };
 use std::time::Duration;
 
-/// Lines that the sentence why may need.
+/// Lines reserved for the sentence that explains the decision.
 pub(super) const SENTENCE: u16 = 2;
 
 pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
@@ -31,7 +31,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let mut lines = vec![Line::styled(heading, FAINT.underlined())];
     let Some(act) = scene.act() else {
         lines.push(waiting(scene));
-        // The place is kept, so that nothing jumps when the decision comes.
+        // The space is reserved, so that the layout does not change when the decision comes.
         lines.resize(scene.pods.len() + 1, Line::default());
         return lines;
     };
@@ -42,7 +42,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     lines
 }
 
-/// The sentence why.
+/// The sentence that explains the decision.
 pub(super) fn why(scene: &Scene) -> Line<'static> {
     let Some(act) = scene.act() else {
         return Line::default();
@@ -53,7 +53,7 @@ pub(super) fn why(scene: &Scene) -> Line<'static> {
     ])
 }
 
-/// How it ended.
+/// The result of the play.
 pub(super) fn verdict(scene: &Scene) -> Line<'static> {
     match &scene.verdict {
         None => Line::default(),
@@ -62,7 +62,7 @@ pub(super) fn verdict(scene: &Scene) -> Line<'static> {
     }
 }
 
-/// What holds the decision up.
+/// What the decision is waiting for.
 fn waiting(scene: &Scene) -> Line<'static> {
     let crossed = scene.signals.iter().flat_map(|signal| &signal.marks);
     let left = crossed
@@ -121,7 +121,7 @@ fn place(
     Line::from(vec![keys, Span::styled(because, style)])
 }
 
-/// From the crossing to the last process gone, in milliseconds.
+/// The times from the crossing to the exit of the last process, in milliseconds.
 pub(super) fn times(scene: &Scene) -> Line<'static> {
     let Some(act) = scene.act() else {
         return Line::default();

@@ -1,4 +1,4 @@
-//! What is left of everything that is watched, against its thresholds.
+//! The available amount of every observed signal, compared with its thresholds.
 
 use super::{BAD, FAINT, GOOD, WARNING, amount, bar, eighths};
 use crate::scene::{Mark, Scene, SignalLine};
@@ -8,7 +8,7 @@ use ratatui::{
 };
 
 const CROSSED: &str = " CROSSED";
-/// Room for `1023Mi of 1023Mi`.
+/// Width of `1023Mi of 1023Mi`.
 const FIGURES: usize = 16;
 
 pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
@@ -25,7 +25,7 @@ fn line(signal: &SignalLine, name: usize, width: usize) -> Line<'static> {
     let show = |value| amount(signal.signal.resource(), value);
     let thresholds = thresholds(signal, show);
     let written: usize = thresholds.iter().map(Span::width).sum();
-    // The word for one that is crossed has its place, so that nothing jumps.
+    // Space for the word "crossed" is reserved, so that the layout does not change.
     let word = if crossed(&signal.marks).next().is_some() {
         0
     } else {

@@ -1,4 +1,5 @@
-//! A frame as an SVG that looks the same everywhere: blocks and lines are drawn, only letters need a font.
+//! Converts a frame to an SVG that looks the same everywhere: blocks and lines are drawn as shapes, only letters
+//! need a font.
 
 use ratatui::{
     buffer::{Buffer, Cell},
@@ -6,13 +7,13 @@ use ratatui::{
 };
 use std::fmt::Write;
 
-/// A cell, in units of the image.
+/// Width of a cell in units of the image.
 const WIDTH: f64 = 8.4;
 const HEIGHT: f64 = 18.0;
-/// From the top of a cell to the line that letters stand on.
+/// From the top of a cell to the baseline of the text.
 const BASELINE: f64 = 13.5;
 const MARGIN: f64 = 16.0;
-/// The bar at the top of the window.
+/// Height of the title bar.
 const TITLE: f64 = 34.0;
 
 const BACKGROUND: &str = "#0d1117";
@@ -54,7 +55,7 @@ pub fn of(buffer: &Buffer) -> String {
     svg
 }
 
-/// Neighbouring cells that look alike.
+/// Adjacent cells of the same style.
 struct Run<'a> {
     column: u16,
     cells: u16,
@@ -63,7 +64,7 @@ struct Run<'a> {
     style: &'a Cell,
 }
 
-/// Letters run together up to the next gap, and equal blocks run together.
+/// Splits a row: text up to the next gap is one run, equal blocks are one run.
 fn runs(buffer: &Buffer, row: u16) -> Vec<Run<'_>> {
     let mut runs: Vec<Run<'_>> = Vec::new();
     for column in 0..buffer.area.width {
@@ -105,13 +106,13 @@ fn alike(one: &Cell, other: &Cell) -> bool {
     (one.fg, one.bg, one.modifier) == (other.fg, other.bg, other.modifier)
 }
 
-/// A part of a cell that is filled, in parts of its width and height.
+/// The filled part of a cell, in fractions of its width and height.
 struct Shape {
     left: f64,
     top: f64,
     width: f64,
     height: f64,
-    /// Whether equal neighbours make one shape.
+    /// Whether equal neighbours are drawn as one shape.
     joins: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is left over time, with the thresholds and the moment of the eviction.
+//! The available amount over time, with the thresholds and the time of the eviction.
 
 use super::{BAD, CALM, FAINT, SPECIAL, WARNING, amount, eighths};
 use crate::scene::{Scene, SignalLine};
@@ -8,14 +8,14 @@ use ratatui::{
     text::{Line, Span},
 };
 
-/// Room for the figures on the left.
+/// Width of the figures on the left.
 const GUTTER: usize = 7;
-/// The shortest time that fills the width.
+/// The shortest time span of the whole width.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(2);
-/// The lower part of a cell.
+/// A cell that is filled from below, in eighths.
 const LOWER_EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
-/// As many lines as there is room for, the last of which is the axis of time.
+/// As many lines as fit; the last one is the time axis.
 pub(super) fn lines(scene: &Scene, (width, height): (usize, usize)) -> Vec<Line<'static>> {
     let watched = scene.signals.iter().find(|it| it.signal == scene.signal());
     let (Some(signal), Some(rows)) = (watched, height.checked_sub(1).filter(|rows| *rows > 0))
@@ -32,7 +32,7 @@ pub(super) fn lines(scene: &Scene, (width, height): (usize, usize)) -> Vec<Line<
     lines
 }
 
-/// Which column shows which time.
+/// Maps times to columns.
 struct TimeAxis {
     started: Timestamp,
     span: SignedDuration,
@@ -59,7 +59,7 @@ impl TimeAxis {
     }
 }
 
-/// The least that was seen in each column; a column without a look goes on as the one before.
+/// The smallest value in each column; a column without an observation repeats the previous one.
 fn columns(scene: &Scene, time: &TimeAxis) -> Vec<Option<i64>> {
     let mut columns: Vec<Option<i64>> = vec![None; time.columns];
     for (at, available) in &scene.trace {
@@ -117,10 +117,10 @@ fn colour(signal: &SignalLine, value: i64) -> Style {
     }
 }
 
-/// Seconds, and what happened when.
+/// The time axis: seconds and events.
 fn axis(scene: &Scene, time: &TimeAxis) -> Line<'static> {
     let mut cells = vec![(' ', FAINT); time.columns];
-    // Only where nothing is written yet, and only whole.
+    // Written only where it fits completely on free space.
     let mut put = |at: usize, text: &str, style| {
         let end = at + text.chars().count();
         if let Some(place) = cells.get_mut(at..end)

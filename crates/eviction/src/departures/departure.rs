@@ -1,54 +1,57 @@
-//! One pod that must leave: why, how far it is, and for how long nobody else may go.
+//! One pod that must leave: its reason, its stage, and how long it keeps other pods from being chosen.
 
 use crate::{Cause, NodeCondition, Owner, Signal, StarvedResource, UsageNeed};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
 
-/// How long a killed pod that gives nothing back is waited for before another is chosen. The kernel may take as long to
-/// give back what a process held.
+/// How long a killed pod that frees nothing is waited for before another victim is chosen. After a process has died
+/// the kernel may need this long to free its memory.
 pub(super) const KILLED: SignedDuration = SignedDuration::from_secs(2);
-/// Through how many looks at least it is waited for: on a machine that stood still meanwhile it had no time to go.
+/// A killed pod is waited for during at least this many cycles. On a machine that was suspended or stalled, time
+/// has passed in which the pod could not exit.
 const KILLED_LOOKS: u32 = 20;
-/// How long any pod is waited for before another is chosen (S1-059): that it can be killed, and that what it held is back.
+/// The longest time that any pod is waited for before another victim is chosen (S1-059): first until it is killed,
+/// then until its resources are free.
 pub const CLEANUP: SignedDuration = SignedDuration::from_secs(30);
-/// The kubelet kills two seconds after it has asked (S1-049), and the kernel takes up to two to free what the pod held.
+/// The kubelet sends SIGKILL two seconds after SIGTERM (S1-049), and the kernel needs up to two more seconds to
+/// free what the pod used.
 pub(super) const ELSEWHERE: SignedDuration = SignedDuration::from_secs(4);
-/// A pod that could not be ended is passed over for this long.
+/// After a failed termination the pod is passed over for this long.
 pub(super) const ASIDE: SignedDuration = SignedDuration::from_mins(1);
 
-/// What a pod leaves for.
+/// Why a pod must leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purpose {
-    /// The node runs out of something, or the pod exceeds a limit of its own.
+    /// The node is short of a resource, or the pod exceeds a limit of its own.
     Eviction {
-        /// What brought it about.
+        /// The kind of eviction.
         cause: Cause,
         /// The acting signal or limit.
         signal: String,
         /// When the threshold was first seen crossed.
         crossed_at: Timestamp,
-        /// The last look that had not seen it crossed yet.
+        /// The last cycle in which the threshold was not crossed.
         clear_at: Timestamp,
     },
-    /// It was not let in, for these conditions; for none of them where it does not fit.
+    /// The pod was not admitted: because of node conditions, or, if there are none, because it does not fit.
     Rejection {
-        /// The conditions that keep it out.
+        /// The conditions that forbid it.
         conditions: Vec<NodeCondition>,
     },
-    /// A critical pod needs its place.
+    /// A critical pod needs its resources.
     Preemption {
         /// The first resource that the critical pod lacks (S2-020).
         resource: String,
     },
-    /// Its kubelet evicts it.
+    /// The kubelet evicts it, not evictd.
     Elsewhere,
-    /// It was deleted and is listed no more, but runs: its kubelet is about to end it.
+    /// It was deleted and is no longer listed, but it still runs. Its kubelet is expected to end it.
     Deleted,
 }
 
 impl Purpose {
-    /// What kind of eviction it is, if it is one.
+    /// The kind of eviction; `None` for anything but an eviction.
     pub fn cause(&self) -> Option<Cause> {
         match self {
             Self::Eviction { cause, .. } => Some(*cause),
@@ -56,7 +59,7 @@ impl Purpose {
         }
     }
 
-    /// The signal that the pod goes for; `None` for a limit of its own.
+    /// The signal of the eviction; `None` for a local storage limit and for anything but an eviction.
     pub fn signal(&self) -> Option<Signal> {
         match self {
             Self::Eviction { signal, .. } => Signal::parse(signal),
@@ -64,12 +67,13 @@ impl Purpose {
         }
     }
 
-    /// What holds as long as the pressure that the pod goes for, if that is one.
+    /// The node condition of the signal or of the rejection, if there is one. The reason to leave ends when this
+    /// condition ends.
     pub fn condition(&self) -> Option<NodeCondition> {
         self.signal()?.condition()
     }
 
-    /// Whether somebody else ends it.
+    /// Whether the kubelet ends the pod, not evictd.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Elsewhere | Self::Deleted)
     }
@@ -79,8 +83,8 @@ impl Purpose {
     }
 }
 
-/// What a pod without processes may still hold: files in memory until their volume is unmounted, process ids until they
-/// are waited for. `None` where nobody can tell.
+/// What a pod may still use after its last process has exited: files in memory until the volume is unmounted,
+/// process ids until the parent has waited for them. `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Remains {
     /// Bytes of memory.
@@ -92,7 +96,7 @@ pub struct Remains {
 }
 
 impl Remains {
-    /// What of this signal comes back once they are gone.
+    /// How much of `signal` becomes available once these resources are freed.
     fn of(&self, signal: Signal) -> Quantity {
         match (signal, signal.resource()) {
             (Signal::MemoryPsi, _) => Quantity::ZERO,
@@ -106,7 +110,7 @@ impl Remains {
         }
     }
 
-    /// The kernel's own sums may be some pages off for a while.
+    /// Whether this is nothing but rounding: the kernel's counters may lag by some pages.
     fn are_nothing(&self) -> bool {
         const LITTLE: i64 = 1 << 20;
         let little = |bytes: Option<i64>| bytes.is_none_or(|bytes| bytes < LITTLE);
@@ -114,83 +118,83 @@ impl Remains {
     }
 }
 
-/// How far a pod is on its way.
+/// The stage of a pod's departure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Its processes are being ended.
     Terminating {
-        /// When SIGKILL is due.
+        /// When SIGKILL is due or was sent.
         kill_at: Timestamp,
-        /// When SIGKILL had reached all of them; `None` while it has not, an error that may pass included.
+        /// When SIGKILL had reached every process. `None` before, and after an error that a retry may solve.
         killed: Option<Timestamp>,
     },
-    /// Its last process is gone since then, and what it held may not be back yet.
+    /// Its last process has exited; its resources may not be free yet.
     Ended {
-        /// Since when.
+        /// When the last process exited.
         at: Timestamp,
     },
-    /// All that it held is back, or has been waited for long enough.
+    /// All its resources are free, or the wait for them has timed out.
     Gone {
-        /// When its last process was gone.
+        /// When the last process exited.
         at: Timestamp,
     },
-    /// It could not be ended: others may be chosen, and it is not until then.
+    /// It could not be terminated. It is passed over until `until`, and other pods may be chosen.
     Failed {
         /// Until when.
         until: Timestamp,
     },
-    /// Its disruption budget keeps it, from soft thresholds, until then.
+    /// Its disruption budget forbids an eviction for soft thresholds until `until`.
     Blocked {
         /// Until when.
         until: Timestamp,
     },
 }
 
-/// Whether the API server is to be told of it.
+/// Whether the API server has to be informed of the departure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Telling {
-    /// By nobody.
+    /// It need not be informed.
     #[default]
     None,
-    /// It does not know yet.
+    /// It must be informed and is not yet.
     Owed,
-    /// It knows.
+    /// It is informed.
     Told,
 }
 
 /// One pod that must leave.
 #[derive(Debug, Clone)]
 pub struct Departure {
-    /// Id of the decision.
+    /// Id of the decision, as in the history.
     pub id: String,
     /// `namespace/name`.
     pub pod: String,
     /// The pod's UID.
     pub uid: String,
-    /// What for.
+    /// Why it must leave.
     pub purpose: Purpose,
-    /// When it was decided.
+    /// When the decision was made.
     pub since: Timestamp,
-    /// Between SIGTERM and SIGKILL.
+    /// Grace period between SIGTERM and SIGKILL.
     pub grace: SignedDuration,
-    /// Its cgroup, relative to the root of its hierarchy, where it has one that may be touched.
+    /// Its cgroup, relative to the root of the hierarchy; `None` if it has no cgroup that the daemon may write to.
     pub cgroup: Option<PathBuf>,
-    /// Who would make the pod again, and the condition that it goes for.
+    /// The pod's owner, and the node condition that counts its evictions.
     pub owner: Option<(Owner, NodeCondition)>,
-    /// Whether the API server is asked first: a disruption budget may keep the pod.
+    /// Whether the API server is asked for permission first: a disruption budget may forbid the eviction.
     pub asked: bool,
-    /// Whether the API server is to be told.
+    /// Whether the API server has to be informed.
     pub telling: Telling,
     pub(super) stage: Stage,
-    /// It runs again, and is ended again: no part of what was decided.
+    /// The pod was started again and is ended again. The repetition is not a decision of its own.
     pub(super) repeated: bool,
-    /// Something of it runs, as last seen.
+    /// Whether a process of the pod ran when it was last looked at.
     pub runs: bool,
-    /// Looks since SIGKILL was due.
+    /// Cycles since SIGKILL was due.
     looks: u32,
-    /// When it was last seen to hold less than before.
+    /// When its usage was last seen to shrink.
     gave_back: Option<Timestamp>,
-    /// What it held of a signal's resource when last seen.
+    /// Its usage of the signal's resource when last seen.
     held: Option<(Signal, Quantity)>,
     remains: Option<Remains>,
     /// When it was last looked at after its end.
@@ -198,7 +202,7 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// One that begins at `since`. What else is known of it is set in its fields.
+    /// A departure decided at `since`, in stage `Terminating`. The caller sets the other fields if they are known.
     pub fn new(
         (id, pod, uid): (String, String, String),
         purpose: Purpose,
@@ -235,7 +239,7 @@ impl Departure {
         self.stage
     }
 
-    /// When SIGKILL was or is due.
+    /// When SIGKILL is due or was sent.
     pub fn kill_at(&self) -> Timestamp {
         match self.stage {
             Stage::Terminating { kill_at, .. } => kill_at,
@@ -243,17 +247,18 @@ impl Departure {
         }
     }
 
-    /// Whether its processes are being ended.
+    /// Whether its processes are being terminated.
     pub fn is_terminating(&self) -> bool {
         matches!(self.stage, Stage::Terminating { .. })
     }
 
-    /// Whether it is over: nothing of it runs any more.
+    /// Whether its last process has exited.
     pub fn has_left(&self) -> bool {
         matches!(self.stage, Stage::Ended { .. } | Stage::Gone { .. }) && !self.runs
     }
 
-    /// What is waited for in a few words, and until when at most; `None` where nothing is.
+    /// What this departure is waiting for, in a few words, and the latest end of the wait; `None` if it waits for
+    /// nothing.
     pub fn waits_for(&self) -> Option<(&'static str, Option<Timestamp>)> {
         Some(match (self.stage, &self.purpose) {
             (Stage::Terminating { kill_at, .. }, Purpose::Elsewhere) => {
@@ -295,12 +300,12 @@ impl Departure {
         })
     }
 
-    /// What it held when it was chosen.
+    /// Notes the usage of the pod at the time when it was chosen.
     pub(super) fn chosen(&mut self, held: Option<(Signal, Quantity)>) {
         self.held = held.or(self.held);
     }
 
-    /// Its termination begins: what is left of its grace runs from now on.
+    /// Its termination begins now, with `left` of its grace period remaining.
     pub(super) fn begin(&mut self, now: Timestamp, left: SignedDuration) {
         self.looks = 0;
         self.stage = Stage::Terminating {
@@ -309,8 +314,9 @@ impl Departure {
         };
     }
 
-    /// Whether its grace ends where a hard threshold acts: that of a soft victim which was on its way already, and that of
-    /// any pod which goes for a critical one, for what it holds is needed now.
+    /// Whether its grace period is cut short when a hard threshold is met since `hard_since`. This applies to a
+    /// victim of a soft threshold that was terminating before, and to every preempted pod, since its memory is
+    /// needed now.
     pub(super) fn yields(&self, now: Timestamp, hard_since: Timestamp) -> bool {
         let yields = match self.purpose {
             Purpose::Eviction { cause, .. } => cause == Cause::Soft && self.since <= hard_since,
@@ -320,7 +326,7 @@ impl Departure {
         yields && self.is_terminating() && self.kill_at() > now
     }
 
-    /// Counts the looks after SIGKILL.
+    /// Counts the cycles after SIGKILL.
     pub(super) fn look(&mut self, now: Timestamp) {
         if let Stage::Terminating { kill_at, .. } = self.stage
             && kill_at <= now
@@ -329,7 +335,7 @@ impl Departure {
         }
     }
 
-    /// Whether the next victim for this has to wait for it.
+    /// Whether no other victim may be chosen for `need` until this pod has left.
     pub(super) fn blocks(&self, now: Timestamp, need: UsageNeed) -> bool {
         let within = |since: Timestamp, limit| now.duration_since(since) < limit;
         match self.stage {
@@ -337,13 +343,15 @@ impl Departure {
             Stage::Terminating { kill_at, .. } if self.purpose == Purpose::Elsewhere => {
                 now < kill_at
             }
-            // It may take long: what it holds is credited, and others may go for the rest.
+            // The kubelet may take long to end a deleted pod. Its usage is credited, and other pods may be chosen
+            // for the rest.
             Stage::Terminating { .. } if self.purpose == Purpose::Deleted => false,
-            // A soft victim has all of its grace before another goes for the same signal.
+            // The victim of a soft threshold keeps its whole grace period before another pod is chosen for the same
+            // signal.
             Stage::Terminating { kill_at, .. } if now < kill_at => {
                 self.purpose.signal() == Some(need.signal) || within(self.since, CLEANUP)
             }
-            // What keeps it from being killed may pass.
+            // SIGKILL has not reached every process; the error may pass.
             Stage::Terminating {
                 kill_at,
                 killed: None,
@@ -361,7 +369,8 @@ impl Departure {
         }
     }
 
-    /// Until when what its processes hold counts as nearly free: while it can be killed, and as long as it gives back.
+    /// Until when the usage of its processes counts as nearly free: while the kill may take, and as long as its
+    /// usage shrinks.
     pub(crate) fn credited_until(&self) -> Timestamp {
         let Stage::Terminating { kill_at, killed } = self.stage else {
             return Timestamp::MIN;
@@ -374,13 +383,13 @@ impl Departure {
         killed.max(gave_back)
     }
 
-    /// Whether what its processes hold counts as nearly free.
+    /// Whether the usage of its processes counts as nearly free.
     pub(super) fn is_credited(&self, now: Timestamp) -> bool {
         now < self.credited_until()
     }
 
-    /// What its processes are seen to hold. A large pod gives back over seconds on a slow or busy machine: while it holds
-    /// less at each look, it is waited for. True if it holds less.
+    /// Notes the current usage of its processes; true if it has shrunk. On a slow or busy machine a large pod needs
+    /// seconds to free its memory: while its usage shrinks from cycle to cycle, it is waited for.
     pub(super) fn holds(&mut self, now: Timestamp, signal: Signal, holds: Quantity) -> bool {
         let before = self.held.replace((signal, holds));
         let less = before.is_some_and(|(of, held)| of == signal && holds < held);
@@ -390,7 +399,7 @@ impl Departure {
         less
     }
 
-    /// What it still holds of this signal though no process is left, as long as that is waited for.
+    /// What it still uses of `signal` after its last process has exited, as long as that is waited for.
     pub(super) fn remains(&self, now: Timestamp, signal: Signal) -> Quantity {
         match (self.stage, self.remains) {
             (Stage::Ended { at }, Some(remains)) if now.duration_since(at) < CLEANUP => {
@@ -400,7 +409,8 @@ impl Departure {
         }
     }
 
-    /// What is seen of it after its last process was gone; true once all is back or has been waited for long enough.
+    /// Notes what was seen of it after its last process has exited; true once all its resources are free or the
+    /// wait for them has timed out.
     pub(super) fn settle(
         &mut self,
         now: Timestamp,
@@ -411,7 +421,7 @@ impl Departure {
             return false;
         };
         self.remains = remains.or(self.remains);
-        // What runs again holds what it holds for itself.
+        // If it runs again, the new processes own what it uses, so nothing is left to be freed.
         let back = if self.runs {
             true
         } else if self.purpose.is_for_disk() {
@@ -427,7 +437,7 @@ impl Departure {
     }
 }
 
-/// That much later; where there is no such time, the last one there is.
+/// `time` plus `pause`; the latest representable time if that overflows.
 pub(super) fn after(time: Timestamp, pause: SignedDuration) -> Timestamp {
     time.saturating_add(pause).unwrap_or(Timestamp::MAX)
 }

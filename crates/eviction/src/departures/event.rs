@@ -1,57 +1,57 @@
-//! What happens to pods that must leave, and what follows from it.
+//! Events of pods that must leave, and the commands that follow from them.
 
 use super::{Departure, Remains};
 use crate::{ConditionMap, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
 
-/// What the shell reports.
+/// What the caller reports.
 #[derive(Debug, Clone)]
 pub enum Event {
-    /// This pod must leave; what was decided is written down.
+    /// A pod must leave. The caller has written the decision to the history before.
     Begin(Box<Departure>),
-    /// An earlier run has left this open.
+    /// A decision that an earlier run of the daemon did not finish.
     Find(Box<Found>),
-    /// These leave for a critical pod, in this order.
+    /// These pods are to be preempted, in this order.
     Plan(Vec<Planned>),
-    /// A hard threshold acts since then.
+    /// A hard threshold is met: grace periods that it cuts short end now.
     CutGraces {
-        /// Since when.
+        /// Since when it is met.
         hard_since: Timestamp,
     },
-    /// SIGKILL has reached every process of this pod.
+    /// SIGKILL has reached every process of the pod.
     Killed {
         /// The pod's UID.
         uid: String,
     },
-    /// A pod's termination has ended, well or not.
+    /// A pod's termination has ended, successfully or not.
     Ended {
         /// The pod's UID.
         uid: String,
-        /// How.
+        /// How it ended.
         ending: Ending,
     },
-    /// It is known what became of what the API server was to be told.
+    /// The outcome of informing the API server of a decision.
     Told {
         /// Id of the decision.
         id: String,
-        /// Whether it knows.
+        /// Whether the API server is informed.
         told: bool,
     },
-    /// What [`super::Departures::questions`] asked for.
+    /// The answer to [`super::Departures::questions`].
     Seen(Vec<Sighting>),
-    /// It is time to think of those who leave for critical pods.
+    /// Time to begin the next planned preemption.
     Next,
 }
 
-/// A decision that the history leaves open.
+/// A decision that the history shows as not finished.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// As it was decided.
     pub departure: Departure,
-    /// Whether it is known what became of the pod.
+    /// Whether the history has an outcome for the pod.
     pub ended: bool,
-    /// Whether the machine was started since.
+    /// Whether the machine was rebooted after the decision.
     pub rebooted: bool,
 }
 
@@ -60,102 +60,104 @@ pub struct Found {
 pub enum Ending {
     /// No process is left.
     Gone {
-        /// When the last was seen gone.
+        /// When the daemon saw that the last process had exited.
         at: Timestamp,
     },
-    /// It could not be ended in the time that it had.
+    /// Some process did not exit in time.
     Failed,
-    /// Its disruption budget does not let it go.
+    /// A disruption budget forbids it.
     Blocked {
-        /// When to ask again.
+        /// How long to wait before asking again.
         again: SignedDuration,
     },
 }
 
-/// What the shell is to do.
+/// What the caller must do.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// End the pod's processes: ask, wait for what is `left` of its grace, kill. To be answered by [`Event::Ended`].
+    /// Terminate the pod: send SIGTERM, wait for `left`, send SIGKILL. The caller answers with [`Event::Ended`].
     Terminate {
         /// The pod's UID.
         uid: String,
-        /// What is left of its grace.
+        /// The rest of the grace period.
         left: SignedDuration,
-        /// It runs again after its end: nothing new is told or written down.
+        /// The pod was ended before and was started again: nothing is published or written to the history a second
+        /// time.
         again: bool,
     },
-    /// End the grace that is running.
+    /// Cut the pod's running grace period short.
     CutGrace {
         /// The pod's UID.
         uid: String,
     },
-    /// Tell the API server; nothing has to be ended.
+    /// Inform the API server; the pod has no process to terminate.
     Tell {
         /// The pod's UID.
         uid: String,
     },
-    /// Drop what the API server was to be told.
+    /// Drop what was to be published about the pod.
     Withdraw {
         /// The pod's UID.
         uid: String,
-        /// In words.
+        /// The reason in words.
         why: &'static str,
     },
-    /// It is this one's turn to leave for a critical pod: write it down and [`Event::Begin`], or pass it over.
+    /// This preemption is next: write the decision to the history and report [`Event::Begin`], or skip it with
+    /// [`super::Departures::pass_over_planned`].
     Preempt(Planned),
-    /// What became of a decision that an earlier run has left open is known without a termination.
+    /// A decision of an earlier run is finished without a termination.
     Conclude {
-        /// Of whom.
+        /// The departure.
         departure: Box<Departure>,
-        /// What.
+        /// Its result.
         conclusion: Conclusion,
     },
-    /// A pod that was turned away is let in when it is next asked about.
+    /// A pod that was rejected before has to be admitted from now on.
     LetIn {
         /// The pod's UID.
         uid: String,
     },
 }
 
-/// What became of a decision that an earlier run has left open.
+/// The result of a decision that an earlier run did not finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conclusion {
-    /// The pod is gone, and nobody saw when.
+    /// The pod is gone; the time of its end is not known.
     Gone,
-    /// It runs on after the pressure: what is not done yet is not done any more.
+    /// The pressure is over and the pod still runs: what was not done yet is dropped.
     RunsOn {
-        /// Whether its outcome is not known yet.
+        /// Whether the history has no outcome of the termination yet.
         unended: bool,
-        /// Whether the API server was to be told.
+        /// Whether the API server was to be informed and is not.
         untold: bool,
     },
 }
 
-/// Who is to leave for a critical pod.
+/// A pod that is to be preempted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     /// The pod's UID.
     pub uid: String,
-    /// UID of the critical one.
+    /// UID of the critical pod.
     pub preemptor: String,
-    /// The first resource that it lacks.
+    /// The first resource that the critical pod lacks.
     pub lacks: String,
 }
 
-/// A pod that has to be looked at.
+/// A question to the caller about the present state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The pod's UID.
     pub uid: String,
     /// Its cgroup as last known.
     pub cgroup: Option<PathBuf>,
-    /// Whether what it still holds is asked for.
+    /// Whether to report what the pod still uses.
     pub remains: bool,
-    /// Whether some process of it is older than this, where that is asked for.
+    /// Whether to report if some process of the pod is older than this time.
     pub older_than: Option<Timestamp>,
 }
 
-/// What was seen of one pod.
+/// The answer to a [`Question`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -166,34 +168,34 @@ pub struct Sighting {
     pub uid: String,
     /// Its cgroup, where it has one.
     pub cgroup: Option<PathBuf>,
-    /// Whether anything runs in it; `None` where nobody can tell.
+    /// Whether a process runs in that cgroup; `None` where that cannot be determined.
     pub runs: Option<bool>,
-    /// Whether it is listed, let in or not.
+    /// Whether the pod is listed, admitted or not.
     pub listed: bool,
-    /// Whether it is listed and let in.
+    /// Whether the pod is listed and admitted.
     pub let_in: bool,
-    /// Whether its status says that it has ended.
+    /// Whether its status has a terminal phase.
     pub terminal: bool,
-    /// Whether nobody can tell where it is at present.
+    /// Whether it is not known at present where the pod is.
     pub unsure: bool,
-    /// Whether some process of it is older than what was decided, where that was asked for.
+    /// Whether some process of it is older than the decision, if that was asked.
     pub older: bool,
-    /// What it still holds, where that was asked for.
+    /// What the pod still uses, if that was asked.
     pub remains: Option<Remains>,
 }
 
-/// What holds on the node meanwhile.
+/// The state of the node that departures depend on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Context {
-    /// Conditions that hold for their cause.
+    /// Conditions whose own cause is present, not those that are only held back from clearing.
     pub pressing: ConditionMap<bool>,
-    /// Conditions that keep new pods away.
+    /// Conditions that currently keep new pods off the node.
     pub keeping_away: ConditionMap<bool>,
-    /// How long a condition outlives its cause.
+    /// How long a condition lasts after its cause is over.
     pub transition_period: SignedDuration,
-    /// Whether a kubelet looks after the pods.
+    /// Whether a kubelet manages the pods.
     pub kubelet: bool,
-    /// Dry run, or paused: nobody is set on the way out.
+    /// Dry run or pause: no pod is terminated.
     pub ends_nobody: bool,
 }
 

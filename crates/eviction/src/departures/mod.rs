@@ -1,15 +1,16 @@
-//! Pods that must leave: the one place that knows who does, for what, and how far each is.
+//! Pods that must leave. This module alone knows which pods must leave, why, and in which stage each of them is.
 //!
 //! ```text
-//!   Begin, Find, Plan                    Ended: gone               Seen: all is back
+//!   Begin, Find, Plan                    Ended: gone               Seen: all is freed
 //!        |                                    |                          |
-//!    Terminating -- CutGrace, Killed ------> Ended ------------------> Gone --+-- told: forgotten once it is not listed
-//!        |  \                                                                 `-- runs again before it is told:
-//!        |   `-- Ended: a budget keeps it ------> Blocked                         ended again while its reason holds
-//!        `------ Ended: it cannot be ended -----> Failed
+//!    Terminating -- CutGrace, Killed ------> Ended ------------------> Gone --+-- API server informed: forgotten once it is not listed
+//!        |  \                                                                 `-- runs again before that:
+//!        |   `-- Ended: a budget forbids it ----> Blocked                         ended again while its reason exists
+//!        `------ Ended: termination failed -----> Failed
 //! ```
 //!
-//! The shell carries out every [`Command`] and reports every [`Event`]; nothing is ended that is not in here.
+//! The caller carries out every [`Command`] and reports every [`Event`]. No pod is terminated that is not tracked
+//! here.
 
 mod departure;
 mod event;
@@ -29,27 +30,28 @@ use std::{
     path::PathBuf,
 };
 
-/// How often those that have ended are looked at again, for they may run again.
+/// How often pods that have ended are checked again, because the kubelet may have restarted them.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
-/// Why a notice is dropped.
+/// Why a pending notice to the API server is dropped.
 pub const RUNS_ON: &str = "the pod was started again and runs on after the pressure";
-/// Why a pod that was turned away is told so no more.
+/// Why the notice of a rejection is dropped.
 pub const LET_IN: &str = "the pod was let in after all";
 
 /// Every pod that must leave, by UID.
 #[derive(Debug, Clone, Default)]
 pub struct Departures {
     pods: BTreeMap<String, Departure>,
-    /// Who leaves for critical pods, one after the other, in kill order (S2-016).
+    /// Pods to preempt, one after the other, in kill order (S2-016).
     planned: VecDeque<Planned>,
-    /// What an earlier run has left open, until it is certain what became of it.
+    /// Decisions of an earlier run, until the state of their pods is known.
     found: Vec<Found>,
-    /// The last victim, and what it held when it was chosen: looks may be far apart on a machine that is short of everything.
+    /// The last victim with its usage when it was chosen. On a starved machine the next measurement may be far
+    /// away.
     chosen: Option<(String, (Signal, Quantity))>,
 }
 
 impl Departures {
-    /// What follows from an event.
+    /// Applies an event and returns the commands that follow from it.
     pub fn on_event(&mut self, now: Timestamp, event: Event, context: &Context) -> Vec<Command> {
         match event {
             Event::Begin(departure) => self.begin(now, *departure),
@@ -76,7 +78,7 @@ impl Departures {
         }
     }
 
-    /// This pod is chosen for this signal, and holds so much.
+    /// Notes that this pod was chosen for `signal`, and its usage at that time.
     pub(crate) fn choose(&mut self, uid: &str, signal: Signal, holds: Option<Quantity>) {
         self.chosen = holds.map(|holds| (uid.to_owned(), (signal, holds)));
     }
@@ -151,7 +153,7 @@ impl Departures {
         };
     }
 
-    /// It is known what became of a notice; a pod whose status never says that it is turned away is let in.
+    /// Notes the outcome of a notice. A rejected pod whose status can never show the rejection is let in instead.
     fn told(&mut self, id: &str, told: bool) -> Vec<Command> {
         let mut of_id = self.pods.values_mut();
         let Some(departure) = of_id.find(|departure| departure.id == id) else {
@@ -169,8 +171,8 @@ impl Departures {
         vec![Command::LetIn { uid }]
     }
 
-    /// Who is to be looked at: those who are not being ended, each some time after it was last seen, or all at once before a
-    /// decision.
+    /// The pods that the caller must look at: those that are not being terminated, each once per second, or all of
+    /// them (`all`) before a decision.
     pub fn questions(&self, now: Timestamp, all: bool) -> Vec<Question> {
         let due = |departure: &&Departure| match departure.stage {
             Stage::Ended { .. } => true,
@@ -214,7 +216,7 @@ impl Departures {
         commands
     }
 
-    /// The next victim of a critical pod, unless the one before is not gone yet.
+    /// Begins the next planned preemption, unless the previous victim is still there.
     fn next_planned(&self, context: &Context) -> Vec<Command> {
         let Some(next) = self.planned.front().filter(|_| !context.ends_nobody) else {
             return Vec::new();
@@ -228,17 +230,18 @@ impl Departures {
         vec![Command::Preempt(next.clone())]
     }
 
-    /// The first of those that leave for critical pods has gone by itself, or cannot be ended.
+    /// Skips the first planned preemption: the pod has gone by itself or cannot be terminated.
     pub fn pass_over_planned(&mut self) {
         self.planned.pop_front();
     }
 
-    /// Whether this pod is to leave for a critical one: what it holds counts as free.
+    /// Whether this pod is to be preempted; its requests then count as free.
     pub fn is_planned(&self, uid: &str) -> bool {
         self.planned.iter().any(|planned| planned.uid == uid)
     }
 
-    /// Whether the next victim for this has to wait for one of these; counts the looks, so to be asked once a look.
+    /// Whether no victim may be chosen for `need` until one of these pods has left. Counts cycles, so call it once
+    /// per cycle.
     pub(crate) fn block(&mut self, now: Timestamp, need: UsageNeed) -> bool {
         let mut block = false;
         for departure in self.pods.values_mut() {
@@ -248,7 +251,7 @@ impl Departures {
         block
     }
 
-    /// What pods without processes still hold of this signal, and which pods those are.
+    /// What pods without processes still use of `signal`, and the names of these pods.
     pub(crate) fn remains(&self, now: Timestamp, signal: Signal) -> (Vec<String>, Quantity) {
         let mut names = Vec::new();
         let mut sum = Quantity::ZERO;
@@ -262,7 +265,7 @@ impl Departures {
         (names, sum)
     }
 
-    /// A pod on its way out is seen to hold so much of this signal; true if that is less than before.
+    /// Notes the usage of a pod that is leaving; true if it has shrunk.
     pub(crate) fn holds(
         &mut self,
         now: Timestamp,
@@ -274,18 +277,19 @@ impl Departures {
         departure.is_some_and(|departure| departure.holds(now, signal, holds))
     }
 
-    /// Whether what this pod's processes hold counts as nearly free.
+    /// Whether the usage of this pod's processes counts as nearly free.
     pub(crate) fn is_credited(&self, uid: &str, now: Timestamp) -> bool {
         let departure = self.pods.get(uid);
         departure.is_some_and(|departure| departure.is_credited(now))
     }
 
-    /// Those whose processes are being ended, or are about to be by somebody else.
+    /// Whether the pod's processes are being terminated, by evictd or by the kubelet.
     pub fn is_terminating(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(Departure::is_terminating)
     }
 
-    /// Whether this pod was deleted, and its kubelet has not ended it in its time: it goes before all others.
+    /// Whether this pod was deleted but not ended by its kubelet within its grace period: it ranks before all
+    /// others.
     pub(crate) fn is_overdue(&self, uid: &str, now: Timestamp) -> bool {
         let departure = self.pods.get(uid);
         departure.is_some_and(|departure| {
@@ -295,22 +299,22 @@ impl Departures {
         })
     }
 
-    /// Whether this pod is over, as far as anybody knows: ended here, and nothing of it runs.
+    /// Whether evictd ended this pod and, as far as is known, none of its processes run.
     pub fn has_left(&self, uid: &str) -> bool {
         self.pods.get(uid).is_some_and(Departure::has_left)
     }
 
-    /// One of them.
+    /// The departure of the pod with this UID.
     pub fn get(&self, uid: &str) -> Option<&Departure> {
         self.pods.get(uid)
     }
 
-    /// All of them, by UID.
+    /// All departures, by UID.
     pub fn iter(&self) -> impl Iterator<Item = &Departure> {
         self.pods.values()
     }
 
-    /// Whether nobody's processes are being ended here.
+    /// Whether evictd is not terminating any pod at present.
     pub fn nobody_terminates(&self) -> bool {
         !self
             .pods
@@ -318,7 +322,7 @@ impl Departures {
             .any(|departure| departure.is_terminating() && !departure.purpose.is_elsewhere())
     }
 
-    /// Whether anybody is on the way out, or may not have given back all that it held.
+    /// Whether any pod is leaving, or may not have freed all of its resources.
     pub fn anybody_leaves(&self) -> bool {
         let leaves = |departure: &Departure| {
             departure.is_terminating() || matches!(departure.stage, Stage::Ended { .. })
@@ -326,7 +330,7 @@ impl Departures {
         self.pods.values().any(leaves)
     }
 
-    /// Budgets count no more: a hard threshold acts. True if one did.
+    /// Ends all waits for disruption budgets, because a hard threshold is met. True if there was one.
     pub(crate) fn unblock(&mut self) -> bool {
         let before = self.pods.len();
         self.pods
@@ -334,7 +338,7 @@ impl Departures {
         self.pods.len() < before
     }
 
-    /// The kubelet was seen to evict this pod, which ran until now.
+    /// A departure for a running pod that the kubelet was seen to evict.
     pub fn elsewhere(now: Timestamp, (pod, uid): (String, String), cgroup: PathBuf) -> Departure {
         let name = (String::new(), pod, uid);
         let mut departure = Departure::new(name, Purpose::Elsewhere, now, ELSEWHERE);
@@ -342,7 +346,8 @@ impl Departures {
         departure
     }
 
-    /// This pod is listed no more since then, and runs; it had this grace, and the kubelet two seconds more.
+    /// A departure for a deleted pod that still runs although it has not been listed since then. The kubelet has
+    /// the pod's grace period and two more seconds to end it.
     pub fn deleted(
         since: Timestamp,
         (pod, uid): (String, String),
@@ -357,7 +362,8 @@ impl Departures {
     }
 }
 
-/// Whether a pod that is not being ended is still followed, and what is to be done about it now.
+/// Whether a departure whose pod is not being terminated is still tracked, and the command that follows from what
+/// was seen.
 fn follow(
     now: Timestamp,
     departure: &Departure,
@@ -381,14 +387,15 @@ fn follow(
                 let holds = condition.is_some_and(|condition| context.presses(condition));
                 (true, started_again(now, at, departure, (context, holds)))
             }
-            // What starts in its place is a pod like any other.
+            // If the pod is started again after that, it is treated like any other pod.
             _ => (seen.listed && !departure.runs, None),
         },
     }
 }
 
-/// Its status is not told yet: while the pressure that it went for lasts it is ended again; a pod that runs on after it is
-/// left alone, and what was to be told of it is dropped, for told late it would end a pod that harms nobody.
+/// The pod was started again before the API server was informed of its end. While the pressure lasts it is
+/// terminated again. After that it is left alone and the pending notice is dropped: a status set that late would
+/// end a pod that harms nothing.
 fn started_again(
     now: Timestamp,
     gone: Timestamp,
@@ -410,8 +417,8 @@ fn started_again(
     }
 }
 
-/// A pod that is not let in. Where a kubelet looks after the pods that is the last word, once the API server has it. Until
-/// then, and where pods come from manifests for good, it holds as long as its reason does.
+/// A rejected pod. With a kubelet the rejection is final once the API server has it. Before that, and always where
+/// pods come from manifests, the rejection lasts as long as its reason.
 fn kept_out(
     now: Timestamp,
     departure: &Departure,
@@ -427,7 +434,7 @@ fn kept_out(
     if !seen.listed || has_ended {
         return (false, None);
     }
-    // One that is ended before its kubelet is told is only started again.
+    // A pod that is ended before the kubelet learns of the rejection would only be started again.
     let just_now = context.kubelet && !told && now.duration_since(departure.since) < PERIOD;
     if !departure.runs || just_now {
         return (true, None);

@@ -1,5 +1,5 @@
-//! What an earlier run of the daemon has decided and not finished: a pod on its way out is seen off at the end of the grace
-//! that was decided, and whoever was not told is.
+//! Decisions that an earlier run of the daemon did not finish. A pod that was terminating is terminated at the end
+//! of the grace period that was decided, and pending notices are sent to the API server.
 
 use super::{
     Departures, Purpose, Stage, Telling,
@@ -17,7 +17,7 @@ impl Found {
         }
     }
 
-    /// Whether what it was decided for holds.
+    /// Whether the reason of the decision still exists.
     fn holds(&self, context: &Context) -> bool {
         match &self.departure.purpose {
             Purpose::Rejection { conditions } => {
@@ -30,7 +30,7 @@ impl Found {
         }
     }
 
-    /// What is left of its grace; a clock that was set back lengthens none.
+    /// The rest of its grace period; a clock that was set back does not lengthen it.
     fn left(&self, now: Timestamp) -> SignedDuration {
         let left = self.departure.kill_at().duration_since(now);
         left.clamp(SignedDuration::ZERO, self.departure.grace)
@@ -38,12 +38,12 @@ impl Found {
 }
 
 impl Departures {
-    /// Whether an earlier run has left anything open that is not taken up yet.
+    /// Whether some decision of an earlier run is not taken up yet.
     pub fn has_found(&self) -> bool {
         !self.found.is_empty()
     }
 
-    /// Takes up what an earlier run has left open of this pod, as soon as it is certain where the pod is.
+    /// Takes up what an earlier run did not finish for this pod, as soon as the pod's state is known for certain.
     pub(super) fn take_up(
         &mut self,
         now: Timestamp,
@@ -73,7 +73,7 @@ impl Departures {
         let told = found.departure.telling == Telling::Told;
         let over = now.duration_since(found.departure.kill_at()) >= context.transition_period;
         if runs && over && !told {
-            // Told or ended so late, it would be a pod that harms nobody.
+            // The reason is over: a late notice or termination would only end a pod that harms nothing.
             return vec![Command::Conclude {
                 conclusion: Conclusion::RunsOn {
                     unended: !found.ended,
@@ -82,7 +82,8 @@ impl Departures {
                 departure: Box::new(found.departure),
             }];
         }
-        // What was started since then is another matter, unless it is the same one again.
+        // Processes that were started after the decision belong to another instance of the pod, and are ended only
+        // if the reason still exists.
         let ours = seen.older || found.holds(context);
         let ends = runs && !found.ended && !found.rebooted && ours;
         let left = found.left(now);

@@ -1,4 +1,4 @@
-//! The crank: one turn of the housekeeper, step by step, waits included.
+//! The dialogue of one cycle, step by step, including the waits.
 
 use super::Housekeeper;
 use crate::{
@@ -11,49 +11,49 @@ use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 
-/// A decision that ends nobody is not made again before this.
+/// A decision that evicts no pod is not repeated before this time.
 const QUIET: SignedDuration = SignedDuration::from_secs(1);
-/// The same where directories must be walked for it: as seldom as a kubelet looks (S1-017).
+/// The same for disk signals, which need a walk through directories: the interval of the kubelet (S1-017).
 const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
 
-/// What was asked for by a [`Step`].
+/// The answer to a [`Step`].
 #[derive(Debug, Clone)]
 pub enum Answer<'a, P> {
-    /// Usage of the pods with limits on local storage; `None` where it is not time for them.
+    /// Usage of the pods with limits on local storage; `None` if this check is not due.
     LocalStorage(Option<(&'a [P], &'a Usage)>),
-    /// What the node has left after a reclaim; `None` where no fresh look was possible.
+    /// What the node has left after a reclaim; `None` if no fresh observation was possible.
     Reclaimed(Option<&'a Observations>),
-    /// Usage of those who are being ended.
+    /// Usage of the terminating pods.
     Watched(UsageNeed, &'a [P], &'a Usage),
     /// Usage of every pod.
     Ranked {
-        /// What it was asked for.
+        /// The need of the step.
         need: UsageNeed,
         /// The pods.
         pods: &'a [P],
-        /// What each uses.
+        /// Usage of each pod.
         usage: &'a Usage,
-        /// What the node has left now, where measuring took so long that those chosen before may have gone meanwhile.
+        /// A fresh observation, if measuring took so long that earlier victims may have gone meanwhile.
         fresh: Option<&'a Observations>,
     },
-    /// The same, where [`Housekeeper::rank_for`] has ranked them already.
+    /// The same, for pods that [`Housekeeper::rank_for`] has ranked already.
     InOrder {
-        /// What it was asked for.
+        /// The need of the step.
         need: UsageNeed,
         /// The pods.
         pods: &'a [P],
-        /// What each uses.
+        /// Usage of each pod.
         usage: &'a Usage,
-        /// The first to go first.
+        /// The ranking, first victim first.
         ranked: Vec<RankedPod>,
     },
-    /// It is not known yet; the next turn asks again.
+    /// The answer is not known yet; the next cycle asks again.
     NotYet,
 }
 
 impl Housekeeper {
-    /// Begins a turn with what was observed; what is needed next. A hard threshold that comes to act while soft victims are
-    /// still asked politely ends their grace, before anybody else is chosen.
+    /// Begins a cycle with new observations and returns the first step. If a hard threshold is met while victims of
+    /// soft thresholds are in their grace period, their grace period is cut short before another pod is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
         let step = self.observe(now, observations);
         if let Some(hard_since) = self.hard_since() {
@@ -110,9 +110,9 @@ impl Housekeeper {
         (self.wait(now, next), Vec::new())
     }
 
-    /// Everybody in the order of a [`Step::Rank`], for a shell that must know who is first before it can tell all that the
-    /// decision needs; the ranking goes into [`Answer::InOrder`]. `None` where nobody has to go any more: nobody goes for
-    /// what was seen before the last one who went had given back what it held.
+    /// The ranking for a [`Step::Rank`], for callers that must know the order before they can measure all that the
+    /// decision needs; pass it on in [`Answer::InOrder`]. `None` if no pod has to be evicted any more: observations
+    /// from before the last victim had freed its resources do not count.
     pub fn rank_for(
         &mut self,
         now: Timestamp,
@@ -141,7 +141,8 @@ impl Housekeeper {
         Some(decision)
     }
 
-    /// Whoever was chosen before is waited for, and what would only be said again is not thought about again so soon.
+    /// Replaces a `Rank` step by a wait while an earlier victim is still leaving, and skips a decision that would
+    /// only be repeated.
     fn wait(&mut self, now: Timestamp, step: Step) -> Step {
         let Step::Rank(need) = step else {
             return step;
@@ -158,7 +159,8 @@ impl Housekeeper {
         if quiet { Step::Rest } else { step }
     }
 
-    /// The kubelet thinks at each of its looks.
+    /// Notes that this decision evicts no pod, so that it is not repeated too soon. The kubelet's rules repeat it
+    /// in each cycle.
     fn note_quiet(&mut self, now: Timestamp, need: UsageNeed, decision: &Decision) {
         let ours = self.rules.credit_dying_pods;
         if !ours || (decision.eviction.is_some() && !self.ends_nobody) {

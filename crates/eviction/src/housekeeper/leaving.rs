@@ -1,4 +1,4 @@
-//! Pods that must leave, as the housekeeper follows them.
+//! How the housekeeper tracks pods that must leave.
 
 use super::Housekeeper;
 use crate::{
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use std::borrow::Borrow;
 
 impl Housekeeper {
-    /// What happens to pods that must leave; what follows from it.
+    /// Applies an event of a pod that must leave; returns the commands that follow.
     pub fn on_event(&mut self, now: Timestamp, event: Event) -> Vec<Command> {
         let uid = match &event {
             Event::Begin(departure) => Some(departure.uid.clone()),
@@ -18,7 +18,7 @@ impl Housekeeper {
             _ => None,
         };
         match &event {
-            // Somebody else has begun to end a pod: what was observed before says nothing any more.
+            // The kubelet has begun to end a pod: observations from before are out of date.
             Event::Begin(departure)
                 if departure.purpose.is_elsewhere()
                     && !self.departures.is_terminating(&departure.uid) =>
@@ -40,8 +40,8 @@ impl Housekeeper {
         commands
     }
 
-    /// What a victim's end gains shows once it can give back no more; a pod that lives on says nothing on whether its end would
-    /// have helped.
+    /// The effect of an eviction is compared once the pod can free nothing more. If the pod was not terminated, the
+    /// eviction says nothing about its use.
     fn weigh_later(&mut self, uid: &str) {
         let departure = self.departures.get(uid);
         match departure.map(Departure::stage) {
@@ -54,7 +54,7 @@ impl Housekeeper {
         }
     }
 
-    /// What follows for pods on their way out from the turn that was begun.
+    /// Takes the commands that resulted from the current cycle.
     pub fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.commands)
     }
@@ -64,7 +64,7 @@ impl Housekeeper {
         &self.departures
     }
 
-    /// The same, to take note of what is no event.
+    /// The same, for changes that are not events.
     pub fn departures_mut(&mut self) -> &mut Departures {
         &mut self.departures
     }
@@ -112,7 +112,7 @@ impl Housekeeper {
         }
     }
 
-    /// Dry run, or paused: decisions are made and nobody is set on the way out.
+    /// Dry run or pause: decisions are made, but no pod is terminated.
     pub fn set_ends_nobody(&mut self, ends_nobody: bool) {
         if self.ends_nobody != ends_nobody {
             self.quiet = None;

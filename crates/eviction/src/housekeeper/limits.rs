@@ -1,4 +1,4 @@
-//! Pods that exceed a limit of their own on node-local disk.
+//! Pods that exceed a limit of their own on local storage.
 
 use super::Housekeeper;
 use crate::{
@@ -10,7 +10,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 impl Housekeeper {
-    /// Every pod that exceeds one of its own limits on local storage; many may go in one cycle (S1-072).
+    /// Every pod that exceeds one of its own limits on local storage; one cycle may evict many (S1-072).
     pub fn check_local_storage(
         &mut self,
         now: Timestamp,

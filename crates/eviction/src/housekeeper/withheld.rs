@@ -1,4 +1,4 @@
-//! Why nobody goes although a threshold acts.
+//! Why no pod is evicted although a threshold is met.
 
 use super::Housekeeper;
 use crate::{
@@ -45,7 +45,7 @@ impl Housekeeper {
             .or_else(no_relief)
     }
 
-    /// Who holds what is short.
+    /// Who uses the resource that is short.
     pub(super) fn shares(
         &self,
         now: Timestamp,
@@ -59,7 +59,7 @@ impl Housekeeper {
         Shares::of(signal, seen, ranked, on_the_way)
     }
 
-    /// Why nobody may go for this signal now, whoever is there.
+    /// Whether evictions for this signal are off or stopped, whatever the pods are.
     pub(super) fn switched_off(&self, signal: Signal) -> Option<Withheld> {
         if let Some(reason) = self.rules.withhold_disk_evictions
             && self.reclaim_for(signal).is_some()
@@ -73,13 +73,13 @@ impl Housekeeper {
             .then_some(Withheld::Futile { evictions })
     }
 
-    /// Where nobody goes who cannot help, evictions that gained too little stop nothing: what is short is known to be held by
-    /// pods that may go.
+    /// Whether futile evictions stop this signal. Where the rules demand that a victim can help, they do not: the
+    /// pods are then known to use what is short.
     pub(super) fn futility_stops(&self, signal: Signal) -> bool {
         signal.is_pressure() || !self.rules.requires_relief
     }
 
-    /// Who will still give back some of this signal, and how much all of them will.
+    /// Terminating pods that will still free some of this signal, and the sum.
     fn on_the_way(
         &self,
         now: Timestamp,
@@ -102,7 +102,8 @@ impl Housekeeper {
         (names, release)
     }
 
-    /// Whether what those on their way out still hold will lift the signal to where the threshold lets go.
+    /// Whether what terminating pods still use will bring the signal back to its threshold, minimum reclaim
+    /// included.
     fn release(
         &self,
         now: Timestamp,
@@ -116,7 +117,7 @@ impl Housekeeper {
             available: acting.observed.available.saturating_add(release.value()),
             ..acting.observed
         };
-        // What a pod's end does to a pressure shows when it is gone.
+        // For a pressure signal the effect of a pod's end is visible only after it.
         let enough = signal.is_pressure() || !is_met(&acting.threshold, Some(&soon), true);
         (enough && !names.is_empty()).then_some(Withheld::DyingPodsRelease {
             pods: names,

@@ -1,5 +1,5 @@
-//! What an evicted pod keeps of its eviction: one annotation. Status reason and message do not last: where every
-//! container exits with 0, the kubelet empties them.
+//! The annotation in which an evicted pod keeps the record of its eviction. Status reason and message may be lost:
+//! if every container exits with 0, the kubelet clears them.
 
 use crate::{Decision, decision::ActingThreshold, pressure};
 use evictd_pod::Quantity;
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 pub const ANNOTATION: &str = "evictd.dev/evicted";
 
 /// The annotation's value, a JSON object; `id` names the decision in the history. Amounts are quantities, pressures
-/// percentages, an unknown
-/// one is null; `rank` counts from 1.
+/// percentages, unknown amounts null; `rank` counts from 1.
 pub fn record(id: &str, decision: &Decision) -> String {
     let acting = decision.threshold.as_ref();
     let place = decision.eviction.as_ref().and_then(|eviction| {
@@ -37,7 +36,7 @@ pub fn record(id: &str, decision: &Decision) -> String {
     .to_string()
 }
 
-/// When the eviction was decided that this value of the annotation tells of; `None` where it is no record of ours.
+/// When the eviction that this annotation value records was decided; `None` if evictd did not write the value.
 pub fn time(record: &str) -> Option<Timestamp> {
     #[derive(Deserialize)]
     struct Record {
@@ -47,12 +46,12 @@ pub fn time(record: &str) -> Option<Timestamp> {
     Some(record.time)
 }
 
-/// Whose record this value of the annotation is.
+/// What identifies the decision that an annotation value records.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Mark {
     /// Id of the decision.
     pub decision: String,
-    /// How often the API server has been told of it.
+    /// How often the API server was informed of it.
     #[serde(default = "once")]
     pub told: u64,
 }
@@ -61,13 +60,13 @@ const fn once() -> u64 {
     1
 }
 
-/// What this value of the annotation is a record of; `None` where it is none of ours.
+/// The decision that this annotation value records; `None` if evictd did not write the value.
 pub fn mark(record: &str) -> Option<Mark> {
     serde_json::from_str(record).ok()
 }
 
-/// The same record for another telling, the second or a later one: a kubelet looks again at a pod whose status was written
-/// over only if something else of it changes, too.
+/// The same value for a notice that is sent again, with a counter. After a pod's status was overwritten, a kubelet
+/// processes the pod again only if something else in it changes too.
 pub fn told_again(record: &str, told: u64) -> String {
     let mut again: Value = serde_json::from_str(record).unwrap_or_default();
     if let Some(fields) = again.as_object_mut() {
@@ -76,7 +75,7 @@ pub fn told_again(record: &str, told: u64) -> String {
     again.to_string()
 }
 
-/// The same for a pod that leaves, or is kept out, for another reason than a shortage.
+/// The value for a pod that is preempted or rejected.
 pub fn brief(id: &str, time: Timestamp, kind: &str, reason: &str, message: &str) -> String {
     json!({
         "decision": id,

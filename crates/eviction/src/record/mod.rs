@@ -1,8 +1,8 @@
-//! The record of a decision: what it was decided on, what became of it, and what the cluster is still to be told.
+//! The record of a decision: its evidence, its outcome, and what the cluster still has to be told.
 //!
-//! Log, history, events, metrics, the status page and the command line are views of it. As JSON it is a line of the
-//! history. Of a line that another version wrote only what is needed to finish the decision must be there; what is not
-//! known is passed over, and evidence in other words is left out.
+//! Log, history, events, metrics, the status page and the command line are views of it. As JSON it is one line of
+//! the history. In a line written by another version only the fields that are needed to finish the decision must be
+//! present; unknown fields are ignored, and evidence that cannot be parsed is left out.
 
 mod annotation;
 mod outcome;
@@ -26,24 +26,24 @@ use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// What a pod has to leave for, or is kept out for.
+/// Why a pod has to leave or is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
-    /// A threshold without grace period.
+    /// A threshold without a grace period.
     Hard,
-    /// A threshold whose grace period has passed.
+    /// A threshold after its grace period.
     Soft,
-    /// A limit of the pod itself on local storage.
+    /// A local storage limit of the pod itself.
     LocalStorage,
-    /// It was not let in.
+    /// The pod was not admitted.
     Admission,
-    /// A critical pod needs its place.
+    /// A critical pod needs its resources.
     Preemption,
 }
 
 impl Kind {
-    /// The word in the journal and in the history.
+    /// The word for this kind in the journal and in the history.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hard => "hard",
@@ -54,7 +54,7 @@ impl Kind {
         }
     }
 
-    /// What brought the eviction about; `None` where it is none.
+    /// The cause of the eviction; `None` for a rejection or a preemption.
     pub const fn cause(self) -> Option<Cause> {
         match self {
             Self::Hard => Some(Cause::Hard),
@@ -75,16 +75,16 @@ impl From<Cause> for Kind {
     }
 }
 
-/// A pause that held when something was decided.
+/// A pause that was in force at the time of a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Paused {
     /// Since when.
     pub since: Timestamp,
-    /// Until when; `None` until it is taken back.
+    /// Until when; `None` for a pause without an end.
     #[serde(default)]
     pub until: Option<Timestamp>,
-    /// Why, where somebody said so.
+    /// The reason that was given, if any.
     #[serde(default)]
     pub reason: String,
     /// Who paused: `command` or `annotation`.
@@ -92,20 +92,20 @@ pub struct Paused {
     pub by: Cow<'static, str>,
 }
 
-/// One decision: an eviction, a rejection or a preemption, or that nobody may go.
+/// One decision: to evict, reject or preempt a pod, or that no pod may be evicted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// Names the decision.
+    /// Id of the decision.
     pub id: String,
     /// When it was made.
     pub time: Timestamp,
-    /// What for.
+    /// Kind of decision.
     pub kind: Kind,
-    /// The acting signal or local-storage limit; of a rejection the conditions, of a preemption the resource.
+    /// The acting signal or local storage limit; for a rejection the conditions, for a preemption the resource.
     #[serde(default)]
     pub signal: Cow<'static, str>,
-    /// What is starved.
+    /// The starved resource.
     #[serde(
         default,
         deserialize_with = "known",
@@ -119,10 +119,10 @@ pub struct Record {
         skip_serializing_if = "Option::is_none"
     )]
     pub threshold: Option<ActingThreshold>,
-    /// `namespace/name` of who goes; absent where nobody does.
+    /// `namespace/name` of the victim; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// The unique id of who goes.
+    /// UID of the victim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
     /// Seconds between SIGTERM and SIGKILL.
@@ -137,20 +137,20 @@ pub struct Record {
     /// Annotations of the event.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<Cow<'static, str>, String>,
-    /// Whether the pod gets the `DisruptionTarget` condition; absent where nothing was short.
+    /// Whether the pod gets the `DisruptionTarget` condition; absent for a rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disruption_target: Option<bool>,
-    /// For whom it leaves, `namespace/name`.
+    /// `namespace/name` of the critical pod that the victim is preempted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<String>,
-    /// Who would make it again, where such owners are counted.
+    /// The victim's owner, where the rules count the evictions of owners.
     #[serde(
         default,
         deserialize_with = "known",
         skip_serializing_if = "Option::is_none"
     )]
     pub owner: Option<OwnerCount>,
-    /// Why nobody goes.
+    /// Why no pod is evicted.
     #[serde(
         default,
         deserialize_with = "known",
@@ -160,47 +160,47 @@ pub struct Record {
     /// Every pod in ranked order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ranking: Vec<RankingRow>,
-    /// The first pod after the victim that could have gone.
+    /// The first pod after the victim that could have been evicted instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_up: Option<String>,
-    /// What the eviction should give back, where it is known.
+    /// What the eviction should free, where known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_gain: Option<Quantity>,
-    /// Who holds what is short; absent where that is no sum.
+    /// Who uses the resource; absent for pressure signals, which are not sums of what pods use.
     #[serde(
         default,
         deserialize_with = "known",
         skip_serializing_if = "Option::is_none"
     )]
     pub shares: Option<Shares>,
-    /// One sentence: why this pod and not the next.
+    /// One sentence: why this pod and not the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Whether nothing follows from it.
+    /// Whether the decision is not carried out (dry run or pause).
     #[serde(default)]
     pub dry_run: bool,
-    /// Why nothing does, where that is a pause.
+    /// The pause that keeps it from being carried out; absent for a dry run.
     #[serde(
         default,
         deserialize_with = "known",
         skip_serializing_if = "Option::is_none"
     )]
     pub paused: Option<Paused>,
-    /// Why the loop looked when it decided.
+    /// What woke the main loop for the cycle of this decision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_by: Option<Cow<'static, str>>,
-    /// The kernel's name for the time since the machine was started; empty where it has none.
+    /// The kernel's boot id; empty where the kernel has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot_id: Option<String>,
-    /// What became of it; absent while that is not known.
+    /// Outcome for the pod; absent while it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// What the cluster is told of it; absent where nobody tells it.
+    /// Whether the cluster is informed; absent where nothing has to be published.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publication: Option<Publication>,
 }
 
-/// For `deserialize_with`: `None` where another version has other words for it.
+/// For `deserialize_with`: `None` for a value that only another version knows.
 pub fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -212,7 +212,7 @@ impl Record {
     /// The length that a message keeps in [`Record::brief`], in bytes.
     const BRIEF: usize = 512;
 
-    /// A decision on nobody yet, of which nothing has become.
+    /// A decision about no pod yet, without an outcome.
     pub fn new(
         id: String,
         time: Timestamp,
@@ -250,7 +250,7 @@ impl Record {
         }
     }
 
-    /// With the whole evidence of this decision.
+    /// A record with all the evidence of this decision.
     pub fn of_decision(id: String, decision: &Decision) -> Self {
         let mut record = Self {
             resource: Some(decision.resource),
@@ -279,53 +279,54 @@ impl Record {
         record
     }
 
-    /// The acting signal; `None` for a limit of the pod itself, a rejection and a preemption.
+    /// The acting signal; `None` for a local storage limit, a rejection and a preemption.
     pub fn acting_signal(&self) -> Option<Signal> {
         Signal::parse(&self.signal)
     }
 
-    /// The condition that whoever went for this signal went for.
+    /// The node condition of the acting signal.
     pub fn condition(&self) -> Option<NodeCondition> {
         self.acting_signal()?.condition()
     }
 
-    /// Whether a pod leaves by it, or is kept out.
+    /// Whether the decision makes a pod leave or keeps it from being admitted.
     pub fn is_departure(&self) -> bool {
         self.uid.is_some() && !self.dry_run
     }
 
-    /// Whether somebody was chosen because something was short.
+    /// Whether a pod was chosen because a resource was short.
     pub fn is_eviction(&self) -> bool {
         self.uid.is_some() && self.kind.cause().is_some()
     }
 
-    /// Whether not everything is known of a pod that leaves: whoever starts next takes it up.
+    /// Whether the decision is not finished: the outcome or the publication is not known. The next run of the
+    /// daemon takes it up.
     pub fn is_open(&self) -> bool {
         self.is_departure() && (self.is_waiting() || self.outcome.is_none())
     }
 
-    /// Whether nobody knows yet whether the cluster was told.
+    /// Whether the cluster still has to be informed.
     pub fn is_waiting(&self) -> bool {
         matches!(self.publication, Some(Publication::Waiting { .. }))
     }
 
-    /// Whether it is known what became of telling the cluster.
+    /// Whether the publication is finished, successfully or not.
     pub fn is_told(&self) -> bool {
         self.publication.is_some() && !self.is_waiting()
     }
 
-    /// It is known what became of the pod.
+    /// Sets the outcome for the pod.
     pub fn conclude(&mut self, outcome: Outcome) {
         self.outcome = Some(outcome);
     }
 
-    /// This is known of telling the cluster.
+    /// Sets the state of the publication.
     pub fn published(&mut self, publication: Publication) {
         self.publication = Some(publication);
     }
 
-    /// Takes over what another record of the same decision knows and this one does not. What is known of a decision only
-    /// grows, so that nobody has to know which of the two is the later.
+    /// Adds what another record of the same decision knows and this one does not. Knowledge of a decision only
+    /// grows, so it does not matter which record is the later one.
     pub fn absorb(&mut self, other: Self) {
         if self.ranking.is_empty() {
             self.ranking = other.ranking;
@@ -338,14 +339,15 @@ impl Record {
         }
     }
 
-    /// Everything but the ranking, which is by far the longest part and not needed to finish the decision.
+    /// A copy without the ranking, which is by far the longest part and is not needed to finish the decision.
     #[must_use]
     pub fn essential(mut self) -> Self {
         self.ranking.clear();
         self
     }
 
-    /// What is needed to finish the decision, in a bounded length however long a tenant's words are.
+    /// A copy with only what is needed to finish the decision. Its length is bounded, however long a tenant's texts
+    /// are.
     #[must_use]
     pub fn brief(self) -> Self {
         let mut record = self.essential();

@@ -1,22 +1,22 @@
-//! What became of a pod that had to leave.
+//! What happened to a pod that had to leave.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 
-/// What became of a decision.
+/// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Outcome {
-    /// The pod could not be ended.
+    /// The pod could not be terminated.
     Failed {
         /// Why not.
         error: String,
     },
-    /// It was seen off, or some of its processes outlived SIGKILL.
+    /// The termination has ended: no process is left, or some processes survived SIGKILL.
     Ended(Ended),
 }
 
 impl Outcome {
-    /// How it was seen off; `None` where it could not be.
+    /// How the termination went; `None` if it failed.
     pub const fn ended(&self) -> Option<&Ended> {
         match self {
             Self::Failed { .. } => None,
@@ -24,12 +24,13 @@ impl Outcome {
         }
     }
 
-    /// Seconds from the decision to the last process gone; `None` while some live, and where nobody saw it.
+    /// Seconds from the decision to the exit of the last process; `None` while some process lives or if the exit
+    /// was not observed.
     pub fn gone_seconds(&self) -> Option<f64> {
         self.ended()?.last_process_gone_seconds
     }
 
-    /// A pod of which no process was ever started.
+    /// The outcome for a pod of which no process was ever started.
     pub fn not_started() -> Self {
         Self::Ended(Ended {
             method: Method::NotStarted,
@@ -38,27 +39,27 @@ impl Outcome {
     }
 }
 
-/// How a pod left; seconds count from the decision.
+/// How a termination went; seconds count from the decision.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Ended {
-    /// The first signal; `None` where there was nothing left to signal.
+    /// When the first signal was sent; `None` if there was no process to signal.
     pub first_signal_seconds: Option<f64>,
-    /// The first SIGKILL; `None` where all left without.
+    /// When the first SIGKILL was sent; `None` if all processes exited before.
     pub killed_seconds: Option<f64>,
-    /// The last process gone; `None` while `survivors` remain.
+    /// When the last process had exited; `None` while `survivors` remain.
     pub last_process_gone_seconds: Option<f64>,
     /// How many processes were seen in the pod's cgroup in all.
     pub processes: usize,
-    /// What ended the last of them.
+    /// What ended the last process.
     pub method: Method,
-    /// Who would not die in time.
+    /// Processes that did not exit in time after SIGKILL.
     pub survivors: Vec<Survivor>,
-    /// From the first look that saw the threshold crossed to the decision; only of an eviction, as the two below.
+    /// From the first cycle that saw the threshold crossed to the decision; like the next two only for evictions.
     pub crossed_to_decided_seconds: Option<f64>,
-    /// From that look to the last process gone.
+    /// From that cycle to the exit of the last process.
     pub reaction_seconds: Option<f64>,
-    /// From the last look that had not seen it crossed yet.
+    /// From the last cycle that did not see the threshold crossed to the exit of the last process.
     pub reaction_from_last_clear_look_seconds: Option<f64>,
 }
 
@@ -83,7 +84,7 @@ impl Serialize for Ended {
             ),
         ];
         for (key, seconds) in reaction {
-            // An eviction has all three, known or not.
+            // An eviction always has all three keys, null if not known.
             if seconds.is_some() || self.crossed_to_decided_seconds.is_some() {
                 map.serialize_entry(key, &seconds)?;
             }
@@ -96,11 +97,11 @@ impl Serialize for Ended {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Nothing: no process was alive when its turn came.
+    /// No signal was needed: every process had exited before.
     AlreadyGone,
     /// SIGTERM, within the grace period.
     Terminated,
-    /// The kubelet's own teardown, within the grace period.
+    /// The kubelet terminated the pod within the grace period.
     TornDown,
     /// One write to `cgroup.kill`.
     CgroupKill,
@@ -108,18 +109,18 @@ pub enum Method {
     FrozenKill,
     /// SIGKILL to each process until none was left.
     RepeatedKill,
-    /// Nothing: it was turned away before anything was started.
+    /// The pod was rejected before any process was started.
     NotStarted,
-    /// Nothing: there never was such a pod.
+    /// The pod is simulated.
     Simulated,
-    /// A word of another version.
+    /// A method that only another version knows.
     #[default]
     #[serde(other)]
     Unknown,
 }
 
 impl Method {
-    /// The name in logs and in the history.
+    /// The word for this method in logs and in the history.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AlreadyGone => "already-gone",

@@ -1,4 +1,4 @@
-//! What the cluster is told of a decision, and what became of telling it.
+//! What the cluster has to be told of a decision, and whether it was told.
 
 use super::annotation;
 use crate::{Decision, Eviction};
@@ -6,48 +6,48 @@ use evictd_pod::Pod;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What became of telling the cluster.
+/// The state of informing the cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state")]
 pub enum Publication {
-    /// Nobody knows yet.
+    /// The cluster still has to be informed.
     #[serde(rename = "waiting")]
     Waiting {
-        /// What is owed.
+        /// What has to be published.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         notice: Option<Box<Notice>>,
     },
-    /// The pod's status says it.
+    /// The pod's status shows the decision.
     #[serde(rename = "published")]
     Published,
-    /// There is no such pod any more: nobody is left to be told.
+    /// The pod no longer exists, so there is no status to write to.
     #[serde(rename = "recorded")]
     Recorded {
-        /// Why not.
+        /// The reason.
         #[serde(default)]
         why: String,
     },
-    /// It will not be said.
+    /// It will not be published.
     #[serde(rename = "not published")]
     NotPublished {
-        /// Why not.
+        /// The reason.
         #[serde(default)]
         why: String,
     },
-    /// Something that another version knows.
+    /// A state that only another version knows.
     #[serde(rename = "unknown", other)]
     Unknown,
 }
 
 impl Publication {
-    /// This is owed.
+    /// `notice` still has to be published.
     pub fn waiting(notice: Notice) -> Self {
         Self::Waiting {
             notice: Some(Box::new(notice)),
         }
     }
 
-    /// The word in the history.
+    /// The word for this state in the history.
     pub const fn state(&self) -> &'static str {
         match self {
             Self::Waiting { .. } => "waiting",
@@ -58,7 +58,7 @@ impl Publication {
         }
     }
 
-    /// Why the pod's status does not say it.
+    /// Why the pod's status does not show the decision.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Recorded { why } | Self::NotPublished { why } => Some(why),
@@ -67,17 +67,18 @@ impl Publication {
     }
 }
 
-/// That one pod had to leave, or is not let in: what becomes its status. The history keeps it until it is told.
+/// A notice to the API server that a pod had to leave or is not admitted, which becomes the pod's status. The
+/// history keeps it until it is published.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
     /// Id of the decision.
     pub id: String,
-    /// Of the pod.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Of the pod.
+    /// The pod's name.
     pub name: String,
-    /// Of the pod; no other may be touched.
+    /// The pod's UID; a pod of the same name with another UID must not be changed.
     pub uid: String,
     /// Status reason.
     pub reason: String,
@@ -85,11 +86,11 @@ pub struct Notice {
     pub message: String,
     /// Message of the condition `DisruptionTarget`, where the pod gets it (S1-053, S2-018).
     pub disruption_target: Option<String>,
-    /// How it is told.
+    /// How the API server is informed.
     pub way: Way,
-    /// Value of the annotation.
+    /// Value of the annotation [`super::annotation::ANNOTATION`].
     pub record: String,
-    /// When it was decided.
+    /// When the decision was made.
     pub time: Timestamp,
 }
 
@@ -97,14 +98,14 @@ pub struct Notice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Way {
-    /// The pod's status says it, and the pod stays.
+    /// By the pod's status; the pod object stays.
     Status,
-    /// The pod is deleted with this grace in seconds.
+    /// The pod is deleted with this grace period in seconds.
     Delete(u64),
 }
 
 impl Notice {
-    /// Of this decision on this pod.
+    /// The notice for this decision on this pod.
     pub fn new(id: &str, decision: &Decision, pod: &Pod, way: Way) -> Self {
         let eviction = decision.eviction.as_ref();
         let message = |eviction: &Eviction| eviction.message.clone();

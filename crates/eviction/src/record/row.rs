@@ -1,4 +1,4 @@
-//! One pod of a ranking as a record keeps it and as an answer tells it.
+//! One pod of a ranking, as records and API answers contain it.
 
 use super::known;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 use evictd_pod::{QosClass, Quantity};
 use serde::{Deserialize, Serialize};
 
-/// A pod's place with the keys that put it there; its rank is where it stands in the list.
+/// A pod in a ranking with the keys that decided its place; its rank is its position in the list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(
@@ -18,45 +18,45 @@ use serde::{Deserialize, Serialize};
 pub struct RankingRow {
     /// `namespace/name`.
     pub pod: String,
-    /// Whether it uses more than it asked for; `None` where nothing is known.
+    /// Whether its usage is above its request; `None` if its usage is not known.
     pub exceeds_request: Option<bool>,
-    /// Lower goes first.
+    /// Its priority; lower is evicted first.
     pub priority: i32,
-    /// What it uses of the starved resource.
+    /// Usage of the starved resource.
     pub usage: Option<Quantity>,
-    /// What of that is in swap.
+    /// The part of `usage` that is in swap.
     #[serde(skip_serializing_if = "Quantity::is_zero")]
     pub swap: Quantity,
-    /// What it asked for; `None` only in words of another version.
+    /// Its request; `None` only in records of another version.
     pub request: Option<Quantity>,
-    /// What it uses above that.
+    /// Usage above the request.
     pub overage: Option<Quantity>,
-    /// Whether it is spared because it is critical.
+    /// Whether it is never chosen because it is critical.
     pub critical: bool,
-    /// Whether it is spared because it is protected, or never to be evicted.
+    /// Whether it is never chosen because it is protected or annotated with `never`.
     pub protected: bool,
-    /// Why it could not be ended then.
+    /// Why it could not be terminated at that time.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,
     /// Its QoS class.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosClass>,
-    /// What it asked of us by annotation.
+    /// What its annotation asks for.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub preference: Option<Preference>,
-    /// Whether a controller would start it right here again.
+    /// Whether its controller would start it on this node again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub returns_to_this_node: bool,
-    /// Whether it was deleted and should have been gone.
+    /// Whether it was deleted and its grace period is over.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overdue: bool,
-    /// Whether it was ending anyway.
+    /// Whether it was terminating already.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub terminating: bool,
 }
 
 impl RankingRow {
-    /// The view of this pod.
+    /// The row of this pod.
     pub fn of(ranked: &RankedPod) -> Self {
         Self {
             pod: ranked.pod.to_string(),

@@ -1,4 +1,4 @@
-//! A threshold as records and answers have it.
+//! The JSON form of a threshold in records and answers.
 
 use super::{Threshold, ThresholdValue};
 use crate::{Signal, pressure::PressureLimit};
@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error, ser::SerializeMap};
 
 impl ThresholdValue {
-    /// As [`std::fmt::Display`] writes it: of all quantities and fractions only a fraction has a decimal point.
+    /// Reads what [`std::fmt::Display`] writes: a fraction always has a decimal point, a quantity never.
     fn read(signal: Signal, text: &str) -> Option<Self> {
         if text.contains('>') {
             return PressureLimit::parse(signal, text).ok().map(Self::Pressure);

@@ -1,7 +1,7 @@
-//! A group's directory held open.
+//! The directory of a cgroup, held open.
 //!
-//! What is below it is opened from its descriptor, name by name: whoever runs in a pod may give the groups that it makes
-//! names that are no text, and nest them until no path reaches the last one.
+//! Everything below it is opened relative to its descriptor, one name at a time: processes in a pod may create
+//! cgroups whose names are not UTF-8, nested more deeply than any path can express.
 
 use super::CgroupError;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, statat};
@@ -15,26 +15,26 @@ use std::path::{Path, PathBuf};
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
-/// Names in messages grow no longer than this; groups may be nested far deeper.
+/// Paths in messages are cut at this many bytes, because cgroups may be nested far deeper.
 const LONGEST_NAME: usize = 4096;
 
-/// One directory of a group in one hierarchy. A group that is removed and made anew under its name is another one, which
-/// this never shows.
+/// The directory of one cgroup in one hierarchy. If the cgroup is removed and created again under the same name,
+/// this still refers to the removed one and never shows the new one.
 #[derive(Debug)]
 pub(crate) struct GroupDir {
     fd: OwnedFd,
-    /// For messages.
+    /// For messages only.
     path: PathBuf,
 }
 
 impl GroupDir {
-    /// Opens a directory; where there is none, [`CgroupError::is_gone`] holds for the error.
+    /// Opens a directory. If it does not exist, [`CgroupError::is_gone`] is true for the error.
     pub(crate) fn open(path: &Path) -> Result<Self, CgroupError> {
         let opened = openat(CWD, path, DIRECTORY, Mode::empty());
         Self::opened(opened, path.to_owned())
     }
 
-    /// Opens the group of this name directly below.
+    /// Opens the cgroup of this name directly below.
     pub(crate) fn child(&self, name: &OsStr) -> Result<Self, CgroupError> {
         let flags = DIRECTORY | OFlags::NOFOLLOW;
         let opened = openat(&self.fd, name, flags, Mode::empty());
@@ -65,12 +65,12 @@ impl GroupDir {
         Ok(File::from(opened))
     }
 
-    /// Opens one of its files to read.
+    /// Opens one of its files for reading.
     pub(crate) fn to_read(&self, name: &str) -> io::Result<File> {
         self.file(name, OFlags::RDONLY)
     }
 
-    /// All of one of its files.
+    /// Reads one of its files as a whole.
     pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>, CgroupError> {
         let mut text = Vec::new();
         let read = self.to_read(name);
@@ -80,12 +80,13 @@ impl GroupDir {
         }
     }
 
-    /// Writes to one of the kernel's files. Never makes one: what isn't there can't be switched.
+    /// Writes to one of its files. Never creates a file: a cgroup file that does not exist is a feature that the
+    /// kernel lacks.
     pub(crate) fn write(&self, name: &str, value: &[u8]) -> io::Result<()> {
         self.file(name, OFlags::WRONLY)?.write_all(value)
     }
 
-    /// Whether it has this file; false where nobody can tell.
+    /// Whether this file exists; false if that cannot be determined.
     pub(crate) fn has(&self, name: &str) -> bool {
         statat(&self.fd, name, AtFlags::empty()).is_ok()
     }
@@ -97,7 +98,7 @@ impl GroupDir {
         }
     }
 
-    /// The names of the groups directly below, sorted.
+    /// The names of the cgroups directly below, sorted.
     pub(crate) fn children(&self) -> Result<Vec<OsString>, CgroupError> {
         let failed = |errno: rustix::io::Errno| CgroupError::Read {
             path: self.path.clone(),
@@ -115,8 +116,8 @@ impl GroupDir {
         Ok(names)
     }
 
-    /// Visits this group and every group below it, all that can be reached whatever fails on the way; the first failure.
-    /// Groups below that vanish meanwhile are none.
+    /// Visits this cgroup and every cgroup below it. After a failure it continues with the rest and returns the
+    /// first error at the end. Cgroups that disappear meanwhile are skipped without an error.
     pub(crate) fn walk(
         &self,
         mut visit: impl FnMut(&Self) -> Result<(), CgroupError>,
@@ -129,7 +130,7 @@ impl GroupDir {
                 Vec::new()
             }
         };
-        // A loop, and no recursion: a pod may nest its groups deeper than a stack reaches.
+        // A loop, not recursion: a pod may nest its cgroups deeper than the stack allows.
         while let Some((dir, names)) = way.last_mut() {
             let Some(name) = names.next() else {
                 way.pop();
@@ -151,8 +152,8 @@ impl GroupDir {
         outcome
     }
 
-    /// The ids of all processes in this group and below it, sorted, each once, and what could not be read of them. An id
-    /// of 0 is a process in a pid namespace that we can't see.
+    /// The ids of all processes in this cgroup and below, sorted, without duplicates, and the first read error. The
+    /// id 0 stands for a process in a pid namespace that is not visible from here.
     pub(crate) fn processes(&self) -> (Vec<u32>, Result<(), CgroupError>) {
         let mut pids = Vec::new();
         let outcome = self.walk(|group| group.collect_own(&mut pids));
@@ -164,7 +165,7 @@ impl GroupDir {
     fn collect_own(&self, pids: &mut Vec<u32>) -> Result<(), CgroupError> {
         const LIST: &str = "cgroup.procs";
         let list = match self.read(LIST) {
-            // A threaded group keeps its processes in the list of the group above.
+            // The processes of a threaded cgroup are listed in the cgroup above it.
             Err(CgroupError::Read { source, .. }) if source.kind() == ErrorKind::Unsupported => {
                 return Ok(());
             }
@@ -189,7 +190,8 @@ impl GroupDir {
         outcome
     }
 
-    /// Whether anything lives at or below it, by the kernel's own account; None where that cannot be had, as on cgroup v1.
+    /// Whether a live process is in it or below, according to the kernel's `cgroup.events`; `None` where there is
+    /// no such file, as on cgroup v1.
     pub(crate) fn is_populated(&self) -> Option<bool> {
         let events = self.read("cgroup.events").ok()?;
         let events = String::from_utf8_lossy(&events);
@@ -203,14 +205,15 @@ impl GroupDir {
         }
     }
 
-    /// How many processes and threads the kernel counts at and below it, zombies included; None where that cannot be had.
+    /// How many processes and threads the kernel counts in it and below, zombies included; `None` if the count is
+    /// not available.
     pub(crate) fn pids_current(&self) -> Option<u64> {
         let text = self.read("pids.current").ok()?;
         String::from_utf8_lossy(&text).trim().parse().ok()
     }
 }
 
-/// An error of a group below, unless that is gone.
+/// Drops the error of a cgroup below if that cgroup has been removed.
 fn still_there(error: CgroupError) -> Result<(), CgroupError> {
     if error.is_gone() { Ok(()) } else { Err(error) }
 }

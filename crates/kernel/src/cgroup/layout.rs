@@ -1,34 +1,36 @@
-//! How the kubelet names the groups of pods and their containers.
+//! How the kubelet names the cgroups of pods and containers.
 //!
 //! cgroupfs driver: `kubepods[/burstable|/besteffort]/pod<UID>/<container id>`; systemd driver:
 //! `kubepods.slice[/kubepods-burstable.slice]/kubepods-burstable-pod<UID with _>.slice/cri-containerd-<container id>.scope`.
-//! A kubelet with a cgroup root of its own puts that before (`kubelet/kubepods`, `kubelet.slice/kubelet-kubepods.slice`).
+//! A kubelet with a configured cgroup root puts it in front (`kubelet/kubepods`,
+//! `kubelet.slice/kubelet-kubepods.slice`).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{CgroupError, Hierarchies, normal, subdirectories};
 
-/// A pod's group as the kubelet made it.
+/// A pod's cgroup, created by the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodCgroup {
     /// The pod's UID, with the dashes that the systemd driver must write as underscores.
     pub uid: String,
-    /// The group, relative to the root of its hierarchy.
+    /// The cgroup, relative to the root of its hierarchy.
     pub relative: PathBuf,
 }
 
-/// A container's group below its pod's.
+/// A container's cgroup below the cgroup of its pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
     /// The runtime's id of the container, without the systemd driver's prefix and suffix.
     pub id: String,
-    /// The group, relative to the root of its hierarchy.
+    /// The cgroup, relative to the root of its hierarchy.
     pub relative: PathBuf,
 }
 
 impl Hierarchies {
-    /// All pods' groups at or below `base`: the root (an empty path), `kubepods`, or whatever holds a kubelet's tree.
+    /// The cgroups of all pods at or below `base`: the root (an empty path), `kubepods`, or any cgroup above a
+    /// kubelet's tree.
     pub fn pods(&self, base: &Path) -> Result<Vec<PodCgroup>, CgroupError> {
         let gone = || CgroupError::NoSuchCgroup {
             relative: base.to_owned(),
@@ -39,13 +41,13 @@ impl Hierarchies {
         Ok(found)
     }
 
-    /// The group of the pod with this UID at or below `base`.
+    /// The cgroup of the pod with this UID at or below `base`.
     pub fn find_pod(&self, base: &Path, uid: &str) -> Result<Option<PodCgroup>, CgroupError> {
         let mut pods = self.pods(base)?.into_iter();
         Ok(pods.find(|pod| pod.uid == uid))
     }
 
-    /// The containers' groups directly below a pod's group, the sandbox's included.
+    /// The cgroups of containers directly below a pod's cgroup, including the sandbox.
     pub fn children(&self, pod: &Path) -> Result<Vec<Container>, CgroupError> {
         let names = subdirectories(&self.home(pod)?)?;
         let container = |name| {
@@ -58,11 +60,11 @@ impl Hierarchies {
     }
 }
 
-/// The id of the container whose group has this name directly below its pod's; None for a group that is no container's. A
-/// name that is no text stays recognisable.
+/// The container id in the name of a cgroup directly below a pod's; `None` if it is not the cgroup of a container.
+/// In a name that is not UTF-8 the wrong bytes are replaced.
 pub(crate) fn container_of(name: &OsStr) -> Option<String> {
     let name = name.to_string_lossy();
-    // CRI-O may keep the monitor process of each container in a group of its own beside the container's.
+    // CRI-O may keep each container's monitor process in a cgroup of its own next to the container's.
     let is_monitor = name.starts_with("crio-conmon-");
     let id = match name.strip_suffix(".scope") {
         Some(scope) => scope.rsplit_once('-').map_or(scope, |(_, id)| id),
@@ -93,7 +95,7 @@ fn collect_pods(
     Ok(())
 }
 
-/// Whether the kubelet puts pods' groups, or the groups of a quality of service, into a group of this name.
+/// Whether a cgroup of this name may contain pods' cgroups: `kubepods` or one of its QoS classes.
 fn is_pod_parent(name: &str) -> bool {
     match name.strip_suffix(".slice") {
         Some(slice) => {
@@ -107,7 +109,7 @@ fn is_pod_parent(name: &str) -> bool {
     }
 }
 
-/// The UID in the name of a group that the kubelet made for a pod; None for any other group.
+/// The UID in the name of a pod's cgroup; `None` for any other cgroup.
 pub(crate) fn pod_uid(relative: &Path) -> Option<String> {
     let parent = relative.parent()?.file_name()?.to_str()?;
     let name = relative.file_name()?.to_str()?;

@@ -1,7 +1,7 @@
-//! Where the kernel keeps its control groups, and which processes are in them.
+//! Where the kernel keeps its cgroups, and which processes are in them.
 //!
-//! A control group is named by a path relative to the root of its hierarchy (`kubepods/burstable/pod<UID>`), because
-//! on cgroup v1 the same group is one directory in every controller's hierarchy. A leading slash is ignored.
+//! A cgroup is named by a path relative to the root of its hierarchy (`kubepods/burstable/pod<UID>`), because on
+//! cgroup v1 the same cgroup has one directory in every controller's hierarchy. A leading slash is ignored.
 
 mod dir;
 mod layout;
@@ -20,10 +20,10 @@ pub(crate) use layout::{container_of, pod_uid};
 pub use own::OwnCgroups;
 pub(crate) use own::memberships;
 
-/// Where the kernel's hierarchies are mounted on every distribution.
+/// The usual mount point of the hierarchies.
 pub const DEFAULT_ROOT: &str = "/sys/fs/cgroup";
 
-/// What went wrong with which file of the cgroup file system.
+/// An error with a file of the cgroup file system.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// A file or directory could not be read.
@@ -31,7 +31,7 @@ pub enum CgroupError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
     /// A file could not be written.
@@ -39,10 +39,10 @@ pub enum CgroupError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// A file held something else than the kernel writes there.
+    /// The content of a file is not what the kernel writes.
     #[error("{}: unexpected line {line:?}", path.display())]
     Malformed {
         /// The file.
@@ -56,7 +56,7 @@ pub enum CgroupError {
         /// The directory that was searched.
         root: PathBuf,
     },
-    /// The group is in none of the hierarchies: removed, or never made.
+    /// No hierarchy has this cgroup: it was removed, or never existed.
     #[error("no cgroup {} in any hierarchy", relative.display())]
     NoSuchCgroup {
         /// The group, relative to the root of its hierarchy.
@@ -65,7 +65,7 @@ pub enum CgroupError {
 }
 
 impl CgroupError {
-    /// Whether the group is simply not there (any more), which is how a finished pod looks.
+    /// Whether the cgroup does not exist (any more), which is normal for a pod that has ended.
     pub fn is_gone(&self) -> bool {
         match self {
             Self::Read { source, .. } | Self::Write { source, .. } => is_removed(source),
@@ -75,7 +75,7 @@ impl CgroupError {
     }
 }
 
-/// A kernel controller whose figures or switches evictd uses.
+/// A kernel controller that evictd reads from or writes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
     /// Memory limits and usage.
@@ -88,7 +88,7 @@ pub enum Controller {
     Cpu,
     /// Input and output (cgroup v2).
     Io,
-    /// The same (cgroup v1).
+    /// The same as `Io` on cgroup v1.
     Blkio,
 }
 
@@ -118,9 +118,9 @@ impl Controller {
 /// How this machine mounts its hierarchies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// One hierarchy a controller.
+    /// One hierarchy per controller.
     V1,
-    /// One hierarchy a controller, and a cgroup2 tree without controllers beside them.
+    /// One hierarchy per controller, and in addition a cgroup2 tree without controllers.
     Hybrid,
     /// One tree for all controllers.
     V2,
@@ -129,18 +129,18 @@ pub enum Version {
 /// The hierarchies that are mounted below one root.
 #[derive(Debug, Clone)]
 pub struct Hierarchies {
-    /// In the order of [`Controller::ALL`]; empty on v2.
+    /// Per controller, in the order of [`Controller::ALL`]; empty on v2.
     v1: Vec<(Controller, PathBuf)>,
     unified: Option<PathBuf>,
-    /// What the v2 tree controls; a kernel may be started without one (`cgroup_disable=memory`). Empty on v1.
+    /// The controllers of the v2 tree; a kernel may be started without one (`cgroup_disable=memory`). Empty on v1.
     unified_controllers: Vec<Controller>,
-    /// Where this process sees them begin, in `/proc`.
+    /// Where this process's cgroup namespace begins in each hierarchy, which is where paths in `/proc` begin.
     begins: namespace::Beginnings,
 }
 
 impl Hierarchies {
-    /// Looks below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or cgroup v1 controllers, mounted
-    /// alone (`memory`) or together (`cpu,cpuacct`), with or without a cgroup2 tree in `unified`.
+    /// Looks below `root` ([`DEFAULT_ROOT`] on a real machine) for a cgroup v2 tree or for cgroup v1 controllers,
+    /// each mounted alone (`memory`) or with others (`cpu,cpuacct`), with or without a cgroup2 tree in `unified`.
     pub fn detect(root: &Path) -> Result<Self, CgroupError> {
         if let Some(unified_controllers) = controllers_of(root)? {
             return Ok(Self {
@@ -184,14 +184,14 @@ impl Hierarchies {
         }
     }
 
-    /// Where the hierarchies are mounted, the cgroup2 tree last.
+    /// The mount points of the hierarchies, the cgroup2 tree last.
     pub fn mounts(&self) -> impl Iterator<Item = &Path> {
         let v1 = self.v1.iter().map(|(_, mount)| mount.as_path());
         v1.chain(self.unified.as_deref())
     }
 
-    /// The directory of a group in the hierarchy of `controller`, whether it exists or not. None where the controller
-    /// is not mounted, or not part of the v2 tree, or `relative` holds `..`.
+    /// The directory of a cgroup in the hierarchy of `controller`, whether it exists or not. `None` if the
+    /// controller is not mounted or not enabled in the v2 tree, or if `relative` contains `..`.
     pub fn dir(&self, controller: Controller, relative: &Path) -> Option<PathBuf> {
         if self.unified_controllers.contains(&controller) {
             return self.unified(relative);
@@ -200,19 +200,19 @@ impl Hierarchies {
         Some(mount.join(normal(relative)?))
     }
 
-    /// The directory of a group in the cgroup2 tree, whether it exists or not. None where there is no such tree, or
-    /// `relative` holds `..`.
+    /// The directory of a cgroup in the cgroup2 tree, whether it exists or not. `None` if there is no such tree, or
+    /// if `relative` contains `..`.
     pub fn unified(&self, relative: &Path) -> Option<PathBuf> {
         Some(self.unified.as_ref()?.join(normal(relative)?))
     }
 
-    /// The directory that lists a group's processes: the cgroup2 tree on v2, else the first controller's hierarchy
-    /// that has the group.
+    /// The directory that lists the processes of a cgroup: in the cgroup2 tree on v2, else in the first
+    /// controller's hierarchy that has the cgroup.
     pub fn home(&self, relative: &Path) -> Result<PathBuf, CgroupError> {
         Ok(self.home_hierarchy(relative)?.1)
     }
 
-    /// [`Self::home`] with the hierarchy that it is in: a v1 controller's, or (None) the cgroup2 tree.
+    /// [`Self::home`] and its hierarchy: a v1 controller's, or `None` for the cgroup2 tree.
     pub(crate) fn home_hierarchy(
         &self,
         relative: &Path,
@@ -240,18 +240,19 @@ impl Hierarchies {
         v1.chain(self.unified.iter().map(|mount| (None, mount)))
     }
 
-    /// The ids of all processes in a group and below it. An id of 0 is a process in a pid namespace that we can't see.
+    /// The ids of all processes in a cgroup and below. The id 0 stands for a process in a pid namespace that is not
+    /// visible from here.
     pub fn procs(&self, relative: &Path) -> Result<Vec<u32>, CgroupError> {
         procs_below(&self.home(relative)?)
     }
 
-    /// Whether anything is known to run in a group or below it.
+    /// Whether some process is known to run in a cgroup or below.
     pub fn runs(&self, relative: &Path) -> bool {
         self.procs(relative).is_ok_and(|procs| !procs.is_empty())
     }
 }
 
-/// What a v2 tree controls; None where `root` is none.
+/// The controllers of a v2 tree; `None` if `root` is not one.
 fn controllers_of(root: &Path) -> Result<Option<Vec<Controller>>, CgroupError> {
     let path = root.join("cgroup.controllers");
     let text = match fs::read_to_string(&path) {
@@ -268,14 +269,14 @@ fn controllers_of(root: &Path) -> Result<Option<Vec<Controller>>, CgroupError> {
     ))
 }
 
-/// The ids of all processes in the group at `dir` and below it, without duplicates. Groups that vanish meanwhile
-/// count as empty; a missing `dir` is an error for which [`CgroupError::is_gone`] holds.
+/// The ids of all processes in the cgroup at `dir` and below, without duplicates. Cgroups that disappear meanwhile
+/// count as empty. If `dir` itself does not exist, [`CgroupError::is_gone`] is true for the error.
 pub fn procs_below(dir: &Path) -> Result<Vec<u32>, CgroupError> {
     let (pids, outcome) = GroupDir::open(dir)?.processes();
     outcome.map(|()| pids)
 }
 
-/// The names of the directories in `dir` (links to directories included), sorted.
+/// The names of the directories in `dir`, including links to directories, sorted.
 pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
     let failed = |source| CgroupError::Read {
         path: dir.to_owned(),
@@ -293,7 +294,7 @@ pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
     Ok(names)
 }
 
-/// A group's path without leading slash and `.`; None if it climbs with `..`.
+/// A cgroup's path without leading slash and `.`; `None` if it contains `..`.
 pub(crate) fn normal(relative: &Path) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in relative.components() {
@@ -311,7 +312,7 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-/// Whether the error means that the group was removed: before the file was opened, or while it was open (ENODEV).
+/// Whether the error means that the cgroup was removed: before the file was opened, or while it was open (ENODEV).
 pub(crate) fn is_removed(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
         || error.raw_os_error() == Some(nix::errno::Errno::ENODEV as i32)

@@ -1,18 +1,21 @@
-//! What `/proc/PID/cgroup` tells a process that has a cgroup namespace of its own, as containers have on cgroup v2.
+//! How to read `/proc/PID/cgroup` in a process that has a cgroup namespace of its own, as containers have on cgroup
+//! v2.
 //!
-//! Paths are shown from where the namespace begins: a pod beside our own is `/../../podx/c1`. The hierarchies are mounted
-//! from their roots all the same, so that this process can find itself in them and knows where its namespace begins.
+//! The kernel shows paths relative to where the namespace begins: the pod next to this one is `/../../podx/c1`. But
+//! the hierarchies are mounted from their roots. So this process looks for its own id in them, and thereby learns
+//! where its namespace begins.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::{CgroupError, Controller, Hierarchies, memberships, normal, subdirectories};
 
-/// Where this process's namespace begins in each hierarchy in which that is not the root.
+/// Where this process's namespace begins, for each hierarchy in which that is not the root.
 pub(super) type Beginnings = Vec<(Option<Controller>, PathBuf)>;
 
 impl Hierarchies {
-    /// The same as seen by this process, which finds itself below `proc_root` (`/proc` on a real machine).
+    /// These hierarchies with the namespace of this process, whose id is read below `proc_root` (`/proc` on a real
+    /// machine).
     pub fn seen_from(mut self, proc_root: &Path) -> Result<Self, CgroupError> {
         let path = proc_root.join("self/cgroup");
         let text = fs::read(&path).map_err(|source| CgroupError::Read {
@@ -33,7 +36,7 @@ impl Hierarchies {
             if lists(&mount.join(&shown), &pid) {
                 continue;
             }
-            // In a foreign pid namespace it is nowhere.
+            // In a foreign pid namespace this process's id is not listed anywhere.
             let found = find(mount, Path::new(""), &pid);
             let above = |found: PathBuf| {
                 let depth = found.components().count();
@@ -49,7 +52,8 @@ impl Hierarchies {
         Ok(self)
     }
 
-    /// The group that `/proc` shows this process as `shown`, relative to the root of its hierarchy.
+    /// The path, relative to the root of its hierarchy, of the cgroup that `/proc` shows to this process as
+    /// `shown`.
     pub fn absolute(&self, controllers: &str, shown: &Path) -> PathBuf {
         let hierarchy = self.of(controllers).map(|(hierarchy, _)| hierarchy);
         let mut begins = self.begins.iter();
@@ -67,7 +71,7 @@ impl Hierarchies {
         path
     }
 
-    /// The hierarchy of a line of `/proc/PID/cgroup`, and where it is mounted.
+    /// The hierarchy that a line of `/proc/PID/cgroup` is about, and where it is mounted.
     fn of(&self, controllers: &str) -> Option<(Option<Controller>, &Path)> {
         if controllers.is_empty() {
             return Some((None, self.unified.as_deref()?));
@@ -83,13 +87,13 @@ fn lists(dir: &Path, pid: &str) -> bool {
     procs.lines().any(|line| line == pid)
 }
 
-/// The group below `mount` that lists the process.
+/// The cgroup below `mount` that lists the process.
 fn find(mount: &Path, relative: &Path, pid: &str) -> Option<PathBuf> {
     let dir = mount.join(relative);
     if lists(&dir, pid) {
         return Some(relative.to_owned());
     }
-    // One that is removed meanwhile is not the one.
+    // A cgroup that is removed meanwhile cannot be that of this process.
     let below = subdirectories(&dir).unwrap_or_default();
     below
         .into_iter()

@@ -1,4 +1,4 @@
-//! Which groups this process itself is in, so that it never ends its own.
+//! Which cgroups this process itself is in, so that it never kills itself.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{CgroupError, Hierarchies, normal};
 
-/// The groups that this process is in, one a hierarchy.
+/// The cgroups that this process is in, one per hierarchy.
 #[derive(Debug, Clone)]
 pub struct OwnCgroups {
     groups: Vec<PathBuf>,
@@ -28,14 +28,14 @@ impl OwnCgroups {
         Ok(Self { groups })
     }
 
-    /// Whether this process is in the group or anywhere below it, in any hierarchy. True for the root.
+    /// Whether this process is in the cgroup or anywhere below it, in any hierarchy. Always true for the root.
     pub fn are_within(&self, relative: &Path) -> bool {
         normal(relative).is_none_or(|group| self.groups.iter().any(|own| own.starts_with(&group)))
     }
 }
 
-/// The lines of a `/proc/PID/cgroup`: the hierarchy's controllers (empty for cgroup2) and the group, which starts with
-/// a slash and may be any bytes. A line that is none is returned as the error.
+/// The lines of a `/proc/PID/cgroup`: the hierarchy's controllers (empty for cgroup2) and the cgroup, which starts
+/// with a slash and may contain any bytes. A line of another form is returned as the error.
 pub(crate) fn memberships(text: &[u8]) -> impl Iterator<Item = Result<(&str, &Path), String>> {
     let lines = text.split(|byte| *byte == b'\n');
     lines.filter(|line| !line.is_empty()).map(|line| {

@@ -1,4 +1,4 @@
-//! Whether a pod's processes live, and how old they are.
+//! Whether a pod's processes are alive, and how old they are.
 
 use super::{CgroupEvictor, process::Stat};
 use jiff::{SignedDuration, Timestamp};
@@ -6,7 +6,8 @@ use procfs::{FromRead, Uptime};
 use std::path::Path;
 
 impl CgroupEvictor {
-    /// Whether anything is alive in this group or below it; `None` where nobody can tell. Some kernels list the dead, too.
+    /// Whether any process in this cgroup or below is alive; `None` if that cannot be determined. Zombies do not
+    /// count, though some kernels list them.
     pub fn runs(&self, cgroup: &Path) -> Option<bool> {
         let processes = match self.hierarchies.procs(cgroup) {
             Ok(processes) => processes,
@@ -19,7 +20,8 @@ impl CgroupEvictor {
         Some(processes.into_iter().any(lives))
     }
 
-    /// When the oldest process in this group, or below it, was started; `None` where there is none, or nobody can tell.
+    /// When the oldest process in this cgroup or below was started; `None` if there is none, or if that cannot be
+    /// determined.
     pub fn oldest_process(&self, cgroup: &Path) -> Option<Timestamp> {
         let processes = self.hierarchies.procs(cgroup).ok()?;
         let stats = processes

@@ -1,7 +1,7 @@
-//! A pod leaves by its cgroup: SIGTERM, the grace, then a kill that no process escapes.
+//! Terminates a pod by its cgroup: SIGTERM, the grace period, then a kill that no process escapes.
 //!
-//! Linux could give back a dying process's memory sooner through `process_mrelease`; it is not used, because neither
-//! rustix nor nix wraps that call and this workspace has no unsafe code of its own.
+//! Linux could free a dying process's memory sooner through `process_mrelease`. It is not used because neither
+//! rustix nor nix wraps that call and this workspace forbids unsafe code.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -23,36 +23,36 @@ use super::{GraceCut, KillError, Method, Passes, Termination, Victim};
 use crate::cgroup::{Controller, GroupDir, Hierarchies};
 use crate::clock::Clock;
 
-/// Ends pods through their cgroups.
+/// Terminates pods through their cgroups.
 #[derive(Debug, Clone)]
 pub struct CgroupEvictor {
-    /// Where the cgroups are.
+    /// The machine's cgroup hierarchies.
     pub hierarchies: Hierarchies,
-    /// `/proc`, or a fixture.
+    /// `/proc`; another directory in tests.
     pub proc_root: PathBuf,
-    /// The cgroups that may hold pods: a victim's must be strictly below one of them.
+    /// The cgroups that may contain pods: a victim's cgroup must be strictly below one of them.
     pub pod_roots: Vec<PathBuf>,
-    /// How long after the first try to kill to wait for the last process.
+    /// How long to wait for the last process, counted from the first SIGKILL.
     pub kill_deadline: Duration,
-    /// Dates the steps of a termination.
+    /// The source of the timestamps in reports.
     pub clock: Clock,
-    /// For when no file can be opened any more.
+    /// Reserve of file descriptors for when no file can be opened any more.
     pub spare: Arc<SpareFiles>,
 }
 
-/// Who asks a pod to stop when its grace begins.
+/// Which program asks the pod's processes to stop when the grace period begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
-    /// evictd, by SIGTERM.
+    /// evictd, with SIGTERM.
     Evictd,
-    /// The kubelet, that has been told: two that ask are one too many.
+    /// The kubelet, which has been told to. A second SIGTERM could make a program give up its shutdown.
     Kubelet,
 }
 
 impl CgroupEvictor {
-    /// Ends the pod: asks it to stop, waits `grace` (zero: neither asks nor waits) or until `cut` says otherwise, then
-    /// kills, and returns when its last process is gone or has outlived the deadline. An error that may pass is none
-    /// before that deadline.
+    /// Terminates the pod: sends SIGTERM, waits for `grace` or until `cut` ends it, and then sends SIGKILL. With a
+    /// grace period of zero it sends SIGKILL at once. Returns when the last process has exited or the deadline is
+    /// over. Until that deadline, errors that may pass are retried and not returned.
     pub async fn end(
         &self,
         victim: &Victim,
@@ -61,12 +61,12 @@ impl CgroupEvictor {
         asks: Asks,
     ) -> Result<Termination, KillError> {
         self.spare.refill();
-        let termination = self.see_off(victim, grace, cut, asks).await;
+        let termination = self.terminate(victim, grace, cut, asks).await;
         self.spare.refill();
         termination
     }
 
-    async fn see_off(
+    async fn terminate(
         &self,
         victim: &Victim,
         grace: Duration,
@@ -87,7 +87,7 @@ impl CgroupEvictor {
             begun: false,
             verified: false,
             counted: false,
-            struck: BTreeSet::new(),
+            sigkilled: BTreeSet::new(),
             termination: Termination::not_begun(),
             freed: None,
         };
@@ -122,7 +122,7 @@ impl CgroupEvictor {
 }
 
 impl Termination {
-    /// Of a pod for which nothing has been done.
+    /// The report of a termination that has not begun.
     pub fn not_begun() -> Self {
         Self {
             first_signal_at: None,
@@ -135,43 +135,43 @@ impl Termination {
     }
 }
 
-/// One pod's termination under way.
+/// A termination in progress.
 struct Eviction<'a> {
     clock: Clock,
     group: Group<'a>,
     patience: Patience<'a>,
     seen: BTreeSet<u32>,
-    /// The kill has.
+    /// Whether SIGKILL was sent.
     begun: bool,
-    /// The processes are known to be where the group lists them.
+    /// Whether `/proc` has confirmed that the processes are in the cgroup that lists them.
     verified: bool,
-    /// The kernel counted processes in the group once.
+    /// Whether the kernel's count of processes in the cgroup was ever above zero.
     counted: bool,
-    /// Who of those seen last was sent SIGKILL.
-    struck: BTreeSet<u32>,
+    /// Which of the processes last seen were sent SIGKILL.
+    sigkilled: BTreeSet<u32>,
     termination: Termination,
     freed: Option<Freed>,
 }
 
-/// What one pass of the kill has come to.
+/// The result of one round of killing.
 enum Pass {
-    /// Somebody was hit.
-    Struck,
-    /// Nobody is left who was not.
+    /// SIGKILL was sent to some process.
+    Killed,
+    /// All remaining processes were sent SIGKILL before.
     Waiting,
-    /// Nobody is left.
+    /// No process is left.
     Gone,
 }
 
 impl Eviction<'_> {
-    /// Looks who is in the pod now, sandboxes aside; nobody once all are dead.
+    /// The processes now in the pod, without its sandboxes; none if all are dead.
     fn look(&mut self, sandboxes: &[OsString]) -> Result<Look, KillError> {
         let look = self.group.look(sandboxes)?;
         self.seen.extend(&look.pids);
         Ok(look)
     }
 
-    /// Sees to it that the pod is asked to stop, and waits until all but the sandboxes have left.
+    /// Makes sure that the pod is asked to stop, and waits until all processes except the sandboxes have exited.
     async fn leave_by_itself(
         &mut self,
         sandbox: Option<&str>,
@@ -217,8 +217,8 @@ impl Eviction<'_> {
         self.group.first_processes(sandbox)
     }
 
-    /// Sends SIGTERM to each of these; who is to be asked again, since it could not be sent. It is sent once: some
-    /// programs give up their shutdown at the second.
+    /// Sends SIGTERM to each of these; returns those for which that failed and has to be retried. No process gets
+    /// it twice, because some programs give up their graceful shutdown at the second SIGTERM.
     fn ask(&mut self, mut pids: Vec<u32>) -> Vec<u32> {
         pids.retain(|pid| match self.signal(Signal::TERM, *pid) {
             Ok(sent) => {
@@ -232,7 +232,7 @@ impl Eviction<'_> {
         pids
     }
 
-    /// What is seen must be what is there, before anybody is ended for it.
+    /// Checks, before the first signal, that the listed processes really are in this cgroup.
     fn verify(&mut self, look: &Look) -> Result<(), KillError> {
         if look.pids.is_empty() {
             return self.group.verify_empty();
@@ -244,13 +244,13 @@ impl Eviction<'_> {
         Ok(())
     }
 
-    /// Kills whoever is left, and whoever they fork meanwhile, until nobody is alive. What fails is tried again.
+    /// Kills the remaining processes and those that they fork meanwhile, until none is alive. Failures are retried.
     async fn kill(&mut self, cut: &GraceCut) -> Result<(), KillError> {
         let mut changes = self.group.changes();
         loop {
             match self.pass().await {
                 Ok(Pass::Gone) => return Ok(()),
-                Ok(Pass::Struck) => {
+                Ok(Pass::Killed) => {
                     cut.note_killed();
                     self.patience.over();
                     yield_now().await;
@@ -266,7 +266,7 @@ impl Eviction<'_> {
     }
 
     async fn pass(&mut self) -> Result<Pass, KillError> {
-        let struck_unseen = !self.begun && self.strike_unseen();
+        let killed_unlisted = !self.begun && self.kill_unlisted();
         self.begun = true;
         let look = match self.look(&[]) {
             Err(error) if error.passes() != Passes::Never && self.is_surely_empty() => {
@@ -282,26 +282,26 @@ impl Eviction<'_> {
             return self.emptied(&look);
         }
         let Look { pids, trouble } = look;
-        if struck_unseen {
-            self.struck.extend(&pids);
+        if killed_unlisted {
+            self.sigkilled.extend(&pids);
             self.free_cpu();
         }
-        if pids.iter().any(|pid| !self.struck.contains(pid)) {
-            self.strike(pids).await?;
+        if pids.iter().any(|pid| !self.sigkilled.contains(pid)) {
+            self.kill_once(pids).await?;
             self.free_cpu();
-            return trouble.map_or(Ok(Pass::Struck), Err);
+            return trouble.map_or(Ok(Pass::Killed), Err);
         }
-        // Forgets who is gone, so that a recycled id counts as new.
-        self.struck = pids.into_iter().collect();
+        // Forgets processes that have exited, so that a reused id counts as new.
+        self.sigkilled = pids.into_iter().collect();
         trouble.map_or(Ok(Pass::Waiting), Err)
     }
 
-    /// Nobody alive is listed: the last word is the kernel's own.
+    /// The lists show no live process. The kernel's own count decides whether the cgroup is really empty.
     fn emptied(&mut self, look: &Look) -> Result<Pass, KillError> {
         if self.seen.is_empty() {
             self.verify(look)?;
         }
-        // Old kernels count zombies, and list them.
+        // Old kernels count zombies too, but also list them.
         if let Some(dir) = self.group.in_the_one_tree()
             && dir.is_populated() == Some(true)
             && self.group.listed(dir)?.is_empty()
@@ -314,7 +314,7 @@ impl Eviction<'_> {
         Ok(Pass::Gone)
     }
 
-    /// Whether the kernel says that nobody is left, where the lists cannot be read.
+    /// Whether the kernel's count says that no process is left, for when the lists cannot be read.
     fn is_surely_empty(&self) -> bool {
         match self.group.in_the_one_tree() {
             Some(dir) => dir.is_populated() == Some(false),
@@ -327,8 +327,9 @@ impl Eviction<'_> {
         dir.pids_current()
     }
 
-    /// In the one tree of cgroup v2 a pod is killed before anybody is looked for: nothing that fails can come before.
-    fn strike_unseen(&mut self) -> bool {
+    /// On cgroup v2, kills the whole cgroup before its processes are listed, so that no read error can delay the
+    /// kill.
+    fn kill_unlisted(&mut self) -> bool {
         let Some(dir) = self.group.in_the_one_tree() else {
             return false;
         };
@@ -347,8 +348,9 @@ impl Eviction<'_> {
         self.termination.method = Method::CgroupKill;
     }
 
-    /// Kills all processes of the pod once, by the surest way there is; those of which this failed are not `struck`.
-    async fn strike(&mut self, mut pids: Vec<u32>) -> Result<(), KillError> {
+    /// Kills all processes of the pod once, by the most reliable method available. Processes for which this failed
+    /// are not in `sigkilled`.
+    async fn kill_once(&mut self, mut pids: Vec<u32>) -> Result<(), KillError> {
         if !self.verified {
             self.group.verify(&pids)?;
             self.verified = true;
@@ -357,9 +359,9 @@ impl Eviction<'_> {
         let freezer = self.freezer()?;
         if self.kill_whole(&pids)? {
             self.note_killed_whole();
-            // Somebody else may have frozen it.
+            // The cgroup may have been frozen by another program.
             freezer.as_ref().map_or(Ok(()), freezer::thaw)?;
-            self.struck = pids.into_iter().collect();
+            self.sigkilled = pids.into_iter().collect();
             return Ok(());
         }
         let now = self.clock.now();
@@ -383,7 +385,7 @@ impl Eviction<'_> {
         killed
     }
 
-    /// Whether all were killed by one write.
+    /// Whether all were killed with one write to `cgroup.kill`.
     fn kill_whole(&self, pids: &[u32]) -> Result<bool, KillError> {
         if let Some(dir) = self.group.in_the_one_tree() {
             return Ok(write_kill(dir));
@@ -398,15 +400,15 @@ impl Eviction<'_> {
         }
     }
 
-    /// Sends SIGKILL to each of these, whatever fails of the others; the first failure.
+    /// Sends SIGKILL to each of these; continues after a failure and returns the first one.
     fn kill_each(&mut self, pids: &[u32], method: Method) -> Result<(), KillError> {
         self.termination.method = method;
-        self.struck.clear();
+        self.sigkilled.clear();
         let mut outcome = Ok(());
         for &pid in pids {
             match self.signal(Signal::KILL, pid) {
                 Ok(_) => {
-                    self.struck.insert(pid);
+                    self.sigkilled.insert(pid);
                 }
                 Err(error) => outcome = outcome.and(Err(error)),
             }
@@ -414,8 +416,8 @@ impl Eviction<'_> {
         outcome
     }
 
-    /// Lets those who were killed end as fast as the machine can, whatever CPU time the pod was allowed. Where that is not
-    /// to be had they end all the same.
+    /// Lifts the pod's CPU limits, so that killed processes can exit and free their memory quickly. If the limits
+    /// cannot be lifted, the processes still exit, only more slowly.
     fn free_cpu(&mut self) {
         if self.freed.is_some() {
             return;
@@ -424,12 +426,12 @@ impl Eviction<'_> {
             return;
         };
         let within = self.group.listed(&dir).unwrap_or_default();
-        if !within.is_empty() && within.iter().all(|pid| self.struck.contains(pid)) {
+        if !within.is_empty() && within.iter().all(|pid| self.sigkilled.contains(pid)) {
             self.freed = Some(Freed::below(dir));
         }
     }
 
-    /// The pod's directory in cgroup v1's freezer hierarchy, if there is one; none where it cannot be had now.
+    /// The pod's directory in cgroup v1's freezer hierarchy; `None` if there is none or it cannot be opened now.
     fn freezer(&self) -> Result<Option<GroupDir>, KillError> {
         let dir = self.group.dir(Controller::Freezer).ok().flatten();
         let dir = dir.filter(|dir| dir.has("freezer.state"));
@@ -448,7 +450,7 @@ impl Eviction<'_> {
         Ok(sent)
     }
 
-    /// The deadline has come: who is left, or why nobody knows.
+    /// After the deadline: notes the survivors, or returns why they are not known.
     fn outlived(&mut self) -> Result<(), KillError> {
         if self.begun && self.is_surely_empty() {
             return Ok(());
@@ -471,7 +473,8 @@ impl Eviction<'_> {
     }
 }
 
-/// Kills everything in a group of the cgroup2 tree; false where the kernel has no such file (before 5.14) or refuses.
+/// Kills all processes in a cgroup of the cgroup2 tree with one write. False if the kernel has no such file (before
+/// 5.14) or refuses.
 fn write_kill(unified: &GroupDir) -> bool {
     match unified.write("cgroup.kill", b"1") {
         Ok(()) => true,

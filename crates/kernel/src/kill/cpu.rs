@@ -1,22 +1,23 @@
-//! A killed process gives back its memory on its own pod's CPU time, and a limit draws that out for seconds.
+//! Lifts CPU limits of killed pods. A killed process frees its memory on its own pod's CPU time, so a CPU limit can
+//! stretch that to seconds.
 
 use crate::cgroup::{GroupDir, is_removed};
 
-/// What lets a group have all the CPU time that is to be had; those that a kernel has not are skipped. The weight counts
-/// among pods of the same QoS class only: the classes' own groups are the kubelet's.
+/// Files and values that give a cgroup all available CPU time; files that the kernel does not have are skipped. The
+/// weight only matters among pods of the same QoS class, because evictd does not touch the classes' own cgroups.
 const FREE: [(&str, &str); 4] = [
     ("cpu.max", "max"),
     ("cpu.weight", "10000"),
     ("cpu.cfs_quota_us", "-1"),
     ("cpu.shares", "262144"),
 ];
-/// So many groups of one pod are freed; each is kept open until it is over.
+/// The most cgroups of one pod whose limits are lifted; each costs an open descriptor until the end.
 const MOST: usize = 64;
-/// How often what a group was allowed is put back before that is given up.
+/// How often the restoring of a limit is tried.
 const TRIES: u32 = 3;
 
-/// A group, and all below it, that may use the CPU time that they need to end. What they were allowed before is put back when
-/// this is dropped, where they are still there: what starts in them again is no matter of ours.
+/// A cgroup, and all below it, without CPU limits. When this is dropped the old limits are restored in the cgroups
+/// that still exist, for processes that may be started in them later.
 #[derive(Default)]
 pub(super) struct Freed(Vec<Free>);
 
@@ -44,7 +45,7 @@ impl Freed {
     }
 }
 
-/// Frees one group; what it was allowed before.
+/// Lifts the limits of one cgroup; returns the old ones.
 fn free(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
     let mut changed = Vec::new();
     for (file, value) in FREE {

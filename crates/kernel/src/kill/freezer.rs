@@ -1,4 +1,4 @@
-//! cgroup v1's freezer: holds a pod still while its processes are killed, so that none can fork away.
+//! cgroup v1's freezer: stops all processes of a pod while they are killed, so that none can escape by forking.
 
 use std::io;
 use std::time::Duration;
@@ -8,24 +8,24 @@ use tokio::time::{sleep, timeout};
 
 use crate::cgroup::{CgroupError, GroupDir};
 
-/// How long to wait for a group to stand still. A process in uninterruptible sleep may not do so for minutes.
+/// How long to wait until a cgroup is frozen. A process in uninterruptible sleep may delay that for minutes.
 const FREEZE_DEADLINE: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
-/// Between two tries to thaw a group, the first and the longest pause.
+/// The pause after the first failed attempt to thaw a cgroup, and the longest pause.
 const THAW_AGAIN: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How often a group is thawed by whoever cannot wait.
+/// How often thawing is tried by code that cannot wait.
 const TRIES: u32 = 5;
 
 const STATE: &str = "freezer.state";
 
-/// A group that was told to freeze. It is thawed with all below it, whatever becomes of whoever holds this: a frozen process
-/// does not act on SIGKILL, and keeps its memory.
+/// A cgroup that is being frozen. It is thawed with all cgroups below it even if the owner of this value is
+/// cancelled: a frozen process does not act on SIGKILL, and keeps its memory.
 pub(super) struct Frozen(Option<GroupDir>);
 
 impl Frozen {
-    /// Tells the group to freeze and waits until all its processes stand still, but no longer than 100 ms: a group
-    /// that is still freezing then is as good as the kernel allows. Whether it was told is in the second part.
+    /// Freezes the cgroup and waits until all its processes are frozen, but at most 100 ms: a cgroup still freezing
+    /// then is as frozen as the kernel allows. The second part says whether the freezing could be started.
     pub(super) async fn freeze(dir: GroupDir) -> (Self, io::Result<()>) {
         let told = dir.write(STATE, b"FROZEN");
         let frozen = Self(Some(dir));
@@ -37,7 +37,7 @@ impl Frozen {
         (frozen, told)
     }
 
-    /// Returns once the group and all below it are seen thawed, or are gone.
+    /// Returns once the cgroup and all below are seen thawed, or are gone.
     pub(super) async fn thaw(mut self) {
         if let Some(dir) = &self.0 {
             until_thawed(dir).await;
@@ -46,7 +46,7 @@ impl Frozen {
     }
 }
 
-/// Waits until a group that was told to freeze has done so; false at the deadline.
+/// Waits until a cgroup is frozen; false at the deadline.
 async fn stands_still(dir: &GroupDir) -> bool {
     let freezing = async {
         while dir
@@ -86,8 +86,8 @@ async fn until_thawed(dir: &GroupDir) {
     }
 }
 
-/// Thaws a group and every group below it. A group below may have been frozen by someone else before. Success is that all
-/// are seen thawed.
+/// Thaws a cgroup and every cgroup below it; another program may have frozen those before. Succeeds if all are seen
+/// thawed.
 pub(super) fn thaw(dir: &GroupDir) -> Result<(), CgroupError> {
     match dir.walk(thaw_one) {
         Err(error) if error.is_gone() => Ok(()),
@@ -158,7 +158,8 @@ mod tests {
         assert!(!pod.join("freezer.state").exists());
     }
 
-    /// A file that refuses to be written, as the kernel's does that fails, until `mend` makes it a file again.
+    /// Replaces the file by something that cannot be written, as a failing kernel file, until `mend` makes it a
+    /// file again.
     fn refuses_to_thaw(pod: &Path) {
         fs::remove_file(pod.join("freezer.state")).unwrap();
         fs::create_dir(pod.join("freezer.state")).unwrap();

@@ -1,4 +1,4 @@
-//! The victim's cgroup: whether it may be touched at all, who is in it, and when that changes.
+//! The victim's cgroup: whether it may be killed at all, which processes are in it, and when that changes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -22,13 +22,13 @@ pub(super) struct Group<'a> {
     proc_root: &'a Path,
     /// Relative to the root of its hierarchy.
     pub(super) relative: PathBuf,
-    /// The hierarchy whose list of processes counts: a v1 controller's or (None) the cgroup2 tree.
+    /// The hierarchy whose list of processes is used: a v1 controller's, or `None` for the cgroup2 tree.
     hierarchy: Option<Controller>,
-    /// Its directory there. A group that was removed and made anew is another one.
+    /// Its directory in that hierarchy. A cgroup that was removed and created again is another one.
     home: GroupDir,
 }
 
-/// Processes of the group, as far as they could be seen, and why not all of them could.
+/// Processes of the cgroup that could be seen, and the error if some could not.
 #[derive(Default)]
 pub(super) struct Look {
     pub(super) pids: Vec<u32>,
@@ -36,14 +36,14 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// All of them, or why not all could be seen.
+    /// All processes; the error if some could not be seen.
     fn whole(self) -> Result<Vec<u32>, KillError> {
         self.trouble.map_or(Ok(self.pids), Err)
     }
 }
 
 impl<'a> Group<'a> {
-    /// Refuses what must never be ended. None if the cgroup does not exist (any more).
+    /// Opens the cgroup, and refuses one that must never be killed. `None` if the cgroup does not exist (any more).
     pub(super) fn open(
         hierarchies: &'a Hierarchies,
         proc_root: &'a Path,
@@ -81,7 +81,7 @@ impl<'a> Group<'a> {
             hierarchy,
             home,
         };
-        // Where /proc hides the first process, its list of processes tells.
+        // If /proc hides process 1, the cgroup's own list shows whether it is in there.
         if group
             .is_in(1, hierarchy)
             .is_ok_and(|found| found == Some(true))
@@ -91,17 +91,17 @@ impl<'a> Group<'a> {
         Ok(Some(group))
     }
 
-    /// Its directory in the cgroup2 tree, where that is the one that counts.
+    /// Its directory in the cgroup2 tree, if that is the hierarchy in use.
     pub(super) fn in_the_one_tree(&self) -> Option<&GroupDir> {
         self.hierarchy.is_none().then_some(&self.home)
     }
 
-    /// Its directory in a controller's hierarchy; None where it has none.
+    /// Its directory in a controller's hierarchy; `None` if it has none there.
     pub(super) fn dir(&self, controller: Controller) -> Result<Option<GroupDir>, CgroupError> {
         open_if_there(self.hierarchies.dir(controller, &self.relative))
     }
 
-    /// Processes listed at and below `dir`, a directory of this group in any hierarchy; none where it is gone.
+    /// Processes listed in and below `dir`, a directory of this cgroup in any hierarchy; none if it is gone.
     fn list(&self, dir: &GroupDir) -> Result<Look, KillError> {
         let (pids, outcome) = dir.processes();
         let refused = |why| KillError::Refused {
@@ -126,17 +126,19 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// The same, all or nothing.
+    /// The same, but an error if some could not be seen.
     pub(super) fn listed(&self, dir: &GroupDir) -> Result<Vec<u32>, KillError> {
         self.list(dir)?.whole()
     }
 
-    /// Whether the process that a descriptor holds is in this group: by its own account, else by the group's.
+    /// Whether the process, which the caller holds by a pidfd, is in this cgroup: according to its `/proc` entry,
+    /// or else to the cgroup's list.
     pub(super) fn holds(&self, pid: u32) -> Result<bool, KillError> {
         if let Ok(Some(is_in)) = self.is_in(pid, self.hierarchy) {
             return Ok(is_in);
         }
-        // Hidden, or its path is longer than the kernel tells. While it is held its id is nobody else's.
+        // Its `/proc` entry is hidden, or its path is longer than the kernel shows. The pidfd keeps its id from
+        // being reused, so the list is reliable.
         let look = self.list(&self.home)?;
         let listed = look.pids.binary_search(&pid).is_ok();
         Ok(listed || look.whole().map(|_| false)?)
@@ -152,7 +154,7 @@ impl<'a> Group<'a> {
         )
     }
 
-    /// The directory of this group in the cgroup2 tree, if every process of the group is in it and nobody else.
+    /// The directory of this cgroup in the cgroup2 tree, if that contains exactly the processes of the cgroup.
     pub(super) fn unified_with_same_processes(
         &self,
         pids: &[u32],
@@ -163,7 +165,7 @@ impl<'a> Group<'a> {
         };
         let here: BTreeSet<_> = pids.iter().copied().collect();
         let there: BTreeSet<_> = self.listed(&unified)?.into_iter().collect();
-        // What is in one list only was born or died between the two looks, or is really elsewhere.
+        // A process in only one list has started or exited between the two reads, or is really elsewhere.
         for &pid in here.symmetric_difference(&there) {
             let is_in = |hierarchy| Ok::<_, CgroupError>(self.is_in(pid, hierarchy)? == Some(true));
             let in_both = is_in(self.hierarchy)? && is_in(None)?;
@@ -174,7 +176,7 @@ impl<'a> Group<'a> {
         Ok(Some(unified))
     }
 
-    /// The listed processes outside the given groups; none once none of them is alive.
+    /// The listed processes outside the given cgroups; none once all of them are dead.
     pub(super) fn look(&self, sandboxes: &[OsString]) -> Result<Look, KillError> {
         living(
             || self.list_outside(sandboxes),
@@ -197,13 +199,14 @@ impl<'a> Group<'a> {
         false
     }
 
-    /// Refuses a cgroup whose processes say that they are elsewhere: no check could pass later.
+    /// Refuses a cgroup whose processes all say that they are in another one: then no later check could succeed
+    /// either.
     pub(super) fn verify(&self, pids: &[u32]) -> Result<(), KillError> {
         let mut contradicted = false;
         for &pid in pids {
             match self.is_in(pid, self.hierarchy) {
                 Ok(Some(false)) => contradicted |= self.is_settled(pid).unwrap_or_default(),
-                // Who is hidden is checked when it is signalled.
+                // A hidden process is checked when it is signalled.
                 Ok(Some(true) | None) | Err(_) => return Ok(()),
             }
         }
@@ -215,8 +218,8 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Cgroup v1 leaves processes of a foreign pid namespace out of its lists, so that a pod full of them looks empty;
-    /// the cgroup2 tree beside it lists them as 0.
+    /// Cgroup v1 does not list processes of a foreign pid namespace, so a pod full of them looks empty. The cgroup2
+    /// tree next to it lists them with the id 0.
     pub(super) fn verify_empty(&self) -> Result<(), KillError> {
         if let Some(unified) = open_if_there(self.hierarchies.unified(&self.relative))? {
             self.listed(&unified)?;
@@ -224,7 +227,7 @@ impl<'a> Group<'a> {
         Ok(())
     }
 
-    /// Whether what the process says of its cgroup can be relied on: it is alive and not ending.
+    /// Whether the cgroup that the process shows is reliable: it is alive and not exiting.
     fn is_settled(&self, pid: u32) -> Result<bool, CgroupError> {
         let stat = Stat::read(self.proc_root, pid)?;
         Ok(stat.is_some_and(|stat| stat.is_alive() && !stat.is_exiting()))
@@ -250,8 +253,9 @@ impl<'a> Group<'a> {
         Ok(survivors)
     }
 
-    /// The processes that get SIGTERM, and the groups of the sandbox, which never does: the first process of each
-    /// container, or every process where there are no containers. `sandbox` is its container id, where it is known.
+    /// The processes that get SIGTERM, and the cgroups of the sandbox, which never gets it. SIGTERM goes to the
+    /// first process of each container, or to every process if there are no containers. `sandbox` is its container
+    /// id, if known.
     pub(super) fn first_processes(&self, sandbox: Option<&str>) -> Result<Targets, KillError> {
         let mut targets = Targets::default();
         let containers = match self.home.children() {
@@ -291,7 +295,8 @@ impl<'a> Group<'a> {
         Ok(look)
     }
 
-    /// The living process that started first, the lowest id among those of the same tick.
+    /// The live process that started first; of those that started in the same clock tick the one with the lowest
+    /// id.
     fn oldest(&self, pids: &[u32]) -> Result<Option<(u32, Stat)>, KillError> {
         let mut oldest: Option<(u32, Stat)> = None;
         for &pid in pids {
@@ -306,7 +311,7 @@ impl<'a> Group<'a> {
         Ok(oldest)
     }
 
-    /// Waits for the group's processes to change.
+    /// Waits for changes in the cgroup's processes.
     pub(super) fn changes(&self) -> Changes {
         let unified = self.hierarchies.unified(&self.relative);
         let unified = open_if_there(unified).ok().flatten();
@@ -317,12 +322,12 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Opens a directory of the group; None where it has none there.
+/// Opens a directory of the cgroup; `None` if it does not exist.
 fn open_if_there(dir: Option<PathBuf>) -> Result<Option<GroupDir>, CgroupError> {
     dir.map_or(Ok(None), |dir| there(GroupDir::open(&dir)))
 }
 
-/// None where it is gone.
+/// `None` if the directory does not exist.
 fn there(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, CgroupError> {
     match opened {
         Err(error) if error.is_gone() => Ok(None),
@@ -330,8 +335,9 @@ fn there(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, Cgro
     }
 }
 
-/// The processes of a list that has at least one living; none once none is alive. A list of only dead processes
-/// proves nothing, for each may have forked before it died, unless the next look finds the very same.
+/// All processes of a list if one of them is alive; none if all are dead. A list of only dead processes proves
+/// nothing at first, because each may have forked before it died; it counts once the next read returns the same
+/// list.
 fn living<E>(
     look: impl Fn() -> Result<Look, E>,
     any_alive: impl Fn(&mut Look) -> bool,
@@ -347,7 +353,7 @@ fn living<E>(
     Ok(seen)
 }
 
-/// Who gets SIGTERM and who is spared it.
+/// The processes that get SIGTERM, and the cgroups that do not.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
     pub(super) pids: Vec<u32>,
@@ -357,8 +363,9 @@ pub(super) struct Targets {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Tells when it is worth looking at a group again: when the kernel says that it became empty (`cgroup.events`, in the
-/// cgroup2 tree), or after an eighth of the time so far: soon enough to count by, and who ends has the processor.
+/// Tells when to list the cgroup's processes again: when `cgroup.events` says that it became empty (cgroup2 tree
+/// only), or after an eighth of the time waited so far. That is exact enough for the reported times, and leaves the
+/// CPU to the exiting processes.
 pub(super) struct Changes {
     events: Option<AsyncFd<File>>,
     begun: Instant,
@@ -386,7 +393,7 @@ impl Changes {
     reason = "its successor is unsafe, for types that may lie about their descriptor; an owned File can't"
 )]
 fn watch(dir: &GroupDir) -> Option<AsyncFd<File>> {
-    // A fixture's plain file can't be watched; the kernel's can.
+    // The kernel's file can be watched; a plain file in a test cannot.
     let events = dir.to_read("cgroup.events").ok()?;
     AsyncFd::with_interest(events, Interest::PRIORITY).ok()
 }

@@ -1,11 +1,12 @@
-//! Whether `/proc` shows the processes of others, which is to be known before one of them has to be ended.
+//! Checks at start whether `/proc` shows the processes of other users, rather than when the first of them has to be
+//! killed.
 
 use procfs::{FromRead, process::MountInfos};
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// Says in the log what is wrong with this process's view of others, if anything is, and returns it for the status.
+/// Logs a warning if `/proc` hides processes from this process, and returns it for the status.
 pub fn warn_of_hidden_processes(proc_root: &Path) -> Vec<String> {
     let warning = hidden_processes(proc_root);
     if let Some(warning) = &warning {
@@ -14,7 +15,7 @@ pub fn warn_of_hidden_processes(proc_root: &Path) -> Vec<String> {
     warning.into_iter().collect()
 }
 
-/// What is wrong with this process's view of others, and what to change; None where it sees them.
+/// What hides processes from this process, and what to change; `None` if nothing does.
 fn hidden_processes(proc_root: &Path) -> Option<String> {
     let refused = match fs::read(proc_root.join("1/stat")) {
         Ok(_) => return None,
@@ -36,7 +37,7 @@ fn hidden_processes(proc_root: &Path) -> Option<String> {
     ))
 }
 
-/// The option by which the file system mounted there hides processes, if it does.
+/// The mount option by which the file system there hides processes, if it does.
 fn hidepid(proc_root: &Path) -> Option<String> {
     let mounts = MountInfos::from_file(proc_root.join("self/mountinfo")).ok()?;
     let mounted_last = mounts

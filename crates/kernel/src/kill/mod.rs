@@ -1,4 +1,4 @@
-//! Ending the processes of a pod's control group: SIGTERM, its grace, then a kill that no process escapes.
+//! Terminates the processes of a pod's cgroup: SIGTERM, the grace period, then a kill that no process escapes.
 
 mod age;
 mod cgroup;
@@ -28,19 +28,19 @@ pub use spare::SpareFiles;
 
 use crate::cgroup::CgroupError;
 
-/// Who has to leave.
+/// The pod to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
     /// The pod's UID.
     pub uid: String,
     /// The pod's cgroup, relative to the root of its hierarchy.
     pub cgroup: PathBuf,
-    /// The container id of the pod's sandbox, where it is known.
+    /// The container id of the pod's sandbox, if known.
     pub sandbox: Option<String>,
 }
 
-/// Ends a running grace period early; one for each termination. Clones cut the same grace, and a cut made before it
-/// begins counts too.
+/// Ends a grace period early; create one per termination. Clones share their state, and a cut before the grace
+/// period begins counts too.
 #[derive(Debug, Clone, Default)]
 pub struct GraceCut {
     cut: Arc<Notify>,
@@ -48,57 +48,57 @@ pub struct GraceCut {
 }
 
 impl GraceCut {
-    /// Ends the grace now: what is still running is killed.
+    /// Ends the grace period now: the remaining processes are killed.
     pub fn cut_grace(&self) {
         self.cut.notify_one();
     }
 
-    /// Returns once it is cut.
+    /// Returns once the grace period is cut.
     pub async fn wait(&self) {
         self.cut.notified().await;
     }
 
-    /// SIGKILL has reached every process that was there.
+    /// Notes that SIGKILL was sent to every process that was there.
     pub(super) fn note_killed(&self) {
         self.killed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether SIGKILL has reached every process that was there.
+    /// Whether SIGKILL was sent to every process that was there.
     pub fn has_killed(&self) -> bool {
         self.killed.load(Ordering::Relaxed)
     }
 }
 
-/// How a pod left, or did not.
+/// How a termination went, whether or not it succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Termination {
-    /// When the first signal was sent; None if there was nothing left to signal.
+    /// When the first signal was sent; `None` if there was no process to signal.
     pub first_signal_at: Option<Timestamp>,
-    /// When the first SIGKILL was sent; None if all left without.
+    /// When the first SIGKILL was sent; `None` if all processes exited before.
     pub killed_at: Option<Timestamp>,
-    /// When the last process was seen gone; None while `survivors` remain.
+    /// When the last process was seen to be gone; `None` while `survivors` remain.
     pub gone_at: Option<Timestamp>,
     /// How many processes were seen in the pod's cgroup in all.
     pub processes: usize,
-    /// What ended the last of them.
+    /// What ended the last process.
     pub method: Method,
-    /// Who would not die by the deadline, in uninterruptible sleep as a rule.
+    /// Processes that did not exit by the deadline, usually because they are in uninterruptible sleep.
     pub survivors: Vec<Survivor>,
 }
 
-/// Why a pod could not be made to leave.
+/// Why a pod could not be terminated.
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
-    /// It must not be touched.
+    /// The cgroup must not be killed.
     #[error("refusing to end cgroup {}: {why}", cgroup.display())]
     Refused {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
-        /// What forbids it.
+        /// The reason.
         why: Refusal,
     },
-    /// The kernel shows process id 0: the processes live in a pid namespace that we cannot see, so no signal can reach
-    /// them and nobody could tell when they are gone.
+    /// The kernel lists process id 0: the processes are in a pid namespace that is not visible from here. No signal
+    /// can reach them, and nobody could tell when they have exited.
     #[error(
         "processes of cgroup {} are in a pid namespace that is not visible from here; run evictd in the host's (hostPID)",
         cgroup.display()
@@ -107,7 +107,7 @@ pub enum KillError {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
     },
-    /// The cgroup lists processes of which none says in `/proc/PID/cgroup` that it is there.
+    /// The cgroup lists processes, but according to `/proc/PID/cgroup` none of them is in it.
     #[error(
         "no process listed in cgroup {} says so in /proc/PID/cgroup; run evictd in the host's pid and cgroup namespaces",
         cgroup.display()
@@ -124,45 +124,45 @@ pub enum KillError {
     Signal {
         /// The process.
         pid: u32,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The kernel counts processes in it and lists none.
+    /// The kernel counts processes in the cgroup but lists none.
     #[error("cgroup {} lists no process, and the kernel says that there are some", cgroup.display())]
     Unlisted {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
     },
-    /// What might have passed has not until the kill's deadline.
+    /// An error that may pass has lasted until the deadline of the kill.
     #[error(
         "cannot end cgroup {}: it was tried {tries} times in {:.3} s", cgroup.display(), over.as_secs_f64()
     )]
     GaveUp {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
-        /// How often it was tried since all went well.
+        /// How often the step was tried since the last success.
         tries: u32,
-        /// For how long.
+        /// For how long it was tried.
         over: Duration,
-        /// What came of the last try.
+        /// The error of the last try.
         source: Box<KillError>,
     },
 }
 
-/// What is to be hoped of an error.
+/// Whether a retry can help after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Passes {
-    /// Another try may do.
+    /// A retry may help.
     Perhaps,
-    /// A permission is missing.
+    /// A permission is missing: a retry rarely helps.
     Seldom,
-    /// No other try can do.
+    /// No retry can help.
     Never,
 }
 
 impl KillError {
-    /// Whether evictd lacks a permission or a view of the host, so that it could not end any other pod either (exit code 3).
-    /// What holds for one pod only, as what a security module forbids, is no reason to end.
+    /// Whether evictd lacks a permission or a view of the host, so that it could not terminate any other pod either
+    /// (exit code 3). An error that concerns a single pod, such as a refusal by a security module, does not count.
     pub fn is_not_permitted(&self) -> bool {
         match self {
             Self::ForeignPidNamespace { .. } => true,
@@ -190,19 +190,19 @@ impl KillError {
     }
 }
 
-/// What forbids to end a cgroup.
+/// Why a cgroup must not be killed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is not strictly below any of the cgroups that may hold pods.
+    /// It is not strictly below any of the cgroups that may contain pods.
     #[error("it is not below a configured pod cgroup")]
     OutsidePodCgroups,
-    /// evictd runs in it or below it.
+    /// evictd itself runs in it or below it.
     #[error("evictd itself is in it")]
     HoldsEvictd,
-    /// The machine's first process is in it.
+    /// Process 1 is in it.
     #[error("process 1 is in it")]
     HoldsInit,
-    /// By its name it belongs to another pod.
+    /// According to its name it belongs to another pod.
     #[error("it is the cgroup of the pod with UID {found}")]
     OtherPod {
         /// The UID in the cgroup's name.

@@ -1,4 +1,4 @@
-//! Errors that may pass are borne until they do.
+//! Retries after errors that may pass.
 
 use super::spare::SpareFiles;
 use super::{KillError, Passes};
@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
-/// The first try after an error is made at once, each further one after this.
+/// The first retry is immediate; later ones follow after this pause.
 const AGAIN: Duration = Duration::from_millis(3);
-/// A permission that is refused for so long is not given.
+/// A permission that is refused for this long is taken as missing.
 const REFUSED: Duration = Duration::from_millis(250);
 
-/// What has gone wrong since something last went well.
+/// The errors since the last success.
 pub(super) struct Patience<'a> {
     spare: &'a SpareFiles,
     since: Option<Instant>,
@@ -30,7 +30,7 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Returns when it is time to try again; or the error, if that is of no use.
+    /// Returns when it is time to retry; or returns the error if a retry cannot help.
     pub(super) async fn bear(&mut self, error: KillError) -> Result<(), KillError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let lasts = match error.passes() {
@@ -55,12 +55,12 @@ impl<'a> Patience<'a> {
         Ok(())
     }
 
-    /// All goes well again.
+    /// Notes a success.
     pub(super) fn over(&mut self) {
         *self = Self::new(self.spare);
     }
 
-    /// What is said when time is up; None where all went well.
+    /// The error to report at the deadline; `None` if the last step succeeded.
     pub(super) fn given_up(&mut self, cgroup: &Path) -> Option<KillError> {
         let source = self.last.take()?;
         Some(KillError::GaveUp {

@@ -1,4 +1,4 @@
-//! One process: what the kernel says of it, and a signal that can't reach another.
+//! One process: its state according to the kernel, and signals that cannot hit another process.
 
 use std::fs;
 use std::io;
@@ -12,28 +12,28 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::KillError;
 use crate::cgroup::{CgroupError, Controller, Hierarchies, memberships};
 
-/// What evictd needs of `/proc/PID/stat`.
+/// The fields of `/proc/PID/stat` that evictd needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) name: String,
     pub(super) state: char,
-    /// In clock ticks since boot.
+    /// Start time in clock ticks since boot.
     pub(super) started: u64,
     threads: u64,
     flags: u64,
 }
 
-/// The kernel's flag of a process that is ending.
+/// The kernel's flag for a process that is exiting.
 const PF_EXITING: u64 = 0x4;
 
 impl Stat {
-    /// Reads a process's line; None if it is gone, or hidden.
+    /// Reads a process's line; `None` if the process is gone or hidden.
     pub(super) fn read(proc_root: &Path, pid: u32) -> Result<Option<Self>, CgroupError> {
         let path = proc_root.join(pid.to_string()).join("stat");
         let Some(line) = gone_is_none(fs::read(&path), &path)? else {
             return Ok(None);
         };
-        // A process chooses its own name, so it may be no UTF-8 at all.
+        // A process sets its own name, so the line need not be UTF-8.
         let line = String::from_utf8_lossy(&line);
         match Self::parse(&line) {
             Some(stat) => Ok(Some(stat)),
@@ -46,7 +46,7 @@ impl Stat {
 
     /// procfs's own parser is not used because it panics on a line that it does not expect.
     fn parse(line: &str) -> Option<Self> {
-        // The name may hold anything, closing brackets and spaces too.
+        // The name may contain anything, including closing brackets and spaces.
         let (head, tail) = line.rsplit_once(')')?;
         let mut fields = tail.split_ascii_whitespace();
         Some(Self {
@@ -58,20 +58,20 @@ impl Stat {
         })
     }
 
-    /// Whether it still runs or holds memory. The first thread of a process may end before the others: then the
-    /// process looks like a zombie but isn't.
+    /// Whether it still runs or holds memory. If the first thread of a process exits before the others, the process
+    /// looks like a zombie but is not.
     pub(super) fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X') || self.threads > 1
     }
 
-    /// Whether it is on its way out: it may hold memory for a while, and cgroup v1 claims that it is in the root.
+    /// Whether it is exiting: it may hold memory for a while, and cgroup v1 shows it in the root cgroup.
     pub(super) fn is_exiting(&self) -> bool {
         self.flags & PF_EXITING != 0
     }
 }
 
-/// Whether a process is in a cgroup, or below it, in one hierarchy: a v1 controller's, or (None) the cgroup2 tree. None
-/// if `/proc` shows no such process.
+/// Whether a process is in a cgroup or below it, in one hierarchy: a v1 controller's, or (`None`) the cgroup2 tree.
+/// The result is `None` if `/proc` does not show the process.
 pub(super) fn is_member(
     hierarchies: &Hierarchies,
     proc_root: &Path,
@@ -104,7 +104,7 @@ fn failed(pid: u32) -> impl Fn(Errno) -> KillError {
     }
 }
 
-/// Holds the process that has this id now; None if there is none.
+/// Opens a pidfd of the process that has this id now; `None` if there is none.
 fn hold(pid: u32) -> Result<Option<OwnedFd>, KillError> {
     let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
@@ -115,8 +115,8 @@ fn hold(pid: u32) -> Result<Option<OwnedFd>, KillError> {
     }
 }
 
-/// Whether a process that `/proc` does not show is alive all the same: one that is hidden (`hidepid`) can be opened, and one
-/// that has ended says so.
+/// Whether a process that `/proc` does not show is alive: a pidfd can be opened for a hidden process (`hidepid`),
+/// and the pidfd of an exited one is readable.
 pub(super) fn can_be_opened_alive(pid: u32) -> Result<bool, KillError> {
     let Some(pidfd) = hold(pid)? else {
         return Ok(false);
@@ -130,8 +130,8 @@ pub(super) fn can_be_opened_alive(pid: u32) -> Result<bool, KillError> {
     Ok(found == 0)
 }
 
-/// Sends a signal to `pid` if `is_the_one` still says so once a pidfd holds the process, so that a recycled id is never
-/// hit. Whether it was sent.
+/// Opens a pidfd of `pid`, and sends the signal if `is_the_one` still confirms the process after that, so that a
+/// reused id is never hit. Returns whether the signal was sent.
 pub(super) fn signal_if(
     pid: u32,
     signal: Signal,
@@ -152,7 +152,7 @@ pub(super) fn signal_if(
 fn gone_is_none<T>(read: io::Result<T>, path: &Path) -> Result<Option<T>, CgroupError> {
     match read {
         Ok(content) => Ok(Some(content)),
-        // ESRCH: it ended between open and read. A permission is what `hidepid=1` refuses.
+        // ESRCH: it exited between open and read. With `hidepid=1` the read is not permitted.
         Err(error)
             if matches!(
                 error.kind(),
@@ -258,7 +258,8 @@ mod tests {
         assert!(matches!(in_memory(9), Err(CgroupError::Malformed { .. })));
     }
 
-    /// A recycled id looks like this: the pidfd holds a process that the check then says is not ours.
+    /// This is what a reused id looks like: the pidfd is open, and the check then says that the process is not
+    /// ours.
     #[test]
     fn a_process_that_fails_the_check_gets_no_signal() {
         let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();

@@ -1,4 +1,4 @@
-//! Descriptors kept back for the moment in which a pod must be killed and there are none left.
+//! File descriptors kept in reserve for a kill at a time when no file can be opened any more.
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -7,17 +7,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
-/// As many as one kill has open at a time: the pod's directories in three hierarchies, a way down through its groups, a file,
-/// a process.
+/// As many as one kill has open at a time: the pod's directories in three hierarchies, a path down through its
+/// cgroups, a file, a process.
 const SPARE: usize = 16;
 
-/// A reserve of open files that stand for nothing. They are given up where this process, or the whole machine, has as many
-/// open files as it may have, and taken back when the kill is over.
+/// A reserve of open files without a purpose of their own. They are closed for a kill if this process or the whole
+/// machine has reached its limit of open files, and opened again after the kill.
 #[derive(Debug, Default)]
 pub struct SpareFiles(Mutex<Vec<OwnedFd>>);
 
 impl SpareFiles {
-    /// A full reserve, or what can be had of it.
+    /// A full reserve, or as much of it as can be opened.
     pub fn filled() -> Self {
         let spare = Self::default();
         spare.refill();
@@ -35,7 +35,7 @@ impl SpareFiles {
         }
     }
 
-    /// Gives the reserve up if that is what the error calls for.
+    /// Closes the reserve if the error is that no more files can be opened.
     pub(super) fn give_up_for(&self, error: &(dyn Error + 'static)) {
         let mut chain = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| {
             (*error).source()

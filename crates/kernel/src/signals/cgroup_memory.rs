@@ -1,26 +1,26 @@
-//! Memory of one cgroup: the group that bounds the node, or the one that holds all pods.
+//! Memory of one cgroup: the cgroup that limits the node, or the one that contains all pods.
 
 use crate::cgroup::{Controller, Hierarchies, Version};
 use crate::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
 use std::path::Path;
 
-/// What one cgroup uses of what it may use, in bytes.
+/// Usage and limit of one cgroup, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CgroupUsage {
-    /// The lowest limit of the group and of every group above it; [`u64::MAX`] where none is set.
+    /// The lowest limit of the cgroup and of every cgroup above it; [`u64::MAX`] if none is set.
     pub(super) limit: u64,
     usage: u64,
     stat: Stat,
 }
 
 impl CgroupUsage {
-    /// What the kubelet counts as used: all but file cache that has not been used for a while.
+    /// What the kubelet counts as used: everything except file cache that has not been used for a while.
     pub(super) fn working_set(&self) -> u64 {
         self.usage.saturating_sub(self.stat.inactive_file)
     }
 
-    /// What the kernel could not take back at once. Like its own `MemAvailable`, this takes all clean file cache and
-    /// reclaimable slab for free; pages that must be written first are not.
+    /// What the kernel could not reclaim at once. Like the kernel's `MemAvailable`, this counts all clean file
+    /// cache and reclaimable slab as free, but not pages that must be written to disk first.
     pub(super) fn unreclaimable(&self) -> u64 {
         let cache = self
             .stat
@@ -33,18 +33,19 @@ impl CgroupUsage {
     }
 }
 
-/// Reads one cgroup's memory.
+/// Reads the memory of one cgroup.
 #[derive(Debug)]
 pub(super) struct CgroupMemory {
     version: Version,
     usage: KernelFile,
     stat: KernelFile,
-    /// On v2, the limit of the group and of each group above it. On v1 `memory.stat` has the lowest of them.
+    /// On v2, the limit files of the cgroup and of each cgroup above it. On v1 `memory.stat` contains the lowest of
+    /// them.
     limits: Vec<KernelFile>,
 }
 
 impl CgroupMemory {
-    /// `None` where no memory controller is mounted; the group itself need not exist yet.
+    /// `None` if no memory controller is mounted; the cgroup itself need not exist yet.
     pub(super) fn find(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
         let directory = hierarchies.dir(Controller::Memory, group)?;
         let root = hierarchies.dir(Controller::Memory, Path::new(""))?;
@@ -79,7 +80,7 @@ impl CgroupMemory {
     }
 }
 
-/// The lines of `memory.stat` that matter, of the group and all below it, in bytes.
+/// The lines of `memory.stat` that are needed, for the cgroup and all below it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     /// v1 only.
@@ -88,7 +89,7 @@ struct Stat {
     inactive_file: u64,
     /// File pages that are dirty or being written.
     unwritten: u64,
-    /// Not told on v1.
+    /// Always 0 on v1, which does not report it.
     reclaimable_slab: u64,
 }
 
@@ -145,7 +146,7 @@ impl Stat {
     }
 }
 
-/// The values of some lines of a `memory.stat`, in the order asked; `None` if one is missing or no number.
+/// The values of these lines of a `memory.stat`, in the order asked; `None` if one is missing or not a number.
 pub(super) fn stat_fields<const N: usize>(text: &str, names: [&str; N]) -> Option<[u64; N]> {
     let mut values = [None; N];
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Bytes and inodes of the node's filesystems, and how its directories are spread over them.
+//! Bytes and inodes of the node's filesystems, and which of its directories share one.
 
 use super::layout::{FilesystemPaths, Layout};
 use super::mounts::MountTable;
@@ -25,7 +25,7 @@ impl FilesystemPaths {
 /// All watched filesystems.
 pub(super) struct Filesystems {
     paths: FilesystemPaths,
-    /// One for each path, however many roles it has.
+    /// One per path, however many roles the path has.
     probes: Vec<Probe>,
     mounts: MountTable,
     ask: Ask,
@@ -54,7 +54,8 @@ impl Filesystems {
         }
     }
 
-    /// Looks at each filesystem, and tells the outcome for each pair of bytes and inodes signals that it feeds.
+    /// Observes each filesystem, and calls `tell` with the result for each pair of bytes and inodes signals that it
+    /// feeds.
     pub(super) fn look(&mut self, now: Timestamp, mut tell: impl FnMut((Signal, Signal), &Look)) {
         let changed = self.mounts.changed();
         for probe in &mut self.probes {
@@ -117,7 +118,7 @@ mod tests {
         seen.unwrap()
     }
 
-    /// Looks until the filesystem has answered, which takes more than one look on a busy machine.
+    /// Observes until the filesystem has answered, which may take several attempts on a busy machine.
     fn answered(filesystems: &mut Filesystems, now: Timestamp) -> (Space, Timestamp) {
         let mut answer = None;
         wait_until("the filesystem answers", || {
@@ -167,7 +168,7 @@ mod tests {
         );
         assert_eq!(filesystems.layout(), None);
 
-        // The answer arrives late, and is dated when it was asked for.
+        // The answer arrives late; its time is that of the question.
         let_go.send(()).unwrap();
         let (space, time) = answered(&mut filesystems, at(10));
         assert_eq!((space, time), (answer().space, at(0)));
@@ -176,7 +177,7 @@ mod tests {
             Some(false)
         );
 
-        // The next one takes so long that it is thrown away, and asked for again.
+        // The next answer takes so long that it is discarded, and the question is asked again.
         assert!(matches!(look(&mut filesystems, at(11)), Look::Unanswered));
         asked.recv().unwrap();
         let_go.send(()).unwrap();
@@ -249,7 +250,7 @@ mod tests {
         assert_eq!(feeds, [1, 2]);
     }
 
-    /// Asks as usual, and counts how often.
+    /// Asks as usual, and counts the questions.
     fn counting() -> (Ask, Arc<AtomicUsize>) {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
@@ -267,7 +268,7 @@ mod tests {
         let proc_root = directory.path().join("proc");
         std::fs::create_dir(&target).unwrap();
         std::fs::create_dir(&proc_root).unwrap();
-        // The test's thread has a mount table of its own.
+        // Each thread has its own mount table entry, so use that of this test's thread.
         symlink("/proc/thread-self", proc_root.join("self")).unwrap();
         let name = "something_mounted_over_a_known_directory_is_noticed";
         with_tmpfs(name, target, 1024, move |target| {

@@ -1,4 +1,4 @@
-//! How each signal fares: what can't be true is turned away, what goes wrong is counted, and a change is said once.
+//! The health of each signal: impossible figures are rejected, errors are counted, and each change is logged once.
 
 use super::reading::{Guard, Reading};
 use crate::kernel_file::ReadError;
@@ -6,54 +6,54 @@ use evictd_eviction::{Observation, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-/// A busy machine keeps a question waiting for some milliseconds all the time; a filesystem that hangs does it for longer
-/// than this.
+/// A filesystem that does not answer for this long is reported. On a busy machine answers are often some
+/// milliseconds late, which is normal.
 const LASTING: SignedDuration = SignedDuration::from_secs(2);
 
-/// What became of one signal in one look.
+/// The state of one signal in one observation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SignalState {
-    /// This node has no such signal, or nobody asked for it.
+    /// This node does not have this signal, or it is not needed.
     #[default]
     Absent,
     /// It was observed.
     Observed,
     /// Its source could not be read.
     Failed,
-    /// Its source gave a figure that can't be true.
+    /// Its source gave an impossible figure.
     Rejected,
     /// Its source has not answered yet.
     Stale,
 }
 
-/// One signal's state, and how often it could not be observed since the start.
+/// One signal's state, and how often it could not be observed since start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalHealth {
-    /// In the last look.
+    /// State in the last observation.
     pub state: SignalState,
-    /// Looks whose source could not be read.
+    /// Observations whose source could not be read.
     pub failed: u64,
-    /// Looks whose figure can't be true.
+    /// Observations with an impossible figure.
     pub rejected: u64,
-    /// Looks that got no answer in time.
+    /// Observations without an answer in time.
     pub stale: u64,
-    /// When the first look in a row got no answer in time.
+    /// When the current series of observations without an answer began.
     #[serde(skip)]
     unanswered_since: Option<Timestamp>,
-    /// Whether there has been no answer for so long that somebody should know.
+    /// Whether there has been no answer for so long that it is reported.
     #[serde(skip)]
     pub hangs: bool,
 }
 
-/// What a source had to say on a signal.
+/// The answer of a signal's source.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outcome<'a> {
     Absent,
     Read(Reading, Timestamp),
     Failed(&'a ReadError),
-    /// At this time.
+    /// Not answered yet at this time.
     Unanswered(Timestamp),
 }
 
@@ -75,12 +75,12 @@ impl<'a> Outcome<'a> {
 pub(super) struct Registry {
     guards: SignalMap<Guard>,
     pub(super) health: SignalMap<SignalHealth>,
-    /// What was said last of each.
+    /// The state that was last logged, per signal.
     told: SignalMap<SignalState>,
 }
 
 impl Registry {
-    /// Judges and counts what a source said; the observation if it is one.
+    /// Checks and counts a source's answer; returns the observation if it is valid.
     pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
         let health = &mut self.health[signal];
         let told = &mut self.told[signal];
@@ -93,7 +93,7 @@ impl Registry {
                 match self.guards[signal].admit(reading, time) {
                     Ok(observation) => {
                         health.state = SignalState::Observed;
-                        // That all is well from the beginning is no news.
+                        // At the start, a signal that works is not logged.
                         if is_news(SignalState::Absent) {
                             tracing::info!(%signal, "{signal} is observed again");
                         }

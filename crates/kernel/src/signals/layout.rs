@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A directory of each filesystem that the node watches; `None` leaves its signals unobserved.
+/// A directory on each filesystem that the node watches; with `None` its signals are not observed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilesystemPaths {
     /// The kubelet's root directory: local volumes and logs.
@@ -16,19 +16,20 @@ pub struct FilesystemPaths {
     pub containerfs: Option<PathBuf>,
 }
 
-/// How the node's directories are spread over filesystems, told by device number.
+/// Which of the node's directories share a filesystem, by device number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// Images are on another filesystem than the kubelet's root directory.
     pub dedicated_image_fs: bool,
     /// Images have a filesystem of their own, and the containers' writable layers are not on it.
     pub split_container_fs: bool,
-    /// For people: what each directory is on.
+    /// For people: the filesystem of each directory.
     sentence: String,
 }
 
 impl Layout {
-    /// `None` while the device of a path is unknown. A path that is not given is where the one before it is.
+    /// `None` while the device of a path is not known. A path that is not given counts as being on the filesystem
+    /// of the path before it.
     pub(super) fn of(
         paths: &FilesystemPaths,
         device: impl Fn(&Path) -> Option<u64>,
@@ -103,7 +104,7 @@ mod tests {
             (layout(1, Some(2), Some(2)), (true, false)),
             (layout(1, Some(2), Some(1)), (true, true)),
             (layout(1, Some(2), Some(3)), (true, true)),
-            // A split layout has images of their own, else it is none.
+            // A layout without a separate image filesystem cannot be split.
             (layout(1, Some(1), Some(2)), (false, false)),
         ];
         for (layout, expected) in table {

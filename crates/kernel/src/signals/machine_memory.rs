@@ -7,11 +7,11 @@ use crate::cgroup::{Controller, Hierarchies, Version};
 use crate::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
 use std::path::Path;
 
-/// What `/proc/meminfo` says, in bytes.
+/// The figures of `/proc/meminfo`, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meminfo {
     pub(super) total: u64,
-    /// What the kernel thinks a new workload could take without swapping.
+    /// The kernel's estimate of how much memory a new workload could take without swapping.
     pub(super) available: u64,
     /// `None` on a kernel without swap.
     pub(super) swap: Option<Swap>,
@@ -37,7 +37,7 @@ impl Meminfo {
                 "SwapTotal" => swap_total = Some(kibibytes(value)?),
                 "SwapFree" => {
                     swap_free = Some(kibibytes(value)?);
-                    // The last one of interest; thirty more lines follow.
+                    // This was the last needed line; thirty more follow.
                     break;
                 }
                 _ => {}
@@ -58,23 +58,23 @@ fn kibibytes(value: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The machine's working set, counted as the kubelet counts it: everything charged to the root of the memory controller
-/// except file cache that has not been used for a while. It never says less than the pods hold, but page cache in
-/// active use, which the kernel would give up, counts as used.
+/// The machine's working set, counted as the kubelet counts it: everything charged to the root of the memory
+/// controller except file cache that has not been used for a while. It is never less than what the pods use. Page
+/// cache in active use counts as used, although the kernel could reclaim it.
 #[derive(Debug)]
 pub(super) enum RootWorkingSet {
     V1 {
         usage: KernelFile,
         stat: KernelFile,
     },
-    /// The root of a v2 tree has no usage file; anonymous and file memory together stand for it.
+    /// The root of a v2 tree has no usage file; the sum of anonymous and file memory is used instead.
     V2 {
         stat: KernelFile,
     },
 }
 
 impl RootWorkingSet {
-    /// `None` where no memory controller is mounted.
+    /// `None` if no memory controller is mounted.
     pub(super) fn find(hierarchies: &Hierarchies) -> Option<Self> {
         let root = hierarchies.dir(Controller::Memory, Path::new(""))?;
         let stat = KernelFile::new(root.join("memory.stat"));
@@ -87,7 +87,7 @@ impl RootWorkingSet {
         })
     }
 
-    /// What is left of `total` bytes.
+    /// What remains of `total` bytes.
     pub(super) fn read(&mut self, total: u64, buffer: &mut Buffer) -> Result<Reading, ReadError> {
         let (usage, inactive_file) = match self {
             Self::V1 { usage, stat } => {

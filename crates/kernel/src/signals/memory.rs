@@ -1,4 +1,4 @@
-//! The node's memory: the machine's, or that of the cgroup which bounds the node.
+//! The node's memory: that of the machine, or that of the cgroup which limits the node.
 
 use super::cgroup_memory::{CgroupMemory, CgroupUsage};
 use super::health::Outcome;
@@ -11,17 +11,17 @@ use evictd_eviction::Observation;
 use jiff::Timestamp;
 use std::path::PathBuf;
 
-/// Which of the two figures `memory.available` is.
+/// Which of two figures `memory.available` is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MemoryAvailable {
-    /// What could be taken without swapping: page cache in active use is free.
+    /// What could be taken without swapping: page cache in active use counts as free.
     #[default]
     MemAvailable,
-    /// The kubelet's figure (S1-018): page cache in active use is used.
+    /// The kubelet's figure (S1-018): page cache in active use counts as used.
     WorkingSet,
 }
 
-/// Both figures of the node's memory, whichever of them is the signal, in bytes.
+/// Both figures of the node's memory in bytes, whichever of them is the signal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryFigures {
     /// See [`MemoryAvailable::MemAvailable`].
@@ -30,32 +30,32 @@ pub struct MemoryFigures {
     pub working_set: Option<Observation>,
 }
 
-/// Reads the node's memory, and the memory of the group with all pods in it.
+/// Reads the node's memory, and the memory of the cgroup with all pods in it.
 #[derive(Debug)]
 pub(super) struct Memory {
     meminfo: KernelFile,
     node: NodeMemory,
-    /// The one that was there at last comes first.
+    /// The cgroup that existed at the last read comes first.
     pods: Vec<CgroupMemory>,
-    /// None of them was there at last.
+    /// None of them existed at the last read.
     no_pods: bool,
     signal: MemoryAvailable,
 }
 
 #[derive(Debug)]
 enum NodeMemory {
-    /// `None` where no memory controller is mounted to tell the working set.
+    /// `None` if no memory controller is mounted from which the working set can be computed.
     Machine(Option<RootWorkingSet>),
     Bounded(CgroupMemory),
 }
 
-/// What the sources said in one look.
+/// The answers of the sources in one observation.
 pub(super) struct MemoryReadings {
     pub(super) swap: Option<Swap>,
     mem_available: Reading,
-    /// May fail, or not exist, without the other.
+    /// May be missing or an error independently of the other.
     working_set: Option<Result<Reading, ReadError>>,
-    /// What is left to the pods' group; `None` where there is none, or its limit is no tighter than the node's.
+    /// What is left to the pods' cgroup; `None` if there is none, or if its limit is not below the node's.
     pub(super) pods: Option<Result<Reading, ReadError>>,
 }
 
@@ -96,7 +96,7 @@ impl Memory {
         })
     }
 
-    /// A working set that does not decide is read only when all is renewed.
+    /// A working set that is only shown is read only when everything is renewed.
     pub(super) fn read(
         &mut self,
         buffer: &mut Buffer,
@@ -135,8 +135,8 @@ impl Memory {
         })
     }
 
-    /// `None` while none of the groups is there. Looking for what is not there costs more than reading what is; a group
-    /// that is new begins empty, and on a node near any threshold it is looked for each time.
+    /// `None` while none of the cgroups exists. Looking for a missing one costs more than reading an existing one,
+    /// so it is done rarely: a new cgroup is empty at first. On a node near a threshold it is done each time.
     fn read_pods(
         &mut self,
         buffer: &mut Buffer,
@@ -163,7 +163,7 @@ impl Memory {
         !self.pods.is_empty()
     }
 
-    /// What became of `memory.available`.
+    /// The result for `memory.available`.
     pub(super) fn outcome<'a>(&self, readings: &'a MemoryReadings, now: Timestamp) -> Outcome<'a> {
         match self.signal {
             MemoryAvailable::MemAvailable => Outcome::Read(readings.mem_available, now),

@@ -1,8 +1,9 @@
-//! What the node has left: one look at the kernel's figures after another.
+//! What the node has left, observed from the kernel's figures.
 //!
-//! A look allocates nothing while all goes well, keeps the kernel's files open, and costs little more than its system
-//! calls. A signal that can't be read, or whose figure can't be true, is unobserved in that look and counted; an older
-//! figure never takes its place. Only what does not decide, or hardly ever changes, may be up to [`RENEWAL`] old.
+//! An observation that succeeds allocates nothing, keeps the kernel's files open, and costs little more than its
+//! system calls. A signal that cannot be read, or whose figure is impossible, is left out of that observation and
+//! counted; an older figure never takes its place. Only figures that no decision depends on, or that hardly ever
+//! change, may be up to [`RENEWAL`] old.
 
 mod cgroup_memory;
 mod filesystem;
@@ -38,31 +39,33 @@ pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;
 
-/// How old may be what is only shown, what an administrator sets, and the news that a group is there at last.
+/// The most that these may be old: figures that are only shown, limits that an administrator sets, and whether a
+/// missing cgroup exists by now.
 pub const RENEWAL: SignedDuration = SignedDuration::from_secs(10);
-/// Looks closer together than this are those of a node that is near a threshold: nothing may be old then.
+/// If observations follow each other faster than this, the node is near a threshold: then nothing may be old.
 const HURRY: SignedDuration = SignedDuration::from_secs(1);
 
-/// Where to look.
+/// Where the figures come from.
 #[derive(Debug, Clone)]
 pub struct SignalSources {
     /// `/proc` on a real machine.
     pub proc_root: PathBuf,
-    /// `None` where no control groups are mounted; then only the machine's own figures are observed.
+    /// `None` if no cgroups are mounted; then only the machine's own figures are observed.
     pub hierarchies: Option<Hierarchies>,
-    /// The group whose limits are the node's; `None` where the machine is the node.
+    /// The cgroup whose limits are the node's; `None` if the node is the whole machine.
     pub node_cgroup: Option<PathBuf>,
-    /// Where the group with all pods in it may be, whose limit is what the node can allocate (S1-019). The kubelet makes
-    /// it, perhaps long after the first look.
+    /// Possible paths of the cgroup with all pods in it, whose limit is what the node can allocate (S1-019). The
+    /// kubelet creates it, perhaps long after the first observation.
     pub pods_cgroups: Vec<PathBuf>,
-    /// Which figure decides.
+    /// Which figure is `memory.available`.
     pub memory_available: MemoryAvailable,
     /// Directories of the filesystems to watch.
     pub filesystems: FilesystemPaths,
 }
 
 impl SignalSources {
-    /// Where the pressure on this resource is told: of the group that acts as the node, where the kernel tells it.
+    /// The file with the pressure on this resource: of the cgroup that acts as the node if the kernel has one
+    /// there, else of the machine.
     pub fn pressure(&self, resource: &str) -> PathBuf {
         let group = self.node_cgroup.as_ref().zip(self.hierarchies.as_ref());
         let of_group = group
@@ -74,32 +77,32 @@ impl SignalSources {
     }
 }
 
-/// What one look found.
+/// The result of one observation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sample {
     /// The signals that could be observed.
     pub observations: Observations,
     /// Both memory figures.
     pub memory: MemoryFigures,
-    /// The machine's swap; `None` where it can't be told.
+    /// The machine's swap; `None` if it could not be read.
     pub swap: Option<Swap>,
-    /// The machine's memory pressure; `None` where the kernel does not tell.
+    /// The machine's memory pressure; `None` if the kernel does not report it.
     pub memory_pressure: Option<Pressure>,
-    /// The machine's input and output pressure; `None` where the kernel does not tell.
+    /// The machine's I/O pressure; `None` if the kernel does not report it.
     pub io_pressure: Option<Pressure>,
-    /// The machine's processor pressure, which nobody is ever ended for (users #6).
+    /// The machine's CPU pressure; it is shown only, no pod is evicted for it (users #6).
     pub cpu_pressure: Option<Pressure>,
     health: SignalMap<SignalHealth>,
 }
 
 impl Sample {
-    /// Whether and why not a signal was observed, and how often it could not be.
+    /// Whether the signal was observed, why not, and how often it was not.
     pub fn health(&self, signal: Signal) -> SignalHealth {
         self.health[signal]
     }
 }
 
-/// Looks at all sources, again and again.
+/// Observes all sources repeatedly.
 pub struct Sampler {
     buffer: Box<Buffer>,
     memory: Memory,
@@ -108,16 +111,16 @@ pub struct Sampler {
     memory_pressure: PressureFile,
     io_pressure: PressureFile,
     cpu_pressure: PressureFile,
-    /// Those signals of ours that somebody wants to know.
+    /// Which of evictd's own signals are needed.
     followed: SignalMap<bool>,
     registry: Registry,
     aside: Aside,
-    /// When all was last read.
+    /// When everything was last read.
     renewed: Option<Timestamp>,
     looked: Option<Timestamp>,
 }
 
-/// Figures that are only shown.
+/// Figures that are only shown, no decision depends on them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Aside {
     working_set: Option<Observation>,
@@ -126,31 +129,31 @@ struct Aside {
     cpu_pressure: Option<Pressure>,
 }
 
-/// What of that which may be older is read again in this look.
+/// Which of the figures that may be older are read again in this observation.
 #[derive(Debug, Clone, Copy)]
 struct Renewal {
     /// Everything.
     due: bool,
-    /// Whatever decides.
+    /// All that decisions depend on.
     hurry: bool,
 }
 
-/// Why there is nowhere to look.
+/// Why a source is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A group's memory was asked for.
+    /// The memory of a cgroup is configured as the node's.
     #[error("no memory controller is mounted that could have the cgroup {}", group.display())]
     NoMemoryController {
-        /// The group.
+        /// The cgroup.
         group: PathBuf,
     },
-    /// The working set was asked for.
+    /// The working set is configured as `memory.available`.
     #[error("the working set can't be told: no memory controller is mounted")]
     NoWorkingSet,
 }
 
 impl Sampler {
-    /// Reads nothing yet: a file that is missing now leaves its signal unobserved until it is there.
+    /// Reads nothing yet. If a file is missing, its signal is not observed until the file exists.
     pub fn new(sources: &SignalSources) -> Result<Self, SourceError> {
         let filesystems = Filesystems::new(sources.filesystems.clone(), &sources.proc_root);
         Self::with_filesystems(sources, filesystems)
@@ -180,7 +183,7 @@ impl Sampler {
         })
     }
 
-    /// From now on signals of ours are observed that have a threshold among these, and no others.
+    /// Sets which of evictd's own signals are observed from now on: those with a threshold among these.
     pub fn follow(&mut self, thresholds: &[Threshold]) {
         self.followed = SignalMap::default();
         for threshold in thresholds.iter().filter(|one| one.signal.is_ours()) {
@@ -188,8 +191,8 @@ impl Sampler {
         }
     }
 
-    /// Looks once at everything; `now` becomes the time of what is observed. What may be older is renewed every
-    /// [`RENEWAL`].
+    /// Observes every signal once; `now` becomes the time of the observations. Figures that may be older are
+    /// renewed every [`RENEWAL`].
     pub fn sample(&mut self, now: Timestamp) -> Sample {
         let older = |since: Option<Timestamp>, age| {
             since.is_none_or(|since| now.duration_since(since) >= age)
@@ -227,7 +230,7 @@ impl Sampler {
         }
     }
 
-    /// How the watched directories are spread over filesystems; `None` until each of them has answered a look.
+    /// Which of the watched directories share a filesystem; `None` until each of their filesystems has answered.
     pub fn layout(&self) -> Option<Layout> {
         self.filesystems.layout()
     }
@@ -252,7 +255,7 @@ impl Sampler {
             let swap = readings.as_ref().ok().and_then(|readings| readings.swap);
             let outcome = match (&readings, swap) {
                 (Err(error), _) => Outcome::Failed(error),
-                // What is not there is never used up.
+                // A node without swap has no such signal, rather than one that is always low.
                 (Ok(_), None | Some(Swap { total: 0, .. })) => Outcome::Absent,
                 (Ok(_), Some(swap)) => Outcome::Read(Reading::left(swap.free, swap.total), now),
             };
@@ -264,7 +267,7 @@ impl Sampler {
         }
     }
 
-    /// What is followed is read at every look.
+    /// Pressure that has a threshold is read in every observation.
     fn sample_pressure(&mut self, now: Timestamp, signal: Signal, sample: &mut Sample) {
         if !self.followed[signal] {
             return;

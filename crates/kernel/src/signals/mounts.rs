@@ -1,4 +1,4 @@
-//! The mount table: whether it has changed, and what is mounted from which device.
+//! The mount table: whether it has changed, and the type and source of a filesystem.
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::{major, minor};
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// `/proc/self/mountinfo`, which the kernel lets poll for changes.
+/// `/proc/self/mountinfo`; the kernel reports changes of it to `poll`.
 #[derive(Debug)]
 pub(super) struct MountTable {
     path: PathBuf,
@@ -24,7 +24,7 @@ impl MountTable {
         }
     }
 
-    /// Whether it may have changed since the last time this was asked.
+    /// Whether it may have changed since the last call.
     pub(super) fn changed(&self) -> bool {
         let Some(file) = &self.watched else {
             return true;
@@ -37,8 +37,8 @@ impl MountTable {
         }
     }
 
-    /// The type and the source of the filesystem on a device, such as `ext4 on /dev/sda1`. `None` where the table does
-    /// not name the device, as with btrfs subvolumes.
+    /// Type and source of the filesystem on a device, such as `ext4 on /dev/sda1`. `None` if the table does not
+    /// list the device, as for btrfs subvolumes.
     pub(super) fn describe(&self, device: u64) -> Option<String> {
         let device = format!("{}:{}", major(device), minor(device));
         let mounts = MountInfos::from_file(&self.path).ok()?;

@@ -6,7 +6,7 @@ use crate::cgroup::{Controller, Hierarchies};
 use crate::kernel_file::{Buffer, KernelFile, ReadError, number_or_max};
 use std::path::Path;
 
-/// The highest value `pid_max` can have on Linux, so the most ids that can ever be in use.
+/// The highest possible value of `pid_max` on Linux, so the most ids that can ever be in use.
 const MOST_PIDS: u64 = 1 << 22;
 
 /// Reads how many ids are in use, and how many there are.
@@ -14,13 +14,13 @@ const MOST_PIDS: u64 = 1 << 22;
 pub(super) struct Pids {
     pid_max: KernelFile,
     threads_max: KernelFile,
-    /// The lower of the two, which change only by an administrator's hand.
+    /// The lower of the two limits; only an administrator changes them.
     capacity: Option<u64>,
     loadavg: KernelFile,
     bounding: Option<BoundingGroup>,
 }
 
-/// The cgroup that acts as the node: where it has a limit, that is what the node can run out of.
+/// The cgroup that acts as the node: if it has a limit on processes, that is the capacity.
 #[derive(Debug)]
 struct BoundingGroup {
     limit: KernelFile,
@@ -28,7 +28,7 @@ struct BoundingGroup {
 }
 
 impl BoundingGroup {
-    /// `None` where the pids controller is not mounted, or does not know the group.
+    /// `None` if the pids controller is not mounted, or does not have the cgroup.
     fn find(hierarchies: &Hierarchies, group: &Path) -> Option<Self> {
         let directory = hierarchies.dir(Controller::Pids, group)?;
         let limit = directory.join("pids.max");

@@ -1,6 +1,7 @@
-//! Pressure stall information: how much of the time tasks stood still for want of something.
+//! Pressure stall information: the share of time in which tasks were stalled because they waited for a resource.
 //!
-//! Parsed here and not by the procfs crate, because that one panics on a cut line and allocates at every tick.
+//! Parsed here and not by the procfs crate, because that crate panics on a truncated line and allocates at every
+//! read.
 
 use crate::kernel_file::{Buffer, KernelFile, ReadError};
 use evictd_eviction::pressure::{Average, Share, Stall};
@@ -11,9 +12,9 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pressure {
-    /// While at least one task stood still.
+    /// Time in which at least one task was stalled.
     pub some_avg10: f32,
-    /// While all tasks stood still that had something to do.
+    /// Time in which all tasks that were not idle were stalled.
     pub full_avg10: f32,
 }
 
@@ -42,7 +43,7 @@ impl PressureFile {
         }
     }
 
-    /// Of the processor, of which older kernels tell `some` only.
+    /// For the CPU; older kernels report only `some` there.
     pub(super) fn of_cpu(path: PathBuf) -> Self {
         Self {
             file: KernelFile::new(path),
@@ -50,7 +51,7 @@ impl PressureFile {
         }
     }
 
-    /// Fails where the kernel was built or started without it, as many are.
+    /// Fails if the kernel was built or started without pressure information, as many are.
     pub(super) fn read(&mut self, buffer: &mut Buffer) -> Result<Stall, ReadError> {
         self.file
             .read(buffer, "averages of some and full", self.parse)
@@ -90,7 +91,7 @@ fn lines(text: &str) -> Option<(Option<Averages>, Option<Averages>)> {
     Some((some, full))
 }
 
-/// The kernel writes percent with two digits behind the point.
+/// The kernel writes percentages with two digits after the decimal point.
 fn hundredths(text: &str) -> Option<u16> {
     let (whole, hundredths) = text.split_once('.')?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

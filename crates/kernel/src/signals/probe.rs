@@ -1,7 +1,8 @@
-//! One directory's filesystem, asked so that one which never answers stops nobody.
+//! Asks one directory's filesystem for its space, so that a filesystem that never answers blocks nothing else.
 //!
-//! `statvfs` on a local filesystem answers from memory at once. On a network or FUSE one it may hang for ever and can't
-//! be interrupted, so it is asked on a thread of its own until the answer has shown that the filesystem is a local one.
+//! `statvfs` on a local filesystem answers from memory at once. On a network or FUSE filesystem it may hang for
+//! ever and cannot be interrupted. So it is called on another thread until its answer shows that the filesystem is
+//! a local one.
 
 use super::health::Outcome;
 use super::reading::Reading;
@@ -18,13 +19,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How long one look waits for an answer from a filesystem that may hang. A later answer is taken at a later look.
+/// How long one observation waits for a filesystem that may hang. A later answer is used by a later observation.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// An answer that took longer than this says nothing about the present.
+/// An answer that took longer than this is discarded as out of date.
 const TOO_OLD: SignedDuration = SignedDuration::from_secs(30);
 
-/// Filesystems whose `statvfs` reads memory and nothing else.
+/// Filesystems whose `statvfs` only reads memory.
 const LOCAL: [FsType; 6] = [
     statfs::EXT4_SUPER_MAGIC, // ext2 and ext3 share it
     statfs::XFS_SUPER_MAGIC,
@@ -34,7 +35,7 @@ const LOCAL: [FsType; 6] = [
     statfs::OVERLAYFS_SUPER_MAGIC,
 ];
 
-/// The size of a filesystem and what is left of it.
+/// The size of a filesystem and its free space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) bytes_available: u64,
@@ -44,7 +45,7 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// Root's reserve is not available to pods and does not count as such.
+    /// Blocks reserved for root count as capacity but not as available, because pods cannot use them.
     fn of(found: &Statvfs) -> Self {
         let block = found.fragment_size();
         Self {
@@ -59,13 +60,13 @@ impl Space {
         Reading::left(self.bytes_available, self.bytes)
     }
 
-    /// `None` where the filesystem makes inodes as it needs them (btrfs) and so can't run out.
+    /// `None` if the filesystem creates inodes on demand (btrfs) and cannot run out of them.
     pub(super) fn inodes(&self) -> Option<Reading> {
         (self.inodes > 0).then(|| Reading::left(self.inodes_free, self.inodes))
     }
 }
 
-/// What is learned when a filesystem is asked on its thread.
+/// The answer of a filesystem that was asked on another thread.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
     pub(super) space: Space,
@@ -83,21 +84,21 @@ impl Answer {
     }
 }
 
-/// Asks one path, and may take for ever.
+/// Asks the filesystem of a path; may never return.
 pub(super) type Ask = Arc<dyn Fn(&Path) -> io::Result<Answer> + Send + Sync>;
 
-/// The outcome of one look at one filesystem.
+/// The result of asking one filesystem.
 pub(super) enum Look {
-    /// What it said, and when it was asked.
+    /// The answer, and the time of the question.
     Space(Space, Timestamp),
-    /// It refused.
+    /// The call failed.
     Failed(ReadError),
     /// It has not answered yet.
     Unanswered,
 }
 
 impl Look {
-    /// What it means, at this time, for the bytes and the inodes.
+    /// What this result means at time `now` for the bytes and the inodes signal.
     pub(super) fn outcomes(&self, now: Timestamp) -> (Outcome<'_>, Outcome<'_>) {
         match self {
             Self::Space(space, time) => {
@@ -116,18 +117,18 @@ impl Look {
 /// One watched path.
 pub(super) struct Probe {
     pub(super) path: Arc<Path>,
-    /// The bytes and the inodes signal of each role that the path has.
+    /// The pair of bytes and inodes signals of each role that the path has.
     pub(super) feeds: Vec<(Signal, Signal)>,
-    /// Known once it has answered.
+    /// The device number; known after the first answer.
     pub(super) device: Option<u64>,
-    /// Whether it is known to answer at once.
+    /// Whether its filesystem is known to answer at once.
     local: bool,
     threads: Pool,
-    /// At most one is out at any time, so at most one thread a path may ever hang.
+    /// At most one is pending, so at most one thread per path may ever hang.
     question: Option<Question>,
 }
 
-/// Asked on another thread, and not answered yet.
+/// A question that another thread is asking.
 struct Question {
     answer: Receiver<io::Result<Answer>>,
     asked_at: Timestamp,
@@ -144,7 +145,7 @@ impl Question {
         })
     }
 
-    /// Waits a little. `None`: no answer yet.
+    /// Waits up to `patience` for the answer; `None` if there is none yet.
     fn answered(&self, patience: Duration) -> Option<io::Result<Answer>> {
         match self.answer.recv_timeout(patience) {
             Ok(answer) => Some(answer),
@@ -166,7 +167,7 @@ impl Probe {
         }
     }
 
-    /// Something else may be mounted there by now.
+    /// Forgets the device: another filesystem may be mounted there by now.
     pub(super) fn forget(&mut self) {
         self.local = false;
     }
@@ -202,7 +203,7 @@ impl Probe {
         Ok(Some((answer.space, asked_at)))
     }
 
-    /// Asks unless a question is out, and waits a little. `None`: no answer yet.
+    /// Asks unless a question is pending, and waits a little. `None` if there is no answer yet.
     fn ask(
         &mut self,
         now: Timestamp,

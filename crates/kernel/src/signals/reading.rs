@@ -1,9 +1,9 @@
-//! Whether a figure can be true.
+//! Whether a figure is possible.
 
 use evictd_eviction::Observation;
 use jiff::Timestamp;
 
-/// A figure as the source gave it, before anyone has asked whether it can be true.
+/// A figure of a source before it is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reading {
     available: i128,
@@ -11,7 +11,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// From a source that says what is left.
+    /// From a source that reports what is left.
     pub(super) fn left(available: u64, capacity: u64) -> Self {
         Self {
             available: available.into(),
@@ -19,9 +19,9 @@ impl Reading {
         }
     }
 
-    /// From a source that says what is used. Using more than the capacity happens (the kernel lets a group pass its
-    /// limit for a moment, and a limit can be lowered below what is in use) and leaves nothing; using more than
-    /// the `machine` has can't be true and leaves less than nothing.
+    /// From a source that reports what is used. Usage above the capacity can happen (a cgroup may exceed its limit
+    /// for a moment, and a limit can be lowered below the usage) and leaves zero. Usage above what the `machine`
+    /// has is impossible and leaves a negative amount.
     pub(super) fn unused(capacity: u64, used: u64, machine: u64) -> Self {
         let available = i128::from(capacity) - i128::from(used);
         Self {
@@ -34,7 +34,7 @@ impl Reading {
         }
     }
 
-    /// The observation, if a single figure can tell that it is possible.
+    /// The observation, unless the figure alone shows that it is impossible.
     pub(super) fn observe(self, now: Timestamp) -> Result<Observation, Impossible> {
         let capacity = i64::try_from(self.capacity).map_err(|_| Impossible::AboveCapacity)?;
         if capacity == 0 {
@@ -54,7 +54,7 @@ impl Reading {
     }
 }
 
-/// Why a figure can't be true.
+/// Why a figure is impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Impossible {
     #[error("the capacity is zero")]
@@ -67,10 +67,10 @@ pub(super) enum Impossible {
     Shrunk,
 }
 
-/// Remembers one signal's capacity, because what a node has does not shrink from one look to the next: the usual reason
-/// is a bad figure. A real change (memory unplugged, a limit lowered) is believed once it has been seen in
-/// [`Guard::BELIEVED_AFTER`] looks in a row. Losing under one part in 64 counts as none: a balloon driver or
-/// a copy-on-write filesystem does that all the time.
+/// Remembers one signal's capacity. A capacity that shrinks from one observation to the next is usually a bad
+/// figure. A real change (memory unplugged, a limit lowered) is accepted once it was seen in
+/// [`Guard::BELIEVED_AFTER`] consecutive observations. A loss below one part in 64 is accepted at once: balloon
+/// drivers and copy-on-write filesystems cause such losses all the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Guard {
     capacity: i64,
@@ -138,16 +138,16 @@ mod tests {
             admitted.map(|observation| observation.capacity)
         };
         assert_eq!(capacity(1000), Ok(1000));
-        // A wrong figure between good ones is never believed.
+        // A wrong figure between correct ones is never accepted.
         for _ in 0..5 {
             assert_eq!(capacity(500), Err(Impossible::Shrunk));
             assert_eq!(capacity(1000), Ok(1000));
         }
-        // Growing, and trembling, is believed at once.
+        // Growth and small losses are accepted at once.
         assert_eq!(capacity(2000), Ok(2000));
         assert_eq!(capacity(1990), Ok(1990));
         assert_eq!(capacity(1980), Ok(1980));
-        // A real change is believed once it has been seen three times.
+        // A real change is accepted once it was seen three times.
         assert_eq!(capacity(500), Err(Impossible::Shrunk));
         assert_eq!(capacity(490), Err(Impossible::Shrunk));
         assert_eq!(capacity(500), Ok(500));

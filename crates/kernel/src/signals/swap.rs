@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Swap space, in bytes. Both are 0 where none is switched on.
+/// Swap space, in bytes. Both are 0 if none is enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
     /// All swap space.
     pub total: u64,
-    /// What of it is unused.
+    /// Unused swap space.
     pub free: u64,
 }

@@ -1,6 +1,7 @@
-//! `memory.events` of the pods' group: it met `memory.high` or `memory.max`, or its own OOM killer was at work.
+//! `memory.events` of the pods' cgroup: it reached `memory.high` or `memory.max`, or its OOM killer ran.
 //!
-//! Only the group's own events ring: a pod that meets a limit of its own is its own trouble, and may do so for ever.
+//! Only the cgroup's own events wake the main loop. A pod that reaches its own limit does not concern the node, and
+//! may do so for ever.
 
 use super::{Bell, WokenBy, listener::Listener};
 use crate::kernel_file::{Buffer, KernelFile};
@@ -12,10 +13,11 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// The files, the better one first; kernels before 5.2 have the second only, which counts the pods' own events too.
+/// The files, the better one first. Kernels before 5.2 have only the second, which also counts the events of the
+/// pods' cgroups.
 const FILES: [&str; 2] = ["memory.events.local", "memory.events"];
 
-/// The events of one group and who listens to them.
+/// The events of one cgroup, and the task that listens to them.
 #[derive(Debug)]
 pub(super) struct EventsFile {
     group: PathBuf,
@@ -30,7 +32,7 @@ impl EventsFile {
         }
     }
 
-    /// Listens if it does not already. Where there is no memory controller in the cgroup2 tree there are no events.
+    /// Starts listening if no task does. Without a memory controller in the cgroup2 tree there are no events.
     pub(super) fn tend(&mut self, bell: &Bell) {
         let Some(inode) = self.listening.unheard(&self.group) else {
             return;
@@ -74,7 +76,7 @@ async fn hear(events: AsyncFd<Instance>, file: PathBuf, bell: Bell) {
     let mut buffer = Box::new([0; size_of::<Buffer>()]);
     let mut counted = move || file.read(&mut buffer, "counts of events", count).ok();
     let mut before = counted();
-    // An error of the runtime's driver means that it is shutting down.
+    // The driver of the runtime returns an error only when it shuts down.
     while let Ok(mut ready) = events.readable().await {
         ready.clear_ready();
         while events.get_ref().0.read_events().is_ok() {}
@@ -86,7 +88,7 @@ async fn hear(events: AsyncFd<Instance>, file: PathBuf, bell: Bell) {
     }
 }
 
-/// How often it met `memory.high`, `memory.max`, and ran out.
+/// The sum of how often the cgroup reached `memory.high`, reached `memory.max`, and ran out of memory.
 fn count(text: &str) -> Option<u64> {
     let mut sum = 0_u64;
     for line in text.lines() {
@@ -132,7 +134,7 @@ mod tests {
             assert!(events.listening.inode().is_some());
             tokio::task::yield_now().await;
             let patience = Duration::from_millis(50);
-            // In place, as the kernel does it.
+            // Written in place, as the kernel does it.
             fs::write(&file, text(5, 0)).unwrap();
             assert!(
                 timeout(patience, bell.rung()).await.is_err(),

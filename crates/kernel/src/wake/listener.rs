@@ -1,15 +1,15 @@
-//! A task that listens to one kernel file, which may go and come back as another.
+//! A task that listens to one kernel file, which may be removed and created again.
 
 use std::{future::Future, os::unix::fs::MetadataExt, path::Path};
 use tokio::task::JoinHandle;
 
-/// Dropped, it listens no more.
+/// The task ends when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Listener(Option<(u64, JoinHandle<()>)>);
 
 impl Listener {
-    /// The inode at `path` if nobody listens to it yet. Who listened to one that is there no more is ended: a group that was
-    /// removed and made anew is another.
+    /// The inode at `path` if no task listens to it yet. A task that listens to a removed file is ended: a cgroup
+    /// that was removed and created again has new files.
     pub(super) fn unheard(&mut self, path: &Path) -> Option<u64> {
         let inode = std::fs::metadata(path).ok().map(|file| file.ino());
         let known = self.0.as_ref().map(|(known, _)| *known);
@@ -20,12 +20,12 @@ impl Listener {
         inode
     }
 
-    /// Listens, to what has this inode.
+    /// Starts the task that listens to the file with this inode.
     pub(super) fn begin(&mut self, inode: u64, task: impl Future<Output = ()> + Send + 'static) {
         self.0 = Some((inode, tokio::spawn(task)));
     }
 
-    /// What it listens to.
+    /// The inode of the file that the task listens to.
     #[cfg(test)]
     pub(super) fn inode(&self) -> Option<u64> {
         self.0.as_ref().map(|(inode, _)| *inode)

@@ -1,5 +1,5 @@
-//! The kubelet's kernel memcg notification (S1-074 to S1-076): cgroup v1 rings an eventfd when a group's usage crosses
-//! a level.
+//! The kubelet's kernel memcg notification (S1-074 to S1-076): on cgroup v1 the kernel signals an eventfd when a
+//! cgroup's usage crosses a level.
 
 use super::{Bell, WokenBy};
 use crate::{
@@ -21,10 +21,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// One notifier for each threshold on memory, at a level that follows the page cache.
+/// One notifier per threshold on memory; its level follows the size of the page cache.
 #[derive(Debug)]
 pub struct MemcgNotification {
-    /// The group of `memory.available`, and those that may be that of `allocatableMemory.available`.
+    /// The cgroup of `memory.available`, and the possible cgroups of `allocatableMemory.available`.
     node: PathBuf,
     pods: Vec<PathBuf>,
     buffer: Box<Buffer>,
@@ -41,14 +41,14 @@ struct Notifier {
 
 impl Drop for Notifier {
     fn drop(&mut self) {
-        // The kernel forgets an event whose eventfd is closed.
+        // The kernel removes the event when its eventfd is closed.
         self.task.abort();
     }
 }
 
 impl MemcgNotification {
-    /// For the machine, or the group that acts as the node, and for the pods' group. `None` where cgroup v2 knows no such
-    /// thing (S1-076).
+    /// For the machine or the cgroup that acts as the node, and for the pods' cgroup. `None` on cgroup v2, which
+    /// has no such notification (S1-076).
     pub fn new(
         hierarchies: &Hierarchies,
         node: Option<&PathBuf>,
@@ -69,7 +69,7 @@ impl MemcgNotification {
         })
     }
 
-    /// Sets the levels anew, every ten seconds at most (S1-075).
+    /// Sets the levels again, at most every ten seconds (S1-075).
     pub(super) fn set(
         &mut self,
         now: Timestamp,
@@ -99,7 +99,7 @@ impl MemcgNotification {
         self.notifiers = notifiers;
     }
 
-    /// `None` for another signal, or where it is not observed.
+    /// `None` for a signal other than memory, or if the signal is not observed.
     fn notifier(
         &mut self,
         threshold: &Threshold,
@@ -129,8 +129,8 @@ impl MemcgNotification {
     }
 }
 
-/// Usage at which the threshold is crossed (S1-075): what is used and not working, which is page cache that nobody has
-/// touched for a while, does not count against it.
+/// The usage at which the threshold is crossed (S1-075). The `inactive` page cache, which has not been used for a
+/// while, is added because it counts as usage for the kernel but not for the threshold.
 fn level(capacity: i64, threshold: i64, inactive: u64) -> Option<u64> {
     let level = capacity.checked_sub(threshold)?;
     u64::try_from(level)
@@ -139,7 +139,7 @@ fn level(capacity: i64, threshold: i64, inactive: u64) -> Option<u64> {
         .filter(|level| *level > 0)
 }
 
-/// S1-076
+/// How the log names the notifier of this threshold (S1-076).
 fn words(threshold: &Threshold) -> String {
     let kind = if threshold.is_hard() { "hard" } else { "soft" };
     let allocatable = match threshold.signal {
@@ -154,7 +154,7 @@ fn inactive_file(text: &str) -> Option<u64> {
     lines.find_map(|line| line.strip_prefix("total_inactive_file ")?.parse().ok())
 }
 
-/// The event lives as long as the descriptor given back.
+/// Registers the event, which lives as long as the returned descriptor.
 #[expect(
     deprecated,
     reason = "its successor is unsafe; the descriptor is owned and stays open"
@@ -171,7 +171,7 @@ fn register(group: &Path, level: u64) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 async fn hear(event: AsyncFd<OwnedFd>, words: String, bell: Bell) {
-    // An error of the runtime's driver means that it is shutting down.
+    // The driver of the runtime returns an error only when it shuts down.
     while let Ok(mut ready) = event.readable().await {
         ready.clear_ready();
         if rustix::io::read(&event, &mut [0; 8]).is_ok() {

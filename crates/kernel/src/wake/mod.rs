@@ -1,7 +1,8 @@
-//! What wakes the loop before its time: the kernel's own word that memory grows short, beside the adaptive sleep.
+//! What wakes the main loop early: notifications from the kernel that memory gets short, in addition to its
+//! adaptive sleep.
 //!
-//! Whoever hears something rings one bell; rings that come close together are one. Where nothing can be heard the sleep
-//! alone decides when the loop looks, as ever.
+//! All listeners notify one shared `Bell`; notifications close together count as one. Without any source of
+//! notifications the sleep alone decides when the loop runs.
 
 mod events;
 mod listener;
@@ -24,33 +25,33 @@ use std::{
 };
 use tokio::{sync::Notify, time::Sleep};
 
-/// The least time between two looks that were rung for.
+/// The shortest pause after a notification from the kernel.
 const LEAST_REST: Duration = Duration::from_millis(50);
-/// The most: a group at its limit rings for ever, though reclaim may give back what it needs.
+/// The longest pause. A cgroup at its limit notifies without end, although reclaim may free what it needs.
 const MOST_REST: Duration = Duration::from_secs(1);
 
-/// Why the loop looked.
+/// What woke the main loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WokenBy {
-    /// The sleep was over.
+    /// The end of the sleep.
     #[default]
     Sleep,
-    /// Tasks of the node wait for memory.
+    /// Tasks of the node waited for memory.
     MemoryPressure,
-    /// Tasks of pods wait for memory.
+    /// Tasks of pods waited for memory.
     PodsMemoryPressure,
-    /// Tasks of the node wait for devices.
+    /// Tasks of the node waited for I/O.
     IoPressure,
-    /// The pods' group met its limit (`memory.events`).
+    /// The pods' cgroup reached its limit (`memory.events`).
     MemoryEvents,
     /// The kernel's notification of a cgroup v1 memory threshold (S1-074).
     MemoryThreshold,
-    /// A pod's departure ended.
+    /// A pod's termination ended.
     Departure,
-    /// The pods are others now.
+    /// The set of pods changed.
     Pods,
-    /// Something was measured, asked or ordered.
+    /// A measurement, a question or an order arrived.
     Request,
 }
 
@@ -72,7 +73,7 @@ impl WokenBy {
 }
 
 impl WokenBy {
-    /// Whether the kernel called.
+    /// Whether the kernel sent a notification.
     pub const fn is_rung(self) -> bool {
         !matches!(
             self,
@@ -81,7 +82,7 @@ impl WokenBy {
     }
 }
 
-/// What a listener rings. Clones ring the same.
+/// What a listener notifies the main loop with. Clones share their state.
 #[derive(Debug, Clone, Default)]
 struct Bell(Arc<(Notify, Mutex<WokenBy>)>);
 
@@ -97,18 +98,18 @@ impl Bell {
     }
 }
 
-/// Where there is something to hear.
+/// The sources of notifications.
 #[derive(Debug, Clone, Default)]
 pub struct WakeSources {
-    /// `/proc/pressure/memory`, or that of the group which acts as the node.
+    /// `/proc/pressure/memory`, or the pressure file of the cgroup that acts as the node.
     pub memory: Option<PathBuf>,
-    /// The same for devices.
+    /// The same for I/O.
     pub io: Option<PathBuf>,
-    /// Directories in the cgroup2 tree that may hold all pods; those that are not there yet are looked for again.
+    /// Directories in the cgroup2 tree that may contain all pods; missing ones are looked for again later.
     pub pods: Vec<PathBuf>,
 }
 
-/// Listens.
+/// Listens to the kernel's notifications.
 #[derive(Debug)]
 pub struct Wakers {
     bell: Bell,
@@ -122,7 +123,7 @@ pub struct Wakers {
 }
 
 impl Wakers {
-    /// Listens from the first look on. Needs the runtime around it.
+    /// Starts listening when [`Self::tend`] is first called. Must be created inside the runtime.
     pub fn new(sources: WakeSources, memcg: Option<MemcgNotification>) -> Self {
         let trigger = |by| move |file: PathBuf| PressureTrigger::new(file, by);
         let memory = sources.memory.map(trigger(WokenBy::MemoryPressure));
@@ -144,7 +145,8 @@ impl Wakers {
         }
     }
 
-    /// The loop looks, rung for or not: what is new is listened to, and what is gone no more.
+    /// Updates the listeners: starts those of new files, and ends those of removed ones. Call it in every cycle;
+    /// `rung` says whether a notification woke it.
     pub fn tend(&mut self, now: Timestamp, rung: bool) {
         if rung {
             self.rang = Some(now);
@@ -171,7 +173,7 @@ impl Wakers {
         }
     }
 
-    /// Sets the kernel's notification, where it was asked for, to these levels.
+    /// Sets the levels of the kernel's memcg notification, if it is enabled.
     pub fn notify_at(
         &mut self,
         now: Timestamp,
@@ -183,8 +185,8 @@ impl Wakers {
         }
     }
 
-    /// Waits until somebody rings, and after each ring rests for a while: 50 ms, twice as long each time it rings on,
-    /// one second at most. Cancel safe; waits for ever where nothing can be heard.
+    /// Waits for a notification, and then pauses: 50 ms at first, doubled while notifications continue, at most one
+    /// second. Cancel safe. Without any source it waits for ever.
     pub async fn rung(&mut self) -> WokenBy {
         if let Some(resting) = &mut self.resting {
             resting.as_mut().await;
@@ -246,7 +248,7 @@ mod tests {
         wakers.bell.ring(WokenBy::IoPressure);
         let heard = timeout(Duration::from_millis(1), wakers.rung()).await;
         assert_eq!(heard, Ok(WokenBy::IoPressure));
-        // A wait that is given up hears the next ring all the same.
+        // After a wait is cancelled the next notification is still received.
         let none = timeout(Duration::from_millis(60), wakers.rung()).await;
         assert!(none.is_err());
         wakers.bell.ring(WokenBy::MemoryPressure);

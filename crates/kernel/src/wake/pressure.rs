@@ -1,4 +1,4 @@
-//! Triggers on pressure stall information: the kernel says so once tasks have stood still for a tenth of a window.
+//! Triggers on pressure stall information: the kernel notifies when tasks were stalled for a tenth of a window.
 
 use super::{Bell, WokenBy, listener::Listener};
 use std::{
@@ -11,16 +11,16 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 /// A tenth of one second, in microseconds.
 const QUICK: &str = "some 100000 1000000\n";
-/// A tenth of two seconds, which newer kernels allow to everybody.
+/// A tenth of two seconds; newer kernels allow this window to every user.
 const SLOW: &str = "some 200000 2000000\n";
 
-/// One file of pressure and who listens to it.
+/// One pressure file, and the task that listens to it.
 #[derive(Debug)]
 pub(super) struct PressureTrigger {
     file: PathBuf,
     by: WokenBy,
     listening: Listener,
-    /// What was said last of how it listens.
+    /// The way of listening that was last logged.
     told: Option<Manner>,
 }
 
@@ -42,7 +42,8 @@ impl PressureTrigger {
         }
     }
 
-    /// Listens if it does not already. A group that is not there yet is no trouble; a kernel that refuses is, once.
+    /// Starts listening if no task does. A cgroup that does not exist yet is not reported; a kernel that refuses
+    /// is, once.
     pub(super) fn tend(&mut self, bell: &Bell) {
         let Some(inode) = self.listening.unheard(&self.file) else {
             return;
@@ -95,7 +96,7 @@ impl PressureTrigger {
 }
 
 async fn hear(file: AsyncFd<File>, bell: Bell, by: WokenBy) {
-    // An error of the runtime's driver means that it is shutting down.
+    // The driver of the runtime returns an error only when it shuts down.
     while let Ok(mut ready) = file.ready(Interest::PRIORITY).await {
         ready.clear_ready();
         bell.ring(by);

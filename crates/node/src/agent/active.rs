@@ -1,8 +1,8 @@
-//! The pods that are alive as far as the agent knows: those of the roster without the ones it has ended, and those that are
-//! listed no more and run.
+//! The pods that are alive as far as the agent knows: those of the roster except those that it has terminated, and
+//! those that are no longer listed but still run.
 //!
-//! A manifest says nothing about its pod's fate, so what has left stays out until the manifest goes or something runs in
-//! that cgroup again.
+//! A manifest does not change when its pod ends. So a terminated pod stays excluded until its manifest is removed,
+//! or until a process runs in its cgroup again.
 
 use crate::pods::{LocalPod, PodSet, Vanished};
 use std::{
@@ -16,9 +16,9 @@ use std::{
 pub(super) enum Place {
     /// In this cgroup, relative to the root of its hierarchy.
     In(PathBuf),
-    /// It has none here.
+    /// It has no cgroup on this node.
     Nowhere,
-    /// Nobody can tell at present.
+    /// It is not known at present.
     Unsure,
 }
 
@@ -38,7 +38,7 @@ impl Active {
         &self.set
     }
 
-    /// Whether nobody lists the pod with this UID.
+    /// Whether no source lists the pod with this UID.
     pub(super) fn is_unlisted(&self, uid: &str) -> bool {
         self.roster.unknown.iter().any(|pod| pod.uid == uid)
     }
@@ -58,7 +58,7 @@ impl Active {
         }
     }
 
-    /// The cgroup of a pod that is here, let in or not.
+    /// The cgroup of a listed pod, admitted or not.
     pub(super) fn cgroup_of(&self, uid: &str) -> Option<&Path> {
         let pods = self.roster.pods.iter().map(|pod| (&pod.uid, &pod.cgroup));
         let rejected = self.roster.rejected.iter();
@@ -67,29 +67,29 @@ impl Active {
         cgroup.as_ref().map(|cgroup| cgroup.relative.as_path())
     }
 
-    /// Whether this pod is here and let in.
+    /// Whether this pod is listed and admitted.
     pub(super) fn is_in(&self, uid: &str) -> bool {
         self.roster.pods.iter().any(|pod| pod.uid == uid)
     }
 
-    /// Whether this pod is here, let in or not.
+    /// Whether this pod is listed, admitted or not.
     pub(super) fn is_listed(&self, uid: &str) -> bool {
         let mut rejected = self.roster.rejected.iter();
         self.is_in(uid) || rejected.any(|one| one.uid == uid)
     }
 
-    /// Whether this pod is said to have ended.
+    /// Whether this pod's status says that it has ended.
     pub(super) fn has_ended(&self, uid: &str) -> bool {
         let mut pods = self.roster.pods.iter();
         pods.any(|pod| pod.uid == uid && pod.terminal)
     }
 
-    /// Whether the kubelet was seen to end this pod before.
+    /// Whether the kubelet was seen to evict this pod.
     pub(super) fn was_evicted_elsewhere(&self, uid: &str) -> bool {
         self.roster.evicted.iter().any(|evicted| evicted == uid)
     }
 
-    /// Takes the roster's present set, without those that `have_left`; true if anything is different now.
+    /// Takes the roster's present set without those that `have_left`; true if the result differs from before.
     pub(super) fn take(&mut self, roster: Arc<PodSet>, have_left: BTreeSet<String>) -> bool {
         if Arc::ptr_eq(&roster, &self.roster) && have_left == self.left {
             return false;
@@ -100,7 +100,7 @@ impl Active {
         true
     }
 
-    /// The same set, and others may have left.
+    /// The same with an unchanged roster, if other pods may have left.
     pub(super) fn refresh(&mut self, have_left: BTreeSet<String>) -> bool {
         self.take(Arc::clone(&self.roster), have_left)
     }
@@ -121,7 +121,7 @@ impl Active {
             manifest: None,
         });
         self.set = Arc::new(PodSet {
-            // Never one of the roster's own, which count from zero.
+            // Counts down, so that it never equals a generation of the roster, which counts up from zero.
             generation: u64::MAX - self.changes,
             pods: alive.into_iter().cloned().chain(vanished).collect(),
             rejected: self.roster.rejected.clone(),
@@ -133,7 +133,7 @@ impl Active {
         });
     }
 
-    /// UIDs of pods alive that could not be ended if they were chosen, since no cgroup of theirs is known.
+    /// UIDs of live pods that cannot be terminated because no cgroup of theirs is known.
     pub(super) fn without_cgroup(&self) -> BTreeSet<String> {
         let without = self.set.pods.iter().filter(|pod| pod.cgroup.is_none());
         without.map(|pod| pod.uid.clone()).collect()

@@ -1,5 +1,5 @@
-//! Whether a new pod is let in, by the conditions as they are held here (S1-085 to S1-089) and, where somebody says what
-//! the node has to give, by whether it fits beside the others (S2-001 to S2-005).
+//! Whether a new pod is admitted: by the conditions that this node holds (S1-085 to S1-089) and, if the node's
+//! allocatable resources are known, by whether it fits beside the other pods (S2-001 to S2-005).
 //!
 //! ```text
 //!   roster -> Gate::admit, once a new pod -> AdmissionDecision -> reported | turned away | others leave for it
@@ -26,25 +26,25 @@ use std::{
     time::Duration,
 };
 
-/// What admission remembers.
+/// What admission remembers between cycles.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// Since when each condition is held and keeps new pods away.
+    /// Since when each condition holds and keeps new pods off the node.
     raised: ConditionMap<Option<Timestamp>>,
-    /// When the agent first looked: who was here by then is not new.
+    /// When the agent's first cycle began; pods that were there by then are not new.
     begun: Option<Timestamp>,
-    /// What the node was last seen to have.
+    /// The last observations of the node.
     seen: Observations,
-    /// Pods that are let in unasked, by UID.
+    /// UIDs of pods that are admitted without a check.
     pardoned: BTreeSet<String>,
-    /// What those are told that are not let in, by UID.
+    /// The reason and message of rejected pods, by UID.
     rejections: BTreeMap<String, Rejection>,
     decisions: Vec<AdmissionDecision>,
     made: u64,
 }
 
 impl Admission {
-    /// Notes which conditions are held now, and what the node was seen to have.
+    /// Notes which conditions hold now, and the observations of the node.
     pub(super) fn observe(
         &mut self,
         now: Timestamp,
@@ -60,12 +60,12 @@ impl Admission {
         self.seen.clone_from(seen);
     }
 
-    /// This pod is let in when it is next asked about, whatever holds.
+    /// Admits this pod the next time it is checked, without a check.
     pub(super) fn pardon(&mut self, uid: &str) {
         self.pardoned.insert(uid.to_owned());
     }
 
-    /// The conditions that were held when a pod came.
+    /// The conditions that held when a pod came.
     fn held_at(&self, came: Timestamp) -> Vec<NodeCondition> {
         self.raised
             .iter()
@@ -74,22 +74,22 @@ impl Admission {
             .collect()
     }
 
-    /// Names a decision.
+    /// A new id for a decision.
     pub(super) fn id(&mut self, now: Timestamp) -> String {
         self.made += 1;
         format!("{:x}-a{}", now.as_millisecond(), self.made)
     }
 }
 
-/// An answer, and the pods that its indices count.
+/// An admission answer, with the pods that its indices refer to.
 pub(super) struct Finding<'a> {
     pub(super) answer: Answer,
     pub(super) candidates: Vec<&'a Pod>,
-    /// The first resource of which there is too little.
+    /// The first resource that is short.
     pub(super) lacks: String,
 }
 
-/// Whether `pod` is let in beside `here`. Protected pods take room, and go for nobody.
+/// Whether `pod` can be admitted beside `here`. Protected pods use resources, but are never preempted.
 pub(super) fn examine<'a>(
     pod: &Pod,
     here: &'a [impl Borrow<Pod>],
@@ -130,18 +130,18 @@ pub(super) fn examine<'a>(
     }
 }
 
-/// Decides on new pods while the roster is borrowed.
+/// Decides on new pods; exists while the roster is borrowed.
 struct Gate<'a> {
     now: Timestamp,
     mode: config::Admission,
-    /// Whether anything may follow from it: a pod that its kubelet starts again, for nobody can tell it, is only killed
-    /// over and over.
+    /// Whether the decision is carried out. It is not if the kubelet cannot be told of it: the kubelet would only
+    /// restart the pod, and evictd kill it again and again.
     acts: bool,
     memory: &'a mut Admission,
     housekeeper: &'a Housekeeper,
     room: &'a Room,
     is_kept_out: &'a dyn Fn(&str) -> bool,
-    /// Whether those who were kept out, and may yet be let in, are asked about again.
+    /// Whether rejected pods that may still be admitted are checked again.
     again: bool,
     leaves: &'a dyn Fn(&str) -> bool,
 }
@@ -180,7 +180,7 @@ impl Gate<'_> {
         self.rule(pod, conditions, finding)
     }
 
-    /// Why this pod was turned away, if it was.
+    /// The reason and message of this pod's rejection, if it was rejected.
     fn rejection_of(&self, pod: &Pod) -> Option<Rejection> {
         let rejection = self.memory.rejections.get(&pod.uid);
         rejection.filter(|_| (self.is_kept_out)(&pod.uid)).cloned()
@@ -199,7 +199,7 @@ impl Gate<'_> {
         } = finding;
         let for_pressure = !admission::admit(pod, &candidates, &conditions, &[]).allowed;
         let fits = answer.allowed && answer.preempt.is_empty();
-        // Where a kubelet runs it sees to it that pods fit; what it does for a critical one is worth a word.
+        // A node with a kubelet leaves fitting to the kubelet, so only a warning is worth while when it preempts.
         let is_ours = for_pressure || self.room.is_machine();
         if fits || !(is_ours || pod.critical.is_some()) {
             return Ok(());
@@ -258,7 +258,8 @@ impl Gate<'_> {
 }
 
 impl Agent {
-    /// Looks which pods are here; `afresh`: and which cgroups came and went. Follows what is decided about new ones.
+    /// Updates the set of pods (with `afresh` also which cgroups exist), and carries out what is decided about new
+    /// ones.
     pub(super) fn look(&mut self, afresh: bool) {
         let departures = self.housekeeper.departures();
         let leaves = |uid: &str| {
@@ -311,12 +312,12 @@ impl Agent {
         self.ports.publishers.publish(&Fact::Admitted(decision));
     }
 
-    /// What outlives us if we end now: what follows from the decision is owed.
+    /// Writes the decision to disk, so that the next run can finish it if this one ends now.
     pub(super) fn write_down(&mut self, decision: &AdmissionDecision) {
         self.ports.publishers.publish(&Fact::Admitting(decision));
     }
 
-    /// What a pod would be answered now; nothing follows from it.
+    /// The answer that a pod would get now; it has no effects.
     pub(super) fn would_admit(&self, pod: &Pod) -> admission::Outcome {
         let here = &self.active.set().pods;
         let conditions: Vec<NodeCondition> = self.housekeeper.taints().collect();
@@ -330,7 +331,7 @@ impl Agent {
         outcome
     }
 
-    /// Tells the pod's status, ends what runs of it, and tells the world.
+    /// Rejects a pod: publishes its status and the decision, and terminates its processes.
     fn turn_away(&mut self, mut decision: AdmissionDecision) {
         decision.grace = self.hard_grace();
         decision.boot_id.clone_from(&self.ports.boot_id);
@@ -356,7 +357,7 @@ impl Agent {
         grace.max(self.behaviour.least_grace)
     }
 
-    /// A critical pod is let in: its victims leave from now on, one after the other.
+    /// Admits a critical pod: its victims are terminated from now on, one after the other.
     fn plan_preemption(&mut self, decision: AdmissionDecision) {
         self.publish_admission(&decision);
         let planned = decision.victims.into_iter().map(|uid| Planned {
@@ -367,8 +368,8 @@ impl Agent {
         self.report(Event::Plan(planned.collect()));
     }
 
-    /// It is this pod's turn to leave for a critical one (S2-016). One that cannot be ended is passed over, and the critical
-    /// pod stays in (S2-019).
+    /// Preempts the next victim (S2-016). A victim that cannot be terminated is skipped, and the critical pod stays
+    /// admitted (S2-019).
     pub(super) fn preempt(&mut self, planned: Planned) {
         let set = std::sync::Arc::clone(self.active.set());
         let find = |uid: &str| set.pods.iter().find(|pod| pod.uid == uid);
@@ -384,7 +385,7 @@ impl Agent {
                 EVICTD_POD_UID = pod.uid,
                 "{pod} cannot be preempted for {preemptor}: no cgroup of it is known"
             ),
-            // One of them has gone by itself.
+            // The victim has gone by itself.
             (None, _) => {}
         }
         self.housekeeper.departures_mut().pass_over_planned();

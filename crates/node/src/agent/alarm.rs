@@ -1,5 +1,5 @@
-//! The loop's one timer, a file of the kernel's. The runtime's own timer wakes three times for each sleep, and at one look
-//! a second those wakes are a large part of what the agent costs.
+//! The main loop's only timer, a timerfd. The runtime's own timer wakes the process three times per sleep; at one
+//! cycle per second those wake-ups would be a large part of the agent's cost.
 
 use rustix::{
     fd::OwnedFd,
@@ -12,12 +12,12 @@ use rustix::{
 use std::{io, time::Duration};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Rings once for each time it is set.
+/// Fires once each time it is set.
 #[derive(Debug)]
 pub struct Alarm(Option<AsyncFd<OwnedFd>>);
 
 impl Alarm {
-    /// Not set yet. Needs the runtime around it.
+    /// A timer that is not set. Must be called inside the runtime.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -37,7 +37,7 @@ impl Alarm {
         Self(None)
     }
 
-    /// Waits this long. Cancel safe: an alarm that was not waited for is set anew by the next.
+    /// Waits for `sleep`. Cancel safe: the next call sets the timer again.
     pub(super) async fn after(&self, sleep: Duration) {
         let nothing = Timespec {
             tv_sec: 0,
@@ -45,7 +45,7 @@ impl Alarm {
         };
         let once = Itimerspec {
             it_interval: nothing,
-            // Nothing at all would switch it off.
+            // A value of zero would switch the timer off.
             it_value: Timespec::try_from(sleep.max(Duration::from_nanos(1))).unwrap_or(nothing),
         };
         let set =
@@ -53,7 +53,7 @@ impl Alarm {
         let Some(timer) = self.0.as_ref().filter(|timer| set(timer).is_ok()) else {
             return tokio::time::sleep(sleep).await;
         };
-        // An error of the runtime's driver means that it is shutting down.
+        // The driver of the runtime returns an error only when it shuts down.
         while let Ok(mut ready) = timer.readable().await {
             ready.clear_ready();
             if read(timer, &mut [0; 8]) != Err(Errno::AGAIN) {
@@ -78,7 +78,7 @@ mod tests {
                 .unwrap();
             assert!(begun.elapsed() >= sleep);
         }
-        // Given up for something else, it neither rings at once nor never.
+        // After a cancelled wait, the next wait neither ends at once nor never.
         assert!(
             timeout(
                 Duration::from_millis(5),

@@ -1,4 +1,4 @@
-//! Questions that only the loop can answer.
+//! Answers to questions that need the main loop's state.
 
 use super::Agent;
 use crate::server::state::{Question, Unanswered};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 impl Agent {
     pub(super) async fn answer(&mut self, question: Question) {
-        // Whoever asked may have gone meanwhile.
+        // The receiver may have gone meanwhile.
         match question {
             Question::Ranking { signal, answer } => {
                 let _ = answer.send(self.ranking(signal).await);
@@ -27,8 +27,8 @@ impl Agent {
         }
     }
 
-    /// The pods as they would go now, for this signal; without one for that nearest to a threshold of those whose ranking
-    /// knows what any pod uses.
+    /// All pods in the order in which they would be evicted for this signal now. Without a signal, for the one
+    /// nearest to its threshold for which the usage of any pod is known.
     async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, Unanswered> {
         let signals = signal.map_or_else(|| self.nearest(), |signal| vec![signal]);
         self.look_at_cgroups(self.clock.now());
@@ -48,7 +48,7 @@ impl Agent {
         )))
     }
 
-    /// The ranking for one signal, and whether it is known of any pod what it uses.
+    /// The ranking for one signal, and whether the usage of any pod is known for it.
     async fn rank_for(&mut self, signal: Signal) -> Result<(Value, bool), Unanswered> {
         let now = self.clock.now();
         let set = std::sync::Arc::clone(self.active.set());
@@ -70,8 +70,8 @@ impl Agent {
         Ok((answer, is_known))
     }
 
-    /// Every signal with a threshold, the one with the least room above it, as a part of its capacity, first; memory where
-    /// there is none.
+    /// Every signal with a threshold, the one with the least room above its threshold first (as a share of its
+    /// capacity); memory if there is no threshold.
     #[allow(clippy::cast_precision_loss, reason = "a comparison of shares")]
     fn nearest(&self) -> Vec<Signal> {
         let mut rooms: Vec<(Signal, f64)> = self
@@ -92,7 +92,7 @@ impl Agent {
     fn admit(&self, pod: Value) -> Result<Value, String> {
         let mut pod: wire::Pod =
             serde_json::from_value(pod).map_err(|error| format!("no v1 Pod: {error}"))?;
-        // A manifest names the class alone.
+        // A manifest only names its priority class.
         let class = pod.spec.priority_class_name.as_str();
         let configured = || self.behaviour.priority_classes.get(class).copied();
         let of_class = || system_priority(class).or_else(configured);

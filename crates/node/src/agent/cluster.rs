@@ -1,4 +1,4 @@
-//! What a decision means to the cluster: the victim's status is told, and the loop hears what became of that.
+//! Informs the cluster of decisions: publishes the victim's status, and receives the results for the main loop.
 
 use super::{Agent, left_open::shorten};
 use crate::fact::{AdmissionDecision, Fact};
@@ -24,41 +24,41 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// The longest that a hard eviction waits for the API server's answer.
+/// The longest that an eviction for a hard threshold waits for the API server's answer.
 pub(super) const HARD_PATIENCE: Duration = Duration::from_millis(50);
 
-/// How long notices are waited for when the agent ends.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long to wait for pending notices when the agent stops.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
-/// How long budgets may block all pods before `softTierFallback: evict` ends one here.
+/// How long budgets may block every eviction before `softTierFallback: evict` terminates a pod here.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(1);
-/// Budgets that blocked this long ago are of another time of pressure.
+/// A block by budgets this long ago belongs to an earlier shortage.
 const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
 
-/// The way to tell the cluster of evictions.
+/// How evictions reach the cluster.
 pub struct Cluster {
-    /// Takes notices.
+    /// Sends notices to the API server.
     pub outbox: Outbox,
-    /// How pods leave.
+    /// How pods are evicted: here or through the eviction API.
     pub method: EvictMethod,
-    /// Whether a hard kill waits until that is told.
+    /// Whether an eviction for a hard threshold waits until the API server is informed.
     pub tell: Tell,
-    /// What happens where every budget blocks.
+    /// What to do if budgets block every eviction.
     pub fallback: SoftTierFallback,
-    /// Asks for evictions.
+    /// Calls the eviction API.
     pub actions: Actions,
-    /// Since when budgets block, and when one last did.
+    /// Since when budgets block, and when one blocked last.
     pub blocked: Option<(Timestamp, Timestamp)>,
-    /// Brings back what became of them.
+    /// Receives the results of notices.
     pub publications: mpsc::UnboundedReceiver<Publication>,
-    /// How to end the reports of the Node's conditions and taints, and their task.
+    /// Stops the task that reports conditions and taints to the Node.
     pub reports: Reports,
 }
 
-/// The task that reports to the Node, until it is asked to end.
+/// The task that reports to the Node, and the way to stop it.
 type Reports = Arc<Mutex<Option<(oneshot::Sender<()>, JoinHandle<()>)>>>;
 
-/// The next notice whose fate is known; never, where there is no cluster. Cancel safe.
+/// The next notice with a known result; without a cluster it waits for ever. Cancel safe.
 pub(super) async fn publication(cluster: Option<&mut Cluster>) -> Publication {
     let next = match cluster {
         Some(cluster) => cluster.publications.recv().await,
@@ -71,7 +71,8 @@ pub(super) async fn publication(cluster: Option<&mut Cluster>) -> Publication {
 }
 
 impl Cluster {
-    /// Whether this eviction is left to the eviction API: a soft one, unless every budget blocks for too long.
+    /// Whether this eviction goes through the eviction API: for soft thresholds, unless budgets have blocked for
+    /// too long.
     fn asks_budgets(&self, kind: Cause, now: Timestamp) -> bool {
         let too_long = self.fallback == SoftTierFallback::Evict
             && self
@@ -80,7 +81,7 @@ impl Cluster {
         self.method == EvictMethod::Eviction && kind == Cause::Soft && !too_long
     }
 
-    /// How the API server is told of a pod that has this grace.
+    /// How to inform the API server of a pod with this grace period.
     fn way(&self, grace: Duration) -> Way {
         match self.method {
             EvictMethod::Delete => Way::Delete(grace.as_secs()),
@@ -88,15 +89,15 @@ impl Cluster {
         }
     }
 
-    /// Leaves the Node as it is from now on; the answer comes when nothing is under way any more.
+    /// Stops all reports to the Node; answers when none is in progress any more.
     pub(super) fn hush(&self, answer: Answer) {
         let reports = Arc::clone(&self.reports);
         tokio::spawn(async move {
-            // Held until it has ended: whoever asks meanwhile waits for that, too.
+            // Locked until the task has ended, so that a second caller waits for that too.
             let mut reports = reports.lock().await;
             if let Some((hush, task)) = reports.take() {
                 tracing::info!("asked to: this node's conditions and taints are left as they are");
-                // Its task may have ended by itself.
+                // The task may have ended by itself.
                 let _ = hush.send(());
                 let _ = task.await;
             }
@@ -114,7 +115,7 @@ impl Cluster {
 }
 
 impl Agent {
-    /// Whether the API server is asked whether this pod may go, by this decision.
+    /// Whether the API server is asked for permission to evict this pod by this decision.
     pub(super) fn asks(&self, decision: &Decision, uid: &str) -> bool {
         let cluster = self.ports.cluster.as_ref();
         let asks =
@@ -122,7 +123,7 @@ impl Agent {
         asks && !self.active.is_unlisted(uid)
     }
 
-    /// The same for a pod that an earlier run has set on its way out.
+    /// The same for a pod that an earlier run was terminating.
     pub(super) fn asked(&self, departure: &Departure) -> bool {
         let cluster = self.ports.cluster.as_ref();
         let cause = departure.purpose.cause();
@@ -131,7 +132,7 @@ impl Agent {
             .is_some_and(|(cluster, cause)| cluster.asks_budgets(cause, departure.since))
     }
 
-    /// Sets a pod on its way out: where there is a cluster, as it is configured to leave there.
+    /// Starts the termination of a pod: with a cluster, in the configured way.
     pub(super) fn launch(&mut self, departure: &Departure, victim: Victim, grace: Duration) {
         let local = Arc::clone(&self.ports.evictor);
         let notice = self.notices.remove(&departure.id);
@@ -150,7 +151,8 @@ impl Agent {
                     outbox: cluster.outbox.clone(),
                     notice,
                     again: resumed,
-                    // Nothing else is short of time, and what is told first is not started again.
+                    // For other reasons there is time to wait. If the API server is informed first, no controller
+                    // starts the pod here again.
                     tell: match departure.purpose.cause() {
                         Some(Cause::Hard) => cluster.tell,
                         Some(Cause::Soft | Cause::LocalStorage) | None => Tell::First,
@@ -181,7 +183,7 @@ impl Agent {
         }
     }
 
-    /// What the API server is to be told of this one by us.
+    /// The notice to the API server about this pod; `None` if evictd does not send one.
     pub(super) fn notice(
         &self,
         id: &str,
@@ -192,12 +194,12 @@ impl Agent {
         let cluster = self.ports.cluster.as_ref()?;
         let way = cluster.way(grace);
         let ours = !cluster.asks_budgets(decision.kind, decision.time);
-        // Of an unlisted pod nobody knows the name.
+        // The name of an unlisted pod is not known.
         let ours = ours && !self.active.is_unlisted(&pod.uid);
         ours.then(|| Notice::new(id, decision, pod, way))
     }
 
-    /// What the API server is to be told of a decision; `condition` is the message of the pod's `DisruptionTarget`.
+    /// The notice about an admission decision; `condition` is the message of the pod's `DisruptionTarget`.
     pub(super) fn notice_of(
         &self,
         decision: &AdmissionDecision,
@@ -220,21 +222,22 @@ impl Agent {
         })
     }
 
-    /// Budgets do not let a pod go now: the next in rank is tried.
+    /// Notes that budgets forbid an eviction now; the next pod in the ranking is tried.
     pub(super) fn note_blocked(&mut self, now: Timestamp) {
         if let Some(cluster) = &mut self.ports.cluster {
             cluster.note_blocked(now);
         }
     }
 
-    /// A budget has let a pod go.
+    /// Notes that a budget allowed an eviction.
     pub(super) fn note_let_go(&mut self) {
         if let Some(cluster) = &mut self.ports.cluster {
             cluster.blocked = None;
         }
     }
 
-    /// A quarter of what is left until there is nothing left, at the present rate.
+    /// How long to wait for the API server: a quarter of the time until the resource is exhausted at the present
+    /// rate.
     fn patience(&self, departure: &Departure) -> Duration {
         let signal = departure.purpose.signal();
         let left = signal.and_then(|signal| {
@@ -245,19 +248,22 @@ impl Agent {
         left.map_or(HARD_PATIENCE, |left| HARD_PATIENCE.min(left / 4))
     }
 
-    /// What has not landed by now stays in the history, and the next start takes it up.
+    /// Waits for pending notices. Those without a result by then stay in the history for the next start.
     pub(super) async fn close_cluster(&mut self) {
         let Some(mut cluster) = self.ports.cluster.take() else {
             return;
         };
-        let landed = async {
+        let all_published = async {
             while cluster.outbox.waits() > 0
                 && let Some(publication) = cluster.publications.recv().await
             {
                 self.published(&publication);
             }
         };
-        if tokio::time::timeout(FAREWELL, landed).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_WAIT, all_published)
+            .await
+            .is_err()
+        {
             tracing::warn!(
                 "{} evictions are not known to be told yet; the next start sees to them",
                 cluster.outbox.waits()
@@ -332,7 +338,7 @@ mod tests {
             (Eviction, Wait, Cause::Soft, [0, 60], 120, true),
             (Eviction, Evict, Cause::Soft, [0, 30], 59, true),
             (Eviction, Evict, Cause::Soft, [0, 30], 60, false),
-            // Another time of pressure begins anew.
+            // A block after a long gap starts a new count.
             (Eviction, Evict, Cause::Soft, [0, 300], 310, true),
         ] {
             let mut cluster = cluster(method, fallback);

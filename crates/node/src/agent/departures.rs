@@ -1,4 +1,4 @@
-//! The hands of `Departures`: its commands are carried out, and what happens to those pods is reported.
+//! Carries out the commands of `Departures`, and reports events to it.
 
 use super::{Agent, active::Place, left_open::LeftOpen, terminations::Ended};
 use crate::evict::EvictError;
@@ -19,7 +19,7 @@ use std::path::Path;
 use tracing::{error, info, warn};
 
 impl Agent {
-    /// A pod must leave, and it is written down; `notice` is what the API server is told of it by us.
+    /// Begins a departure that has been written to disk; `notice` is what evictd tells the API server of it.
     pub(super) fn begin_departure(&mut self, departure: Departure, notice: Option<Notice>) {
         if let Some(notice) = notice {
             self.notices.insert(departure.id.clone(), notice);
@@ -27,7 +27,7 @@ impl Agent {
         self.report(Event::Begin(Box::new(departure)));
     }
 
-    /// Reports what has happened to a pod that must leave, and does what follows.
+    /// Reports an event of a departure, and carries out the commands that follow.
     pub(super) fn report(&mut self, event: Event) {
         let commands = self.housekeeper.on_event(self.clock.now(), event);
         self.obey(commands);
@@ -98,14 +98,14 @@ impl Agent {
         }
     }
 
-    /// Nothing has to be ended; the API server is told.
+    /// Informs the API server about a pod without processes to terminate.
     fn tell(&mut self, uid: &str) {
         let departures = self.housekeeper.departures();
         let notice = departures
             .get(uid)
             .and_then(|departure| self.notices.remove(&departure.id));
         if let (Some(notice), Some(cluster)) = (notice, &self.ports.cluster) {
-            // The outbox tells what becomes of it.
+            // The outbox reports the result.
             if self.left_open.remove(&notice.id) {
                 drop(cluster.outbox.post_again(notice));
             } else {
@@ -120,7 +120,7 @@ impl Agent {
         }
     }
 
-    /// What became of a decision of an earlier run is known without a termination.
+    /// A decision of an earlier run is finished without a termination.
     fn conclude(&mut self, departure: &Departure, conclusion: Conclusion) {
         let now = self.clock.now();
         let id = departure.id.clone();
@@ -156,7 +156,7 @@ impl Agent {
         }
     }
 
-    /// A termination has ended. Answers with the error that makes all others useless, if it is one.
+    /// Handles the end of a termination. Returns the error if it will affect every other pod too.
     pub(super) fn note_ended(&mut self, ended: Ended) -> Option<EvictError> {
         let now = self.clock.now();
         let Ended { uid, again, result } = ended;
@@ -194,8 +194,8 @@ impl Agent {
         result.err().filter(EvictError::is_not_permitted)
     }
 
-    /// Looks at those who have ended and may run again, at what they still hold, and at what an earlier run has left open;
-    /// `all`: at all of them, whenever they were last seen.
+    /// Checks pods that have ended and may run again, what they still use, and what an earlier run did not finish;
+    /// with `all` without regard to when they were last checked.
     pub(super) fn look_at_departures(&mut self, now: Timestamp, all: bool) {
         for uid in self.terminations.killed() {
             self.report(Event::Killed { uid });
@@ -209,7 +209,7 @@ impl Agent {
             let departure = departures.get(&question.uid);
             departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
         };
-        // What was kept out gets its cgroup when it starts.
+        // A rejected pod gets its cgroup only when it starts.
         if questions.iter().any(kept_out) {
             self.look(true);
         }
@@ -255,8 +255,8 @@ impl Agent {
         }
     }
 
-    /// Looks whether the kubelet has begun to end a pod that was alive in the set before this one: it counts as our own last
-    /// action, so that no second pod dies for the same bytes.
+    /// Checks whether the kubelet has begun to evict a pod of the previous set. That counts like an eviction of
+    /// evictd, so that no second pod is killed for the same shortage.
     pub(super) fn note_evictions_elsewhere(&mut self, now: Timestamp, next: &crate::pods::PodSet) {
         let before = std::sync::Arc::clone(self.active.set());
         for uid in &next.evicted {
@@ -282,7 +282,7 @@ impl Agent {
         }
     }
 
-    /// Pods that are listed no more and run: their kubelet has their grace to end them.
+    /// Tracks pods that are no longer listed but still run: their kubelet has their grace period to end them.
     pub(super) fn note_deleted(&mut self, next: &crate::pods::PodSet) {
         for vanished in &next.vanished {
             let (pod, uid) = (vanished.pod.full_name(), vanished.pod.uid.clone());
@@ -296,7 +296,7 @@ impl Agent {
         }
     }
 
-    /// Takes up what an earlier run has left open.
+    /// Takes up what an earlier run did not finish.
     pub(super) fn take_up(&mut self, left_open: Vec<LeftOpen>) {
         for one in left_open {
             let (mut found, notice) = one.found(&self.ports.boot_id, self.behaviour.least_grace);
@@ -318,7 +318,7 @@ impl Agent {
     }
 }
 
-/// Where its files outlast its processes, others wait for them.
+/// Logs that an eviction for disk waits for the pod's files, which outlast its processes.
 fn say_what_is_waited_for(departure: &Departure) {
     if departure.purpose.condition() == Some(NodeCondition::DiskPressure) {
         info!(

@@ -1,4 +1,4 @@
-//! What an earlier run of the daemon has decided and not finished, as the history tells it.
+//! Decisions that an earlier run of the daemon did not finish, as the history shows them.
 
 use crate::delivery::{Notice, Way};
 use evictd_eviction::{
@@ -9,7 +9,7 @@ use evictd_eviction::{
 use jiff::SignedDuration;
 use std::time::Duration;
 
-/// A decision that its record leaves open.
+/// A decision whose record is not complete.
 #[derive(Debug)]
 pub struct LeftOpen {
     /// Without the ranking.
@@ -20,7 +20,7 @@ pub struct LeftOpen {
 }
 
 impl LeftOpen {
-    /// As its record has it; `None` where it has not what is needed.
+    /// Reads a record; `None` if it lacks what is needed to finish the decision.
     pub fn read(record: &Record) -> Option<Self> {
         let who = record.pod.clone().zip(record.uid.clone());
         let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
@@ -38,7 +38,7 @@ impl LeftOpen {
         })
     }
 
-    /// The pod on its way out, and the notice that nobody is known to have got. `boot_id` is that of now.
+    /// The pod that was leaving, and the notice that may not have been sent. `boot_id` is the present one.
     pub(super) fn found(self, boot_id: &str, least_grace: Duration) -> (Found, Option<Notice>) {
         let record = self.record;
         let asked = u64::try_from(self.grace_period_seconds).unwrap_or(0);
@@ -83,7 +83,7 @@ impl LeftOpen {
     }
 }
 
-/// A pod that is deleted by us has what is left of its grace.
+/// Reduces the grace period of a deletion by evictd to what is left of it.
 pub(super) fn shorten(notice: &mut Notice, left: Duration) {
     if let Way::Delete(seconds) = &mut notice.way {
         *seconds = left.as_secs();

@@ -1,4 +1,5 @@
-//! Limits of the pods' own on node-local disk: looked after at a slow beat, since it takes walks of their directories.
+//! Limits of pods on local storage. They are checked at a slow interval because that needs walks through
+//! directories.
 
 use super::active::Active;
 use crate::{pods::PodSet, usage::Whose};
@@ -8,16 +9,17 @@ use jiff::{SignedDuration, Timestamp};
 /// The kubelet's own period for these limits (S1-017).
 const PERIOD: SignedDuration = SignedDuration::from_secs(10);
 
-/// When the directories were last looked at.
+/// When the directories were last measured.
 #[derive(Debug, Default)]
 pub(super) struct Patrol {
     begun: Option<Timestamp>,
-    /// Whether any pod of this generation has a limit.
+    /// Whether any pod of this generation of the set has a limit.
     limited: Option<(u64, bool)>,
 }
 
 impl Patrol {
-    /// Usage of the pods with limits, when it is time and the walk has ended; other pods count as unknown.
+    /// Usage of the pods with limits, if the check is due and the walk has ended; the usage of other pods is left
+    /// unknown.
     pub(super) fn usage(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! The agent: looks at the node, and where it must, ends one pod, over and over.
+//! The agent: observes the node in a loop and, if it has to, terminates one pod.
 //!
 //! ```text
 //!   signals -> housekeeper -> usage -> housekeeper -> evict      (one turn)
@@ -64,71 +64,71 @@ use std::{
 use terminations::Terminations;
 use tokio::sync::mpsc;
 
-/// While somebody is on the way out the loop looks at least this often.
-const ALOFT: Duration = Duration::from_millis(50);
-/// Where there is a threshold on pressure the loop looks at least this often; the kernel's averages move every two
+/// While a pod is being terminated, a cycle runs at least this often.
+const WHILE_TERMINATING: Duration = Duration::from_millis(50);
+/// If there is a threshold on pressure, a cycle runs at least this often. The kernel updates its averages every two
 /// seconds.
 const PRESSURE: Duration = Duration::from_secs(1);
-/// For this long what a look saw may end a pod.
+/// An observation older than this must be repeated before a pod may be evicted for it.
 const STILL_TRUE: SignedDuration = SignedDuration::from_millis(50);
-/// How long pods that are being killed are waited for when the agent ends.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long to wait for pods that are being killed when the agent stops.
+const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 
-/// What the agent is told from outside.
+/// An order to the agent.
 #[derive(Debug)]
 pub enum Order {
-    /// Go by other rules from now on.
+    /// Apply these changed settings.
     Reload(Box<Behaviour>),
-    /// End.
+    /// Stop.
     Stop,
 }
 
-/// What may change while the agent runs.
+/// The settings that may change while the agent runs.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
-    /// The rules; their layout is found out by looking.
+    /// The rules; their filesystem layout is detected, not configured.
     pub rules: Rules,
     /// The longest sleep.
     pub housekeeping_interval: Duration,
-    /// Decide and tell, but end nothing.
+    /// Decide and publish, but terminate no pod.
     pub dry_run: bool,
-    /// What is done about pods that should not be here.
+    /// How new pods are checked.
     pub admission: Admission,
-    /// Priorities of the classes that pods may name besides the built-in ones.
+    /// Priorities of the priority classes that manifests may name, besides the built-in ones.
     pub priority_classes: BTreeMap<String, i32>,
-    /// The least seconds between SIGTERM and SIGKILL, where a pod gets any notice at all (S1-049).
+    /// The shortest time between SIGTERM and SIGKILL if the grace period is not zero (S1-049).
     pub least_grace: Duration,
 }
 
-/// The ports an agent works through.
+/// What connects an agent to the machine and the cluster.
 pub struct Ports {
-    /// When to look again.
+    /// The timer of the main loop.
     pub alarm: Alarm,
-    /// Who calls before that.
+    /// Notifications that wake the main loop early.
     pub wakers: Wakers,
-    /// What the node has left.
+    /// Observes the signals.
     pub sampler: Sampler,
-    /// Which pods are here.
+    /// Lists the pods.
     pub roster: Roster,
-    /// What the node has to give to them.
+    /// The node's allocatable resources.
     pub room: Room,
-    /// What each uses.
+    /// Measures the usage of pods.
     pub usage: usage::Gauge,
-    /// How one leaves.
+    /// Terminates pods.
     pub evictor: Arc<CgroupEvictor>,
-    /// Where the cluster is told of it; `None` without one.
+    /// Informs the cluster; `None` without one.
     pub cluster: Option<Cluster>,
-    /// What keeps it from ending anybody for a while.
+    /// Pauses, which keep the agent from terminating pods for a while.
     pub pauses: Pauses,
-    /// What the world is told.
+    /// Publish decisions and state.
     pub publishers: Publishers,
-    /// What an earlier run has left to be finished.
+    /// Decisions that an earlier run did not finish.
     pub left_open: Vec<LeftOpen>,
-    /// The kernel's name for the time since the machine was started; empty where it has none.
+    /// The kernel's boot id; empty where the kernel has none.
     pub boot_id: String,
 }
 
-/// The daemon's one loop and everything it knows.
+/// The daemon's main loop and its state.
 pub struct Agent {
     clock: Clock,
     behaviour: Behaviour,
@@ -136,13 +136,13 @@ pub struct Agent {
     pace: Pace,
     ports: Ports,
     terminations: Terminations,
-    /// What the API server is to be told of pods that are about to be set on their way out, by the ids of their decisions.
+    /// Notices about pods whose termination is about to begin, by the ids of their decisions.
     notices: BTreeMap<String, Notice>,
-    /// Decisions of an earlier run that are taken up, by id.
+    /// Ids of decisions of an earlier run that were taken up.
     left_open: BTreeSet<String>,
     active: Active,
     watched: Vec<(Signal, Observation, i64)>,
-    /// For each signal the last look that did not see it crossed.
+    /// For each signal the last observation that was not past its threshold.
     clear: SignalMap<Timestamp>,
     news: News,
     layout: Option<Layout>,
@@ -153,7 +153,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent that has not looked yet.
+    /// An agent before its first cycle.
     pub fn new(clock: Clock, behaviour: Behaviour, mut ports: Ports) -> Self {
         let now = clock.now();
         ports.sampler.follow(&behaviour.rules.thresholds);
@@ -184,7 +184,7 @@ impl Agent {
         agent
     }
 
-    /// Turns until it is told to stop, or finds that it may not do its work here.
+    /// Runs cycles until it is told to stop, or finds that it lacks a permission without which it is useless.
     pub async fn run(
         mut self,
         mut questions: mpsc::Receiver<Question>,
@@ -214,11 +214,11 @@ impl Agent {
                 },
             }
         }
-        Box::pin(self.farewell()).await;
+        Box::pin(self.shut_down()).await;
         Ok(())
     }
 
-    /// One turn of the crank; returns how long to sleep.
+    /// Runs one cycle; returns how long to sleep after it.
     async fn turn(&mut self) -> Duration {
         let now = self.clock.now();
         self.look_at_pause(now);
@@ -252,7 +252,8 @@ impl Agent {
         sleep
     }
 
-    /// Fetches what the crank asks for, and carries out what it then decides; what it asks for next.
+    /// Fetches what a step of the housekeeper asks for, and carries out the decision that follows; returns the next
+    /// step.
     async fn answer_step(&mut self, now: Timestamp, step: Step) -> Step {
         match step {
             Step::Rest => Step::Rest,
@@ -264,7 +265,7 @@ impl Agent {
                 let answer = Answer::LocalStorage(known);
                 self.decide(now, answer, usage.as_ref()).await
             }
-            // Nobody frees what can be freed without ending a pod yet.
+            // Nothing here can free resources without terminating a pod yet.
             Step::Reclaim(_) => self.decide(now, Answer::Reclaimed(None), None).await,
             Step::Watch(need) => {
                 let set = Arc::clone(self.active.set());
@@ -290,7 +291,7 @@ impl Agent {
         next
     }
 
-    /// Some threshold acts, and nobody has to be waited for: whoever is first must go.
+    /// Some threshold acts and no pod has to be waited for: ranks the pods and evicts the first.
     async fn rank_and_decide(&mut self, seen: Timestamp, need: UsageNeed) -> Step {
         self.look_at_cgroups(seen);
         let set = Arc::clone(self.active.set());
@@ -322,8 +323,8 @@ impl Agent {
         self.decide(now, answer, Some(&usage)).await
     }
 
-    /// Usage of many pods may take so long to read that the one before has gone meanwhile: then the node is looked at again.
-    /// What a disk has left is asked beside the loop, and is of the last look.
+    /// Observes the node again if reading the usage of many pods took so long that an earlier victim may have gone
+    /// meanwhile. For disk signals the last observation is used, because filesystems are asked in the background.
     fn look_again(
         &mut self,
         seen: Timestamp,
@@ -338,7 +339,7 @@ impl Agent {
         (now, Some(sample.observations))
     }
 
-    /// Whether those on their way out give back what they hold. This reads them alone: they need the processor, too.
+    /// Usage of the pods that are leaving, to see whether it shrinks. Reads only those, to leave the CPU to them.
     fn usage_of_dying(&mut self, now: Timestamp, set: &PodSet) -> Usage {
         let departures = self.housekeeper.departures();
         let pods = set.pods.iter().enumerate();
@@ -347,7 +348,8 @@ impl Agent {
         self.ports.usage.read_these(now, set, dying.into_iter())
     }
 
-    /// What follows is written down, so that it outlives us; then comes the kill, then the telling.
+    /// Writes the decision to disk first, so that the next run can finish it; then terminates the pod; then
+    /// publishes.
     async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
         let dry_run = self.ends_nobody();
         if (decision.eviction.is_none() || dry_run) && !self.news.is_new(&decision) {
@@ -384,7 +386,8 @@ impl Agent {
         self.ports.publishers.publish(&Fact::Decided(&decided));
     }
 
-    /// Who has to leave by this decision, and what the API server is told of it; `None` where nobody has to.
+    /// The departure that this decision starts, and the notice to the API server; `None` if the decision evicts no
+    /// pod.
     fn departure(&self, id: &str, decision: &Decision) -> Option<(Departure, Option<Notice>)> {
         let (now, eviction) = (decision.time, decision.eviction.as_ref()?);
         let set = self.active.set();
@@ -421,7 +424,7 @@ impl Agent {
         Some((departure, notice))
     }
 
-    /// The layout is found out once, by looking (S1-025); a hanging filesystem delays it.
+    /// Detects the filesystem layout once (S1-025); a filesystem that does not answer delays it.
     fn learn_layout(&mut self) {
         if self.layout.is_some() {
             return;
@@ -453,7 +456,7 @@ impl Agent {
         self.news = News::default();
     }
 
-    /// Which cgroups came and went, and whether anything of those who have left runs again.
+    /// Updates which cgroups exist, and whether a terminated pod runs again.
     fn look_at_cgroups(&mut self, now: Timestamp) {
         self.look(true);
         self.look_at_departures(now, true);
@@ -468,7 +471,7 @@ impl Agent {
         }
     }
 
-    /// Somebody may have left, or run again.
+    /// Updates the set of live pods after a pod may have left or run again.
     fn refresh(&mut self) {
         if self.active.refresh(self.have_left()) {
             self.pods_changed();
@@ -498,7 +501,7 @@ impl Agent {
         }
     }
 
-    /// Until the next look that could matter: a threshold near, a grace period ending, somebody on the way out.
+    /// How long to sleep: less if a threshold is near, a grace period ends soon, or a pod is being terminated.
     fn sleep(&mut self, now: Timestamp, sample: &Sample) -> Duration {
         self.watched.clear();
         let thresholds = self.housekeeper.thresholds();
@@ -521,7 +524,7 @@ impl Agent {
             sleep = sleep.min(PRESSURE);
         }
         if self.housekeeper.departures().anybody_leaves() {
-            sleep = sleep.min(ALOFT);
+            sleep = sleep.min(WHILE_TERMINATING);
         }
         for (threshold, first) in self.housekeeper.first_observed() {
             let left = threshold.acts_after() - now.duration_since(first);
@@ -551,15 +554,18 @@ impl Agent {
         self.ports.publishers.publish(&Fact::Looked(&look));
     }
 
-    /// Pods that are being killed are seen off; grace periods are not waited for.
-    async fn farewell(mut self) {
-        let see_off = async {
+    /// Waits for pods that are being killed, but not for grace periods.
+    async fn shut_down(mut self) {
+        let last_terminations = async {
             while !self.terminations.is_empty() {
                 let ended = self.terminations.ended().await;
                 self.note_ended(ended);
             }
         };
-        if tokio::time::timeout(FAREWELL, see_off).await.is_err() {
+        if tokio::time::timeout(SHUTDOWN_WAIT, last_terminations)
+            .await
+            .is_err()
+        {
             tracing::warn!(
                 "stopping while pods are still on their way out; they are left as they are"
             );
@@ -568,7 +574,7 @@ impl Agent {
     }
 }
 
-/// When what decided about the victim was measured.
+/// When the usage that the decision is based on was measured.
 fn measured_at(decision: &Decision, usage: &Usage) -> Option<Timestamp> {
     usage.of(decision.eviction.as_ref()?.index)?.time
 }

@@ -1,4 +1,4 @@
-//! What is worth saying: a state that stays, such as "everybody is spared", is said once.
+//! Avoids repeated messages: a state that lasts, such as "every pod is spared", is published once.
 
 use crate::pods::LocalPod;
 use evictd_eviction::{
@@ -8,20 +8,20 @@ use evictd_eviction::{
 use evictd_pod::Quantity;
 use std::collections::BTreeMap;
 
-/// A signal, or a limit of a pod's own with the pod's UID.
+/// A signal, or a pod's local storage limit with the pod's UID.
 type Subject = (&'static str, Option<String>);
 
-/// Why nobody goes, and who would.
+/// Why no pod is evicted, and which pod would be.
 type Verdict = (Option<Withheld>, Option<String>);
 
-/// Remembers what was said.
+/// Remembers what was published.
 #[derive(Debug, Default)]
 pub(super) struct News {
     said: BTreeMap<Subject, Verdict>,
 }
 
 impl News {
-    /// Whether a decision that ends nobody differs from the last one on its subject.
+    /// Whether a decision that evicts no pod differs from the last one on the same subject.
     pub(super) fn is_new(&mut self, decision: &Decision) -> bool {
         let of_pod = decision.kind == Cause::LocalStorage;
         let subject = (decision.signal, decision.uid.clone().filter(|_| of_pod));
@@ -29,7 +29,7 @@ impl News {
         self.said.insert(subject, verdict.clone()) != Some(verdict)
     }
 
-    /// Somebody goes for this signal: whatever is said of it next is new.
+    /// A pod is evicted for this signal: the next decision on it is new in any case.
     pub(super) fn moved(&mut self, signal: &'static str) {
         self.said.remove(&(signal, None));
     }
@@ -47,8 +47,8 @@ impl News {
     }
 }
 
-/// What of a reason stays while nothing happens: what dying pods hold is another amount at each look, and so is the order
-/// in which they rank.
+/// The part of a reason that stays the same while nothing happens. What terminating pods use, and their order,
+/// differs in every observation.
 fn lasting(withheld: Withheld) -> Withheld {
     match withheld {
         Withheld::DyingPodsRelease { mut pods, .. } => {
@@ -80,7 +80,7 @@ mod tests {
         Timestamp::from_second(seconds).unwrap()
     }
 
-    /// What is decided on a node without pods.
+    /// A decision on a node without pods.
     fn nobody(signal: Signal) -> Decision {
         let maps = ThresholdMaps {
             hard: [(signal.to_string(), "10".to_owned())].into(),

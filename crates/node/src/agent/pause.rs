@@ -1,4 +1,5 @@
-//! The pause: while one holds, what is decided is told as in a dry run. Who is on the way out already is seen off.
+//! The pause: while one is in force, decisions are published as in a dry run. Terminations that have begun are
+//! finished.
 
 use super::{Agent, news::News};
 use crate::{
@@ -13,19 +14,19 @@ use tokio::{
     task::spawn_blocking,
 };
 
-/// What pauses here.
+/// The sources of pauses.
 #[derive(Debug)]
 pub struct Pauses {
     by_command: Option<Pause>,
     by_annotation: Option<Pause>,
-    /// What the Node's annotation says, where there is a Node.
+    /// The pause in the Node's annotation, if there is a Node.
     annotated: Option<watch::Receiver<Option<Pause>>>,
-    /// What is written later holds.
+    /// The pause file; the lock keeps writes in order.
     file: Arc<Mutex<PauseFile>>,
 }
 
 impl Pauses {
-    /// With what an earlier run has kept.
+    /// Starts with the pause that an earlier run wrote to the file.
     pub fn new(
         file: PauseFile,
         annotated: Option<watch::Receiver<Option<Pause>>>,
@@ -39,12 +40,12 @@ impl Pauses {
         }
     }
 
-    /// The one that is shown: that of the command, which may have an end.
+    /// The pause to show; if both are in force, that of the command, which may have an end.
     pub(super) fn in_force(&self) -> Option<&Pause> {
         self.by_command.as_ref().or(self.by_annotation.as_ref())
     }
 
-    /// Whether another one is in force now.
+    /// Updates the pause in force; true if it changed.
     fn look(&mut self, now: Timestamp) -> bool {
         let over = self
             .by_command
@@ -63,7 +64,8 @@ impl Pauses {
         over || annotated
     }
 
-    /// Keeps it for the next start, beside the loop: usually that is memory, but it may be a disk that hangs.
+    /// Writes the pause to the file for the next start, in the background: the file is usually in memory, but may
+    /// be on a disk that hangs.
     fn keep(&self, pause: Option<Pause>, answer: Option<Answer>) {
         let file = Arc::clone(&self.file);
         let in_force = self.in_force().cloned();
@@ -79,7 +81,7 @@ impl Pauses {
                 tracing::error!("the pause cannot be kept for the next start: {problem}");
             }
             if let Some(answer) = answer {
-                // Whoever asked may have gone meanwhile.
+                // The receiver may have gone meanwhile.
                 let _ = answer.send(Ok(json!({ "paused": in_force, "notKept": problem })));
             }
         });
@@ -87,7 +89,7 @@ impl Pauses {
 }
 
 impl Agent {
-    /// Whether what is decided is only told.
+    /// Whether decisions are only published.
     pub(super) fn ends_nobody(&self) -> bool {
         self.behaviour.dry_run || self.paused().is_some()
     }
@@ -96,14 +98,14 @@ impl Agent {
         self.ports.pauses.in_force()
     }
 
-    /// Takes up a pause that has begun or ended since the last look.
+    /// Applies a pause that has begun or ended since the last cycle.
     pub(super) fn look_at_pause(&mut self, now: Timestamp) {
         if self.ports.pauses.look(now) {
             self.news = News::default();
         }
     }
 
-    /// From now on, in place of what was asked for before.
+    /// Starts this pause now; it replaces an earlier one of the command.
     pub(super) fn pause(&mut self, pause: Pause, answer: Answer) {
         if pause.is_over(self.clock.now()) {
             let _ = answer.send(Err(Unanswered::Refused(
@@ -116,7 +118,7 @@ impl Agent {
         self.news = News::default();
     }
 
-    /// Ends what the command began. The Node's annotation is its writer's to take back.
+    /// Ends the pause of the command. A pause by the Node's annotation ends only when the annotation is removed.
     pub(super) fn resume(&mut self, answer: Answer) {
         self.ports.pauses.by_command = None;
         self.ports.pauses.keep(None, Some(answer));

@@ -1,4 +1,5 @@
-//! Owners whose pods come back to this node and are evicted again: the core counts, and the world is told.
+//! Owners whose pods come back to this node and are evicted again: the core counts them, this module publishes the
+//! result.
 
 use super::Agent;
 use crate::{evict::EvictError, fact::Fact, history::Past};
@@ -6,7 +7,7 @@ use evictd_eviction::departures::Departure;
 use evictd_kernel::kill::Termination;
 
 impl Agent {
-    /// What was evicted before this agent began, oldest first.
+    /// Evictions before this start, oldest first.
     pub fn remember(&mut self, past: &[Past]) {
         for eviction in past {
             self.housekeeper
@@ -14,7 +15,7 @@ impl Agent {
         }
     }
 
-    /// A pod that is gone counts; one that could not be ended does not.
+    /// Counts an eviction once the pod is gone; a pod that could not be terminated does not count.
     pub(super) fn note_return(
         &mut self,
         departure: &Departure,

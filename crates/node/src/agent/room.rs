@@ -1,4 +1,4 @@
-//! What this node has to give to pods, as far as anybody says.
+//! The node's allocatable resources, as far as they are known.
 
 use evictd_eviction::{Housekeeper, Observations, Signal};
 use evictd_pod::{Node, Quantity, ResourceList, node::NodeStatus, resources};
@@ -6,23 +6,23 @@ use procfs::{FromReadSI, KernelStats};
 use std::{path::Path, sync::Arc};
 use tokio::sync::watch;
 
-/// Who says it.
+/// Where the figures come from.
 #[derive(Debug)]
 pub enum Room {
-    /// The Node's object, once it was read: a kubelet has worked it out.
+    /// The Node object, once it was read: its kubelet has computed them.
     Node(watch::Receiver<Option<Arc<Node>>>),
-    /// The machine itself, where no kubelet looks after the pods: its cpus, and what the signals observe less what the
-    /// hard thresholds keep free.
+    /// The machine, if no kubelet manages the pods: its CPUs, and the capacity of its signals less what the hard
+    /// thresholds keep free.
     Machine {
-        /// How many cpus are online; `None` where the kernel does not tell.
+        /// Number of CPUs online; `None` if the kernel does not report it.
         cpus: Option<i64>,
     },
-    /// Nobody.
+    /// Not known.
     Unknown,
 }
 
 impl Room {
-    /// The machine whose `/proc` is this.
+    /// The machine whose `/proc` this is.
     pub fn of_machine(proc: &Path) -> Self {
         let stat = KernelStats::from_file(proc.join("stat"), procfs::current_system_info());
         let cpus = stat
@@ -33,12 +33,12 @@ impl Room {
         }
     }
 
-    /// Whether no kubelet looks after the pods.
+    /// Whether no kubelet manages the pods.
     pub const fn is_machine(&self) -> bool {
         matches!(self, Self::Machine { .. })
     }
 
-    /// The node with what it has to give; for a machine only that, and only what is known of it.
+    /// A node with its allocatable resources; for a machine only these, as far as known.
     pub(super) fn node(&self, housekeeper: &Housekeeper, seen: &Observations) -> Option<Node> {
         let cpus = match self {
             Self::Node(told) => return told.borrow().as_deref().cloned(),
@@ -70,7 +70,7 @@ impl Room {
     }
 }
 
-/// The capacity, less the highest hard threshold.
+/// The capacity less the highest hard threshold.
 fn allocatable(housekeeper: &Housekeeper, seen: &Observations, signal: Signal) -> Option<Quantity> {
     let capacity = seen.get(signal)?.capacity;
     let hard = housekeeper

@@ -1,4 +1,4 @@
-//! From a configuration to an agent: which source serves each port, and why.
+//! Builds an agent from a configuration: chooses a source for each port.
 
 mod cluster;
 mod history;
@@ -46,53 +46,53 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// While the disk refuses the history, it is asked again this often.
+/// How often to retry opening the history while the disk fails.
 const HISTORY_RETRY: Duration = Duration::from_secs(5);
-/// How long after SIGKILL the last process is waited for.
+/// How long to wait for the last process after SIGKILL.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
-/// What is wrong with `admission: reject` where only the kubelet is known.
+/// The error for `admission: reject` if only the kubelet is known.
 const NOBODY_TO_TELL: &str = "admission: reject needs an API server, which alone keeps the \
     kubelet from starting a pod: name it under kubernetes; until then new pods are only reported";
-/// A loop that has not turned for this long is dead.
+/// The main loop counts as stuck if no cycle has ended for this long.
 const LONGEST_TURN: SignedDuration = SignedDuration::from_secs(30);
-/// Between SIGTERM and SIGKILL the kubelet's container runtime leaves two seconds at least (S1-049).
+/// The kubelet's container runtime leaves at least two seconds between SIGTERM and SIGKILL (S1-049).
 const KUBELET_LEAST_GRACE: Duration = Duration::from_secs(2);
 
-/// Why there can be no agent.
+/// Why the agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Settings of a later version.
+    /// A setting that this version does not support.
     #[error("{0}")]
     NotBuilt(String),
-    /// It would end at the moment in which it is needed.
+    /// The process may not signal other processes: it would run, but fail at its first eviction.
     #[error(
         "this process may not end those of others (CAP_KILL is missing); with --dry-run it decides and tells, and ends nobody"
     )]
     MayNotKill,
-    /// Without cgroups no pod can be found or ended.
+    /// Without cgroups no pod can be found or terminated.
     #[error(transparent)]
     Cgroups(#[from] CgroupError),
-    /// The signals.
+    /// The sources of the signals are missing.
     #[error(transparent)]
     Signals(#[from] SourceError),
-    /// The history.
+    /// The history cannot be opened.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The loop's timer.
+    /// The main loop's timer cannot be created.
     #[error("the kernel gives no timer (timerfd)")]
     Alarm(#[source] io::Error),
-    /// The socket.
+    /// The socket cannot be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The metrics.
+    /// The address for metrics cannot be opened.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// A way to leave that needs an API server.
+    /// The configured way to evict needs an API server.
     #[error(
         "evict.method: delete and eviction need an API server: name it under kubernetes, or take the pods from it"
     )]
     NoCluster,
-    /// The API server.
+    /// The access to the API server is wrong.
     #[error(transparent)]
     Api(#[from] ApiError),
 }
@@ -112,23 +112,23 @@ impl StartError {
     }
 }
 
-/// An agent that is ready to run, and what it answers to.
+/// An agent that is ready to run, and its channels.
 pub struct Ready {
     /// The agent.
     pub agent: Agent,
-    /// What takes a configuration that is read while it runs.
+    /// Applies a configuration that is read while the agent runs.
     pub reload: Reload,
-    /// For its `run`.
+    /// To pass to the agent's `run`.
     pub questions: mpsc::Receiver<Question>,
-    /// For its `run`.
+    /// To pass to the agent's `run`.
     pub orders: mpsc::Receiver<Order>,
-    /// Where to give it orders.
+    /// Sends orders to the agent.
     pub give_order: mpsc::Sender<Order>,
-    /// The status page.
+    /// The state for the status page.
     pub shared: Arc<Shared>,
 }
 
-/// What may change while the agent runs, with the pods from this source.
+/// The settings that may change while the agent runs, with pods from this source.
 pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     let mut rules = config.rules();
     if pods_source != PodsSource::Manifests {
@@ -149,7 +149,7 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     }
 }
 
-/// The watchdog wants the loop to turn, whatever the configuration says.
+/// The longest sleep of the main loop: shorter than configured if the systemd watchdog demands it.
 fn longest_sleep(config: &Effective) -> Duration {
     let watchdog = Notifier::from_environment().longest_sleep();
     config
@@ -158,7 +158,8 @@ fn longest_sleep(config: &Effective) -> Duration {
         .min(watchdog.unwrap_or(Duration::MAX))
 }
 
-/// Opens every source and door of this configuration. `watcher` is told of everything, too.
+/// Opens all sources, the socket and the metrics address of this configuration. `watcher` receives everything that
+/// is published.
 pub async fn ready(
     config: &Effective,
     clock: Clock,
@@ -267,7 +268,7 @@ fn pauses(config: &Effective, clock: Clock, node: Option<&cluster::ReadNode>) ->
     Pauses::new(kept, node.map(|node| node.paused.clone()), clock.now())
 }
 
-/// What is ours: nothing outside of these cgroups is watched, counted, tied to a pod or ended.
+/// The cgroups that may contain pods: nothing outside of them is watched, counted, bound to a pod or terminated.
 fn pod_roots(config: &Effective) -> Vec<PathBuf> {
     let roots = config.cgroup_roots.iter();
     roots.map(|root| root.as_path().to_owned()).collect()
@@ -279,7 +280,8 @@ fn boot_id(proc_root: &Path) -> String {
     text.trim().to_owned()
 }
 
-/// The kernel calls as the configuration's kind has it: ours by pressure and events, a kubelet by cgroup v1's levels.
+/// Notifications from the kernel, by the kind of configuration: for evictd's own, pressure and memory events; for a
+/// kubelet's, cgroup v1 memory thresholds.
 fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
     let sources = signal_sources(config, hierarchies);
     if config.kind == Kind::Kubelet {
@@ -303,7 +305,7 @@ fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
-    // The group that acts as the node is watched as the node.
+    // The cgroup that acts as the node is watched as the node, not as the pods' cgroup.
     let mut pods_cgroups = pod_roots(config);
     pods_cgroups.retain(|root| {
         let node = config.node_cgroup.as_ref();
@@ -354,7 +356,7 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
     }
 }
 
-/// As configured; else as whoever deployed this pod tells it; else as a kubelet takes it.
+/// The node name: as configured; else from the environment of this pod; else as a kubelet computes it.
 pub fn node_name(config: &Effective) -> String {
     let told = || std::env::var("NODE_NAME").ok();
     let host = || {

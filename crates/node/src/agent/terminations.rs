@@ -1,4 +1,4 @@
-//! Terminations under way: the tasks that end pods' processes. What is known of those pods is kept by `Departures`.
+//! The tasks that terminate pods. The state of these pods is kept by `Departures`.
 
 use crate::evict::{Evict, EvictError};
 use evictd_kernel::kill::{GraceCut, Termination, Victim};
@@ -10,9 +10,9 @@ use tokio::sync::mpsc;
 pub(super) struct Ended {
     /// The pod's UID.
     pub(super) uid: String,
-    /// Whether the pod ran again after its end: nothing new is told of it.
+    /// Whether the pod was started again after an earlier end: then nothing is published again.
     pub(super) again: bool,
-    /// What became of it.
+    /// The result.
     pub(super) result: Result<Termination, EvictError>,
 }
 
@@ -36,7 +36,7 @@ impl Default for Terminations {
 }
 
 impl Terminations {
-    /// Begins to end a pod; it is signalled as soon as the caller next waits.
+    /// Starts to terminate a pod; the first signal is sent as soon as the caller next waits.
     pub(super) fn begin<E: Evict + Send + Sync + 'static>(
         &mut self,
         evictor: Arc<E>,
@@ -48,30 +48,30 @@ impl Terminations {
         self.running.insert(uid.clone(), cut.clone());
         tokio::spawn(async move {
             let result = evictor.evict(&victim, grace, &cut).await;
-            // The receiver is only gone when the agent is.
+            // The receiver is gone only if the agent is.
             let _ = send.send(Ended { uid, again, result });
         });
     }
 
-    /// Ends the grace of a pod now.
+    /// Ends the grace period of a pod now.
     pub(super) fn cut_grace(&self, uid: &str) {
         if let Some(cut) = self.running.get(uid) {
             cut.cut_grace();
         }
     }
 
-    /// Those that SIGKILL has reached.
+    /// UIDs of the pods to whose processes SIGKILL was sent.
     pub(super) fn killed(&self) -> Vec<String> {
         let killed = self.running.iter().filter(|(_, cut)| cut.has_killed());
         killed.map(|(uid, _)| uid.clone()).collect()
     }
 
-    /// Whether none is under way.
+    /// Whether no termination is in progress.
     pub(super) fn is_empty(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// The next one that has ended. Cancel safe.
+    /// The next termination that ends. Cancel safe.
     pub(super) async fn ended(&mut self) -> Ended {
         let Some(ended) = self.ended.recv().await else {
             return std::future::pending().await;

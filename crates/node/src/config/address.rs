@@ -11,16 +11,16 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-/// What it looks like.
+/// Example for error messages.
 const EXAMPLE: &str = "an address such as 127.0.0.1:20261 or $(POD_IP):20261";
 
-/// Where to listen. A pod's own address is known only when it starts, so its host may be named by a variable of the
-/// environment, in the form that Kubernetes uses: `$(POD_IP):20261`.
+/// Where to listen. A pod's own address is known only when it starts, so the host may be an environment variable,
+/// in the form that Kubernetes uses: `$(POD_IP):20261`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A host and a port.
     Socket(SocketAddr),
-    /// The host that a variable of the environment holds.
+    /// The host in an environment variable.
     Variable {
         /// The variable's name.
         name: String,
@@ -29,18 +29,18 @@ pub enum Address {
     },
 }
 
-/// The variable does not hold one.
+/// The environment variable does not contain an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{address}: {name} is not set to an IP address in the environment")]
 pub struct NoSuchAddress {
-    /// As it was configured.
+    /// The address as configured.
     address: Address,
     /// The variable's name.
     name: String,
 }
 
 impl Address {
-    /// Where that is in this process.
+    /// The address with the variable of this process filled in.
     pub fn resolve(&self) -> Result<SocketAddr, NoSuchAddress> {
         self.resolve_with(|name| env::var(name).ok())
     }

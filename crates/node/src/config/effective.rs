@@ -1,4 +1,4 @@
-//! The configuration that takes effect: every setting filled in, and where each came from.
+//! The configuration in force: every setting with its value and origin.
 
 use super::{
     address::Address,
@@ -20,12 +20,12 @@ use jiff::SignedDuration;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
-/// Whose rules a configuration chooses.
+/// Which rules a configuration chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `EvictionConfiguration`: ours.
+    /// `EvictionConfiguration`: evictd's rules.
     Evictd,
-    /// `KubeletConfiguration`: the kubelet's, quirks included.
+    /// `KubeletConfiguration`: the kubelet's rules, including its quirks.
     Kubelet,
 }
 
@@ -47,18 +47,18 @@ impl Kind {
     }
 }
 
-/// Where a setting came from.
+/// The origin of a setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Built in.
+    /// evictd's default.
     Default,
-    /// What the kubelet takes where its configuration is silent.
+    /// The kubelet's default.
     KubeletDefault,
-    /// No key of a kubelet's; what it always does.
+    /// Not a key of the kubelet's configuration, but what it always does.
     KubeletRule,
-    /// Written in this file, at this line where it has lines.
+    /// Written in this file, at this line if lines are known.
     File {
-        /// The file, as its user named it.
+        /// The file as the user named it.
         file: String,
         /// From 1.
         line: Option<u64>,
@@ -86,150 +86,151 @@ impl Serialize for Origin {
     }
 }
 
-/// Every setting; `keys.rs` says what each is for and what it is by default.
+/// All settings; `keys.rs` has the purpose and the default of each.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each is one documented switch of the configuration"
 )]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
-    /// Whose rules hold.
+    /// The rules in force.
     pub kind: Kind,
     /// Empty: the environment's `NODE_NAME`, else the host name.
     pub node_name: String,
-    /// Decide and tell, but end nothing.
+    /// Decide and publish, but terminate no pod.
     pub dry_run: bool,
     /// The longest sleep between two looks.
     pub housekeeping_interval: SignedDuration,
-    /// Which figure counts.
+    /// Which figure `memory.available` is.
     pub memory_available: MemoryAvailable,
-    /// A bounding cgroup that acts as the node.
+    /// A cgroup that acts as the node, because it limits all pods.
     pub node_cgroup: Option<CgroupPath>,
-    /// The threshold maps, merged, as written.
+    /// The threshold maps as written, after merging.
     pub maps: ThresholdMaps,
-    /// What those maps say, in the order hard, soft; without derived ones.
+    /// The thresholds of those maps, hard ones first, without derived ones.
     pub configured_thresholds: Vec<Threshold>,
-    /// Seconds; `None`: the pod's own grace. A negative one means the same, but not to the kubelet.
+    /// Seconds; `None` means the pod's own grace period. So does a negative value, except under the kubelet's
+    /// rules.
     pub max_pod_grace_period: Option<i32>,
-    /// Grace under a hard threshold, in whole seconds.
+    /// Grace period for a hard threshold, in whole seconds.
     pub hard_grace_period: SignedDuration,
-    /// How long a condition outlives its cause.
+    /// How long a condition lasts after its cause is over.
     pub pressure_transition_period: SignedDuration,
-    /// What is held to its share of the node.
+    /// Which cgroups are limited to their share of the node.
     pub enforce_node_allocatable: Vec<Enforcement>,
-    /// Whether a kubelet fills its hard thresholds up with its defaults.
+    /// Whether a kubelet adds its defaults to its hard thresholds.
     pub merge_default_eviction_settings: bool,
-    /// Whether a kubelet asks cgroup v1 to tell it of crossed memory thresholds.
+    /// Whether a kubelet uses cgroup v1 notifications of memory thresholds.
     pub kernel_memcg_notification: bool,
     /// Whether limits on local storage are enforced.
     pub local_storage_capacity_isolation: bool,
-    /// Where the pods come from.
+    /// The source of the pods.
     pub pods: Pods,
-    /// The way to the API server.
+    /// Access to the API server.
     pub kubernetes: Credentials,
-    /// The way to the kubelet.
+    /// Access to the kubelet.
     pub kubelet: Kubelet,
-    /// Where their usage comes from.
+    /// The source of usage figures.
     pub usage: Usage,
-    /// How one leaves.
+    /// How pods are evicted.
     pub evict: Evict,
-    /// What is done about pods that should not be here.
+    /// What is done with new pods that should not be on this node.
     pub admission: Admission,
     /// Which node conditions are set.
     pub conditions: Conditions,
-    /// What a soft threshold does where the polite way is refused.
+    /// What a soft threshold does if the eviction API refuses.
     pub soft_tier_fallback: SoftTierFallback,
-    /// What stays of pods that were evicted.
+    /// How many evicted pods are kept, and how long.
     pub evicted_pods: Retention,
-    /// Cgroups that pods live in.
+    /// Cgroups that contain pods.
     pub cgroup_roots: Vec<CgroupPath>,
-    /// Priorities by name, for manifests that name a class only.
+    /// Priorities by priority class, for manifests that only name a class.
     pub priority_classes: BTreeMap<String, i32>,
     /// Pods that are never chosen.
     pub protect: Protect,
-    /// Evictions in a row that may fail to help; 0: any number.
+    /// How many consecutive evictions may fail to help; 0 means any number.
     pub futile_evictions: u32,
-    /// Whether pods go that cannot lift the signal together.
+    /// Whether pods are evicted even if all eligible ones together cannot lift the signal.
     pub evict_without_relief: bool,
-    /// Whether pods that nobody lists may be chosen.
+    /// Whether pods that no source lists may be chosen.
     pub unknown_pods: UnknownPods,
-    /// The longest back-off of owners whose pods come back; zero: none.
+    /// The longest back-off for owners whose pods come back; zero means none.
     pub returning_owner_back_off: SignedDuration,
-    /// Where pods without figures rank.
+    /// Where pods of unknown usage rank.
     pub unknown_stats: UnknownStats,
-    /// What ranks first when process ids run out.
+    /// What ranks first when process ids are short.
     pub pid_rank: PidRank,
-    /// Whether memory may be low by itself while there is swap.
+    /// Whether thresholds on memory and on swap act separately.
     pub memory_and_swap: MemoryAndSwap,
-    /// Whether pods that would come straight back go after their equals.
+    /// Whether pods that would come back to this node rank after their equals.
     pub returning_pods_last: bool,
-    /// Who may ask for a place in the ranking.
+    /// Which namespaces may use the annotation for the ranking.
     pub pod_preference: PodPreference,
     /// The metrics endpoint.
     pub metrics: Metrics,
-    /// The endpoint of probes alone.
+    /// The separate endpoint for probes.
     pub probes: Probes,
-    /// Our socket.
+    /// The Unix socket.
     pub socket: PathBuf,
-    /// Where decisions are kept.
+    /// The directory of the history.
     pub state_directory: PathBuf,
-    /// Where the pods last known are kept.
+    /// The directory of the last known pods.
     pub runtime_directory: PathBuf,
-    /// Where the kernel's files are.
+    /// The kernel's file systems.
     pub roots: Roots,
-    /// Where the filesystems are.
+    /// The filesystems to watch.
     pub filesystems: Filesystems,
-    /// By key; a map's entries each on their own, `evictionHard.memory.available`.
+    /// By key; entries of a map each have their own, `evictionHard.memory.available`.
     pub(super) origins: BTreeMap<String, Origin>,
 }
 
 /// `pods`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pods {
-    /// Where from.
+    /// The source.
     pub source: PodsSource,
     /// The directory of manifests.
     pub manifests: PathBuf,
-    /// The kubelet's own directory of manifests; pods from there are never chosen.
+    /// The kubelet's static pod directory; pods from there are never chosen.
     pub static_pod_path: Option<PathBuf>,
 }
 
 /// `kubelet`
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kubelet {
-    /// How it is asked.
+    /// How to reach it.
     pub access: KubeletSettings,
-    /// Its directory: each pod has one in `pods` there.
+    /// Its root directory, which has a directory for each pod in `pods`.
     pub root_dir: PathBuf,
 }
 
 /// `usage`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Usage {
-    /// Where from.
+    /// The source.
     pub source: UsageSource,
 }
 
 /// `evict`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evict {
-    /// How.
+    /// The method.
     pub method: EvictMethod,
-    /// When the API server is told.
+    /// When the API server is informed.
     pub tell: Tell,
 }
 
 /// `conditions`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conditions {
-    /// Which.
+    /// Which types.
     pub types: ConditionTypes,
 }
 
 /// `podPreference`
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodPreference {
-    /// Namespaces whose pods are heard.
+    /// Namespaces whose pods may use the annotation.
     pub namespaces: Vec<String>,
 }
 
@@ -252,11 +253,11 @@ pub struct Probes {
 pub struct Roots {
     /// procfs.
     pub proc: PathBuf,
-    /// The directory with the cgroup hierarchies.
+    /// The mount point of the cgroup hierarchies.
     pub cgroup: PathBuf,
 }
 
-/// `filesystems`; `None`: found by itself.
+/// `filesystems`; `None`: the usual places are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Filesystems {
     /// The one with the kubelet's root directory.
@@ -268,7 +269,7 @@ pub struct Filesystems {
 }
 
 impl Effective {
-    /// Every setting at nothing: the defaults, which the keys' table holds, come on top of it.
+    /// All settings empty; the defaults from the table of keys are applied to it.
     pub(super) fn blank(kind: Kind) -> Self {
         Self {
             kind,
@@ -341,17 +342,17 @@ impl Effective {
         }
     }
 
-    /// Where the setting at this key came from; `None` where it was neither written nor defaulted.
+    /// The origin of the setting at this key; `None` if it is neither written nor defaulted.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.origins.get(key)
     }
 
-    /// What the maps say; a kubelet's file knows a kubelet's signals only.
+    /// The thresholds in the maps; a kubelet's file may only contain the kubelet's signals.
     pub(super) fn parse_maps(&self) -> Result<ParsedThresholds, Vec<ThresholdError>> {
         self.maps.parse_by_map(self.kind == Kind::Evictd)
     }
 
-    /// The thresholds, with those that follow from them (S1-012).
+    /// The thresholds, including derived ones (S1-012).
     pub fn thresholds(&self) -> Vec<Threshold> {
         if self.enforce_node_allocatable.contains(&Enforcement::Pods) {
             threshold::with_allocatable(&self.configured_thresholds)
@@ -360,7 +361,7 @@ impl Effective {
         }
     }
 
-    /// The rules that the pure core goes by.
+    /// The rules for the pure core.
     pub fn rules(&self) -> Rules {
         let (rules, max_pod_grace_period) = match self.kind {
             Kind::Evictd => (
@@ -395,7 +396,7 @@ impl Effective {
         }
     }
 
-    /// Settings whose word is known but whose code comes in a later version: the key, and what there is.
+    /// Settings that are accepted but only implemented by a later version: the key, and the alternatives.
     pub fn not_built(&self) -> Vec<(&'static str, String)> {
         const LATER: &str = "cri";
         let told = |known: &[&str]| {

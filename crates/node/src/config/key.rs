@@ -1,4 +1,4 @@
-//! What the table of keys says of each: name, default, reason, when a change takes effect, and how it is read and
+//! The columns of the table of keys: name, default, reason, when a change takes effect, and how a value is read and
 //! shown.
 
 use super::{
@@ -13,37 +13,37 @@ use std::collections::BTreeMap;
 
 /// One setting.
 pub(super) struct Key {
-    /// With the keys above it, joined by points.
+    /// The key with those above it, joined by dots.
     pub(super) path: &'static str,
-    /// Why it is there, in a line.
+    /// The purpose in one line.
     pub(super) why: &'static str,
-    /// What an `EvictionConfiguration` takes by default, in YAML; `None`: it has no such key.
+    /// The default in an `EvictionConfiguration`, in YAML; `None` if it has no such key.
     pub(super) default: Option<&'static str>,
-    /// What it is under a `KubeletConfiguration`.
+    /// What applies in a `KubeletConfiguration`.
     pub(super) kubelet: Kubelet,
     pub(super) effect: Effect,
     pub(super) field: Field,
 }
 
-/// What a key is under a `KubeletConfiguration`.
+/// How a setting behaves in a `KubeletConfiguration`.
 pub(super) enum Kubelet {
-    /// A key there too.
+    /// It has this key too.
     Key {
         name: &'static str,
         default: &'static str,
     },
-    /// No key; what the kubelet always does.
+    /// It has no such key; the kubelet always does this.
     Rule(&'static str),
-    /// None of its business: ours, with our default.
+    /// The setting is evictd's own, with the same default.
     Same,
 }
 
-/// When a running daemon goes by a changed value.
+/// When a changed value takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// As soon as the file is read again.
     Reload,
-    /// At the next start: sources, paths and addresses are opened once.
+    /// At the next start, because sources, paths and addresses are opened once.
     Restart,
 }
 
@@ -53,22 +53,22 @@ pub(super) enum Field {
     One {
         read: fn(&mut Effective, &Node) -> Result<(), Vec<Fault>>,
         show: fn(&Effective) -> Json,
-        /// What a reader takes, as a JSON Schema.
+        /// The values that the reader accepts, as a JSON Schema.
         schema: fn() -> Json,
     },
-    /// A map by signal, whose entries are merged.
+    /// A map by signal; entries of several files are merged.
     Signals {
         map: fn(&mut Effective) -> &mut BTreeMap<String, String>,
         get: fn(&Effective) -> &BTreeMap<String, String>,
-        /// What `null` stands for, where an entry can be switched off.
+        /// The value that `null` stands for, if an entry can be switched off.
         off: Option<&'static str>,
-        /// What an entry of this signal takes, as a JSON Schema.
+        /// The values that an entry of this signal accepts, as a JSON Schema.
         schema: fn(Signal) -> Json,
     },
 }
 
 impl Key {
-    /// The name in a file of this kind; `None` where such files have no such key.
+    /// The name in a file of this kind; `None` if such files have no such key.
     pub(super) fn name(&self, kind: Kind) -> Option<&'static str> {
         match (&self.kubelet, kind) {
             (_, Kind::Evictd) => self.default.map(|_| self.path),
@@ -77,7 +77,7 @@ impl Key {
         }
     }
 
-    /// The present value, as it would be written.
+    /// The present value in the form of a configuration file.
     pub(super) fn show(&self, effective: &Effective) -> Json {
         match self.field {
             Field::One { show, .. } => show(effective),
@@ -86,7 +86,7 @@ impl Key {
     }
 }
 
-/// One value at this field of [`Effective`], read and shown by its type or by the module named.
+/// A single value at this field of [`Effective`], read and shown by its type or by the named module.
 macro_rules! one {
     ($($field:ident).+) => {
         one!($($field).+, Value, || schema_of(|effective| &effective.$($field).+))
@@ -142,7 +142,7 @@ pub(super) const fn key(
     }
 }
 
-/// A key that an `EvictionConfiguration` does not have.
+/// A key that only a `KubeletConfiguration` has.
 pub(super) const fn only(
     path: &'static str,
     kubelet: Kubelet,
@@ -160,7 +160,7 @@ pub(super) const fn only(
     }
 }
 
-/// The same key in a kubelet's file.
+/// The same key in a kubelet's file, with another name or default.
 pub(super) const fn too(name: &'static str, default: &'static str) -> Kubelet {
     Kubelet::Key { name, default }
 }

@@ -1,5 +1,5 @@
-//! The table of keys. The parser, the suggestions, `config/evictd.yaml`, the listing of where each setting came from and
-//! what waits for a restart all follow from it.
+//! The table of keys. The parser, suggestions, `config/evictd.yaml`, the list of settings with their origins, and
+//! the list of settings that wait for a restart are all derived from it.
 
 use super::{
     key::{

@@ -1,10 +1,10 @@
-//! What is wrong with a configuration, where, and what to do about it.
+//! A mistake in a configuration: what, where, and what to do.
 
 use evictd_document::Place;
 use serde::Serialize;
 use std::fmt;
 
-/// One mistake, or one thing worth a second look.
+/// A mistake, or a warning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     /// The file, as its user named it.
@@ -43,14 +43,14 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// A configuration that can't be used, with every mistake in it.
+/// A configuration that cannot be used, with all its mistakes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
 pub struct Refused {
-    /// What the kubelet itself would say of it: its first error only.
+    /// The first error, in the words of the kubelet, which reports only one.
     pub kubelet_first_error: String,
     /// Every mistake, in the order of the file.
     pub mistakes: Vec<Mistake>,
-    /// What is not wrong but worth a look.
+    /// Warnings.
     pub warnings: Vec<Mistake>,
 }
 
@@ -65,10 +65,10 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What is wrong with one value, before it is known which key holds it.
+/// A mistake in a value, before the key is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
-    /// Where inside the value: `[2].matchLabels`.
+    /// The place inside the value: `[2].matchLabels`.
     pub(super) within: String,
     pub(super) at: Option<Place>,
     pub(super) message: String,

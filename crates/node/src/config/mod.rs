@@ -1,4 +1,4 @@
-//! The configuration: from a file of either kind to what takes effect, with every mistake and every setting's origin.
+//! The configuration: reads either kind of file, reports every mistake, and records the origin of every setting.
 
 mod address;
 mod effective;

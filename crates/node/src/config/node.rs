@@ -1,5 +1,5 @@
-//! A document as a loosely typed tree in which every key and every value knows its place, so that all
-//! mistakes can be told at once.
+//! A document as an untyped tree in which every key and value has its place, so that all mistakes can be reported
+//! at once.
 
 use evictd_document::Place;
 use serde::{
@@ -12,17 +12,17 @@ use serde_saphyr::{
 };
 use std::fmt;
 
-/// No configuration nests deeper.
+/// The deepest nesting that is accepted.
 const DEEPEST: usize = 64;
 
-/// A value, and where it stands; `None` where the document was not read from a text.
+/// A value with its place; `None` if the document was not read from a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Node {
     pub(super) at: Option<Place>,
     pub(super) content: Content,
 }
 
-/// What a value is. Numbers keep the digits as written, since `1e3` may be an amount.
+/// A value. Numbers keep their text, because `1e3` may be an amount.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Content {
     Null,
@@ -30,7 +30,7 @@ pub(super) enum Content {
     Number(String),
     Text(String),
     List(Vec<Node>),
-    /// Entries in the order of the document, keys that occur twice included.
+    /// Entries in the order of the document, including duplicate keys.
     Map(Vec<Entry>),
 }
 
@@ -51,7 +51,7 @@ pub(super) struct NotADocument {
 }
 
 impl Node {
-    /// Reads YAML, and so JSON. Only `true` and `false` are booleans, as in Kubernetes.
+    /// Parses YAML, which includes JSON. As in Kubernetes only `true` and `false` are booleans.
     pub(super) fn parse(text: &str) -> Result<Self, NotADocument> {
         let options = serde_saphyr::options! {
             duplicate_keys: DuplicateKeyPolicy::PassThrough,
@@ -75,7 +75,7 @@ impl Node {
             Raw::Number(value) => {
                 Content::Number(as_written(raw.defined, text).map_or(value, str::to_owned))
             }
-            // What overflows a double arrives as infinity, but may be an amount.
+            // A number too large for a double arrives as infinity, but may be a valid amount.
             Raw::Text(value) if matches!(value.as_str(), ".inf" | "-.inf") => {
                 let written = as_written(raw.defined, text).unwrap_or(&value);
                 Content::Text(written.trim_matches(['"', '\'']).to_owned())
@@ -104,7 +104,7 @@ impl Node {
         }
     }
 
-    /// The same without places.
+    /// The tree as JSON, without places.
     pub(super) fn to_json(&self) -> serde_json::Value {
         use serde_json::Value;
         match &self.content {
@@ -126,7 +126,7 @@ impl Node {
         self.content == Content::Null
     }
 
-    /// The kind of value, as a person names it.
+    /// The kind of value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match &self.content {
             Content::Null => "nothing",
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// The last entry of that key.
+    /// The last entry with that key.
     pub(super) fn get(&self, key: &str) -> Option<&Entry> {
         let Content::Map(entries) = &self.content else {
             return None;
@@ -178,13 +178,13 @@ fn position(location: Location) -> Option<Place> {
     })
 }
 
-/// The parser ends its sentences with the place, which is told anyway.
+/// Removes the place from the end of the parser's message, because it is reported separately.
 fn without_place(message: &str) -> String {
     let end = message.find(" at line ").unwrap_or(message.len());
     message[..end].to_owned()
 }
 
-/// The scalar's own characters.
+/// The scalar's text as written.
 fn as_written(location: Location, text: &str) -> Option<&str> {
     let start = usize::try_from(location.span().byte_offset()?).ok()?;
     let length = usize::try_from(location.span().byte_len()?).ok()?;
@@ -192,7 +192,7 @@ fn as_written(location: Location, text: &str) -> Option<&str> {
     (!digits.is_empty()).then_some(digits)
 }
 
-/// What the parser hands over, places still in its own notation.
+/// The parser's result, with places still in its own form.
 enum Raw {
     Null,
     Bool(bool),

@@ -1,4 +1,4 @@
-//! From a file and its drop-ins, or stdin, to the configuration.
+//! Reads the configuration from a file and its drop-ins, or from stdin.
 
 use super::{
     mistake::{Fault, Refused},
@@ -11,11 +11,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directory beside a configuration whose files come on top of it, in the order of their names.
+/// The directory beside a configuration; its files are applied on top of it in the order of their names.
 pub const DROP_INS: &str = "conf.d";
 
-/// Reads a configuration of either kind from a file and the drop-ins beside it, or from stdin where `file` is `-`.
-/// An empty drop-in is no mistake, an empty file is one.
+/// Reads a configuration of either kind from a file and the drop-ins beside it, or from stdin if `file` is `-`. An
+/// empty drop-in is accepted, an empty file is a mistake.
 pub fn open(file: &Path) -> Result<Loaded, Refused> {
     let mut unreadable = Vec::new();
     let mut read = |path: &Path| match Document::read(path, SMALL) {
@@ -44,7 +44,7 @@ pub fn open(file: &Path) -> Result<Loaded, Refused> {
     let Some(first) = unreadable.first() else {
         return parsed;
     };
-    // Of a file that cannot be read nothing else is known, not that it is empty.
+    // If a file cannot be read, its content is unknown rather than empty, so no other mistake is reported.
     let mut refused = match parsed {
         Err(refused) if first.file != name => refused,
         Ok(_) | Err(_) => Refused::default(),
@@ -84,7 +84,7 @@ pub fn drop_ins(file: &Path) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
     Ok(paths)
 }
 
-/// The file's name, the line where there is one, and what is the matter.
+/// The file's name, the place if known, and the problem.
 fn why(error: DocumentError) -> (String, Option<Place>, String) {
     match error {
         DocumentError::Empty(name) | DocumentError::Null(name) => {

@@ -1,4 +1,4 @@
-//! From a document to the configuration that takes effect, with every mistake on the way.
+//! Turns a document into the configuration in force, and collects every mistake.
 
 use super::{
     effective::{Effective, Kind, Origin},
@@ -17,18 +17,18 @@ use std::collections::BTreeMap;
 /// A configuration that can be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
-    /// What takes effect.
+    /// The configuration in force.
     pub effective: Effective,
-    /// What is not wrong but worth a look.
+    /// Warnings.
     pub warnings: Vec<Mistake>,
 }
 
-/// Reads a configuration of either kind; `file` is what its user calls it.
+/// Reads a configuration of either kind; `file` is its name in messages.
 pub fn parse(file: &str, text: &str) -> Result<Loaded, Refused> {
     parse_with_drop_ins(file, text, &[])
 }
 
-/// The same with what is dropped in beside the file, each its name and its text: what is written later holds, key by key.
+/// The same with drop-ins (name and text each); for each key the file that comes later wins.
 pub(super) fn parse_with_drop_ins(
     file: &str,
     text: &str,
@@ -50,7 +50,7 @@ pub(super) fn parse_with_drop_ins(
     reader.finish()
 }
 
-/// What takes effect without any file.
+/// The configuration without any file.
 pub fn built_in() -> Effective {
     let mut effective = Effective::blank(Kind::Evictd);
     fill_in_defaults(&mut effective);
@@ -76,7 +76,7 @@ impl Reader<'_> {
             || merge.is_some_and(|entry| entry.value.content == Content::Bool(true));
         match &root.content {
             Content::Map(entries) if !entries.is_empty() => self.entries("", entries),
-            // Half of a file that is being replaced looks like this. It must not end a dry run.
+            // The file may be half replaced at this moment. Taking it for all defaults could end a dry run.
             Content::Map(_) | Content::Null => self.mistake(
                 "",
                 Fault::new(
@@ -89,7 +89,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A file whose entries come on top of what was read before.
+    /// A file whose settings are applied on top of those read before.
     fn drop_in(&mut self, document: &Node) {
         if self.stage == Stage::Kind {
             return;
@@ -112,7 +112,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks at what all files come to.
+    /// Checks the merged result of all files.
     fn check(&mut self) {
         self.stage = Stage::Whole;
         thresholds::check(self);
@@ -155,7 +155,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Whose configuration this is; `None` once it is reported that it is nobody's.
+    /// The kind of this configuration; `None` if it has no known kind, which is reported.
     fn kind(&mut self, root: &Node, wrapped: bool) -> Option<Kind> {
         const KINDS: [Kind; 2] = [Kind::Evictd, Kind::Kubelet];
         let kind = match root.get("kind") {
@@ -268,7 +268,7 @@ impl Reader<'_> {
             let path = joined(key.path, &entry.key);
             let value = match &entry.value.content {
                 Content::Text(text) | Content::Number(text) => Some(text.as_str()),
-                // Nothing decodes as the empty text there.
+                // The kubelet decodes null as the empty text.
                 Content::Null if kubelet => Some(""),
                 Content::Null => off,
                 _ => {
@@ -294,7 +294,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A map that does not merge over its defaults still merges over the file that came before.
+    /// Removes the defaults of a map that does not merge with them; entries of earlier files stay.
     fn forget_defaults(
         &mut self,
         above: &str,
@@ -309,7 +309,8 @@ impl Reader<'_> {
             .retain(|path, _| path.strip_prefix(&inner).is_none_or(is_written));
     }
 
-    /// A kubelet has hundreds of keys that are not ours, so that there only a near miss is worth a word.
+    /// Reports an unknown key. A kubelet has hundreds of keys that evictd does not know, so in its file only near
+    /// misses are reported.
     fn unknown_key(&mut self, above: &str, entry: &Entry) {
         let path = joined(above, &entry.key);
         let other = match self.effective.kind {
@@ -345,7 +346,7 @@ impl Reader<'_> {
         self.mistake(&path, Fault::new(entry.at, "unknown key").advise(advice));
     }
 
-    /// The keys right below this one.
+    /// The keys directly below this one.
     fn siblings(&self, above: &str) -> Vec<&'static str> {
         let inner = joined(above, "");
         let names = KEYS.iter().filter_map(|key| self.name(key));
@@ -359,7 +360,7 @@ impl Reader<'_> {
         siblings
     }
 
-    /// A key of that last name somewhere else.
+    /// A key with that last part at another place.
     fn elsewhere(&self, written: &str) -> Option<&'static str> {
         let names = KEYS.iter().filter_map(|key| self.name(key));
         let last = |name: &str| name.rsplit('.').next().map(str::to_lowercase);
@@ -413,7 +414,7 @@ fn joined(above: &str, key: &str) -> String {
     }
 }
 
-/// What holds where nothing is written.
+/// Sets the defaults.
 fn fill_in_defaults(effective: &mut Effective) {
     for key in KEYS {
         let (text, origin) = match (&key.kubelet, effective.kind) {
@@ -431,7 +432,7 @@ fn fill_in_defaults(effective: &mut Effective) {
             .insert(key.path.to_owned(), origin.clone());
         match (&key.field, &default.content) {
             (Field::One { read, .. }, content) if *content != Content::Null => {
-                // A test holds that every default can be read.
+                // A test ensures that every default can be read.
                 let _ = read(effective, &default);
             }
             (Field::Signals { map, .. }, Content::Map(entries)) => {

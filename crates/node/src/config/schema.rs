@@ -1,6 +1,6 @@
-//! The JSON Schema of a configuration, made of the table of keys, so that an editor completes and checks a file as it is
-//! written. It takes everything that a reader takes; what it takes and a reader refuses (a soft threshold without its
-//! grace period, a path that is not there) `evictd check-config` tells.
+//! The JSON Schema of a configuration, generated from the table of keys, so that an editor can complete and check a
+//! file. It accepts everything that the reader accepts. Some mistakes (a soft threshold without its grace period, a
+//! path that does not exist) are reported only by `evictd check-config`.
 
 use super::{
     effective::Kind,
@@ -33,7 +33,7 @@ pub fn json_schema() -> Json {
 }
 
 fn definition(kind: Kind) -> Json {
-    // A kubelet's file has hundreds of keys that are not ours.
+    // A kubelet's file has hundreds of keys that evictd does not know.
     let others = kind == Kind::Kubelet;
     let mut properties = Map::new();
     properties.insert(
@@ -78,7 +78,7 @@ fn property(key: &Key, kind: Kind) -> Json {
     schema
 }
 
-/// A map with an entry for each signal that there is under this kind.
+/// A map with an entry for each signal of this kind.
 fn by_signal(kind: Kind, schema: fn(Signal) -> Json) -> Json {
     let known = Signal::ALL
         .into_iter()
@@ -89,7 +89,7 @@ fn by_signal(kind: Kind, schema: fn(Signal) -> Json) -> Json {
     json!({ "type": ["object", "null"], "additionalProperties": false, "properties": properties })
 }
 
-/// Nothing stands for the default everywhere.
+/// Also accepts null, which everywhere stands for the default.
 fn or_null(mut schema: Json) -> Json {
     match &mut schema {
         Json::Object(fields) => {

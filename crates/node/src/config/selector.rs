@@ -1,4 +1,4 @@
-//! Label selectors, which serde reads; its errors get their place back.
+//! Label selectors. They are parsed by serde; this module adds the place to its errors.
 
 use super::{
     mistake::Fault,
@@ -86,7 +86,7 @@ fn demands_without_sense(selector: &LabelSelector) -> impl Iterator<Item = (usiz
         })
 }
 
-/// The last node on the path that is there.
+/// The last existing node on the path.
 fn deepest<'a>(node: &'a Node, path: &Path) -> &'a Node {
     let mut node = node;
     for segment in path {

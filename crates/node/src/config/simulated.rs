@@ -1,5 +1,5 @@
-//! The `config` of a simulation that says its kind: a configuration, and the node's layout, which a daemon finds out by
-//! looking and a simulation has to state.
+//! The `config` of a simulation that has a kind: a configuration, and the filesystem layout, which a daemon detects
+//! and a simulation must state.
 
 use super::{
     mistake::{Mistake, Refused},
@@ -12,18 +12,18 @@ use serde_json::Value as Json;
 
 type Field = fn(&mut FilesystemLayout) -> &mut bool;
 
-/// The keys that only a simulation has, each true or false.
+/// The keys that only a simulation has; each is true or false.
 const LAYOUT: [(&str, Field); 2] = [
     ("dedicatedImageFs", |layout| &mut layout.dedicated_image_fs),
     ("splitContainerFs", |layout| &mut layout.split_container_fs),
 ];
 
-/// What a simulation goes by.
+/// The result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
     /// The rules, with the layout stated.
     pub rules: Rules,
-    /// What is not wrong but worth a look.
+    /// Warnings.
     pub warnings: Vec<Mistake>,
 }
 

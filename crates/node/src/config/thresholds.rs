@@ -1,4 +1,4 @@
-//! What the threshold maps say together, and what in them looks like an oversight.
+//! Checks the threshold maps as a whole, and warns of what looks like an oversight.
 
 use super::{
     effective::{Kind, Origin},
@@ -16,7 +16,7 @@ use evictd_pod::Quantity;
 use jiff::SignedDuration;
 use std::collections::BTreeMap;
 
-/// What every node should have a threshold for.
+/// Signals that every node should have a threshold for.
 const WORTH_WATCHING: [Signal; 6] = [
     Signal::MemoryAvailable,
     Signal::NodefsAvailable,
@@ -26,7 +26,7 @@ const WORTH_WATCHING: [Signal; 6] = [
     Signal::PidAvailable,
 ];
 
-/// Parses the maps of the configuration and looks at what came out.
+/// Parses the maps of the configuration and checks the result.
 pub(super) fn check(reader: &mut Reader<'_>) {
     let maps = reader.effective.maps.clone();
     let parsed = match reader.effective.parse_maps() {
@@ -100,7 +100,7 @@ fn signal_advice(unknown: &str) -> String {
     format!("did you mean {meant}?")
 }
 
-/// The kubelet takes it, so that only our own kind refuses it.
+/// A mistake only in evictd's own kind, because the kubelet accepts it.
 fn ours_refuses(reader: &mut Reader<'_>, path: &str, message: String, advice: String) {
     let fault = Fault::new(reader.value_place(path), message).advise(advice);
     match reader.effective.kind {
@@ -272,7 +272,7 @@ fn compare(
     }
 }
 
-/// An amount and a part of an unknown capacity can't be compared, and neither can different averages.
+/// An amount cannot be compared with a percentage of an unknown capacity, nor figures of different averages.
 fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
     match (soft, hard) {
         (ThresholdValue::Quantity(soft), ThresholdValue::Quantity(hard)) => soft <= hard,
@@ -285,7 +285,7 @@ fn is_not_above(soft: ThresholdValue, hard: ThresholdValue) -> bool {
     }
 }
 
-/// `memoryAndSwap: both` needs a pair.
+/// Warns if `memoryAndSwap: both` has no pair of thresholds.
 fn look_at_swap(reader: &mut Reader<'_>) {
     let thresholds = &reader.effective.configured_thresholds;
     let has = |signal, hard| {
@@ -305,7 +305,7 @@ fn look_at_swap(reader: &mut Reader<'_>) {
     }
 }
 
-/// Who reads and writes is measured in the time that the pressure must last.
+/// Warns of an I/O threshold without a duration: the pods' reads and writes are measured during that time.
 fn look_at_io(reader: &mut Reader<'_>) {
     const LEAST: SignedDuration = SignedDuration::from_secs(1);
     let thresholds = reader.effective.configured_thresholds.clone();

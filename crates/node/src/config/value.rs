@@ -1,4 +1,4 @@
-//! What every kind of value can do, and how one that is wrong is told.
+//! How each type of value is read from a document and shown again.
 
 use super::{
     mistake::Fault,
@@ -8,11 +8,12 @@ use serde_json::Value as Json;
 
 /// A setting's value.
 pub(super) trait Value: Sized {
-    /// Reads it, or tells everything that is wrong with it.
+    /// Reads it, or returns everything that is wrong with it.
     fn read(node: &Node) -> Result<Self, Vec<Fault>>;
-    /// Shows it as it would be written.
+    /// Shows it in the form of a configuration file.
     fn show(&self) -> Json;
-    /// What is taken, as a JSON Schema. It may take what [`Value::read`] refuses, and never the other way round.
+    /// The accepted values as a JSON Schema. It may accept what [`Value::read`] refuses, but must not refuse what
+    /// that accepts.
     fn schema() -> Json;
 }
 
@@ -27,7 +28,7 @@ pub(super) fn mismatch(node: &Node, expected: &str) -> Fault {
     Fault::new(node.at, format!("{found} is not {expected}"))
 }
 
-/// A text, or the characters of a bare number.
+/// A text, or a number as text.
 pub(super) fn text<'a>(node: &'a Node, expected: &str) -> Result<&'a str, Vec<Fault>> {
     match &node.content {
         Content::Text(text) | Content::Number(text) => Ok(text),

@@ -1,10 +1,11 @@
-//! One of a few words: serde knows which, so that they are spelled in one place. And the one that was meant.
+//! Settings that are one of a few words. serde knows the words, so that they are spelled in one place; this module
+//! also suggests the nearest word.
 
 use super::{mistake::Fault, node::Node, value};
 use serde::de::{self, DeserializeOwned, value::StrDeserializer};
 use std::fmt;
 
-/// Reads a word, or tells which ones there are.
+/// Reads a word; the error lists the known ones.
 pub(super) fn read<T: DeserializeOwned>(node: &Node) -> Result<T, Vec<Fault>> {
     let word = value::text(node, "").unwrap_or_default();
     T::deserialize(StrDeserializer::new(word)).map_err(|NoSuchWord(known)| {
@@ -47,7 +48,7 @@ impl de::Error for NoSuchWord {
     }
 }
 
-/// The known name nearest to what was written; small letters and capitals count as the same.
+/// The known name nearest to what was written, ignoring case.
 pub(super) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -55,7 +56,7 @@ pub(super) fn nearest<'a>(
     known.into_iter().min_by_key(|name| distance(written, name))
 }
 
-/// As [`nearest`], but only a name that was probably meant: at most a third of it is different.
+/// Like [`nearest`], but only if at most a third of it differs, so that it was probably meant.
 pub(super) fn close<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,
@@ -84,7 +85,7 @@ mod tests {
             assert_eq!(close(written, known), Some("memory.available"));
         }
         assert_eq!(close("unrelated", known), None);
-        // Two letters in the wrong order are one mistake, of three that a short name may not have.
+        // Two swapped letters count as one mistake; a name of three letters may not have one.
         assert_eq!(close("icr", ["cri"]), None);
         assert_eq!(close("rci", ["cri"]), Some("cri"));
     }

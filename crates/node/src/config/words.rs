@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which figure is taken for the memory that is left.
+/// Which figure `memory.available` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MemoryAvailable {
@@ -12,11 +12,11 @@ pub enum MemoryAvailable {
     WorkingSet,
 }
 
-/// Where the pods come from.
+/// The source of the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PodsSource {
-    /// The richest source that answers at start.
+    /// The source that knows most of those that answer at start.
     Auto,
     /// The API server.
     Kubernetes,
@@ -28,11 +28,11 @@ pub enum PodsSource {
     Cri,
 }
 
-/// Where the usage of each pod comes from.
+/// The source of usage figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UsageSource {
-    /// The richest source that answers at start.
+    /// The source that knows most of those that answer at start.
     Auto,
     /// The pods' cgroups and directories.
     Cgroup,
@@ -42,42 +42,42 @@ pub enum UsageSource {
     Cri,
 }
 
-/// How a pod is made to leave.
+/// How a pod is evicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EvictMethod {
-    /// The best one that works here.
+    /// The best method that works here.
     Auto,
-    /// Its processes are ended in its cgroup.
+    /// Its processes are terminated through its cgroup.
     Cgroup,
     /// Its object is deleted.
     Delete,
-    /// The eviction API is asked.
+    /// The eviction API is called.
     Eviction,
     /// The container runtime stops its sandbox.
     Cri,
 }
 
-/// When the API server is told of a hard eviction.
+/// When the API server is informed of an eviction for a hard threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tell {
-    /// The kill waits for no answer.
+    /// At the same time: the kill does not wait for the answer.
     Together,
-    /// The kill waits a little for the answer.
+    /// Before: the kill waits a short time for the answer.
     First,
 }
 
-/// What is done about a new pod that this node should not take.
+/// What is done with a new pod that should not be on this node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Admission {
-    /// Nothing; pods are not looked at.
+    /// Nothing; pods are not checked.
     Off,
-    /// It is reported and let in.
+    /// It is reported and admitted.
     #[default]
     Report,
-    /// It is not let in; where pods come from manifests, others go for a critical one.
+    /// It is rejected; if pods come from manifests, pods are preempted for a critical one.
     Reject,
 }
 
@@ -85,33 +85,33 @@ pub enum Admission {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ConditionTypes {
-    /// Ours, beside the kubelet's.
+    /// evictd's own types, next to the kubelet's.
     Own,
     /// The kubelet's own names, for a node whose kubelet does not evict.
     Standard,
 }
 
-/// What a soft threshold does where the polite way of evicting is refused.
+/// What a soft threshold does if the eviction API refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SoftTierFallback {
-    /// Asks again until it is let, or until a hard threshold is crossed.
+    /// Retries until it is allowed, or until a hard threshold is crossed.
     Wait,
-    /// Ends the pod here, with the soft threshold's grace.
+    /// Terminates the pod here, with the soft threshold's grace period.
     Evict,
 }
 
-/// What becomes of pods that have a cgroup here and that nobody lists.
+/// What is done with pods that have a cgroup here but that no source lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum UnknownPods {
     /// They are never chosen.
     Spare,
-    /// They are ranked by what can be seen of them.
+    /// They are ranked by the usage of their cgroups.
     Rank,
 }
 
-/// What is held to its share of the node (S1-012); only `pods` matters to eviction.
+/// Which cgroups are limited to their share of the node (S1-012); only `pods` matters for eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Enforcement {

@@ -1,4 +1,4 @@
-//! The configuration written out again: as YAML that can be read back, and as a list of settings.
+//! Writes the configuration: as YAML that can be read again, and as a list of settings.
 
 use super::{
     effective::{Effective, Kind, Origin},
@@ -16,12 +16,12 @@ pub struct Setting {
     pub key: String,
     /// The value, as it would be written.
     pub value: Json,
-    /// Where it came from; `None` where it was neither written nor defaulted.
+    /// The origin; `None` if it is neither written nor defaulted.
     pub origin: Option<Origin>,
 }
 
 impl Setting {
-    /// The value as a person writes it; `""` where it is the empty text.
+    /// The value as written in a file; `""` for the empty text.
     pub fn written(&self) -> String {
         match &self.value {
             Json::String(text) if !text.is_empty() => text.clone(),
@@ -30,14 +30,14 @@ impl Setting {
     }
 }
 
-/// What is to be said of a setting.
+/// The documentation of a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Documented {
     /// The key, with those above it.
     pub key: &'static str,
-    /// What it takes by default, in YAML.
+    /// The default in YAML.
     pub default: &'static str,
-    /// Why it is there, in a line.
+    /// The purpose in one line.
     pub why: &'static str,
 }
 
@@ -52,9 +52,9 @@ pub fn documented() -> impl Iterator<Item = Documented> {
     })
 }
 
-/// `config/evictd.yaml`: every key with its default and why it is there.
+/// `config/evictd.yaml`: every key with its default and purpose.
 pub fn commented_defaults() -> String {
-    // Where the packages put it; `evictd check-config --schema` prints it anywhere.
+    // The path in the packages; elsewhere `evictd check-config --schema` prints the schema.
     let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
          # The configuration of evictd: every key with its default and why it is there.\n\
          # What is left out keeps its default, so that a file need hold only what differs.\n\
@@ -63,12 +63,12 @@ pub fn commented_defaults() -> String {
 }
 
 impl Effective {
-    /// A file of the same kind that means the same, each setting with its origin beside it.
+    /// A file of the same kind with the same meaning, each setting with its origin in a comment.
     pub fn to_yaml(&self) -> String {
         yaml(self, &Comments::Origin)
     }
 
-    /// Every setting as one document, keys within keys.
+    /// All settings as one nested document.
     pub fn to_json(&self) -> Json {
         let mut document = Map::new();
         for key in self.keys() {
@@ -109,7 +109,7 @@ impl Effective {
         settings
     }
 
-    /// Those that there are under this kind.
+    /// The keys that exist in this kind.
     fn keys(&self) -> impl Iterator<Item = &'static Key> {
         let kind = self.kind;
         KEYS.iter()
@@ -117,11 +117,11 @@ impl Effective {
     }
 }
 
-/// What stands beside the settings.
+/// Which comments to write.
 enum Comments {
-    /// Above each key, what it is for.
+    /// The purpose, above each key.
     Why,
-    /// Behind each value, where it came from.
+    /// The origin, after each value.
     Origin,
 }
 
@@ -190,7 +190,7 @@ fn push_setting(
     }
 }
 
-/// On one line.
+/// As JSON on one line.
 fn flow(value: &Json) -> String {
     match value {
         Json::String(text) => scalar(text),
@@ -208,7 +208,7 @@ fn flow(value: &Json) -> String {
     }
 }
 
-/// Bare only where no reader of YAML could take it for anything but a text.
+/// Without quotes only if every YAML reader takes it for a text.
 fn scalar(text: &str) -> String {
     const TAKEN: [&str; 10] = [
         "true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan",

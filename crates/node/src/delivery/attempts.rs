@@ -1,7 +1,8 @@
-//! One notice on its way: a patch of the pod's status, asked again until it is known to have landed and to last, or cannot.
+//! The delivery of one notice: a patch of the pod's status, repeated until it is known to have succeeded and to
+//! stay, or to be impossible.
 //!
-//! A kubelet that has not heard of it writes its own view of the pod over it, phase and all, above all in the seconds after
-//! the API server was started again. So what was told counts only once the kubelet has made it its own.
+//! A kubelet that has not seen the patch yet overwrites the status, including the phase, with its own view, most
+//! often in the seconds after an API server restart. So a patch counts only after the kubelet has adopted it.
 
 use super::{Fate, Notice, Outbox, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
@@ -22,35 +23,37 @@ use tokio::{
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long a pod's status waits for the Node's taint: who makes the pod again binds the next one milliseconds after it.
-/// The kill waits for neither, and a kubelet looks once a second whether it must start containers again.
+/// How long a notice waits for the Node's taint: a controller may bind the next pod milliseconds after the status
+/// changes. The kill does not wait for the notice, and a kubelet checks only once a second whether to restart
+/// containers.
 const TAINT: Duration = Duration::from_millis(500);
-/// When it is looked whether what was told lasts, each after the one before: 1, 3, 10 and 30 s after it was told. Kubelets
-/// were seen to take 13 s to hear again from an API server that was started again.
+/// When to check whether the status has stayed: 1, 3, 10 and 30 s after the patch. After an API server restart,
+/// kubelets were seen to take 13 s to reconnect.
 const LOOKS: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(7),
     Duration::from_secs(20),
 ];
-/// From a look that finds it written over to the next telling; twice as long each time. Who makes the pod again makes one
-/// and takes it back each time.
+/// The pause between finding the status overwritten and the next patch, doubled each time. Each patch may make a
+/// controller create a pod and remove it again.
 const FIRST_REPEAT: Duration = Duration::from_secs(1);
-/// Between two looks at a pod whose reason its kubelet has emptied. Kubelets write their own view every 10 s.
+/// The interval of checks on a pod whose reason its kubelet has cleared. Kubelets write their own view every 10 s.
 const WORDS_PERIOD: Duration = Duration::from_secs(15);
-/// How often it is looked: for 10 minutes, which is longer than nearly any grace.
+/// How often to check: for 10 minutes, which is longer than nearly any grace period.
 const WORDS_LOOKS: u32 = 40;
 /// How often the reason is written again.
 const WORDS_TELLINGS: u32 = 3;
 
-/// What became of a notice.
+/// The result of a delivery.
 pub(super) struct Delivered {
     pub(super) fate: Fate,
-    /// Whether the pod says that it has failed and not why.
+    /// Whether the pod's phase is Failed but the reason is missing.
     pub(super) lacks_words: bool,
 }
 
-/// Keeps at it; `first` is told whether the first attempt landed. What may have landed before is looked for first.
+/// Delivers a notice; `first` receives whether the first attempt succeeded. If an earlier run may have delivered
+/// it, checks for that before the first patch.
 pub(super) async fn deliver(
     outbox: &Outbox,
     notice: &Notice,
@@ -93,8 +96,9 @@ impl From<Fate> for Delivered {
     }
 }
 
-/// Where every container exits with 0 the kubelet leaves the pod without a reason and a message: they are written again when
-/// all have ended, as often as is worth it, for some kubelets write over that, too. The annotation says it in any case.
+/// If every container exits with 0, the kubelet clears the pod's reason and message. They are written again when
+/// all containers have exited, a limited number of times because some kubelets clear them again. The annotation
+/// stays in any case.
 pub(super) async fn keep_words(outbox: &Outbox, notice: &Notice) {
     let mail = Mail::new(outbox, notice);
     let mut tellings = 0;
@@ -115,26 +119,26 @@ pub(super) async fn keep_words(outbox: &Outbox, notice: &Notice) {
     }
 }
 
-/// What of the reason and the message is left.
+/// The state of the pod's reason and message.
 enum Words {
-    /// They are there, or nobody is left to have them.
+    /// They are present, or the pod is gone.
     Stand,
-    /// The kubelet has emptied them, and writes them again if a container exits with another code than 0.
+    /// The kubelet has cleared them, but will write them again if a container exits with a code other than 0.
     Awaited,
-    /// It has emptied them for good.
+    /// The kubelet has cleared them for good.
     Lost,
 }
 
-/// What the pod's object says.
+/// The state of the pod object.
 enum Look {
-    /// Nobody is left to be told; why.
+    /// There is no pod to inform; says why.
     Gone(&'static str),
-    /// It says what it was told.
+    /// Its status shows the notice.
     Said {
-        /// Nobody will write over it.
+        /// No kubelet will overwrite it.
         for_good: bool,
     },
-    /// It is the pod, and it does not say it.
+    /// Its status does not show the notice.
     Unsaid,
 }
 
@@ -143,9 +147,9 @@ struct Mail<'a> {
     actions: &'a Actions,
     settled: watch::Receiver<bool>,
     notice: &'a Notice,
-    /// How often the pod's annotation says that it was told.
+    /// How often the annotation says that the pod's status was written.
     told: u64,
-    /// Whether it had no reason at the last look.
+    /// Whether the reason was missing at the last check.
     lacks_words: bool,
     warned: bool,
 }
@@ -163,7 +167,7 @@ impl<'a> Mail<'a> {
         }
     }
 
-    /// Tells it until the server has it; why it never will.
+    /// Patches the status until that succeeds; `Err` says why it never will.
     async fn land(
         &mut self,
         mut look: bool,
@@ -200,10 +204,10 @@ impl<'a> Mail<'a> {
         }
     }
 
-    /// Whether what was told stays.
+    /// Whether the status stays as written.
     async fn lasts(&mut self) -> bool {
         if let Way::Delete(_) = self.notice.way {
-            // No kubelet takes a deletion back.
+            // No kubelet reverts a deletion.
             return true;
         }
         let mut looks = LOOKS.iter();
@@ -215,7 +219,7 @@ impl<'a> Mail<'a> {
                 Ok(Look::Said { for_good: false }) => {}
                 Ok(Look::Unsaid) => return false,
                 Err(error) => {
-                    // Kubelets have lost the server, too.
+                    // The API server is back, but the kubelets must reconnect too, so the checks start again.
                     looks = LOOKS.iter();
                     rest(&mut backoff, &error).await;
                 }
@@ -236,7 +240,7 @@ impl<'a> Mail<'a> {
     }
 
     async fn tell(&mut self) -> Result<(), ApiError> {
-        // The sender is gone only when the agent ends.
+        // The sender is dropped only when the agent stops.
         let _ = timeout(TAINT, self.settled.wait_for(|settled| *settled)).await;
         match self.notice.way {
             Way::Status => self.patch(Some(self.record()), status(self.notice)).await,
@@ -247,8 +251,8 @@ impl<'a> Mail<'a> {
         }
     }
 
-    /// A Job's `podFailurePolicy` goes by the condition, which nobody can set on a pod that is gone. The pod goes in any
-    /// case: a server that refuses this is not asked twice.
+    /// A Job's `podFailurePolicy` depends on the condition, which cannot be set on a deleted pod. The pod is
+    /// deleted in any case, so a refusal is not retried.
     async fn tell_before_deletion(&self) -> Result<(), ApiError> {
         let Some(condition) = condition(self.notice) else {
             return Ok(());
@@ -269,7 +273,8 @@ impl<'a> Mail<'a> {
         }
     }
 
-    /// With no grace at all the object would be gone before its processes are.
+    /// Deletes the pod with at least one second of grace: with zero the object would be removed before its
+    /// processes have exited.
     async fn delete(&self, seconds: u64) -> Result<(), ApiError> {
         let what = format!("deleting pod {}", self.notice.pod());
         let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
@@ -286,7 +291,7 @@ impl<'a> Mail<'a> {
         Ok(())
     }
 
-    /// What the annotation says this time.
+    /// The annotation's value for this attempt.
     fn record(&self) -> String {
         match self.told {
             0 => self.notice.record.clone(),
@@ -294,8 +299,8 @@ impl<'a> Mail<'a> {
         }
     }
 
-    /// A new value of the annotation comes with a new phase, for without one the kubelet does not look at the pod again, and
-    /// writes the phase back. The UID is a precondition.
+    /// Patches annotation and phase together: without a new annotation value the kubelet would not process the pod
+    /// again, but write the old phase back. The UID is a precondition.
     async fn patch(&self, record: Option<String>, status: Value) -> Result<(), ApiError> {
         let what = format!("telling the status of pod {}", self.notice.pod());
         let by = PatchParams {
@@ -312,7 +317,7 @@ impl<'a> Mail<'a> {
         Ok(())
     }
 
-    /// The pod, where it is the one; else why nobody is left to be told.
+    /// The pod, if it still exists with this UID; else why there is no pod to inform.
     async fn find(&self) -> Result<Result<Pod, &'static str>, ApiError> {
         let what = format!("looking at pod {}", self.notice.pod());
         let pods: Api<Pod> = Api::namespaced(self.actions.client(), &self.notice.namespace);
@@ -380,8 +385,8 @@ impl<'a> Mail<'a> {
     }
 }
 
-/// Whether no kubelet will write another phase: it says itself that the pod has ended, which it never takes back, or none
-/// has ever written here.
+/// Whether no kubelet will write another phase: the kubelet itself says that the pod has ended, which it never
+/// reverts, or no kubelet has ever written this status.
 fn is_for_good(status: &PodStatus) -> bool {
     let mut conditions = status.conditions.iter().flatten();
     let ready = conditions.find(|condition| condition.type_ == "Ready");
@@ -394,10 +399,10 @@ fn has_reason(status: &PodStatus) -> bool {
     reason.is_some_and(|reason| !reason.is_empty())
 }
 
-/// Nobody may be waiting for it any more.
-fn report(first: &mut Option<oneshot::Sender<bool>>, landed: bool) {
+/// Reports the first result; the receiver may have stopped waiting.
+fn report(first: &mut Option<oneshot::Sender<bool>>, succeeded: bool) {
     if let Some(first) = first.take() {
-        let _ = first.send(landed);
+        let _ = first.send(succeeded);
     }
 }
 
@@ -428,12 +433,13 @@ fn code(error: &ApiError) -> Option<u16> {
     error.status().map(|status| status.code)
 }
 
-/// Whether the same may be answered otherwise later: no answer, a conflict, a server in trouble, permissions on the way.
+/// Whether a retry may be answered differently: after no answer, a conflict, a server error or a missing
+/// permission.
 fn may_change(error: &ApiError) -> bool {
     code(error).is_none_or(|code| matches!(code, 401 | 403 | 404 | 408 | 409 | 429) || code >= 500)
 }
 
-/// Waits as long as the server asks for, or as it is time to.
+/// Waits for as long as the server asks, or else for the back-off.
 async fn rest(backoff: &mut Backoff, error: &ApiError) {
     let asked = error
         .status()

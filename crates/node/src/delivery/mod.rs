@@ -1,9 +1,9 @@
-//! What the API server must be told of evicted pods, for as long as it takes. The loop waits for none of it.
+//! Informs the API server of evicted pods, for as long as it takes. The main loop does not wait for it.
 //!
 //! ```text
-//!   Notice -> post -> first attempt -> retries with back-off -> looks whether it lasts -> Fate -> publication()
-//!                          |                   ^----------------------' written over by its kubelet
-//!                          `-> Posted: whether it landed, for whoever waits a little
+//!   Notice -> post -> first attempt -> retries with back-off -> checks whether it stays -> Fate -> publication()
+//!                          |                   ^----------------------' overwritten by the kubelet
+//!                          `-> Posted: whether it succeeded, for callers that wait a little
 //! ```
 
 mod attempts;
@@ -30,22 +30,22 @@ use std::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Notices that may wait for the API server; one more is not taken on.
+/// The most notices that may be pending; further ones are refused.
 const MOST: usize = 256;
 
-/// What became of a notice.
+/// The final result of a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
-    /// The pod's status says it, and nobody writes over that.
+    /// The pod's status shows it, and will not be overwritten.
     Published,
-    /// There is no such pod any more: nobody is left to be told, and the history has it.
+    /// The pod no longer exists, so there is no status to write; the history has the eviction.
     Recorded(&'static str),
-    /// It will not be said; why.
+    /// It will not be published; says why.
     NotPublished(String),
 }
 
 impl Fate {
-    /// The word in the history and in metrics.
+    /// The word for this result in the history and in metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Published => "published",
@@ -54,7 +54,7 @@ impl Fate {
         }
     }
 
-    /// As the record has it.
+    /// As a record stores it.
     pub fn record(&self) -> record::Publication {
         match self {
             Self::Published => record::Publication::Published,
@@ -66,7 +66,7 @@ impl Fate {
     }
 }
 
-/// A notice whose fate is known.
+/// A notice with its final result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication {
     /// Id of the decision.
@@ -75,20 +75,20 @@ pub struct Publication {
     pub pod: String,
     /// The pod's UID.
     pub uid: String,
-    /// What became of it.
+    /// The result.
     pub fate: Fate,
 }
 
-/// Resolves to whether the first attempt landed.
+/// Receives whether the first attempt succeeded.
 pub type Posted = oneshot::Receiver<bool>;
 
-/// Takes notices and keeps at them. Clones share everything.
+/// Takes notices and delivers them. Clones share their state.
 #[derive(Clone)]
 pub struct Outbox {
     actions: Actions,
-    /// Whether the Node keeps new pods away as it should.
+    /// Whether the Node's taints are as they should be.
     settled: watch::Receiver<bool>,
-    /// How to withdraw those that wait: by UID, the decision and the way to its task.
+    /// The pending notices by pod UID: the decision, and how to withdraw the notice from its task.
     waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
     told: mpsc::UnboundedSender<Publication>,
 }
@@ -101,15 +101,15 @@ struct Waiting {
 impl Waiting {
     fn withdraw(&mut self, why: String) {
         if let Some(withdraw) = self.withdraw.take() {
-            // It may have landed this moment.
+            // The task may have ended just now.
             let _ = withdraw.send(why);
         }
     }
 }
 
 impl Outbox {
-    /// Through this client, a little after the Node keeps new pods away, which `settled` says; the fates arrive in the
-    /// channel, of which there are never more than notices.
+    /// Delivers through this client, once the Node's taints are set (`settled`) or a short time has passed. The
+    /// results arrive in the returned channel, which never holds more than the number of notices.
     pub fn new(
         actions: Actions,
         settled: watch::Receiver<bool>,
@@ -124,13 +124,13 @@ impl Outbox {
         (outbox, publications)
     }
 
-    /// Begins to tell it. An earlier notice on the same pod that has not landed is withdrawn. To be called within a
-    /// runtime.
+    /// Starts to deliver a notice. An earlier pending notice about the same pod is withdrawn. Must be called inside
+    /// the runtime.
     pub fn post(&self, notice: Notice) -> Posted {
         self.begin(notice, false)
     }
 
-    /// The same with one that an earlier run of this daemon may have told: it looks before it asks.
+    /// The same for a notice that an earlier run may have delivered: checks the pod before the first patch.
     pub fn post_again(&self, notice: Notice) -> Posted {
         self.begin(notice, true)
     }
@@ -168,19 +168,19 @@ impl Outbox {
         posted
     }
 
-    /// Gives up the notice on this pod, unless it is known to last.
+    /// Withdraws the pending notice about this pod.
     pub fn withdraw(&self, uid: &str, why: &str) {
         if let Some(entry) = self.waiting().get_mut(uid) {
             entry.withdraw(why.to_owned());
         }
     }
 
-    /// Of how many the fate is not told yet.
+    /// The number of notices whose result was not received yet.
     pub fn waits(&self) -> usize {
         self.waiting().len()
     }
 
-    /// It waits no more, and is told to have come to this.
+    /// Ends a notice with this result.
     fn close(&self, notice: &Notice, fate: Fate) {
         let mut waiting = self.waiting();
         self.tell(notice, fate);
@@ -199,7 +199,7 @@ impl Outbox {
             uid: notice.uid.clone(),
             fate,
         };
-        // The receiver is only gone when the agent is.
+        // The receiver is dropped only with the agent.
         let _ = self.told.send(publication);
     }
 

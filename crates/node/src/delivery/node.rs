@@ -1,8 +1,9 @@
-//! The node's conditions and taints: what the cluster sees of the pressure here.
+//! The Node's conditions and taints, by which the cluster sees the pressure on this node.
 //!
-//! Conditions are applied: they are fields of our own. Taints are one list for everybody, so only what is ours in it as
-//! last seen is changed, and it is written on condition that the list is still that one. They go first: a pod that is told
-//! to have failed is made again within milliseconds, and should not come straight back.
+//! Conditions are written by server-side apply, as fields owned by evictd. Taints are one list shared by all
+//! writers: only evictd's own entries are changed, on the precondition that the list is still as last seen. Taints
+//! are written first, because the controller of an evicted pod creates the next one within milliseconds, and that
+//! should not come back to this node.
 
 mod census;
 mod cleanup;
@@ -29,61 +30,62 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// While nothing is written the Node's annotations are read this often: one of them may pause.
+/// How often the Node's annotations are read while nothing is written; one of them may ask for a pause.
 pub const ANNOTATIONS: Duration = Duration::from_mins(1);
-/// Without what a Node of 50 images has besides its metadata, where the server can.
+/// Without the rest of the Node, which is large with 50 images, if the server can.
 const METADATA_ALONE: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
-/// Conditions that hold are said again this often, so that everybody sees who still stands behind them.
+/// Conditions that hold are written again this often, to show that the agent still maintains them.
 pub const HEARTBEAT: Duration = Duration::from_mins(1);
-/// The same where none holds: everybody who watches Nodes hears of every write, and nearly all nodes are calm.
+/// The same if none holds. It is longer because every watcher of Nodes receives each write, and nearly all nodes
+/// are calm.
 pub const CALM_HEARTBEAT: Duration = Duration::from_mins(10);
-/// How often a list of taints that others write at the same time is read anew, without a pause.
+/// How often the list of taints is read again at once if others write it at the same time.
 const CONFLICTS: usize = 5;
 
-/// A kubelet's lease is over when it was not renewed for this long.
+/// A kubelet counts as absent if it has not renewed its lease for this long.
 const LEASE: SignedDuration = SignedDuration::from_secs(40);
-/// A kubelet writes its status every five minutes, whatever it is.
+/// A kubelet also writes its status every five minutes even if nothing changes.
 const STATUS_PERIOD: SignedDuration = SignedDuration::from_mins(6);
 
-/// Status of each condition, and since when, as written.
+/// Status and message of each condition as last written.
 type Known = ConditionMap<Option<(bool, String)>>;
 
-/// What the cluster should see.
+/// What the Node should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
     /// Which conditions hold.
     pub raised: ConditionMap<bool>,
-    /// Since when each is as it is.
+    /// Since when each has its present status.
     pub since: ConditionMap<Timestamp>,
-    /// Which of them keep new pods away; in a dry run none does.
+    /// Which of them keep new pods off the node; in a dry run none.
     pub taints: ConditionMap<bool>,
 }
 
-/// Keeps the Node as it should be.
+/// Keeps the Node's conditions and taints up to date.
 pub struct NodeReporter {
     node: String,
     types: ConditionTypes,
     actions: Actions,
     clock: Clock,
     heartbeat: NodeHeartbeat,
-    /// What others want to know of the Node, as last read.
+    /// The Node as last read.
     read: watch::Sender<Option<Arc<evictd_pod::Node>>>,
-    /// What its annotation says, as last read.
+    /// The pause in the Node's annotation, as last read.
     paused: watch::Sender<Option<Pause>>,
     crowd: Crowd,
     counted: Option<Timestamp>,
     turn: Turn,
     warned: bool,
-    /// What the Node was last made to show.
+    /// The pressure that was last written.
     told: Option<Pressure>,
-    /// What was last applied, or found at the start.
+    /// The conditions as last applied, or as found at start.
     known: Option<Known>,
-    /// Everybody's taints as last seen; `None` where they must be read anew.
+    /// The whole list of taints as last seen; `None` if it must be read again.
     seen: Option<Spec>,
 }
 
-/// Why the Node is not as it should be.
+/// Why the Node could not be updated.
 #[derive(Debug, thiserror::Error)]
 enum ReportError {
     #[error(transparent)]
@@ -94,7 +96,7 @@ enum ReportError {
     Kubelet(String),
 }
 
-/// A Node, and as admission wants to know it, where it is understood so.
+/// A Node, and the form that admission needs, if it can be parsed.
 struct Read {
     ours: Node,
     whole: Option<evictd_pod::Node>,
@@ -110,7 +112,7 @@ impl<'de> Deserialize<'de> for Read {
     }
 }
 
-/// What is read of a Node to change it.
+/// The fields of a Node that are needed to change it.
 #[derive(Debug, Deserialize)]
 struct Node {
     metadata: Metadata,
@@ -138,7 +140,7 @@ struct Status {
 }
 
 impl NodeReporter {
-    /// Of this node; nothing is sent yet.
+    /// For this node; sends nothing yet.
     pub fn new(node: String, types: ConditionTypes, actions: Actions, clock: Clock) -> Self {
         Self {
             node,
@@ -158,7 +160,7 @@ impl NodeReporter {
         }
     }
 
-    /// One of many, which it counts; `heartbeat` shows when the Node was last written.
+    /// Shares the server with a crowd, which it counts; `heartbeat` is set to when the Node was last written.
     #[must_use]
     pub fn among(self, crowd: Crowd, heartbeat: NodeHeartbeat) -> Self {
         heartbeat.set(Timestamp::UNIX_EPOCH);
@@ -169,8 +171,8 @@ impl NodeReporter {
         }
     }
 
-    /// Reports until nobody tells it anything more, or `hushed` resolves; what is under way then is brought to its end.
-    /// `settled` says whether the Node keeps away whom it was last told to keep away.
+    /// Reports until the sender of `wanted` is dropped or `hushed` resolves; a write in progress is completed.
+    /// `settled` says whether the taints are as last wanted.
     pub async fn run(
         mut self,
         mut wanted: watch::Receiver<Option<Pressure>>,
@@ -205,8 +207,8 @@ impl NodeReporter {
         }
     }
 
-    /// Reads the Node's annotations over and over. What cannot be read is as it was: whoever writes to the server in vain
-    /// says so.
+    /// Reads the Node's annotations periodically. If they cannot be read the last state stays, without a warning:
+    /// the failing writes already cause one.
     async fn look_for_pauses(&self) {
         loop {
             sleep(ANNOTATIONS).await;
@@ -215,7 +217,7 @@ impl NodeReporter {
     }
 
     async fn read_annotations(&self) {
-        // What the server has at hand.
+        // From the server's cache.
         let request = nodes().get(&self.node, &GetParams::any());
         let request = request.map(|mut request| {
             let accepted = HeaderValue::from_static(METADATA_ALONE);
@@ -242,12 +244,12 @@ impl NodeReporter {
         });
     }
 
-    /// The pause that the Node's annotation asks for, whenever that changes.
+    /// The pause that the Node's annotation asks for, and its changes.
     pub fn paused(&self) -> watch::Receiver<Option<Pause>> {
         self.paused.subscribe()
     }
 
-    /// How long until the Node is written again, if nothing changes meanwhile.
+    /// How long until the Node is written again if nothing changes.
     fn rest(&mut self, pressure: Pressure, written: Result<(), ReportError>) -> Duration {
         let holds = |pressure: Pressure| pressure.raised.values().any(|raised| *raised);
         match written {
@@ -279,9 +281,10 @@ impl NodeReporter {
         }
     }
 
-    /// Puts both right: the taints, then the conditions, and by the Node as it is answered then the taints again if need be;
-    /// those even where conditions are refused. (Beside each other, each would wait for the other's version.) The standard
-    /// conditions bring taints of their own. `stands` is called as soon as the taints are right.
+    /// Writes taints, then conditions, then taints again if the answer shows that they are wrong, because the
+    /// standard conditions bring taints of their own. Taints are written even if conditions are refused. They are
+    /// not written in parallel, because each write would conflict with the other. `stands` is called as soon as the
+    /// taints are correct.
     async fn report(&mut self, pressure: &Pressure, stands: impl Fn()) -> Result<(), ReportError> {
         let standard = self.types == ConditionTypes::Standard;
         if standard || self.known.is_none() {
@@ -294,7 +297,7 @@ impl NodeReporter {
             self.seen = Some(node.spec);
         }
         let taints = pressure.taints.map(|_, taint| taint && !standard);
-        // Another attempt follows.
+        // Another attempt follows below.
         if self.put_taints(taints).await.is_ok() && !standard {
             stands();
         }
@@ -314,7 +317,7 @@ impl NodeReporter {
         }
     }
 
-    /// Whether a kubelet renews its lease, or has written lately.
+    /// Whether a kubelet renews its lease, or has written its status recently.
     async fn has_kubelet(&self, node: &Node) -> Result<bool, ApiError> {
         let now = self.clock.now();
         let within = |time: &Value, span: SignedDuration| {
@@ -338,7 +341,7 @@ impl NodeReporter {
         }
     }
 
-    /// The Node, whenever it is read.
+    /// The Node, and its later versions.
     pub fn node(&self) -> watch::Receiver<Option<Arc<evictd_pod::Node>>> {
         self.read.subscribe()
     }
@@ -351,7 +354,7 @@ impl NodeReporter {
         Ok(ours)
     }
 
-    /// The transition time stays as long as the status does (S1-078).
+    /// Applies the conditions. A condition's transition time changes only with its status (S1-078).
     async fn apply(&self, pressure: &Pressure) -> Result<(Known, Node), ApiError> {
         let now = moment(self.clock.now());
         let mut states = self.known.clone().unwrap_or_default();
@@ -384,7 +387,8 @@ impl NodeReporter {
         Ok((states, node))
     }
 
-    /// By the list as last seen, so that no look is needed first; where that is another one by now, by a fresh look.
+    /// Writes the taints based on the list as last seen, which saves a read; if the list has changed, reads it
+    /// first.
     async fn put_taints(&mut self, taints: ConditionMap<bool>) -> Result<(), ApiError> {
         let wanted: Vec<&str> = taints
             .iter()
@@ -433,8 +437,8 @@ impl NodeReporter {
         }
     }
 
-    /// On condition that the taints are still those that were seen, whatever else of the Node has changed since: its
-    /// kubelet writes there every few minutes.
+    /// Patches the taints on the precondition that they are as last seen, instead of the resourceVersion: the
+    /// kubelet changes other parts of the Node every few minutes.
     async fn exchange_taints(&self, seen: &Spec, taints: &[Value]) -> Result<Node, ApiError> {
         let patch = json!([
             { "op": "test", "path": "/spec/taints", "value": seen.taints },
@@ -468,7 +472,8 @@ impl NodeReporter {
     }
 }
 
-/// Whether it was refused for what the object is now: a condition in a patch that does not hold is answered with 422.
+/// Whether the server refused because of the object's present state: a failed precondition in a patch is answered
+/// with 422.
 fn is_about_the_object(error: &ApiError) -> bool {
     let code = error.status().map(|status| status.code);
     matches!(code, Some(400 | 409 | 422))
@@ -482,7 +487,7 @@ fn moment(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// Our condition as it was found.
+/// Our condition as found on the Node.
 fn known(node: &Node, kind: &str) -> Option<(bool, String)> {
     let of_type = |one: &&Value| one["type"] == kind;
     let found = node.status.conditions.iter().flatten().find(of_type)?;
@@ -490,7 +495,7 @@ fn known(node: &Node, kind: &str) -> Option<(bool, String)> {
     Some((found["status"] == "True", since.to_owned()))
 }
 
-/// The list with exactly these of our taints in it; `None` where it is that already. Others stay as they are.
+/// The list with exactly these of our taints, and all others unchanged; `None` if it is like that already.
 fn changed(taints: &[Value], wanted: &[&str]) -> Option<Vec<Value>> {
     let ours = |taint: &Value| {
         let key = taint["key"].as_str().unwrap_or_default();

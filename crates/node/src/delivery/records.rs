@@ -1,4 +1,4 @@
-//! Takes back the records that evictd has written on evicted pods.
+//! Removes the annotations that evictd has written on evicted pods.
 
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::record::ANNOTATION;
@@ -12,8 +12,8 @@ use serde_json::json;
 
 const PAGE: u32 = 200;
 
-/// Removes the record from every pod of this node; what was removed. What others have written on a pod for evictd to
-/// read stays: it is theirs.
+/// Removes the annotation from every pod of this node; returns what was removed. Annotations that others write for
+/// evictd to read are left alone.
 pub async fn clean_pods(actions: &Actions, node: &str) -> Result<Vec<String>, ApiError> {
     let all: Api<PartialObjectMeta<Pod>> = Api::all(actions.client());
     let mut page = ListParams::default()
@@ -33,7 +33,7 @@ pub async fn clean_pods(actions: &Actions, node: &str) -> Result<Vec<String>, Ap
     }
 }
 
-/// By the status, as it came: that needs no right that evictd does not have. The UID is a precondition.
+/// Through the status subresource, as it was written, which needs no further right. The UID is a precondition.
 async fn clean_pod(
     actions: &Actions,
     pod: PartialObjectMeta<Pod>,
@@ -62,7 +62,7 @@ async fn clean_pod(
         Ok(_) => Ok(Some(format!(
             "annotation {ANNOTATION} of pod {namespace}/{name}"
         ))),
-        // It is gone, or another has its name.
+        // The pod is gone, or another pod has its name.
         Err(error) if matches!(error.status().map(|status| status.code), Some(404 | 409)) => {
             Ok(None)
         }

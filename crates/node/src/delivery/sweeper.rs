@@ -1,5 +1,5 @@
-//! Deletes the objects of evicted pods once there are enough of them, or they are old: one at a time, and nobody waits
-//! for it.
+//! Deletes the objects of evicted pods once there are too many of them or they are old: one at a time, in the
+//! background.
 
 use crate::pods::Listing;
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT};
@@ -14,29 +14,30 @@ use kube::{
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 
-/// How often it is looked whether one has become old.
+/// How often to check whether one has become old.
 const PERIOD: Duration = Duration::from_secs(10);
-/// From one deletion to the next.
+/// The pause between two deletions.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The same after a refusal, twice as long each time.
+/// The pause after a refusal, doubled each time.
 const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// Sweeps up after evictions on this node.
+/// Deletes the objects of pods that were evicted on this node.
 pub struct Sweeper {
     retention: Retention,
-    /// UIDs of the pods that this node's own history knows: a mark on a pod is whoever's may annotate it.
+    /// UIDs of the pods that are in this node's own history. The annotation on a pod is not enough, because users
+    /// can write it.
     evicted: watch::Receiver<BTreeSet<String>>,
     actions: Actions,
     clock: Clock,
-    /// UIDs of pods that are deleted, or in a dry run said to be due, for as long as they are listed.
+    /// UIDs of pods that were deleted, or in a dry run reported, for as long as they are listed.
     done: BTreeSet<String>,
-    /// UIDs of pods that were refused, until the others have had their turn.
+    /// UIDs of pods whose deletion was refused, until the others have been tried.
     refused: BTreeSet<String>,
     backoff: Backoff,
 }
 
-/// A pod whose object goes.
+/// A pod whose object is to be deleted.
 struct Due {
     namespace: String,
     name: String,
@@ -45,7 +46,7 @@ struct Due {
 }
 
 impl Sweeper {
-    /// By this rule, of the pods with these UIDs.
+    /// By these limits, for the pods with these UIDs.
     pub fn new(
         retention: Retention,
         evicted: watch::Receiver<BTreeSet<String>>,
@@ -63,7 +64,7 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps until the source of pods is gone. In a dry run it says what it would do.
+    /// Runs until the source of pods ends. In a dry run it only logs what it would delete.
     pub async fn run(
         mut self,
         mut listings: watch::Receiver<Arc<Listing>>,
@@ -94,8 +95,8 @@ impl Sweeper {
         }
     }
 
-    /// The one that has been due for longest, of those that were not refused if there are any. Nobody is while the pods
-    /// are those of a while ago.
+    /// The one that has been due for longest, preferably one that was not refused. `None` while the pods may be out
+    /// of date.
     fn next(&mut self, listing: &Listing) -> Option<Due> {
         if listing.stale.is_some() {
             return None;
@@ -131,8 +132,8 @@ impl Sweeper {
         })
     }
 
-    /// The UID is a precondition; whoever has the name now, or nobody, is as good as deleted. Returns how long
-    /// to wait before the next.
+    /// Deletes the object, with the UID as a precondition. If it is gone, or another pod has its name, that is a
+    /// success. Returns how long to wait before the next.
     async fn delete(&mut self, due: Due) -> Duration {
         let what = format!("deleting the evicted pod {}/{}", due.namespace, due.name);
         let pods: Api<PartialObjectMeta<Pod>> =

@@ -1,4 +1,4 @@
-//! A pod leaves as a kubelet would make it: its status is told, and it is ended here in any case.
+//! Evicts a pod as a kubelet would: publishes its status and, in any case, terminates it on this node.
 
 use super::{Evict, EvictError};
 use crate::config::Tell;
@@ -7,35 +7,35 @@ use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Termination, Victim};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::yield_now, time::timeout};
 
-/// How long a soft eviction waits for the API server's answer.
+/// How long an eviction for a soft threshold waits for the API server's answer.
 const SOFT_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How much time there is.
+/// How urgent the eviction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Haste {
-    /// The pod is killed as soon as its status is told, and after this time at the latest; without a grace and with
-    /// `Tell::Together`, at once.
+    /// The pod is killed once its status is published, or after this time at the latest; at once if its grace
+    /// period is zero and `Tell::Together` is set.
     Hard(Duration),
-    /// The status is told first, and starts the kubelet's own teardown.
+    /// The status is published first, which starts the kubelet's own termination.
     Soft,
 }
 
-/// Ends one pod that the API server knows.
+/// Evicts one pod that the API server knows.
 #[derive(Clone)]
 pub struct ClusterEvictor {
-    /// Ends it.
+    /// Terminates it.
     pub local: Arc<CgroupEvictor>,
-    /// Tells it.
+    /// Publishes its status.
     pub outbox: Outbox,
-    /// What is told.
+    /// The status to publish.
     pub notice: Notice,
-    /// Whether an earlier run of this daemon may have told it.
+    /// Whether an earlier run may have published it.
     pub again: bool,
-    /// How much time there is.
+    /// How urgent the eviction is.
     pub haste: Haste,
-    /// Whether a hard kill waits for an answer.
+    /// Whether a kill for a hard threshold waits for the API server's answer.
     pub tell: Tell,
-    /// Whether a kubelet looks after it, and asks it to stop as soon as it is told.
+    /// Whether a kubelet manages the pod, and sends SIGTERM when it sees the status.
     pub kubelet: bool,
 }
 
@@ -50,7 +50,7 @@ impl ClusterEvictor {
     }
 }
 
-/// Ends one pod whose kubelet an earlier run of this daemon has told to end it.
+/// Terminates one pod after an earlier run has told its kubelet to end it.
 pub struct ToldBefore(pub Arc<CgroupEvictor>);
 
 impl Evict for ToldBefore {
@@ -73,14 +73,15 @@ impl Evict for ClusterEvictor {
     ) -> Result<Termination, EvictError> {
         let posted = self.post();
         if matches!(self.haste, Haste::Hard(_)) && grace.is_zero() && self.tell == Tell::Together {
-            // Lets the writes begin, and waits for nothing: what the kubelet starts again before it knows is ended again.
+            // Lets the write begin without waiting for it. If the kubelet restarts the pod before it sees the
+            // status, the pod is terminated again.
             yield_now().await;
             return Ok(self.local.end(victim, grace, cut, Asks::Evictd).await?);
         }
         let began = self.local.clock.now();
         let patience = match self.haste {
             Haste::Hard(patience) => patience,
-            // A pod that has little time gets at least half of it with its signal.
+            // A pod with a short grace period gets at least half of it after SIGTERM.
             Haste::Soft if !grace.is_zero() => SOFT_PATIENCE.min(grace / 2),
             Haste::Soft => SOFT_PATIENCE,
         };
@@ -93,7 +94,7 @@ impl Evict for ClusterEvictor {
             (None, _) => (Duration::ZERO, Asks::Evictd),
             (Some(true), Haste::Soft) => (grace.saturating_sub(waited), Asks::Kubelet),
             (Some(_), Haste::Soft) => (grace.saturating_sub(waited), Asks::Evictd),
-            // Some programs give up their shutdown at a second SIGTERM.
+            // Some programs give up their graceful shutdown at a second SIGTERM.
             (Some(true), Haste::Hard(_)) if self.kubelet => (grace, Asks::Kubelet),
             (Some(_), Haste::Hard(_)) => (grace, Asks::Evictd),
         };

@@ -1,4 +1,4 @@
-//! A pod leaves by the eviction API: its disruption budget is asked, and the kubelet ends it.
+//! Evicts a pod through the eviction API, which checks its disruption budget; then the kubelet ends it.
 
 use super::{Evict, EvictError};
 use evictd_cluster_client::{Actions, ApiError, Backoff};
@@ -12,34 +12,35 @@ use kube::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// The same once a hard threshold is crossed.
 const HARD_PATIENCE: Duration = Duration::from_millis(50);
-/// Between two requests of which the first may have landed; twice as long each time.
+/// The pause before repeating a request that may have succeeded, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest that one pod is asked for: others wait for it meanwhile.
+/// The longest time spent on one pod, because other evictions wait for it.
 const LONGEST: Duration = Duration::from_secs(28);
-/// What is left of its grace to a pod that was let go late, unless it has less in all: so much the kubelet gives any.
+/// The shortest grace period of a pod whose eviction was allowed late, unless its own is shorter; the kubelet
+/// allows as much.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
-/// When a refused pod is asked for again, unless the server says it.
+/// When to repeat a refused request, unless the server says when.
 const AGAIN: Duration = Duration::from_mins(1);
-/// The same where there was no answer.
+/// The same if there was no answer.
 const SOON: Duration = Duration::from_secs(10);
-/// Why an answer is not waited for.
+/// Why the answer is not waited for.
 const OVERTAKEN: &str = "a hard threshold was crossed before the API server answered";
 
-/// Ends one pod as its budget allows.
+/// Evicts one pod if its disruption budget allows it.
 #[derive(Clone)]
 pub struct ApiEvictor {
-    /// Sees to it that it is gone after its grace.
+    /// Makes sure that the pod is gone after its grace period.
     pub local: Arc<CgroupEvictor>,
-    /// Asks.
+    /// Calls the API.
     pub actions: Actions,
-    /// Of the pod.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Of the pod.
+    /// The pod's name.
     pub name: String,
 }
 
@@ -67,8 +68,9 @@ impl Evict for ApiEvictor {
 }
 
 impl ApiEvictor {
-    /// Returns once it is on its way out. A request without an answer may have landed: if another were chosen then, two
-    /// would go for the same bytes. Only a pod that is seen to stay after a refusal is given up at once.
+    /// Returns once the pod is terminating. A request without an answer may have succeeded: choosing another pod
+    /// then could evict two for one shortage. Only after a refusal, and if the pod is seen to stay, is the next pod
+    /// chosen at once.
     async fn ask(
         &self,
         victim: &Victim,
@@ -93,10 +95,10 @@ impl ApiEvictor {
         }
     }
 
-    /// Nobody waits any more for an answer, and the request may have landed all the same.
+    /// A hard threshold was crossed: the answer is not waited for any more, though the request may have succeeded.
     async fn overtaken(&self, victim: &Victim) -> Result<(), EvictError> {
         match self.goes(victim, HARD_PATIENCE).await {
-            // It is chosen again at once, and then nobody is asked.
+            // The pod is chosen again at once, and then without the eviction API.
             Ok(false) => Err(blocked(OVERTAKEN.to_owned(), Duration::ZERO)),
             Ok(true) | Err(_) => Ok(()),
         }
@@ -123,7 +125,7 @@ impl ApiEvictor {
         Ok(())
     }
 
-    /// Whether the API server has it on its way out, or knows it no more.
+    /// Whether the API server shows the pod as terminating, or no longer has it.
     async fn goes(&self, victim: &Victim, patience: Duration) -> Result<bool, ApiError> {
         let pods: Api<PartialObjectMeta<Pod>> =
             Api::namespaced(self.actions.client(), &self.namespace);
@@ -137,14 +139,14 @@ impl ApiEvictor {
     }
 }
 
-/// Whether the server has said no; else the request may be on its way still, or fare better the next time. Where several
-/// budgets protect a pod it says 500.
+/// Whether the server has refused; for other errors the request may still succeed, or succeed the next time. If
+/// several budgets protect a pod the answer is 500.
 fn is_refusal(error: &ApiError) -> bool {
     let code = error.status().map(|status| status.code);
     code.is_some_and(|code| code <= 500 && !matches!(code, 404 | 408 | 409))
 }
 
-/// What follows from a refusal.
+/// The error for a refusal, and when to ask again.
 fn refused(error: &ApiError) -> EvictError {
     let details = error.status().and_then(|status| status.details.as_ref());
     let causes = details.into_iter().flat_map(|details| &details.causes);

@@ -1,4 +1,4 @@
-//! How a pod leaves the node: the port, and its implementations one file each.
+//! How a pod is evicted: the port, and one implementation per file.
 
 mod cluster;
 mod eviction;
@@ -9,10 +9,10 @@ pub use eviction::ApiEvictor;
 use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, KillError, Termination, Victim};
 use std::{future::Future, time::Duration};
 
-/// A way to make a pod leave.
+/// A way to evict a pod.
 pub trait Evict {
-    /// Asks the pod to stop, waits `grace` (zero: neither asks nor waits) or until `cut` says otherwise, then kills, and
-    /// returns when its last process is gone or has outlived the deadline.
+    /// Sends SIGTERM, waits for `grace` or until `cut` ends it, then sends SIGKILL; with a grace period of zero it
+    /// sends SIGKILL at once. Returns when the last process has exited or the deadline is over.
     fn evict(
         &self,
         victim: &Victim,
@@ -21,13 +21,13 @@ pub trait Evict {
     ) -> impl Future<Output = Result<Termination, EvictError>> + Send;
 }
 
-/// Why a pod could not be made to leave.
+/// Why a pod could not be evicted.
 #[derive(Debug, thiserror::Error)]
 pub enum EvictError {
-    /// Its processes could not be ended.
+    /// Its processes could not be terminated.
     #[error(transparent)]
     Kill(#[from] KillError),
-    /// Its disruption budget does not allow it, or nobody could be asked.
+    /// Its disruption budget does not allow it, or the API server did not answer.
     #[error("{why}")]
     Blocked {
         /// The API server's answer.
@@ -35,14 +35,14 @@ pub enum EvictError {
         /// When to ask again.
         again: Duration,
     },
-    /// evictd was away for so long that the pod should run on.
+    /// evictd was away for so long that the reason to evict the pod is over.
     #[error("evictd ended before the pod did, and the pod runs on after the pressure")]
     RunsOn,
 }
 
 impl EvictError {
-    /// Whether evictd lacks a permission or a view of the host, so that it could not end any other pod either (exit code
-    /// 3).
+    /// Whether evictd lacks a permission or a view of the host, so that it could not terminate any other pod either
+    /// (exit code 3).
     pub fn is_not_permitted(&self) -> bool {
         matches!(self, Self::Kill(error) if error.is_not_permitted())
     }

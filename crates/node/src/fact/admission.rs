@@ -1,4 +1,4 @@
-//! What was decided about a pod that is new here: views of it are the log, the history, events, metrics and the status page.
+//! The decision on a new pod. Log, history, events, metrics and the status page are views of it.
 
 use crate::delivery::Notice;
 use evictd_eviction::{
@@ -10,10 +10,10 @@ use evictd_pod::Pod;
 use jiff::{SignedDuration, Timestamp};
 use std::{path::PathBuf, time::Duration};
 
-/// What was decided about a new pod that is not simply let in, or about one that leaves for it.
+/// The decision on a new pod that is not simply admitted, or on a pod that is preempted for it.
 #[derive(Debug, Clone)]
 pub struct AdmissionDecision {
-    /// Names it.
+    /// Id of the decision.
     pub id: String,
     /// When.
     pub time: Timestamp,
@@ -21,40 +21,40 @@ pub struct AdmissionDecision {
     pub pod: Pod,
     /// What is done.
     pub act: AdmissionAction,
-    /// Why, in the one word that the pod's status shows (S1-088, S2-017, S2-022).
+    /// The reason in the pod's status (S1-088, S2-017, S2-022).
     pub reason: String,
-    /// The same in a sentence.
+    /// The message in the pod's status.
     pub message: String,
-    /// Who goes for it, `namespace/name`, in kill order.
+    /// The pods to preempt, `namespace/name`, in kill order.
     pub preempt: Vec<String>,
-    /// The conditions that it was refused for.
+    /// The conditions because of which it was refused.
     pub(crate) conditions: Vec<NodeCondition>,
-    /// UIDs of those who go for it.
+    /// UIDs of the pods to preempt.
     pub(crate) victims: Vec<String>,
-    /// The first resource of which there is too little (S2-020); empty where there is enough.
+    /// The first resource that is short (S2-020); empty if none is.
     pub(crate) lacks: String,
-    /// Between SIGTERM and SIGKILL.
+    /// Grace period between SIGTERM and SIGKILL.
     pub(crate) grace: Duration,
-    /// What the API server is told.
+    /// The notice to the API server.
     pub(crate) notice: Option<Notice>,
-    /// Whether processes of the pod are being ended.
+    /// Whether processes of the pod are terminated.
     pub(crate) ends: bool,
-    /// The kernel's name for the time since the machine was started.
+    /// The kernel's boot id.
     pub(crate) boot_id: String,
 }
 
-/// What is done about a pod.
+/// What is done with a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdmissionAction {
-    /// Nothing; it is only said.
+    /// It is admitted and only reported.
     Report,
-    /// It is not let in.
+    /// It is rejected.
     Reject,
-    /// It is let in, and others go for it.
+    /// It is admitted, and other pods are preempted.
     Preempt,
-    /// It leaves for a critical one.
+    /// It is preempted for a critical pod.
     Leave {
-        /// `namespace/name` of the critical one.
+        /// `namespace/name` of the critical pod.
         preemptor: String,
     },
 }
@@ -82,7 +82,7 @@ impl AdmissionDecision {
         }
     }
 
-    /// What brought it about: the first resource of which there is too little, else the conditions that hold.
+    /// The cause: the first resource that is short, else the conditions that hold.
     pub fn signal(&self) -> String {
         if self.conditions.is_empty() {
             return self.lacks.clone();
@@ -91,7 +91,7 @@ impl AdmissionDecision {
         conditions.collect::<Vec<_>>().join(",")
     }
 
-    /// The pod on its way out; `cgroup` where it has one.
+    /// The departure of the pod; `cgroup` if it has one.
     pub(crate) fn departure(&self, purpose: Purpose, cgroup: Option<PathBuf>) -> Departure {
         let pod = &self.pod;
         let name = (self.id.clone(), pod.full_name(), pod.uid.clone());
@@ -104,7 +104,7 @@ impl AdmissionDecision {
         departure
     }
 
-    /// As it is kept, where a pod has to leave or is kept out.
+    /// The record for the history, if the pod leaves or is rejected.
     pub fn record(&self) -> Option<Record> {
         let preemptor = match &self.act {
             AdmissionAction::Report | AdmissionAction::Preempt => return None,

@@ -1,4 +1,4 @@
-//! What the world is told: each fact once, and publishers make their views of it.
+//! The facts that are published: each is published once, and the publishers turn it into their views.
 
 mod admission;
 
@@ -21,93 +21,94 @@ use evictd_kernel::{
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// Something that the loop has seen, decided or done.
+/// Something that the main loop has observed, decided or done.
 #[derive(Clone, Copy)]
 pub enum Fact<'a> {
-    /// The loop has looked at the signals, and nobody is chosen by that yet: for what must be known before a pod goes.
+    /// The signals were observed, and no pod was chosen yet. For publishers that must act before a pod is evicted.
     Observed {
         /// When.
         now: Timestamp,
-        /// What follows from it.
+        /// The housekeeper after the observation.
         housekeeper: &'a Housekeeper,
-        /// Whether nobody is ended.
+        /// Whether no pod is terminated.
         dry_run: bool,
     },
-    /// The loop has looked, and done what followed.
+    /// A cycle has ended.
     Looked(&'a Look<'a>),
-    /// Something is decided, and nothing has followed from it yet: for what must be known if this process dies now.
+    /// A decision that is not carried out yet. For publishers that must write it down in case this process dies
+    /// now.
     Deciding(&'a Decided<'a>),
-    /// Something was decided; what follows from it has begun already.
+    /// A decision that is being carried out.
     Decided(&'a Decided<'a>),
-    /// A new pod is not simply let in, or another one leaves for it, and nothing has followed from it yet.
+    /// A decision on a new pod, or on one that is preempted for it, that is not carried out yet.
     Admitting(&'a AdmissionDecision),
-    /// The same; what follows from it has begun already.
+    /// The same, being carried out.
     Admitted(&'a AdmissionDecision),
     /// The termination of a pod has ended.
     Terminated(&'a Terminated<'a>),
-    /// A pod whose termination an earlier run has begun is gone, and nobody saw when.
+    /// A pod whose termination an earlier run began is gone; the time of its end is not known.
     FoundGone(&'a Terminated<'a>),
-    /// A kubelet has started an evicted pod's containers again before it knew that the pod was evicted.
+    /// A kubelet has restarted an evicted pod's containers before it knew of the eviction.
     Restarted,
-    /// A pod that was evicted at this time was not its owner's first.
+    /// A pod was evicted at this time whose owner had lost others before.
     Returned(Timestamp, &'a Returned),
-    /// It is known whether the cluster was told of a decision.
+    /// The result of informing the cluster of a decision.
     Published(&'a Publication),
 }
 
-/// One turn of the loop.
+/// One cycle of the main loop.
 #[derive(Clone, Copy)]
 pub struct Look<'a> {
     /// When.
     pub now: Timestamp,
-    /// What it was woken by.
+    /// What woke the main loop.
     pub woken_by: WokenBy,
-    /// What was seen.
+    /// The observations.
     pub sample: &'a Sample,
-    /// What follows from it.
+    /// The housekeeper after the cycle.
     pub housekeeper: &'a Housekeeper,
-    /// How the watched directories are spread over filesystems, once that is known.
+    /// Which watched directories share a filesystem, once known.
     pub layout: Option<&'a Layout>,
     /// The pods.
     pub pods: &'a PodSet,
-    /// Why the usage of pods does not come from where it should.
+    /// Why usage does not come from the configured source.
     pub usage_problem: Option<&'a str>,
-    /// How long until the next look at the latest.
+    /// The longest time until the next cycle.
     pub sleep: Duration,
-    /// Whether nobody is ended.
+    /// Whether no pod is terminated.
     pub dry_run: bool,
-    /// Why nobody is, where that is a pause.
+    /// The pause in force, if there is one.
     pub paused: Option<&'a Pause>,
-    /// What is done about pods that should not be here.
+    /// What is done with new pods that should not be on this node.
     pub admission: Admission,
     /// How long the cycle took.
     pub took: SignedDuration,
 }
 
-/// A decision with its name.
+/// A decision with its record.
 #[derive(Clone, Copy)]
 pub struct Decided<'a> {
     /// The decision.
     pub decision: &'a Decision,
-    /// The same as it is kept.
+    /// Its record for the history.
     pub record: &'a Record,
-    /// When the figures that decided were measured, where that is known.
+    /// When the usage figures of the decision were measured, if known.
     pub measured_at: Option<Timestamp>,
-    /// Right before the pod was set on its way out.
+    /// When the termination was about to begin.
     pub acted_at: Timestamp,
-    /// Why nothing follows from it, where that is a pause.
+    /// The pause because of which it is not carried out, if there is one.
     pub paused: Option<&'a Pause>,
-    /// Whether the API server is asked for it: a disruption budget may keep the pod.
+    /// Whether the API server is asked for permission: a disruption budget may forbid the eviction.
     pub asked: bool,
 }
 
 impl Decided<'_> {
-    /// The decision's name.
+    /// Id of the decision.
     pub fn id(&self) -> &str {
         &self.record.id
     }
 
-    /// Whether nothing follows from it.
+    /// Whether the decision is not carried out.
     pub const fn dry_run(&self) -> bool {
         self.record.dry_run
     }
@@ -118,15 +119,15 @@ impl Decided<'_> {
 pub struct Terminated<'a> {
     /// When.
     pub now: Timestamp,
-    /// The pod, as it was decided.
+    /// The departure.
     pub departure: &'a Departure,
-    /// What became of it.
+    /// The result.
     pub result: &'a Result<Termination, EvictError>,
 }
 
 impl Terminated<'_> {
-    /// From the first look that saw the threshold crossed to the last process gone; `None` while some live on, or where
-    /// there was none.
+    /// From the first cycle that saw the threshold crossed to the exit of the last process; `None` if some process
+    /// lives or if there was no threshold.
     pub fn reaction(&self) -> Option<SignedDuration> {
         let gone = self.result.as_ref().ok()?.gone_at?;
         match self.departure.purpose {
@@ -135,7 +136,7 @@ impl Terminated<'_> {
         }
     }
 
-    /// The outcome as the record has it; seconds count from the decision.
+    /// The outcome for the record; seconds count from the decision.
     pub fn outcome(&self) -> Outcome {
         let departure = self.departure;
         let termination = match self.result {

@@ -1,13 +1,13 @@
-//! What is about to be done, kept where no disk can hold it up: a file of fixed size in memory (tmpfs), which outlives
-//! this process and not the machine.
+//! Decisions that are about to be carried out, in a file of fixed size in memory (tmpfs), so that no disk can delay
+//! them. The file outlives this process but not a reboot.
 //!
-//! The history is written beside the loop, by a disk that may be full, frozen or slow. So that a process killed right
-//! after a kill leaves a record of it, each record of a pod that leaves is written here first, in place, into pages that
-//! are there already. It stays until the history has it on disk: whoever starts next finds each open decision in one
-//! of the two.
+//! The history is written in the background, to a disk that may be full, frozen or slow. If the daemon dies right
+//! after it has killed a pod, a record must remain. So each decision that makes a pod leave is first written here,
+//! in place, into pages that are already allocated. It stays until the history has it on disk: the next run finds
+//! each open decision in one of the two.
 //!
-//! The file is a row of slots. A slot in use begins with a line as the history has it, `crc32 length json`; one that is
-//! free begins with a zero byte.
+//! The file is an array of slots. A used slot begins with a line as in the history, `crc32 length json`; a free one
+//! with a zero byte.
 
 use super::{Receipt, encode, scan::good_record};
 use evictd_eviction::record::Record;
@@ -22,25 +22,25 @@ use std::{
 };
 
 const FILE: &str = "intents";
-/// A decision over some 30 pods fits whole; of larger ones everything but the ranking.
+/// Holds a whole decision over some 30 pods; for larger ones the ranking is left out.
 const SLOT_BYTES: usize = 8 << 10;
-/// As many as wait for the history's writer at most.
+/// As many as the most records that may wait for the history's writer.
 const SLOTS: usize = 64;
 
-/// Why nothing can be kept there.
+/// Why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum IntentsError {
-    /// The file could not be had.
+    /// The file could not be opened or prepared.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// What was being done to it.
+        /// The failed action.
         doing: &'static str,
         /// The file or its directory.
         path: PathBuf,
         /// Why not.
         source: io::Error,
     },
-    /// A disk would hold up the kill.
+    /// The file is on a disk, which could delay a kill.
     #[error("{path} is on a disk, and not in memory (tmpfs)")]
     NotInMemory {
         /// The file.
@@ -60,22 +60,22 @@ pub struct Intents {
     file: File,
     path: PathBuf,
     slots: Vec<Option<Held>>,
-    /// The last write did not succeed, which is said once.
+    /// Whether the last write failed; a failure is logged once.
     failing: bool,
 }
 
-/// What a slot holds.
+/// The record in a slot.
 #[derive(Debug)]
 struct Held {
     id: String,
     is_open: bool,
-    /// Whether the history has it.
+    /// Whether the history has it on disk.
     receipt: Receipt,
 }
 
 impl Intents {
-    /// Opens or makes the file in this directory, and returns what it holds. A slot that is damaged is passed over with
-    /// a warning: whoever was killed while it wrote had not begun to act on it.
+    /// Opens or creates the file in this directory, and returns the records in it. A damaged slot is skipped with a
+    /// warning: a process that died while writing it had not begun to carry it out.
     pub fn open(directory: &Path) -> Result<(Self, Vec<Record>), IntentsError> {
         let path = directory.join(FILE);
         let failed = |doing, path: &Path| {
@@ -152,8 +152,8 @@ impl Intents {
         Ok(records)
     }
 
-    /// Writes this record, whose whole line this is, or what of it fits; the receipt is for whoever brings the line to
-    /// the disk.
+    /// Writes this record, whose whole line is `line`, or as much of it as fits. The receipt must be given to the
+    /// history's writer, which marks it when the line is on disk.
     pub fn write(&mut self, record: &Record, line: &[u8]) -> Receipt {
         self.release();
         let receipt = Receipt::default();
@@ -182,17 +182,17 @@ impl Intents {
             receipt: receipt.clone(),
         };
         self.slots[slot] = Some(held);
-        // What is said of the same decision elsewhere is said here, too.
+        // Frees an older slot of the same decision.
         self.free_if(|number, held| number != slot && held.id == record.id);
         Ok(())
     }
 
-    /// Frees what the history has on disk.
+    /// Frees the slots whose records are on disk in the history.
     pub fn release(&mut self) {
         self.free_if(|_, held| held.receipt.is_signed());
     }
 
-    /// Frees what is said of this decision.
+    /// Frees the slots of this decision.
     pub fn free(&mut self, id: &str) {
         self.free_if(|_, held| held.id == id);
     }
@@ -200,7 +200,7 @@ impl Intents {
     fn free_if(&mut self, done: impl Fn(usize, &Held) -> bool) {
         for (number, slot) in self.slots.iter_mut().enumerate() {
             let done = slot.as_ref().is_some_and(|held| done(number, held));
-            // What cannot be freed is tried again, and by the next start at the latest.
+            // If this fails it is tried again later, at the latest by the next start.
             if done && self.file.write_all_at(&[0], offset(number)).is_ok() {
                 *slot = None;
             }
@@ -212,7 +212,7 @@ const fn offset(slot: usize) -> u64 {
     (slot * SLOT_BYTES) as u64
 }
 
-/// The line of as much of the record as a slot holds.
+/// The line of the record, without the ranking if it does not fit into a slot otherwise.
 fn fitting<'a>(record: &Record, line: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
     if line.len() <= SLOT_BYTES {
         return Ok(Cow::Borrowed(line));
@@ -258,7 +258,8 @@ mod tests {
         intents.write(record, &encode(record).unwrap())
     }
 
-    /// A process that another test is just starting has our lock for a moment, too, as copies of all descriptors.
+    /// Retries the lock: a process that another test is just starting holds it for a moment, with copies of all
+    /// descriptors.
     fn opened(place: &Path) -> (Intents, Vec<Record>) {
         let mut opened = Intents::open(place);
         wait_until("the last one to hold it is gone", || {

@@ -1,8 +1,8 @@
 //! The history of decisions: append-only, checksummed, bounded.
 //!
 //! One record is one line, `crc32 length json`, so that an operator can read it with `less` and a program can
-//! tell good bytes from bad ones. Two segments are kept, each up to half the byte limit: when `decisions.log` is
-//! full it becomes `decisions.1.log` and the former one of that name goes.
+//! detect damage. Two segments are kept, each up to half the byte limit: when `decisions.log` is full it is renamed
+//! to `decisions.1.log`, which replaces the older one.
 //!
 //! Every record is one `write` followed by `fdatasync`: after [`History::append`] returned `Ok`, the record
 //! survives a power cut. A process killed at any byte leaves at most one torn record, which the next
@@ -39,16 +39,16 @@ const PREVIOUS: &str = "decisions.1.log";
 /// Where the daemon keeps its history.
 pub const DEFAULT_DIRECTORY: &str = "/var/lib/evictd";
 
-/// What the daemon grants its history, in bytes: some 500 decisions over 110 pods each.
+/// The default limit of the history in bytes: some 500 decisions over 110 pods each.
 pub const DEFAULT_LIMIT: u64 = 16 << 20;
 
 /// The largest record in bytes; a decision over a thousand pods takes about 300 kB.
 pub const LARGEST_RECORD: usize = 4 << 20;
 
-/// What may wait in memory, in bytes, while the disk refuses writes.
+/// The most bytes that wait in memory while writes fail.
 const WAITING_LIMIT: usize = LARGEST_RECORD;
 
-/// What went wrong with the history.
+/// Why an operation on the history failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
     /// The directory or a segment could not be opened or created.
@@ -73,7 +73,7 @@ pub enum HistoryError {
         /// Why.
         source: io::Error,
     },
-    /// The disk refused; the record waits in memory and is written by a later call.
+    /// The write failed; the record waits in memory and is written by a later call.
     #[error("cannot write the history {path} ({waiting} records wait in memory): {source}")]
     Write {
         /// The segment.
@@ -83,7 +83,7 @@ pub enum HistoryError {
         /// Why.
         source: io::Error,
     },
-    /// The disk refuses writes and the memory set aside for that is used up: this record is not kept.
+    /// Writes fail and the memory for waiting records is used up: this record is lost.
     #[error(
         "the history {path} cannot be written and {waiting} records wait already: this one is not kept"
     )]
@@ -114,7 +114,7 @@ pub enum HistoryError {
 }
 
 impl HistoryError {
-    /// Whether no disk that recovers can mend it: another writer is there, or the path itself is wrong.
+    /// Whether the error stays even if the disk recovers: another process is writing, or the path itself is wrong.
     fn is_lasting(&self) -> bool {
         match self {
             Self::InUse { .. } => true,
@@ -135,23 +135,23 @@ impl HistoryError {
 #[derive(Debug)]
 pub struct History {
     directory: PathBuf,
-    /// Held open for its lock and to sync renames; `None` while the directory cannot be had.
+    /// Open to hold the lock and to sync renames; `None` while the directory cannot be opened.
     handle: Option<File>,
-    /// What the segments hold is known.
+    /// Whether the content of the segments is known.
     checked: bool,
     segment_limit: u64,
     current: Option<File>,
-    /// Bytes of the current segment that hold good records or older damage.
+    /// Bytes of the current segment that contain complete records or older damage.
     length: u64,
-    /// The file may be longer than `length`: a write failed half way.
+    /// Whether the file may be longer than `length`, because a write failed half way.
     torn: bool,
     /// The last record lacks its newline.
     unterminated: bool,
     in_current: Tally,
     in_previous: Tally,
-    /// How often a new segment has begun.
+    /// How often a new segment was begun.
     segments: u64,
-    /// Why the directory cannot be had, while it cannot.
+    /// Why the directory cannot be opened, while that is so.
     trouble: Option<String>,
     waiting: Waiting,
     waiting_bytes: usize,
@@ -160,8 +160,8 @@ pub struct History {
 impl History {
     /// Opens or creates the history in `directory`, which never grows past `limit` bytes by more than one record.
     ///
-    /// A damaged tail is cut and damage further up is stepped over, each with a warning. A disk that is full, read-only or
-    /// broken right now is warned of, too, and asked again with each record.
+    /// A damaged tail is cut off and other damage is skipped, each with a warning. If the disk is full, read-only
+    /// or broken at present, that is only a warning too, and every record tries it again.
     pub fn open(directory: &Path, limit: u64) -> Result<Self, HistoryError> {
         let mut history = Self {
             directory: directory.to_owned(),
@@ -202,7 +202,7 @@ impl History {
         })
     }
 
-    /// Locks the directory and learns what it holds, unless that is done.
+    /// Locks the directory and reads its content, unless that is done.
     fn take_hold(&mut self) -> Result<(), HistoryError> {
         if self.checked {
             return Ok(());
@@ -226,7 +226,7 @@ impl History {
         Ok(())
     }
 
-    /// Whether what the directory holds is known.
+    /// Whether the content of the directory is known.
     pub fn is_readable(&self) -> bool {
         self.checked
     }
@@ -252,17 +252,17 @@ impl History {
         self.retry()
     }
 
-    /// Why nothing can be kept on disk, where that is known without a record to write.
+    /// Why nothing can be written to disk, if that is known without trying.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Writes what waits in memory. Where nothing does, a directory that could not be had is tried again.
+    /// Writes the records that wait in memory. If none does, tries again to open the directory, if necessary.
     pub fn retry(&mut self) -> Result<(), HistoryError> {
         if self.trouble.is_some() && self.waiting() == 0 {
             self.begin()?;
         }
-        // It stays where it can be read until the disk has it.
+        // A record stays visible in memory until it is on disk.
         while let Some(line) = self.waiting.first() {
             if let Err(source) = self.write(&line.bytes) {
                 return Err(HistoryError::Write {
@@ -284,7 +284,7 @@ impl History {
         self.waiting.lines().len()
     }
 
-    /// Those records themselves, now and later.
+    /// A view of those records, now and later.
     pub fn in_memory(&self) -> Waiting {
         self.waiting.clone()
     }
@@ -299,7 +299,7 @@ impl History {
         self.in_current.evictions_with(&self.in_previous)
     }
 
-    /// How often a new segment has begun, for which older records went.
+    /// How often a new segment was begun; each time the oldest segment is deleted.
     pub fn segments(&self) -> u64 {
         self.segments
     }
@@ -346,7 +346,7 @@ impl History {
         Ok(())
     }
 
-    /// Cuts what a failed or interrupted write left behind.
+    /// Cuts off what a failed or interrupted write left behind.
     fn mend(&mut self) -> io::Result<()> {
         if self.torn
             && let Some(file) = &self.current
@@ -386,7 +386,8 @@ impl History {
         Ok(())
     }
 
-    /// Somebody emptied the directory under us: what follows must not go into a file without a name.
+    /// Opens a new file if the current one was deleted, because otherwise records would go to a file without a
+    /// name.
     fn reopen_if_removed(&mut self) -> io::Result<()> {
         let Some(file) = &self.current else {
             return Ok(());
@@ -428,7 +429,7 @@ struct Line {
 }
 
 impl Line {
-    /// For which nobody waits.
+    /// A line without a receipt that anyone checks.
     fn of(record: &impl Serialize) -> Result<Self, HistoryError> {
         Ok(Self {
             bytes: encode(record)?.into(),
@@ -437,7 +438,7 @@ impl Line {
     }
 }
 
-/// Records that wait in memory for the disk. Clones are the same.
+/// Records that wait in memory for the disk. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Waiting(Arc<Mutex<VecDeque<Line>>>);
 
@@ -461,7 +462,7 @@ impl Waiting {
     }
 }
 
-/// Whether a record is on the disk. Clones are the same receipt.
+/// Whether a record is on disk. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Receipt(Arc<AtomicBool>);
 
@@ -475,7 +476,7 @@ impl Receipt {
     }
 }
 
-/// What a segment was found to hold.
+/// The result of checking a segment.
 struct Checked {
     holds: Tally,
     good_end: u64,
@@ -503,7 +504,7 @@ impl Checked {
     }
 }
 
-/// Opens the directory, made where it is missing, for this process alone.
+/// Opens and locks the directory for this process; creates it if it does not exist.
 fn lock(directory: &Path) -> Result<File, HistoryError> {
     let path = directory.to_owned();
     let handle = match create_directory(directory).and_then(|()| File::open(directory)) {
@@ -532,8 +533,8 @@ pub(crate) fn encode(record: &impl Serialize) -> Result<Vec<u8>, HistoryError> {
     Ok(line)
 }
 
-/// The good records of a history, oldest first, each as its JSON text. Needs no lock: it may be read while a
-/// daemon writes, and a record half written is not yet there.
+/// The complete records of a history, oldest first, each as JSON. Needs no lock: it may be read while a daemon
+/// writes, and skips a record that is only half written.
 #[derive(Debug)]
 pub struct Records {
     segments: VecDeque<(PathBuf, Scanner<BufReader<File>>)>,
@@ -543,7 +544,8 @@ pub struct Records {
 pub fn read(directory: &Path) -> Result<Records, HistoryError> {
     let mut segments = VecDeque::new();
     let mut seen = None;
-    // The current one first: should the writer rotate in between, the same file is met twice, never missed.
+    // The current segment first: if the writer renames it in between, the same file is opened twice, but none is
+    // missed.
     for name in [CURRENT, PREVIOUS] {
         let path = directory.join(name);
         let opened = File::open(&path).and_then(|file| Ok((file.metadata()?.ino(), file)));

@@ -1,4 +1,4 @@
-//! What a new start must know of the decisions before it, found in one reading of the history.
+//! What a new run must know of earlier decisions, collected in one pass over the history.
 
 use super::{HistoryError, read};
 use evictd_eviction::{
@@ -12,21 +12,21 @@ use std::{
     path::Path,
 };
 
-/// The eviction of a pod that its owner makes again.
+/// The eviction of a pod that has an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Past {
     /// When it was decided.
     pub time: Timestamp,
     /// The owner.
     pub owner: Owner,
-    /// What it went for.
+    /// The condition that it was for.
     pub condition: NodeCondition,
 }
 
 impl Past {
-    /// One whose end nobody lived to see counts: it was under way.
+    /// Evictions without an outcome count, because they had begun.
     fn of(record: &Record) -> Option<Self> {
-        // Of one that went while no evictd ran nobody knows when.
+        // A pod that went while evictd was not running does not count, because the time is not known.
         let lives = |outcome: &Outcome| {
             let found_gone = |method| method == Method::AlreadyGone;
             let method = outcome.ended().map(|ended| ended.method);
@@ -46,14 +46,14 @@ impl Past {
 /// Decisions by id.
 pub type Open = BTreeMap<String, Record>;
 
-/// What was decided before. Of two records of one decision the later counts.
+/// Earlier decisions. Of two records of one decision the later one counts.
 #[derive(Debug)]
 pub struct Before {
-    /// The decisions of which not everything is known.
+    /// The open decisions: the outcome or the publication is missing.
     pub open: Open,
     /// The latest eviction.
     pub last: Option<Record>,
-    /// The last word on these decisions, by id.
+    /// The last records of the decisions that were asked for, by id.
     pub asked: Open,
     ask: BTreeSet<String>,
     span: RangeInclusive<Timestamp>,
@@ -61,7 +61,7 @@ pub struct Before {
 }
 
 impl Before {
-    /// Nothing yet. Evictions of owners' pods are remembered within this span, records with these ids as they are.
+    /// An empty value. Collects evictions of owners' pods within this span, and the last records with these ids.
     pub fn new(span: RangeInclusive<Timestamp>, ask: BTreeSet<String>) -> Self {
         Self {
             open: Open::new(),
@@ -73,8 +73,7 @@ impl Before {
         }
     }
 
-    /// Learns all that is kept in this directory. What another version wrote may be no decision to this one: it is
-    /// passed over.
+    /// Reads the history in this directory. Records of another version that cannot be parsed are skipped.
     pub fn read(&mut self, directory: &Path) -> Result<(), HistoryError> {
         for line in read(directory)? {
             if let Ok(record) = serde_json::from_str::<Record>(&line?) {
@@ -105,8 +104,8 @@ impl Before {
         }
     }
 
-    /// Learns what the last run of this machine was about to do, and returns which of it the history lacks: what it
-    /// held when the machine was started anew it holds no longer.
+    /// Adds the intents of the last run, and returns those that the history lacks. Intents from before a reboot do
+    /// not exist any more.
     pub fn take_up(&mut self, intents: Vec<Record>, boot_id: &str) -> Vec<Record> {
         let mut latest = Open::new();
         for intent in intents {
@@ -139,7 +138,7 @@ impl Before {
     }
 }
 
-/// UIDs of the pods that were ended or kept out, as far back as this directory goes.
+/// UIDs of the pods that were terminated or rejected, as far back as the history in this directory goes.
 pub fn evicted(directory: &Path) -> Result<BTreeSet<String>, HistoryError> {
     let mut uids = BTreeSet::new();
     for line in read(directory)? {

@@ -1,4 +1,4 @@
-//! Writes the history beside the loop, so that a slow or full disk delays no eviction.
+//! Writes the history in the background, so that a slow or full disk does not delay an eviction.
 
 use super::{History, HistoryError, Line, Receipt};
 use evictd_kernel::threads::Pool;
@@ -9,13 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-/// Records on their way to the writer. One decision a cycle is made, so this many are minutes of trouble.
+/// The most records that may be queued for the writer. One decision is made per cycle, so this is enough for
+/// minutes.
 const QUEUE: usize = 64;
 
-/// The writer formats and syncs; it needs little, and all of it is locked into memory.
+/// Stack size of the writer; it is small because all of it is locked into memory.
 const STACK_BYTES: usize = 128 << 10;
 
-/// How the history stands.
+/// The state of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     /// Records on disk.
@@ -24,27 +25,27 @@ pub struct Kept {
     pub evictions: usize,
     /// Records waiting in memory for the disk.
     pub waiting: usize,
-    /// How often a new segment has begun, for which older records went.
+    /// How often a new segment was begun; each time the oldest segment is deleted.
     pub segments: u64,
-    /// Why the disk refused the last write, while it does.
+    /// Why the last write failed, while writes fail.
     pub error: Option<String>,
 }
 
-/// What is written without another's record in between.
+/// Lines that are written without other records in between.
 type Lines = Vec<Line>;
 
-/// A handle on the thread that writes. Dropping it writes what is still queued and ends the thread.
+/// A handle of the writing thread. Dropping it writes what is still queued and ends the thread.
 #[derive(Debug)]
 pub struct Recorder {
     queue: Option<SyncSender<Lines>>,
     kept: Arc<Mutex<Kept>>,
     writer: Arc<Mutex<Option<Writer>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Writes while there is no thread of its own.
+    /// Writes while the writing thread cannot be created.
     pool: Pool,
 }
 
-/// What a thread is wanted for.
+/// What is needed to create the thread.
 #[derive(Debug)]
 struct Writer {
     history: History,
@@ -54,8 +55,8 @@ struct Writer {
 }
 
 impl Recorder {
-    /// Starts the writer; while the disk refuses, it tries again every `retry_every`. Where no thread is to be had,
-    /// threads for calls that may hang write, and each record tries again to start one.
+    /// Starts the writer; while writes fail, it retries every `retry_every`. If no thread can be created, a thread
+    /// of the pool writes, and each record tries again to create one.
     pub fn start(history: History, retry_every: Duration) -> Self {
         let (queue, lines) = sync_channel(QUEUE);
         let kept = Arc::new(Mutex::new(Kept {
@@ -103,18 +104,18 @@ impl Recorder {
         Ok(())
     }
 
-    /// Hands one record to the writer, never waiting for the disk.
+    /// Queues one record; never waits for the disk.
     pub fn record(&self, record: &impl Serialize) -> Result<(), HistoryError> {
         self.send(vec![Line::of(record)?])
     }
 
-    /// The same with a whole line, for which somebody waits.
+    /// The same for a complete line; `receipt` is marked when the line is on disk.
     pub(crate) fn deliver(&self, bytes: Vec<u8>, receipt: Receipt) -> Result<(), HistoryError> {
         let bytes = bytes.into();
         self.send(vec![Line { bytes, receipt }])
     }
 
-    /// The same with several, all of them or none. One that is no record is left out.
+    /// The same for several records, all or none. Values that cannot be encoded are left out.
     pub fn record_all<'a, R: Serialize + 'a>(
         &self,
         records: impl Iterator<Item = &'a R>,
@@ -131,7 +132,7 @@ impl Recorder {
         })?;
         if self.start_thread().is_err() {
             let writer = Arc::clone(&self.writer);
-            // Where even these are not to be had, the record waits in the queue.
+            // If the pool has no thread either, the record waits in the queue.
             let _ = self.pool.submit(move || {
                 let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(writer) = writer.as_mut() {
@@ -142,7 +143,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// How the history stood after the last write or attempt.
+    /// The state of the history after the last write or attempt.
     pub fn kept(&self) -> Kept {
         self.kept
             .lock()
@@ -174,7 +175,7 @@ fn take(writer: &Mutex<Option<Writer>>) -> Option<Writer> {
 }
 
 impl Writer {
-    /// Until the queue is gone.
+    /// Writes until the queue is closed.
     fn write_all(mut self) {
         loop {
             let well = self.history.waiting() == 0 && self.history.trouble().is_none();
@@ -219,9 +220,9 @@ fn give_up(mut history: History) {
 fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>) {
     let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
     match (&kept.error, &outcome) {
-        // The directory cannot be had, which was said at the start, and nothing waits for it.
+        // The directory cannot be opened, which was logged at start, and no record waits for it.
         (_, Err(_)) if history.waiting() == 0 => {}
-        // A decision is made once a cycle at most: each that is lost has its line.
+        // There is at most one decision per cycle, so each lost record is logged.
         (_, Err(error)) if !matches!(error, HistoryError::Write { .. }) => {
             tracing::error!(%error, "a decision is not kept in the history; evictions go on");
         }

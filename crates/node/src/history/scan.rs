@@ -1,4 +1,4 @@
-//! Finds the good records in a segment, whatever was done to the bytes between them.
+//! Finds the complete records in a segment, whatever damage is between them.
 
 use super::LARGEST_RECORD;
 use serde::de::IgnoredAny;
@@ -8,15 +8,15 @@ use std::ops::Range;
 /// `crc32 length ` before the JSON.
 const LARGEST_HEADER: usize = 8 + 1 + 10 + 1;
 
-/// Steps from one good record to the next.
+/// Steps from one complete record to the next.
 ///
-/// A record can begin at the start of a line, right after a good record, and after any control byte: JSON text
-/// has none of those, so nothing quoted inside a damaged record is ever taken for a record of its own.
+/// A record can begin at the start of a line, right after a complete record, and after any control byte. JSON text
+/// contains no control bytes, so text that is quoted inside a damaged record is never taken for a record.
 #[derive(Debug)]
 pub struct Scanner<R> {
     input: R,
     line: Vec<u8>,
-    /// Where to look next in `line`.
+    /// Where to continue in `line`.
     at: usize,
     /// Where the last good record of `line` ended.
     after_good: Option<usize>,
@@ -42,7 +42,7 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    /// The next good record as its JSON text; `None` at the end.
+    /// The next complete record as JSON; `None` at the end.
     pub fn next_record(&mut self) -> io::Result<Option<String>> {
         loop {
             while self.at < self.line.len() {
@@ -62,7 +62,7 @@ impl<R: BufRead> Scanner<R> {
         self.line_start + self.line.len() as u64
     }
 
-    /// Where the last good record ended, its newline included.
+    /// Where the last complete record ended, including its newline.
     pub fn good_end(&self) -> u64 {
         self.good_end
     }
@@ -72,7 +72,7 @@ impl<R: BufRead> Scanner<R> {
         self.unterminated
     }
 
-    /// The bytes before [`Scanner::good_end`] that belong to no good record.
+    /// The bytes before [`Scanner::good_end`] that belong to no complete record.
     pub fn damaged_before_good_end(&self) -> u64 {
         self.good_end - self.good_bytes
     }
@@ -108,7 +108,7 @@ impl<R: BufRead> Scanner<R> {
     }
 
     fn may_begin_here(&self) -> bool {
-        // One byte on from a good record: where its newline was damaged.
+        // One byte after a complete record, in case its newline is damaged.
         let follows_good = self
             .after_good
             .is_some_and(|end| self.at == end || self.at == end + 1);
@@ -116,7 +116,7 @@ impl<R: BufRead> Scanner<R> {
     }
 }
 
-/// Where the JSON is, if `bytes` begins with a whole and good record.
+/// The range of the JSON if `bytes` begins with a complete record.
 pub(super) fn good_record(bytes: &[u8]) -> Option<Range<usize>> {
     let (checksum, rest) = bytes.split_at_checked(8)?;
     let rest = rest.strip_prefix(b" ")?;

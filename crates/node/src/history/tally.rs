@@ -1,5 +1,5 @@
-//! How many records some part of the history holds, and of how many evictions they are: each eviction has one when it is
-//! decided, and one more for each thing that became known of it.
+//! Counts the records of a part of the history, and the evictions among them: an eviction has one record when it is
+//! decided, and one more for each later change.
 
 use evictd_eviction::record::Kind;
 use serde::{Deserialize, de::IgnoredAny};
@@ -8,15 +8,15 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher},
 };
 
-/// What one segment holds.
+/// The counts of one segment.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) records: u64,
-    /// Hashes of the decisions' ids, which are all that is needed to tell them apart.
+    /// Hashes of the decisions' ids, enough to tell them apart.
     evictions: BTreeSet<u64>,
 }
 
-/// As much of a [`Record`](evictd_eviction::record::Record) as says whether it is of an eviction.
+/// The fields of a [`Record`](evictd_eviction::record::Record) that show whether it is an eviction.
 #[derive(Deserialize)]
 struct Head {
     id: String,
@@ -25,7 +25,7 @@ struct Head {
 }
 
 impl Tally {
-    /// One more record, as its JSON. What another version wrote counts as a record.
+    /// Adds a record as JSON. A record that only another version can parse counts as a record.
     pub(super) fn note(&mut self, json: &[u8]) {
         self.records += 1;
         let Ok(head) = serde_json::from_slice::<Head>(json) else {
@@ -38,7 +38,7 @@ impl Tally {
         }
     }
 
-    /// The evictions of both.
+    /// The number of different evictions in both.
     pub(super) fn evictions_with(&self, other: &Self) -> usize {
         self.evictions.union(&other.evictions).count()
     }
@@ -58,10 +58,10 @@ mod tests {
         let (mut previous, mut current) = (Tally::default(), Tally::default());
         previous.note(record("1", "hard", Some("u")).as_bytes());
         previous.note(record("2", "hard", Some("v")).as_bytes());
-        // Its outcome came when the segment was full.
+        // Its outcome was written to the next segment.
         current.note(record("2", "hard", Some("v")).as_bytes());
         current.note(record("3", "localStorage", Some("w")).as_bytes());
-        // Nobody went; nobody was let in; another version's.
+        // No pod was evicted; a pod was rejected; a record of another version.
         current.note(record("4", "hard", None).as_bytes());
         current.note(record("5", "admission", Some("x")).as_bytes());
         current.note(br#"{"note":"what it may be"}"#);

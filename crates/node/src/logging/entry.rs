@@ -1,4 +1,4 @@
-//! A log line with its fields, owned, so that another thread can send it.
+//! A log line with its fields, as an owned value that another thread can write.
 
 use evictd_command::printable;
 use log::kv::{self, Key, Value, VisitSource};
@@ -9,7 +9,7 @@ use systemd_journal_logger::JournalLog;
 use tracing::Metadata;
 use tracing::field::{Field, Visit};
 
-/// One journal entry, owned, so that another thread can send it.
+/// One journal entry, as an owned value that another thread can write.
 #[derive(Debug)]
 pub(super) struct Entry {
     level: Level,
@@ -32,7 +32,7 @@ impl Entry {
         }
     }
 
-    /// What takes the place of lines that did not fit into the queue.
+    /// The entry that replaces lines which did not fit into the queue.
     pub(super) fn lost(lines: u64) -> Self {
         Self {
             level: Level::Warn,
@@ -76,7 +76,7 @@ const fn level(level: tracing::Level) -> Level {
     }
 }
 
-/// What an event or span was given, in order.
+/// The fields of an event or span, in order.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Fields {
     pub(super) message: String,
@@ -84,12 +84,12 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Pods, processes and servers are named by others.
+    /// Removes control characters: names of pods, processes and servers are chosen by others.
     fn put(&mut self, field: &Field, value: &str) {
         let value = printable(value).into_owned();
         match field.name() {
             "message" => self.message = value,
-            // Where the `log` bridge keeps what the metadata says already.
+            // Fields in which the `log` bridge repeats the metadata.
             name if name.starts_with("log.") => {}
             name => self.others.push((name, value)),
         }

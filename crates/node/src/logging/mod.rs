@@ -1,8 +1,8 @@
 //! Where log lines go: the journal under systemd, else stderr as text (terminal) or JSON.
 //!
-//! Lines are written by a thread of their own. When the machine is short of memory or disk, the journal and
-//! whoever reads our stderr are too, and an eviction must not wait until they have read a line. A reader that
-//! falls further behind than the queue costs lines, and the number lost is told once it reads again.
+//! Lines are written by a separate thread. When the machine is short of memory or disk, so are the journal and the
+//! readers of stderr, and an eviction must not wait for them. If a reader falls behind by more than the queue,
+//! lines are dropped, and their number is logged when it reads again.
 
 mod entry;
 mod journal;
@@ -21,41 +21,41 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt};
 
-/// The environment variable that holds the filter, in the grammar of
-/// `tracing_subscriber::filter::Targets`: its big brother `EnvFilter` brings a megabyte of regular expressions along.
+/// The environment variable with the filter, in the grammar of `tracing_subscriber::filter::Targets`. The more
+/// powerful `EnvFilter` would add a megabyte of regular expressions.
 pub const FILTER_VARIABLE: &str = "EVICTD_LOG";
 
 /// These call every refused connection or certificate an error, which for us is a state; whoever asks is told, and says it
 /// once.
 const OF_OTHERS: [&str; 3] = ["kube_client", "kube_runtime", "rustls_platform_verifier"];
 
-/// What went wrong when logging was set up.
+/// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LoggingError {
-    /// `EVICTD_LOG` cannot be understood.
+    /// The filter in `EVICTD_LOG` cannot be parsed.
     #[error(
         "{FILTER_VARIABLE}={value:?} is not a log filter such as `debug` or `info,evictd_node::server=trace`: {reason}"
     )]
     Filter {
-        /// What it holds.
+        /// The filter.
         value: String,
-        /// Why it was refused.
+        /// The parse error.
         reason: String,
     },
-    /// Something else has set up logging in this process.
+    /// Logging was set up before in this process.
     #[error("logging is set up already: {0}")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
 
-/// Sets up logging for the whole process. Lines are queued until the guard is told to start the thread that writes them;
-/// those still queued are written when the guard is dropped.
+/// Sets up logging for the whole process. Lines are queued until [`Guard::start`] starts the writing thread; what
+/// is queued when the guard is dropped is written then.
 pub fn init() -> Result<Guard, LoggingError> {
     let filter = filter(
         std::env::var_os(FILTER_VARIABLE).map(|value| value.to_string_lossy().into_owned()),
     )?;
     let mut missing = None;
     let journal = if connected_to_journal() {
-        // A container can inherit JOURNAL_STREAM and not have the socket.
+        // A container may inherit JOURNAL_STREAM without having the socket.
         open_journal().map_err(|error| missing = Some(error)).ok()
     } else {
         None

@@ -1,6 +1,7 @@
-//! The queue between whoever logs and the thread that writes.
+//! The queue between the threads that log and the thread that writes.
 //!
-//! Where there is no thread to be had, whoever logs writes what its reader takes at once; the rest is lost and counted.
+//! If no writing thread can be created, each logging thread writes as much as the reader accepts at once; the rest
+//! is dropped and counted.
 
 use super::entry::Entry;
 use evictd_command::printable;
@@ -15,56 +16,56 @@ use std::time::Duration;
 use systemd_journal_logger::JournalLog;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that may wait for a reader that is slow, or for the thread at the start.
+/// The most lines that wait for a slow reader, or for the thread at start.
 const QUEUE: usize = 1024;
 
-/// How long the end of the process waits for such a reader.
+/// How long the process waits for such a reader at its end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const STACK_BYTES: usize = 128 << 10;
 
-/// What a pipe or socket that is ready takes without making its writer wait (`PIPE_BUF`).
+/// What a pipe or socket that is ready accepts without blocking (`PIPE_BUF`).
 const AT_ONCE: usize = 4096;
 
-/// One line on its way.
+/// A queued line.
 pub(super) enum Line {
-    /// With its fields apart, for the journal.
+    /// With separate fields, for the journal.
     Entry(Box<Entry>),
     /// Formatted, for stderr.
     Text(Vec<u8>),
-    /// The last one.
+    /// The end of the queue.
     End,
 }
 
-/// A handle for whoever logs.
+/// A handle for threads that log.
 #[derive(Clone)]
 pub(super) struct Queue {
     lines: SyncSender<Line>,
     shared: Arc<Shared>,
     to_journal: bool,
-    /// Whether no line brings colours of its own.
+    /// Whether lines must not contain colours.
     plain: bool,
 }
 
-/// What a thread is wanted for.
+/// The state shared by the handles.
 struct Shared {
     lost: AtomicU64,
-    /// Lines are not kept for a thread that will start soon.
+    /// Whether lines need not be kept for a thread, because none will start soon.
     no_thread: AtomicBool,
-    /// The thread is there, or will be in a moment.
+    /// Whether the thread is running or about to start.
     started: AtomicBool,
-    /// Waits here for its thread.
+    /// The writer, until the thread takes it.
     writer: Mutex<Option<Writer>>,
 }
 
 struct Writer {
     lines: Receiver<Line>,
     journal: Option<JournalLog>,
-    /// Dropped with the last line.
+    /// Dropped after the last line was written.
     _done: SyncSender<()>,
 }
 
-/// Dropping it writes what is queued, or gives up after a second.
+/// Dropping it writes what is queued, but for at most a second.
 #[derive(Debug)]
 pub struct Guard {
     queue: Queue,
@@ -84,7 +85,7 @@ impl std::fmt::Debug for Queue {
 }
 
 impl Queue {
-    /// For `journal`, or for stderr without one. Lines wait for [`Guard::start`].
+    /// For `journal`, or for stderr without one. Lines are queued until [`Guard::start`].
     pub(super) fn new(journal: Option<JournalLog>) -> (Self, Guard) {
         let (lines, to_write) = sync_channel(QUEUE);
         let (done, written) = sync_channel(1);
@@ -110,7 +111,7 @@ impl Queue {
         (queue, guard)
     }
 
-    /// For lines without colours, in which nothing may steer a terminal.
+    /// For lines without colours; control characters are removed, so that no line can control a terminal.
     pub(super) fn plain(self) -> Self {
         Self {
             plain: true,
@@ -153,9 +154,9 @@ impl Shared {
         started.map(|_| ())
     }
 
-    /// Writes what is queued as far as nobody waits for its reader, or for so long.
+    /// Writes what is queued, waiting for the reader for at most `patience`.
     fn write_at_once(&self, patience: Duration) {
-        // Somebody else writes, and takes this line along.
+        // Another thread is writing, and will write this line too.
         let Ok(writer) = self.writer.try_lock() else {
             return;
         };
@@ -187,7 +188,8 @@ impl Writer {
 }
 
 impl Guard {
-    /// Starts the thread that writes. Without it every line tries again, and is written where its reader takes it at once.
+    /// Starts the writing thread. If that fails, every line tries again, and is written if the reader accepts it at
+    /// once.
     pub fn start(&self) -> io::Result<()> {
         self.queue.shared.start()
     }
@@ -195,7 +197,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        // When even this does not fit, the reader is stuck and waiting is pointless.
+        // If even this does not fit, the reader is stuck and waiting is pointless.
         let has_room = self.queue.lines.try_send(Line::End).is_ok();
         if !self.queue.shared.started.load(Ordering::Relaxed) {
             self.queue.shared.write_at_once(PATIENCE);
@@ -206,7 +208,7 @@ impl Drop for Guard {
 }
 
 impl Line {
-    /// Writes to stderr, which is journald's, too, where the journal is. False: the reader takes no more.
+    /// Writes to stderr, or to the journal if there is one. False if the reader accepts no more.
     fn write_within(self, patience: Duration) -> bool {
         let text = match self {
             Self::Entry(entry) => format!("{}\n", entry.message()).into_bytes(),
@@ -226,7 +228,7 @@ impl Line {
     }
 }
 
-/// A line that nobody can be told about is lost: there is no third place to say so.
+/// A line that cannot be written is dropped, because there is no other place to report that.
 fn write(journal: Option<&JournalLog>, line: Line) {
     match (journal, line) {
         (Some(journal), Line::Entry(entry)) => drop(entry.send(journal)),
@@ -248,7 +250,7 @@ fn tell_loss(journal: Option<&JournalLog>, lost: u64) {
     }
 }
 
-/// One formatted line; the format layer writes it in one piece.
+/// One formatted line; the format layer writes it as a whole.
 pub(super) struct LineWriter<'a>(&'a Queue);
 
 impl Write for LineWriter<'_> {

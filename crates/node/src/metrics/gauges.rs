@@ -1,4 +1,4 @@
-//! Gauges that come and go with what they measure.
+//! Gauges that exist only while there is something to measure.
 
 use super::Tier;
 use evictd_eviction::{Signal, SignalMap};
@@ -18,7 +18,7 @@ pub(super) struct BySignalAndKind {
     pub(super) kind: &'static str,
 }
 
-/// One gauge a signal, there only while the signal is.
+/// One gauge per signal; absent while the signal is not observed.
 #[derive(Debug, Default)]
 pub(super) struct SignalGauges {
     pub(super) family: Family<BySignal, Gauge>,
@@ -36,13 +36,13 @@ impl SignalGauges {
                 .get_or_insert_with(|| self.family.get_or_create_owned(&labels()))
                 .set(value);
         } else if handle.take().is_some() {
-            // A figure that is no longer measured must not look like a fresh one.
+            // A figure that is no longer measured must not look current.
             self.family.remove(&labels());
         }
     }
 }
 
-/// One gauge a signal and tier, there only while the threshold is.
+/// One gauge per signal and tier; absent while there is no such threshold.
 #[derive(Debug, Default)]
 pub(super) struct ThresholdGauges {
     pub(super) family: Family<BySignalAndKind, Gauge>,
@@ -71,7 +71,7 @@ pub(super) struct BySetting {
     pub(super) setting: &'static str,
 }
 
-/// How the configuration stands. Clones share it.
+/// The state of the configuration. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigurationGauges {
     pub(super) successful: Gauge,
@@ -80,7 +80,7 @@ pub struct ConfigurationGauges {
 }
 
 impl ConfigurationGauges {
-    /// A configuration was read and is in force, but for these keys, which wait for the next start.
+    /// A configuration was read and is in force, except for these keys, which wait for the next start.
     pub fn taken(&self, now: Timestamp, waits: &[&'static str]) {
         self.successful.set(1);
         self.read_at.set(now.as_second());
@@ -98,14 +98,14 @@ impl ConfigurationGauges {
 
 type NoLabels = [(&'static str, &'static str); 0];
 
-/// When the Node was last written; there only for whoever writes it. Clones share it.
+/// When the Node was last written; absent if this agent does not write it. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct NodeHeartbeat {
     pub(super) family: Family<NoLabels, Gauge>,
 }
 
 impl NodeHeartbeat {
-    /// It was written now; the epoch stands for never.
+    /// Notes a write; the epoch stands for never.
     pub fn set(&self, now: Timestamp) {
         self.family.get_or_create(&[]).set(now.as_second());
     }

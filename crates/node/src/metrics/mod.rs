@@ -1,7 +1,7 @@
-//! The metrics. What is registered here is the list of them that dashboards and alerts are checked against.
+//! The metrics. Tests check dashboards and alerts against what is registered here.
 //!
-//! The loop owns [`Metrics`] and updates it each turn through handles that it keeps, without allocating; the HTTP
-//! door owns the [`Exposition`] and renders it when it is scraped.
+//! The main loop owns [`Metrics`] and updates it in each cycle without allocating. The HTTP server owns the
+//! [`Exposition`] and renders it for each scrape.
 
 mod gauges;
 #[cfg(test)]
@@ -30,7 +30,7 @@ const CYCLE_BUCKETS: [f64; 11] = [
 ];
 const STATS_AGE_BUCKETS: [f64; 10] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
-/// Whether crossing a threshold acts at once or after a grace period.
+/// Whether a threshold has a grace period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// At once.
@@ -49,10 +49,10 @@ impl Tier {
     }
 }
 
-/// How a threshold stands now.
+/// The state of a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThresholdState {
-    /// Its value in bytes or counts, percentages resolved against the capacity.
+    /// Its value in bytes or counts; percentages are converted with the capacity.
     pub value: i64,
     /// Whether it is crossed.
     pub met: bool,
@@ -99,7 +99,7 @@ impl MetricConstructor<Histogram> for Buckets {
     }
 }
 
-/// The loop's side of every metric.
+/// The metrics as the main loop updates them.
 #[derive(Debug)]
 pub struct Metrics {
     available: SignalGauges,
@@ -126,7 +126,7 @@ pub struct Metrics {
     read_errors: SignalMap<Counter>,
 }
 
-/// The door's side: renders what the loop counted.
+/// The metrics as the HTTP server renders them.
 #[derive(Debug)]
 pub struct Exposition(Registry);
 
@@ -143,7 +143,7 @@ impl Exposition {
 }
 
 impl Metrics {
-    /// Every metric at nothing, and what renders them.
+    /// All metrics at zero, and what renders them.
     pub fn new() -> (Self, Exposition) {
         let mut registry = Registry::with_prefix("evictd");
         let conditions = Family::<ByCondition, Gauge>::default();
@@ -210,7 +210,8 @@ impl Metrics {
         (metrics, Exposition(registry))
     }
 
-    /// A counter that appears with what it counts shows no increase to whoever asks for one.
+    /// Creates all counters at zero: a counter that first appears with its first event shows no increase in
+    /// queries.
     fn begin_at_zero(&self) {
         for stage in ["budget", "cleanup", "kill"] {
             drop(self.eviction_failures.get_or_create(&ByStage { stage }));
@@ -225,7 +226,7 @@ impl Metrics {
             let resource = resource.to_owned();
             drop(self.preemptions.get_or_create(&ByResource { resource }));
         }
-        // Of histograms, which are many lines each, the one signal that every node has.
+        // A histogram has many lines, so it is created only for the one signal that every node has.
         let signal = Signal::MemoryAvailable.as_str();
         drop(self.stats_age.get_or_create(&BySignal { signal }));
         for signal in Signal::ALL.map(Signal::as_str) {
@@ -362,7 +363,7 @@ impl Metrics {
         );
     }
 
-    /// What a signal was observed at; `None` while it cannot be.
+    /// Sets a signal's observation; `None` while it is not observed.
     pub fn observed(&mut self, signal: Signal, observation: Option<&Observation>) {
         self.available
             .set(signal, observation.map(|observed| observed.available));
@@ -370,12 +371,12 @@ impl Metrics {
             .set(signal, observation.map(|observed| observed.capacity));
     }
 
-    /// What is taken of a signal and no pod holds.
+    /// Sets how much of a signal is used by no known pod.
     pub fn in_no_pod(&mut self, signal: Signal, amount: i64) {
         self.in_no_pod.set(signal, Some(amount));
     }
 
-    /// How a signal's threshold stands; `None` where there is none.
+    /// Sets the state of a signal's threshold; `None` if there is none.
     pub fn threshold(&mut self, signal: Signal, tier: Tier, state: Option<ThresholdState>) {
         self.threshold
             .set(signal, tier, state.map(|state| state.value));
@@ -388,17 +389,17 @@ impl Metrics {
         self.conditions[condition].set(i64::from(raised));
     }
 
-    /// For whoever writes the Node's conditions.
+    /// The gauge for the task that writes the Node's conditions.
     pub fn node_heartbeat(&self) -> NodeHeartbeat {
         self.node_heartbeat.clone()
     }
 
-    /// For whoever reads the configuration.
+    /// The gauges for the code that reads the configuration.
     pub fn configuration(&self) -> ConfigurationGauges {
         self.configuration.clone()
     }
 
-    /// The pods are those of so long ago.
+    /// Sets how long ago the pods were last certain.
     pub fn pods_age(&self, age: Duration) {
         self.pods_age
             .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
@@ -423,17 +424,17 @@ impl Metrics {
             .inc();
     }
 
-    /// Telling the API server of an eviction came to this.
+    /// Counts the result of informing the API server of an eviction.
     pub fn published(&self, result: &'static str) {
         self.publications.get_or_create(&ByResult { result }).inc();
     }
 
-    /// A kubelet started an evicted pod's containers again before it knew.
+    /// Counts that a kubelet restarted an evicted pod's containers before it knew of the eviction.
     pub fn restarted(&self) {
         self.restarts.inc();
     }
 
-    /// A new pod should not have been let in as things were; what was done about it.
+    /// Counts a new pod that should not have been admitted, with what was done about it.
     pub fn admission_finding(&self, action: &'static str, reason: &str) {
         let reason = reason.to_owned();
         self.admission_findings
@@ -441,7 +442,7 @@ impl Metrics {
             .inc();
     }
 
-    /// A pod had to go for a critical pod that lacked `resource`.
+    /// Counts a pod that was preempted for a critical pod that lacked `resource`.
     pub fn preempted(&self, resource: &str) {
         let resource = resource.to_owned();
         self.preemptions
@@ -449,14 +450,14 @@ impl Metrics {
             .inc();
     }
 
-    /// Bytes were freed from the named kind of thing.
+    /// Counts bytes that were freed, by what they were freed from.
     pub fn reclaimed(&self, what: &'static str, bytes: u64) {
         self.reclaimed_bytes
             .get_or_create(&ByWhat { what })
             .inc_by(bytes);
     }
 
-    /// An eviction was decided on a sample of this age (S1-043).
+    /// Records the age of the sample that an eviction was decided on (S1-043).
     pub fn stats_age(&self, signal: Signal, age: Duration) {
         self.stats_age
             .get_or_create(&BySignal {
@@ -465,17 +466,17 @@ impl Metrics {
             .observe(age.as_secs_f64());
     }
 
-    /// A cycle took this long to its decision.
+    /// Records the time that a cycle took until its decision.
     pub fn cycle(&self, duration: Duration) {
         self.cycle_duration.observe(duration.as_secs_f64());
     }
 
-    /// From the threshold first seen crossed to the end of the victim's last process.
+    /// Records the time from the first observation past the threshold to the exit of the victim's last process.
     pub fn reaction(&self, duration: Duration) {
         self.reaction.observe(duration.as_secs_f64());
     }
 
-    /// A sample of this signal could not be true.
+    /// Counts an impossible sample of this signal.
     pub fn sample_rejected(&self, signal: Signal) {
         self.samples_rejected[signal].inc();
     }

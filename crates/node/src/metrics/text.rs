@@ -1,18 +1,18 @@
-//! The two texts of a scrape: `OpenMetrics`, and the older format for whoever does not ask for it.
+//! The two text formats of a scrape: `OpenMetrics`, and the older format for clients that do not ask for it.
 
 use std::fmt::Write;
 
-/// What a scraper understands.
+/// The format of a scrape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// `OpenMetrics` 1.0.
     Open,
-    /// Prometheus text 0.0.4, which everybody reads: `curl`, `promtool check metrics`.
+    /// Prometheus text 0.0.4, which every client reads: `curl`, `promtool check metrics`.
     Plain,
 }
 
 impl Format {
-    /// The one for a request with this `Accept` header.
+    /// The format for a request with this `Accept` header.
     pub fn accepted(accept: Option<&str>) -> Self {
         match accept {
             Some(accept) if accept.contains("application/openmetrics-text") => Self::Open,
@@ -20,7 +20,7 @@ impl Format {
         }
     }
 
-    /// What the scraper must be told about the text.
+    /// The value of the `Content-Type` header.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Open => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -29,7 +29,7 @@ impl Format {
     }
 }
 
-/// The same figures in the older format, in which a family is named as its samples are, and nothing is an `info`.
+/// Converts to the older format, in which a family has the name of its samples, and the type `info` does not exist.
 pub(super) fn plain(open: &str) -> Result<String, std::fmt::Error> {
     let mut text = String::with_capacity(open.len());
     let mut help = "";

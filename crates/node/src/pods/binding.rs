@@ -1,10 +1,11 @@
-//! Which cgroup is a pod's: the kubelet's own by UID, or the one that its manifest names.
+//! Which cgroup belongs to a pod: the kubelet's own by UID, or the one that its manifest names.
 //!
-//! Whoever may write a manifest must not be able to have an innocent process killed. So a manifest's word counts only
-//! for a cgroup below a root that the configuration sets aside for it, and only if no one else claims any part of it.
+//! A person who may write a manifest must not be able to have another pod's processes killed. So the cgroup in a
+//! manifest counts only if it is below a root that the configuration reserves for manifests, and if no other pod
+//! claims any part of it.
 //!
-//! A reading that fails, other than because nothing is there, says nothing about a pod: it is tried again at once, and if
-//! it fails on, the pod keeps the cgroup that it had.
+//! A failed read, other than because the file does not exist, says nothing about a pod. It is retried at once; if
+//! it keeps failing the pod keeps the cgroup that it had.
 
 use super::{BoundCgroup, Departed, Listed, LocalPod, Vanished, Warning, unknown::stand_in};
 use evictd_kernel::cgroup::{CgroupError, Hierarchies, OwnCgroups, PodCgroup};
@@ -17,21 +18,21 @@ use std::{
     sync::Arc,
 };
 
-/// What fails is tried this often: most that can fail here, such as a lack of descriptors, passes.
+/// How often a read is tried: most errors here, such as a lack of file descriptors, pass.
 const TRIES: u32 = 3;
 
-/// Names a pod's cgroup in its manifest: a path from the root of the hierarchies (`/batch/web`), or one that begins with
-/// where a hierarchy is mounted.
+/// Annotation with a pod's cgroup: a path from the root of the hierarchies (`/batch/web`), or one that begins with
+/// the mount point of a hierarchy.
 pub const CGROUP_ANNOTATION: &str = "evictd.dev/cgroup";
 
-/// Why a pod is not tied to a cgroup.
+/// Why a pod is not bound to a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// The path names the root of the hierarchy.
     Root,
-    /// No such cgroup (yet).
+    /// The cgroup does not exist (yet).
     Missing,
-    /// It can't be resolved.
+    /// The path cannot be resolved.
     Unreadable(String),
     /// With `..` and links resolved it is not strictly below any of the configured `cgroupRoots`.
     OutsideRoots(PathBuf),
@@ -41,9 +42,9 @@ pub enum Refusal {
     Own,
     /// Another pod's cgroup is the same, above it or below it.
     ClaimedBy {
-        /// `namespace/name` of the other pod, or its UID where nobody listed it.
+        /// `namespace/name` of the other pod, or its UID if no source lists it.
         pod: String,
-        /// The other's cgroup.
+        /// The other pod's cgroup.
         path: PathBuf,
     },
 }
@@ -76,26 +77,27 @@ pub struct Binder {
     cgroup_roots: Vec<PathBuf>,
 }
 
-/// What a pod says of itself that only its cgroup can prove.
+/// What a pod claims about itself, as far as its cgroup confirms it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// That it is the image of a static pod is believed: it has no cgroup of its own, and no other pod has that UID.
+    /// It is the mirror pod of a static pod: it has no cgroup of its own, and no other pod has the UID that it
+    /// names.
     pub(super) is_mirror: bool,
-    /// It runs, though its status says that it has ended.
+    /// It still runs, although its status says that it has ended.
     pub(super) runs_on: bool,
 }
 
-/// What a pod had when its cgroup was last looked at.
+/// The binding of a pod when the cgroups were last read.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
     pub(super) cgroup: Option<BoundCgroup>,
     pub(super) standing: Standing,
 }
 
-/// The same of all pods, by the UIDs that they are listed with.
+/// The last bindings of all pods, by the UIDs in the listing.
 pub(super) type LastHeld = HashMap<String, Held>;
 
-/// Pods that are listed no more, by UID.
+/// Pods that are no longer listed, by UID.
 pub(super) type DepartedPods = BTreeMap<String, Arc<Departed>>;
 
 /// Which pod has which cgroup.
@@ -105,23 +107,23 @@ pub(super) struct Bindings {
     pub(super) cgroups: Vec<Option<BoundCgroup>>,
     /// Parallel to the pods.
     pub(super) standings: Vec<Standing>,
-    /// The kubelet's groups of pods that are not among them.
+    /// Pods' cgroups made by a kubelet for pods that are not listed.
     pub(super) unknown: Vec<PodCgroup>,
     pub(super) warnings: Vec<Warning>,
 }
 
-/// A pod's wish for a cgroup, before the others' are known.
+/// A pod's claim to a cgroup, before it is compared with the claims of others.
 struct Claim {
-    /// Index of the pod; None where nobody listed it.
+    /// Index of the pod; `None` if no source lists it.
     pod: Option<usize>,
     cgroup: BoundCgroup,
-    /// As it was named.
+    /// The path as written.
     named: String,
 }
 
 impl Binder {
-    /// `proc_root` is where this process finds itself (`/proc`). `cgroup_roots` are the cgroups below which manifests may
-    /// name one, written like the annotation.
+    /// `proc_root` is `/proc` on a real machine; this process finds its own cgroups there. Manifests may only name
+    /// cgroups below `cgroup_roots`, which are written like the annotation.
     pub fn new(hierarchies: Hierarchies, proc_root: PathBuf, cgroup_roots: Vec<PathBuf>) -> Self {
         Self {
             hierarchies,
@@ -130,7 +132,7 @@ impl Binder {
         }
     }
 
-    /// `departed` are pods that may still run, `last` is what all had before.
+    /// Binds all pods. `departed` are pods that may still run, `last` are the last bindings.
     pub(super) fn bind(
         &self,
         pods: &[Listed],
@@ -181,7 +183,7 @@ impl Binder {
             };
             match resolved {
                 Ok(relative) if own.are_within(&relative) => {
-                    // That evictd runs in its own pod is nothing to mend.
+                    // If evictd runs in its own pod's cgroup, there is nothing to correct.
                     if annotation.is_some() {
                         bindings.refuse(pod.full_name(), named, Refusal::Own);
                     }
@@ -216,7 +218,7 @@ impl Binder {
         Ok(bindings)
     }
 
-    /// Where the cgroups cannot be looked through: all that the pods had and that is not known to be gone.
+    /// The bindings if the cgroups cannot be read: the last ones, without cgroups that are known to be gone.
     pub(super) fn as_before(&self, pods: &[Listed], last: &LastHeld) -> Bindings {
         let mut bindings = Bindings::default();
         for listed in pods {
@@ -230,7 +232,7 @@ impl Binder {
         bindings
     }
 
-    /// What was found of a pod; where that cannot be known, the cgroup that it had.
+    /// The result for one pod; if it is unknown because of an error, the cgroup that the pod had.
     fn or_as_before(
         &self,
         pod: &Pod,
@@ -258,7 +260,7 @@ impl Binder {
         ))
     }
 
-    /// Whether the group is there, as far as anybody can tell.
+    /// Whether the cgroup exists or may exist.
     fn may_be_there(&self, relative: &Path) -> bool {
         let parent = relative.parent().unwrap_or(Path::new(""));
         let mut mounts = self.hierarchies.mounts();
@@ -266,13 +268,14 @@ impl Binder {
         home.is_some_and(|mount| !is_absent(&fs::metadata(mount.join(relative))))
     }
 
-    /// Whether anything runs in the group of a pod whose status says that it has ended; as it was where nobody can tell.
+    /// Whether a process runs in the cgroup of a pod whose status says that it has ended; the last known answer if
+    /// it cannot be read.
     fn runs_on(&self, group: &PodCgroup, held: Option<&Held>) -> bool {
         let before = held.is_some_and(|held| held.standing.runs_on);
         self.still_runs(&group.relative).unwrap_or(before)
     }
 
-    /// `None` where nobody can tell.
+    /// Whether a process runs in this cgroup; `None` if it cannot be read.
     fn still_runs(&self, group: &Path) -> Option<bool> {
         let passes = |error: &CgroupError| !error.is_gone();
         match again(passes, || self.hierarchies.procs(group)) {
@@ -281,7 +284,7 @@ impl Binder {
         }
     }
 
-    /// Whether anything is known to run in this group.
+    /// Whether a process is known to run in this cgroup.
     pub(super) fn runs(&self, group: &Path) -> bool {
         self.hierarchies.runs(group)
     }
@@ -293,7 +296,7 @@ impl Binder {
         )
     }
 
-    /// The groups of pods below each root.
+    /// The pods' cgroups below each root.
     fn made_by_kubelets(&self) -> Result<Vec<PodCgroup>, CgroupError> {
         let mut groups = Vec::new();
         for root in &self.cgroup_roots {
@@ -308,7 +311,8 @@ impl Binder {
         Ok(groups)
     }
 
-    /// Those of the departed pods whose groups, which nobody lists, still hold a process. evictd itself is none of them.
+    /// The departed pods whose cgroups, which belong to no listed pod, still contain a process. evictd's own pod is
+    /// left out.
     pub(super) fn vanished(&self, departed: &DepartedPods, unknown: &[PodCgroup]) -> Vec<Vanished> {
         let of = |group: &PodCgroup| Some((departed.get(&group.uid)?, group.relative.clone()));
         let here: Vec<_> = unknown.iter().filter_map(of).collect();
@@ -337,7 +341,8 @@ impl Binder {
         vanished.collect()
     }
 
-    /// What stands in for pods that nobody lists, where they may be chosen at all. Of those that were listed more is known.
+    /// Placeholder pods for unlisted pods, if these may be chosen at all. Pods that were listed before are left
+    /// out, because more is known of them.
     pub(super) fn stand_ins(
         &self,
         unknown: &[PodCgroup],
@@ -353,7 +358,7 @@ impl Binder {
             .collect()
     }
 
-    /// The group that a manifest names, relative to the root of its hierarchy, if manifests may name it.
+    /// The cgroup that a manifest names, relative to the root of its hierarchy, if manifests may name it.
     fn resolve(&self, named: &str) -> Result<PathBuf, Refusal> {
         let path = self.relative(Path::new(named));
         let mut resolved: Option<PathBuf> = None;
@@ -387,7 +392,7 @@ impl Binder {
         unreadable.map_or(Ok(false), Err)
     }
 
-    /// A path as people write it, from the root of its hierarchy.
+    /// The path, which may begin with a mount point, relative to the root of its hierarchy.
     fn relative(&self, path: &Path) -> PathBuf {
         let mut mounts = self.hierarchies.mounts();
         let below_mount = mounts.find_map(|mount| path.strip_prefix(mount).ok());
@@ -396,7 +401,7 @@ impl Binder {
     }
 }
 
-/// Reads again, at once, while what fails may pass.
+/// Retries a read at once while its error may pass.
 fn again<T, E>(
     passes: impl Fn(&E) -> bool,
     mut read: impl FnMut() -> Result<T, E>,
@@ -410,21 +415,21 @@ fn again<T, E>(
     read()
 }
 
-/// Whether it is certain that nothing is there.
+/// Whether it is certain that nothing exists there.
 fn is_absent<T>(read: &io::Result<T>) -> bool {
     let absent =
         |error: &io::Error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory);
     read.as_ref().is_err_and(absent)
 }
 
-/// A mirror's word counts only where no pod has the UID that it names, and only of a pod that runs.
+/// A pod counts as a mirror pod only while it runs, and only if no pod has the UID of the static pod that it names.
 fn is_mirror(listed: &Listed, is_free: impl Fn(&str) -> bool) -> bool {
     let pod = &listed.pod;
     let remote = listed.manifest.is_none() && !pod.terminal;
     remote && pod.mirror_of().is_some_and(is_free)
 }
 
-/// `path` below `mount` with `..` and links resolved, relative to `mount` again; None if it is not there.
+/// `path` below `mount` with `..` and links resolved, relative to `mount`; `None` if it does not exist.
 fn canonical(mount: &Path, path: &Path) -> Result<Option<PathBuf>, Refusal> {
     let unreadable = |error: io::Error| Refusal::Unreadable(error.to_string());
     let mount = mount.canonicalize().map_err(unreadable)?;
@@ -445,12 +450,12 @@ fn canonical(mount: &Path, path: &Path) -> Result<Option<PathBuf>, Refusal> {
 }
 
 impl Bindings {
-    /// Grants every claim that no other touches. Where two overlap, what a manifest names yields to what the kubelet made;
-    /// between equals neither gets it.
+    /// Grants every claim that overlaps no other. If a manifest's claim overlaps a kubelet's, the kubelet's wins;
+    /// if two of the same kind overlap, neither is granted.
     fn settle(&mut self, mut claims: Vec<Claim>, pods: &[Listed]) {
         claims.sort_by(|a, b| a.cgroup.relative.cmp(&b.cgroup.relative));
         let mut rival: Vec<Option<usize>> = vec![None; claims.len()];
-        // In this order every group comes right before all groups below it.
+        // In this order every cgroup comes right before all cgroups below it.
         let mut above: Vec<usize> = Vec::new();
         for index in 0..claims.len() {
             let path = &claims[index].cgroup.relative;

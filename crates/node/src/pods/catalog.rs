@@ -1,4 +1,4 @@
-//! The pods that the API server or the kubelet told of, by their UIDs there, and what to publish of them.
+//! The pods that the API server or the kubelet reported, by UID, and the listing to publish.
 
 use super::{Departed, Listed, Listing, Stale, Warning, trim::trim};
 use evictd_cluster_client::{NotUnderstood, Parsed};
@@ -13,32 +13,33 @@ use std::{
     time::Duration,
 };
 
-/// Pods that are listed no more are remembered up to this many, until the roster has looked whether they still run.
+/// The most pods remembered after they are no longer listed, until the roster has checked whether they still run.
 const DEPARTED: usize = 128;
 
-/// The pods as last told.
+/// The pods as last reported.
 #[derive(Debug, Default)]
 pub(super) struct Catalog {
-    /// Labels that selectors name.
+    /// Label keys that selectors use.
     labels: BTreeSet<String>,
-    /// Whether a pod that is missing in a list is deleted. A kubelet that was started again does not know all of its own yet.
+    /// Whether a pod that is missing in a list was deleted. A kubelet that was restarted does not know all its pods
+    /// at first.
     lists_are_whole: bool,
     told: Told,
-    /// While a list is under way: what has been in it so far.
+    /// While a list is being received: its pods so far.
     listing: Option<Told>,
-    /// The latest that are listed no more.
+    /// The latest pods that are no longer listed.
     departed: VecDeque<Arc<Departed>>,
 }
 
 #[derive(Debug, Default)]
 struct Told {
     pods: BTreeMap<String, Listed>,
-    /// Pods whose objects are not understood: what is wrong with them, and whether an earlier one is in use.
+    /// Pods whose objects cannot be parsed: the error, and whether an earlier version is used.
     unreadable: BTreeMap<String, (String, bool)>,
 }
 
 impl Told {
-    /// Whether it says the same: what is kept of a pod says all that is known of it.
+    /// Whether both are equal in everything that is kept of a pod.
     fn says_the_same_as(&self, other: &Self) -> bool {
         let kept = |told: &Self| -> Vec<Option<Arc<str>>> {
             let pods = told.pods.values();
@@ -69,7 +70,7 @@ struct Identity<'a> {
 }
 
 impl<'a> Identity<'a> {
-    /// Of an object that is not understood otherwise; empty where even that is not.
+    /// Read from an object that cannot be parsed otherwise; empty where even this fails.
     fn of(text: &'a str) -> Self {
         let head: Head<'a> = serde_json::from_str(text).unwrap_or_default();
         head.metadata
@@ -85,7 +86,7 @@ fn full_name(namespace: &str, name: &str) -> String {
 }
 
 impl Catalog {
-    /// Knows no pods yet.
+    /// A catalog without pods.
     pub(super) fn new(labels: BTreeSet<String>, lists_are_whole: bool) -> Self {
         Self {
             labels,
@@ -94,12 +95,12 @@ impl Catalog {
         }
     }
 
-    /// A list begins; until it is whole the pods stay as they are.
+    /// A list begins; the known pods stay until it is complete.
     pub(super) fn begin(&mut self) {
         self.listing = Some(Told::default());
     }
 
-    /// The list is whole, if one was under way; true then if it says anything new.
+    /// The list is complete, if one was begun; true if it changed anything.
     pub(super) fn finish(&mut self, now: Timestamp) -> bool {
         let Some(told) = self.listing.take() else {
             return false;
@@ -111,7 +112,7 @@ impl Catalog {
         for (uid, gone) in before.pods {
             let is_ending = gone.pod.deletion_timestamp.is_some();
             if !self.told.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
-                // A server that lags behind may list it again.
+                // A server that lags behind may list this pod again.
                 self.depart(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
             }
         }
@@ -127,7 +128,7 @@ impl Catalog {
             let own = pod.termination_grace_period_seconds;
             own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS).max(least)
         });
-        // It has a cgroup by its own UID, or none that is looked for.
+        // It has a cgroup under its own UID, or none that matters.
         Arc::make_mut(&mut pod).deny_mirror();
         self.departed.truncate(DEPARTED - 1);
         self.departed.push_front(Arc::new(Departed {
@@ -137,12 +138,12 @@ impl Catalog {
         }));
     }
 
-    /// Whether a list is under way.
+    /// Whether a list is being received.
     pub(super) fn is_listing(&self) -> bool {
         self.listing.is_some()
     }
 
-    /// A pod as it is now. One that is not understood stays as it was.
+    /// A pod was added or changed. If it cannot be parsed, the earlier version stays.
     pub(super) fn apply(&mut self, object: Parsed<'_, wire::Pod>) {
         let (name, uid, problem) = match object {
             Ok(pod) if pod.metadata.uid.is_empty() => {
@@ -171,7 +172,7 @@ impl Catalog {
         told.pods.insert(uid, listed);
     }
 
-    /// A pod is gone.
+    /// A pod was deleted.
     pub(super) fn delete(&mut self, object: Parsed<'_, wire::Pod>, now: Timestamp) {
         let (name, known, last) = match object {
             Ok(pod) => {
@@ -187,12 +188,12 @@ impl Catalog {
         };
         self.told.unreadable.remove(&name);
         if let Some(known) = known {
-            // It may be the first word of the grace that its deletion was asked with.
+            // The deletion's grace period may only be known from this last version.
             self.depart(last.unwrap_or(known).pod, now, 0);
         }
     }
 
-    /// What to publish.
+    /// The listing to publish.
     pub(super) fn listing(&self, stale: Option<Stale>) -> Listing {
         let unreadable = self.told.unreadable.iter();
         let unreadable = unreadable.map(|(pod, (problem, earlier_in_use))| Warning::Pod {
@@ -222,7 +223,7 @@ fn listed(mut pod: wire::Pod, labels: &BTreeSet<String>) -> Listed {
     }
 }
 
-/// By the kubelet: evictd leaves its own mark on those that it ends.
+/// Whether the kubelet evicted it; a pod that evictd evicted has evictd's annotation.
 fn is_evicted(pod: &wire::Pod) -> bool {
     let status = &pod.status;
     let target = |condition: &wire::Condition| {
@@ -235,8 +236,8 @@ fn is_evicted(pod: &wire::Pod) -> bool {
     (evicted || status.conditions.iter().any(target)) && !ours
 }
 
-/// By evictd. Where all containers ended well the kubelet has emptied the reason; a mark that is older than the pod was
-/// copied from another one.
+/// When evictd evicted it. If all containers exited with 0 the kubelet has cleared the reason, so the annotation
+/// decides. An annotation older than the pod was copied from another pod.
 fn evicted_at(pod: &wire::Pod) -> Option<Timestamp> {
     let status = &pod.status;
     let mark = pod.metadata.annotations.get(record::ANNOTATION)?;
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(names(&catalog), ["shop/a 1"]);
         assert!(catalog.finish(NOW));
         assert_eq!(names(&catalog), ["shop/b 2"]);
-        // Once more it says nothing new.
+        // The same list again changes nothing.
         catalog.begin();
         catalog.apply(parse(&pod("b", "2").to_string()));
         assert!(!catalog.finish(NOW));
@@ -333,7 +334,7 @@ mod tests {
         );
         forged["metadata"]["resourceVersion"] = json!("7");
         assert_eq!(critical(&forged), None);
-        // Nor is it after a restart.
+        // Nor is it one after a restart.
         let kept = read(&forged.to_string()).unwrap().wire.unwrap();
         assert_eq!(read(&kept).unwrap().pod.critical, None);
     }
@@ -370,7 +371,7 @@ mod tests {
             catalog.finish(NOW);
             let mut expected = vec![("c", 7), ("b", 30), ("a", 0)];
             if !whole {
-                // A kubelet that was started again lists its pods one after the other.
+                // A restarted kubelet reports its pods one after the other.
                 expected.remove(1);
             }
             let expected: Vec<_> = expected

@@ -1,4 +1,4 @@
-//! What is in the manifest directories: files read once, and again only when they changed.
+//! The content of the manifest directories: each file is read once, and again only if it has changed.
 
 use super::{Listed, Listing, ManifestRules, Warning, manifest::Contents};
 use evictd_document::{Mistake, SMALL};
@@ -15,19 +15,19 @@ use std::{
 /// A directory of manifests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestDirectory {
-    /// Where it is, or will be.
+    /// Its path; it need not exist yet.
     pub path: PathBuf,
-    /// Whether it is a kubelet's static-pod directory, whose pods are never chosen (S1-046).
+    /// Whether it is a kubelet's static pod directory, whose pods are never chosen (S1-046).
     pub static_pods: bool,
 }
 
-/// What is known to have happened since the last look.
+/// Changes reported since the last scan.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Files that were written or put in place: read again, whatever their times say.
+    /// Files that were written or moved in: they are read again even if their times are unchanged.
     pub(super) touched: HashSet<PathBuf>,
-    /// Files that were deleted or moved away. They count as gone even where the whole directory is gone by now,
-    /// whose other files stay.
+    /// Files that were deleted or moved out. They count as gone even if the whole directory is gone by now; the
+    /// other files of such a directory are kept.
     pub(super) removed: HashSet<PathBuf>,
 }
 
@@ -46,14 +46,14 @@ struct File {
     stamp: Stamp,
     path: Arc<Path>,
     static_pods: bool,
-    /// Of the last version without a mistake; where there was none yet, whatever is good of this one.
+    /// Pods of the last version without a mistake; before there was one, the correct pods of this version.
     pods: Vec<evictd_pod::Pod>,
-    /// Whether `pods` came from a version without a mistake.
+    /// Whether `pods` come from a version without a mistake.
     whole: bool,
     mistakes: Vec<Mistake>,
 }
 
-/// Tells one version of a file from the next.
+/// Distinguishes versions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Stamp {
     device: u64,
@@ -90,7 +90,7 @@ impl Directories {
         paths.map(|directory| directory.path.clone()).collect()
     }
 
-    /// Looks through all directories; true if the listing is another one now.
+    /// Scans all directories; true if the listing changed.
     pub(super) fn scan(&mut self, happened: &Changes) -> bool {
         let before = self.files.len();
         self.files
@@ -139,7 +139,7 @@ impl Directories {
         Ok(changed)
     }
 
-    /// Whether the directory is one of static pods, under whichever name.
+    /// Whether the directory is a static pod directory, even under another path.
     fn is_static(&self, path: &Path) -> bool {
         let identity = |path: &Path| {
             fs::metadata(path)
@@ -159,7 +159,7 @@ impl Directories {
         let stamp = match fs::metadata(&path) {
             Ok(metadata) if !metadata.is_file() => return self.files.remove(&path).is_some(),
             Ok(metadata) => Stamp::of(&metadata),
-            // It went between the listing and now.
+            // It was deleted after the directory was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return self.files.remove(&path).is_some();
             }
@@ -186,7 +186,7 @@ impl Directories {
         true
     }
 
-    /// Everything that is known now, by directory and file name. Of several manifests of one pod the first counts.
+    /// All pods known now, by directory and file name. If several manifests describe one pod, the first counts.
     pub(super) fn listing(&self) -> Listing {
         let mut listing = Listing::default();
         let mut seen: HashMap<String, Arc<Path>> = HashMap::new();
@@ -196,7 +196,7 @@ impl Directories {
                 problem: problem.clone(),
             });
         }
-        // A static pod stays static, whoever else describes it.
+        // A static pod is listed as static even if another manifest describes it too.
         let (fixed, others): (Vec<_>, Vec<_>) =
             self.files.values().partition(|file| file.static_pods);
         for file in fixed.into_iter().chain(others) {
@@ -231,7 +231,8 @@ impl Directories {
     }
 }
 
-/// The names in a directory that can be manifests: not hidden (the kubelet's rule) and not what editors leave behind.
+/// The names in a directory that can be manifests: not hidden (the kubelet's rule), and not the temporary files of
+/// editors.
 fn manifest_names(directory: &Path) -> io::Result<Vec<OsString>> {
     let names = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
     let mut names = names.collect::<io::Result<Vec<_>>>()?;

@@ -1,5 +1,5 @@
-//! The pods as they were last known, kept in a file below the runtime directory: what a restarted agent protects the node
-//! by until its source answers.
+//! The pods as last known, in a file in the runtime directory: a restarted agent works with them until its source
+//! answers.
 
 use super::Listing;
 use crate::whole_file;
@@ -11,23 +11,23 @@ use serde_json::{Value, value::RawValue};
 use std::{collections::BTreeSet, fs, io, path::PathBuf, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time::timeout};
 
-/// In the runtime directory.
+/// File name in the runtime directory.
 const FILE: &str = "pods.json";
-/// Changes closer together than this are written once.
+/// Changes within this time are written together.
 const SETTLING: Duration = Duration::from_secs(1);
-/// Without changes it is written again this often, so that its age tells when the pods were last certain.
+/// Without changes the file is rewritten this often, so that its age shows when the pods were last certain.
 const RENEWAL: Duration = Duration::from_mins(1);
 
-/// What was kept.
+/// The content of the file.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
-    /// The pods as on the wire, each a document of its own.
+    /// The pods in their API form, each a separate JSON document.
     pub(super) pods: Vec<Box<RawValue>>,
-    /// When they were the pods of the node.
+    /// When the pods were certain.
     pub(super) as_of: Option<Timestamp>,
 }
 
-/// A v1 `PodList`, and when and where it was true.
+/// A v1 `PodList` with its time and node.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Document {
@@ -36,7 +36,7 @@ struct Document {
     items: Vec<Box<RawValue>>,
 }
 
-/// The file; `directory` is made where it is missing.
+/// The file; `directory` is created if it does not exist.
 #[derive(Debug, Clone)]
 pub struct Keep {
     directory: PathBuf,
@@ -45,7 +45,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    /// In this directory, for the pods of this node; `labels` are those that selectors name.
+    /// In this directory, for the pods of this node; `labels` are the label keys that selectors use.
     pub fn new(directory: PathBuf, node: String, labels: BTreeSet<String>) -> Self {
         Self {
             directory,
@@ -54,7 +54,7 @@ impl Keep {
         }
     }
 
-    /// Labels that are kept however many a pod has.
+    /// Label keys that are kept however many labels a pod has.
     pub(super) fn labels(&self) -> BTreeSet<String> {
         self.labels.clone()
     }
@@ -63,12 +63,12 @@ impl Keep {
         self.directory.join(FILE)
     }
 
-    /// Whether there is anything.
+    /// Whether the file exists.
     pub fn exists(&self) -> bool {
         self.path().exists()
     }
 
-    /// What is there; nothing where there is no file. `Err` says why what is there is of no use.
+    /// The content; empty if there is no file. `Err` says why the file cannot be used.
     pub(super) fn read(&self) -> Result<Kept, String> {
         let text = match fs::read_to_string(self.path()) {
             Ok(text) => text,
@@ -85,7 +85,7 @@ impl Keep {
         })
     }
 
-    /// Writes every listing that is certain, until the source is gone. What can't be written is told once.
+    /// Writes every listing that is certain until the source ends. A failure to write is logged once.
     pub(super) async fn follow(self, mut listings: watch::Receiver<Arc<Listing>>, clock: Clock) {
         let mut told = None;
         loop {
@@ -100,7 +100,7 @@ impl Keep {
             let text = self.document(&listing, clock.now());
             drop(listing);
             let keep = self.clone();
-            // Usually that is memory, but it may be a disk that hangs.
+            // The file is usually in memory, but may be on a disk that hangs.
             let written = spawn_blocking(move || {
                 whole_file::write(&keep.directory, FILE, 0o600, text.as_bytes())
             })
@@ -135,14 +135,15 @@ impl Keep {
     }
 }
 
-/// What is kept of a pod: only what evictd uses of one, so that neither secrets nor kilobytes are.
+/// The part of a pod that is kept: only what evictd uses, so that secrets and large texts are not stored.
 pub(super) fn kept(pod: &wire::Pod) -> Arc<str> {
     let mut value = serde_json::to_value(pod).unwrap_or_default();
     prune(&mut value);
     value.to_string().into()
 }
 
-/// Without what is absent: the wire's empty text and list mean the same. An empty map may mean something.
+/// Removes empty values: empty texts and lists mean the same as absent ones. Empty maps stay, because they may have
+/// a meaning.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(entries) => {

@@ -1,4 +1,4 @@
-//! The source `kubelet`: the pods as this node's kubelet tells them, asked every few seconds. It needs no API server.
+//! The source `kubelet`: this node's pods, from its kubelet, polled every few seconds. It needs no API server.
 
 use super::{Keep, Listing, PodSource, remote::Remote};
 use crate::logging::chain;
@@ -9,7 +9,7 @@ use evictd_kernel::clock::Clock;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, time::sleep};
 
-/// How often it is asked. It answers from memory, in 15 ms for a hundred pods.
+/// How often the kubelet is polled. It answers from memory, in 15 ms for a hundred pods.
 const INTERVAL: Duration = Duration::from_secs(3);
 
 /// Pods from the kubelet.
@@ -22,7 +22,7 @@ pub struct Kubelet {
 }
 
 impl Kubelet {
-    /// The pods of this node, from the kubelet that these settings lead to.
+    /// The pods of this node, from the kubelet that these settings describe.
     pub fn new(settings: KubeletSettings, node: String, keep: Keep, clock: Clock) -> Self {
         Self {
             settings,
@@ -51,7 +51,7 @@ impl PodSource for Kubelet {
     }
 }
 
-/// The task that asks.
+/// The task that polls.
 struct Asker {
     settings: KubeletSettings,
     node: String,
@@ -72,7 +72,7 @@ impl Asker {
         }
     }
 
-    /// Asks once; returns when to ask again.
+    /// Polls once; returns when to poll again.
     async fn ask(&mut self) -> Duration {
         let told = self.listen().await;
         match told {
@@ -81,10 +81,10 @@ impl Asker {
                 INTERVAL
             }
             Err(problem) => {
-                // A token or certificate may have been renewed meanwhile.
+                // A token or certificate may have been renewed, so the next poll reads them again.
                 self.door = None;
                 self.remote.lost(problem);
-                // Nobody else asks this one.
+                // No other agent polls this kubelet, so the crowd is one.
                 self.turn.wait(Crowd::of(1).spread(), chance()).whole
             }
         }

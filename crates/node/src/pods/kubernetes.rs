@@ -1,6 +1,7 @@
-//! The source `kubernetes`: this node's pods as the API server tells them.
+//! The source `kubernetes`: this node's pods, from the API server.
 //!
-//! While it is away the pods last known stay; those of before a restart come from the file that they are kept in.
+//! While the API server does not answer, the last known pods stay. After a restart they come from the file of
+//! [`super::Keep`].
 
 use super::{Keep, Listing, PodSource, remote::Remote};
 use crate::logging::chain;
@@ -15,13 +16,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// The start waits for the first list no longer than this.
+/// The longest that the start waits for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(3);
-/// A watch that lasted this long was one.
+/// A watch that lasted this long counts as a success.
 const STEADY: SignedDuration = SignedDuration::from_secs(5);
-/// A watch lives for at least this long, and for twice as long at most: no two agents renew theirs in step.
+/// A watch ends after at least this long and at most twice as long, at random, so that agents do not all renew
+/// theirs at the same time.
 pub const WATCH_LIFE: Duration = Duration::from_mins(5);
-/// The server's clock need not run as ours does.
+/// The server's clock may differ from ours by this much.
 const SLACK: SignedDuration = SignedDuration::from_secs(1);
 const SERVER: &str = "the API server";
 
@@ -36,7 +38,7 @@ pub struct Kubernetes {
 }
 
 impl Kubernetes {
-    /// The pods of this node, from the API server that these settings lead to.
+    /// The pods of this node, from the API server that these settings describe.
     pub fn new(
         settings: Credentials,
         node: String,
@@ -69,7 +71,7 @@ impl PodSource for Kubernetes {
         };
         tokio::spawn(self.keep.follow(first.clone(), self.clock));
         tokio::spawn(follower.follow());
-        // Either way what is known is published already.
+        // With or without an answer in time, what is known is published already.
         let _ = timeout(FIRST_LIST, first.changed()).await;
         first
     }
@@ -102,10 +104,10 @@ impl Follower {
             }
             match ended {
                 Ok(()) if (lasted + SLACK).unsigned_abs() >= life => continue,
-                // All others may have been cut off, too.
+                // The connections of all other agents may have been cut, too.
                 Ok(()) => self.remote.lost("the connection was cut".to_owned()),
                 Err(broken) => {
-                    // A token or certificate may have been renewed meanwhile.
+                    // A token or certificate may have been renewed, so the next connection reads them again.
                     if broken.code.is_none_or(|code| code == 401) {
                         self.client = None;
                     }

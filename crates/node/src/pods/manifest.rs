@@ -1,19 +1,19 @@
-//! One manifest file: its text in, pods and mistakes out.
+//! One manifest file: turns its text into pods and mistakes.
 
 use evictd_document::{Document, DocumentError, Mistake, Place};
 use evictd_pod::{Pod, pod::system_priority, wire};
 use std::collections::BTreeMap;
 
-/// How a manifest becomes a pod of this node.
+/// What turns a manifest into a pod of this node.
 #[derive(Debug, Clone, Default)]
 pub struct ManifestRules {
     /// The node's name, which is part of a derived UID.
     pub node_name: String,
-    /// Priorities of the priority classes that manifests may name besides the two built-in ones.
+    /// Priorities of the priority classes that manifests may name, besides the two built-in ones.
     pub priority_classes: BTreeMap<String, i32>,
 }
 
-/// What a manifest file holds.
+/// The content of a manifest file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     pub(super) pods: Vec<Pod>,
@@ -21,7 +21,7 @@ pub(super) struct Contents {
 }
 
 impl Contents {
-    /// Of a file that can't be read as a whole.
+    /// The content of a file that cannot be read as a whole.
     pub(super) fn unreadable(message: String) -> Self {
         Self {
             pods: Vec::new(),
@@ -31,7 +31,7 @@ impl Contents {
 }
 
 impl ManifestRules {
-    /// Reads every document of a file. A document with a mistake gives no pod and leaves the others alone.
+    /// Reads every document of a file. A document with a mistake yields no pod and does not affect the others.
     pub(super) fn read(&self, name: &str, bytes: &[u8], static_pods: bool) -> Contents {
         let text = match std::str::from_utf8(bytes) {
             Ok(text) => text,
@@ -80,14 +80,14 @@ impl ManifestRules {
             .collect())
     }
 
-    /// What the types can't tell; also resolves the priority class.
+    /// Checks what the types cannot express; also resolves the priority class.
     fn check(&self, pod: &mut wire::Pod, document: &Document) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
         let namespace = Some(&pod.metadata.namespace).filter(|namespace| !namespace.is_empty());
         let object = namespace.into_iter().chain([&pod.metadata.name]);
         let object = object.map(String::as_str).collect::<Vec<_>>().join("/");
         let mut wrong = |keys: &[&str], message: String| {
-            // What is missing is looked for in what should hold it.
+            // A missing key is reported at the object that should contain it.
             let holder = &keys[..keys.len() - 1];
             let place = document.place_of(keys);
             mistakes.push(Mistake {
@@ -128,8 +128,9 @@ impl ManifestRules {
         system_priority(class).or_else(|| self.priority_classes.get(class).copied())
     }
 
-    /// What the kubelet does to the pods of its own manifests: fills in requests, ties them to the node, and gives one without
-    /// a UID the hash of its manifest and the node's name, so that an edited manifest is another pod and a moved one is not.
+    /// Completes a pod as the kubelet does with its own manifests: fills in requests, sets the node, and derives a
+    /// missing UID from the manifest and the node's name. So an edited manifest is another pod, and a moved one is
+    /// the same.
     fn make_ours(
         &self,
         pod: &mut wire::Pod,
@@ -167,12 +168,12 @@ fn derived_uid(node_name: &str, manifest: &serde_json::Value) -> String {
 /// One document of a file.
 struct Part<'a> {
     text: &'a str,
-    /// Line of the file on which it begins.
+    /// The line of the file at which it begins.
     first_line: u64,
 }
 
 impl Part<'_> {
-    /// The mistake, with its place counted from the beginning of the file.
+    /// The mistake with its place in the file instead of the document.
     fn in_file(&self, mut mistake: Mistake) -> Mistake {
         let place = mistake.place.get_or_insert(Place { line: 1, column: 1 });
         place.line += self.first_line - 1;
@@ -180,8 +181,8 @@ impl Part<'_> {
     }
 }
 
-/// The documents of a YAML or JSON text, without those of only comments. A line of `---` can be
-/// nothing but a document's border in YAML.
+/// The documents of a YAML or JSON text, without those that contain only comments. In YAML a line of `---` always
+/// separates documents.
 fn parts_of(text: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = Some((text, 1));
     std::iter::from_fn(move || {

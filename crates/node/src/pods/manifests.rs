@@ -1,7 +1,7 @@
 //! The source `manifests`: ordinary v1 Pod files in directories of this machine.
 //!
-//! A manifest directory that vanishes keeps its pods until it is back; a file that was deleted is gone at once. A file
-//! that turned bad, or is caught half-written, keeps its last good pods.
+//! If a manifest directory disappears its pods stay until it is back; the pods of a deleted file are gone at once.
+//! If a file becomes invalid, or is read half-written, its last valid pods stay.
 
 use super::{
     Listing, ManifestRules, PodSource, Warning,
@@ -11,11 +11,11 @@ use super::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::watch, task::spawn_blocking, time::sleep};
 
-/// Everything is looked at this often, whether the kernel told of a change or not.
+/// How often everything is scanned even if the kernel reported no change.
 const FULL_RESCAN: Duration = Duration::from_mins(1);
-/// The same where the kernel can't tell.
+/// The same if the kernel cannot report changes.
 const RESCAN_WITHOUT_WATCH: Duration = Duration::from_secs(5);
-/// Editors replace a file in several steps; the last of them counts.
+/// How long to wait after a change: editors replace a file in several steps.
 const SETTLING: Duration = Duration::from_millis(50);
 
 /// Pods from manifest files.
@@ -25,7 +25,7 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// The manifests in these directories, not in directories below them.
+    /// The manifests in these directories; subdirectories are ignored.
     pub fn new(directories: Vec<ManifestDirectory>, rules: ManifestRules) -> Self {
         Self {
             directories: Directories::new(directories, rules),
@@ -42,8 +42,8 @@ impl PodSource for Manifests {
             sender: watch::Sender::default(),
         };
         follower.watch();
-        // Nothing else runs yet that could hang with it. What another thread allocates stays in a heap of that
-        // thread's, which would keep for ever what reading all manifests once takes.
+        // Runs on this thread: nothing else runs yet that it could block. On another thread the memory for reading
+        // all manifests once would stay in that thread's heap for ever.
         let relist = follower.directories.scan(&Changes::default());
         follower.publish(relist);
         let receiver = follower.sender.subscribe();
@@ -57,7 +57,7 @@ struct Follower {
     watcher: Option<Watcher>,
     /// Why there is no watcher.
     blind: Option<String>,
-    /// Lent to another thread during a scan.
+    /// Moved to another thread during a scan.
     directories: Directories,
     sender: watch::Sender<Arc<Listing>>,
 }
@@ -80,7 +80,8 @@ impl Follower {
                 }
             };
             if watch_anew {
-                // What the old watcher still knows first, then nothing between the new one and the scan is missed.
+                // First the rest of the old watcher's changes; then a new watcher before the scan, so that no
+                // change is missed between them.
                 self.drain(&mut changes);
                 self.watch();
             }
@@ -91,7 +92,7 @@ impl Follower {
         }
     }
 
-    /// True if the watcher no longer serves.
+    /// Adds the watcher's changes; true if the watcher must be replaced.
     fn drain(&self, changes: &mut Changes) -> bool {
         let watcher = self.watcher.as_ref();
         watcher.is_some_and(|watcher| watcher.drain(changes).unwrap_or(true))
@@ -103,10 +104,10 @@ impl Follower {
         self.watcher = watcher.ok();
     }
 
-    /// Whether the listing is another one now; `None` if the scanning thread was lost.
+    /// Whether the listing changed; `None` if the scanning thread was lost.
     async fn scan(&mut self, changes: Changes) -> Option<bool> {
         let mut directories = std::mem::take(&mut self.directories);
-        // A directory can be on a filesystem that hangs; the daemon must not hang with it.
+        // A directory may be on a filesystem that hangs; the daemon must not hang with it.
         let scan = spawn_blocking(move || {
             let relist = directories.scan(&changes);
             (directories, relist)

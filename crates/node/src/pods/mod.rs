@@ -1,9 +1,9 @@
-//! The port "which pods are here": sources that list pods, and the roster that admits them and ties them to cgroups.
+//! The port "which pods are on this node": sources list pods; the roster admits them and binds them to cgroups.
 //!
 //! ```text
 //!   a source (manifests, later others)      the roster
 //!   watches in the background          ->   admits new pods, binds each to its cgroup   ->   PodSet, a snapshot a cycle
-//!   publishes a whole Listing               finds cgroups of pods that nobody listed
+//!   publishes a whole Listing               finds cgroups of pods that are not listed
 //! ```
 
 mod binding;
@@ -43,67 +43,68 @@ pub use manifest::ManifestRules;
 pub use manifests::Manifests;
 pub use roster::Roster;
 
-/// The cgroup that is a pod's.
+/// The cgroup of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundCgroup {
-    /// The group, relative to the root of its hierarchy.
+    /// The cgroup, relative to the root of its hierarchy.
     pub relative: PathBuf,
-    /// Whether the manifest names it, not the pod's UID. Its children are then called like the containers.
+    /// Whether the manifest names it, rather than the pod's UID. Then the cgroups below have the names of the
+    /// containers.
     pub by_annotation: bool,
 }
 
 /// A source of pods.
 pub trait PodSource {
     /// Lists the pods once, then keeps the listing up to date in the background until every receiver is dropped. A
-    /// source that can't list its pods publishes what it last knew, with a warning.
+    /// source that cannot list its pods publishes the last known ones, with a warning.
     fn start(self) -> impl Future<Output = watch::Receiver<Arc<Listing>>> + Send;
 }
 
-/// All pods that a source knows; a pod that is not in it (any more) is gone.
+/// All pods that a source knows; a pod that is not listed is gone.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
-    /// The pods, in an order that does not change by itself.
+    /// The pods, in a stable order.
     pub pods: Vec<Listed>,
-    /// What the source could not read, and what it did instead.
+    /// What the source could not read, and what it used instead.
     pub warnings: Vec<Warning>,
-    /// Why the pods are those of a while ago; `None` while they are those of now.
+    /// Why the pods may be out of date; `None` if they are current.
     pub stale: Option<Stale>,
-    /// The latest that were listed and are no more, the last of them first.
+    /// The latest pods that are no longer listed, the last one first.
     pub departed: Vec<Arc<Departed>>,
 }
 
-/// A pod that was listed and is no more. Whether it still runs its source does not know.
+/// A pod that is no longer listed. The source does not know whether it still runs.
 #[derive(Debug, Clone)]
 pub struct Departed {
-    /// As it was last known.
+    /// The last known version.
     pub pod: Arc<Pod>,
-    /// When it was missed first.
+    /// When it was first missing.
     pub at: Timestamp,
-    /// How long its kubelet lets it end by itself: as its deletion was asked with, else its own grace.
+    /// How long its kubelet lets it terminate: the grace period of its deletion if known, else its own.
     pub grace: Duration,
 }
 
-/// A pod that was listed, is listed no more, and still runs: its kubelet ends it, or is about to.
+/// A pod that is no longer listed but still runs: its kubelet is ending it, or is about to.
 #[derive(Debug, Clone)]
 pub struct Vanished {
-    /// As it was last known.
+    /// The last known version.
     pub pod: Arc<Pod>,
-    /// Where it runs.
+    /// Its cgroup.
     pub cgroup: BoundCgroup,
-    /// When it was missed first.
+    /// When it was first missing.
     pub since: Timestamp,
-    /// How long from then on its kubelet lets it end by itself.
+    /// How long from then on its kubelet lets it terminate.
     pub grace: Duration,
 }
 
-/// Pods that are those of a while ago, since whoever tells them does not.
+/// The pods may be out of date, because their source does not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stale {
-    /// Who.
+    /// Name of the source.
     pub server: &'static str,
-    /// Why not.
+    /// Why it does not answer.
     pub problem: String,
-    /// When they were last certain; `None` where no pods are known at all.
+    /// When the pods were last certain; `None` if no pods are known at all.
     pub as_of: Option<Timestamp>,
 }
 
@@ -112,13 +113,13 @@ pub struct Stale {
 pub struct Listed {
     /// The pod.
     pub pod: Arc<Pod>,
-    /// The manifest it was read from. Only such a pod may name its cgroup itself.
+    /// The manifest that it was read from. Only such a pod may name its own cgroup.
     pub manifest: Option<Arc<Path>>,
-    /// As a document of the wire, where the source forgets it with a restart.
+    /// Its API form as JSON, if the source needs it kept for a restart.
     pub wire: Option<Arc<str>>,
-    /// Whether the kubelet ends it, or has, to free the node.
+    /// Whether the kubelet evicts or has evicted it.
     pub evicted: bool,
-    /// When evictd evicted it, where its status says that it has ended by that.
+    /// When evictd evicted it, if its status says that it ended by that.
     pub evicted_at: Option<Timestamp>,
 }
 
@@ -168,27 +169,27 @@ impl Borrow<Pod> for LocalPod {
 /// The pods of this node at one moment.
 #[derive(Debug, Default)]
 pub struct PodSet {
-    /// Counts the changes; equal generations are the same set.
+    /// Counts changes: sets with the same generation are equal.
     pub generation: u64,
     /// Every admitted pod.
     pub pods: Vec<LocalPod>,
     /// Listed pods that were not let in: without a place in `pods`, they are never chosen.
     pub rejected: Vec<Rejected>,
-    /// Pods that have a cgroup of the kubelet's on this node, but that no source lists: chosen only where that is
-    /// configured, and then in `pods` by what stands in for them.
+    /// Cgroups of pods made by a kubelet on this node for pods that no source lists. They may be chosen only if
+    /// that is configured; then `pods` contains placeholders for them.
     pub unknown: Vec<PodCgroup>,
-    /// Of those the ones that were listed before and still run. They stand in for nothing, and are not in `pods`.
+    /// The unlisted pods that were listed before and still run. They have no placeholder, and are not in `pods`.
     pub vanished: Vec<Vanished>,
-    /// What is wrong at present.
+    /// The present problems.
     pub warnings: Vec<Warning>,
-    /// UIDs of the pods that the kubelet ends, or has ended, to free the node.
+    /// UIDs of the pods that the kubelet evicts or has evicted.
     pub evicted: Vec<String>,
-    /// When the pods were last certain, where they are those of a while ago.
+    /// When the pods were last certain, if they may be out of date.
     pub as_of: Option<Timestamp>,
 }
 
 impl PodSet {
-    /// Whether a pod that is not in it is not here.
+    /// Whether a pod that is not in this set is certainly not on the node.
     pub fn is_certain(&self) -> bool {
         let mut warnings = self.warnings.iter();
         !warnings.any(|warning| {
@@ -200,39 +201,39 @@ impl PodSet {
     }
 }
 
-/// Why a pod is not let in (S1-085 to S1-088).
+/// Why a pod is not admitted (S1-085 to S1-088).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// One word (`Evicted`).
+    /// The reason, one word (`Evicted`).
     pub reason: String,
-    /// The sentence.
+    /// The message, a sentence.
     pub message: String,
 }
 
-/// A pod that was not let in.
+/// A pod that was not admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
     /// `namespace/name`.
     pub pod: String,
     /// Its UID.
     pub uid: String,
-    /// Its cgroup, where it has one that evictd may touch.
+    /// Its cgroup, if it has one that evictd may write to.
     pub cgroup: Option<BoundCgroup>,
     /// Why.
     pub rejection: Rejection,
 }
 
-/// Something about the pods that their owner should mend. Nothing else stops because of it.
+/// A problem with the pods that their owner should correct. It does not stop anything else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Warning {
-    /// A manifest directory can't be read; the pods last read from it stay.
+    /// A manifest directory cannot be read; the pods last read from it stay.
     Directory {
         /// The directory.
         directory: PathBuf,
         /// Why not.
         problem: String,
     },
-    /// The kernel does not tell of changes to the manifest directories; they are looked at every few seconds.
+    /// The kernel does not report changes of the manifest directories, so they are scanned every few seconds.
     NotWatching {
         /// Why not.
         problem: String,
@@ -255,34 +256,34 @@ pub enum Warning {
         /// The manifest that does not.
         second: Arc<Path>,
     },
-    /// The source is away.
+    /// The source does not answer.
     Stale(Stale),
-    /// The pods kept for a restart are of no use.
+    /// The pods kept for a restart cannot be used.
     Kept {
         /// The file.
         file: PathBuf,
         /// Why not.
         problem: String,
     },
-    /// A pod's object is not understood.
+    /// A pod's object cannot be parsed.
     Pod {
         /// `namespace/name`.
         pod: String,
-        /// What is wrong with it.
+        /// The error.
         problem: String,
-        /// Whether what was known before stays in use.
+        /// Whether the earlier version is used.
         earlier_in_use: bool,
     },
-    /// A pod is not tied to the cgroup that it names or that has its UID.
+    /// A pod is not bound to the cgroup that it names or that has its UID.
     Cgroup {
         /// `namespace/name`.
         pod: String,
-        /// The cgroup as it was named.
+        /// The cgroup as written.
         path: String,
         /// Why not.
         refusal: Refusal,
     },
-    /// A pod's cgroup can't be looked at; it stays tied to it.
+    /// A pod's cgroup cannot be read; the pod stays bound to it.
     CgroupStays {
         /// `namespace/name`.
         pod: String,
@@ -291,7 +292,7 @@ pub enum Warning {
         /// Why not.
         problem: String,
     },
-    /// The cgroups can't be looked through; every pod stays tied to the one that it had.
+    /// The cgroups cannot be read; every pod stays bound to the one that it had.
     Cgroups {
         /// Why not.
         problem: String,

@@ -1,4 +1,4 @@
-//! The pods of a source that is not on this machine, or may be away: what it last told, and how old that is.
+//! The pods of a source that is not on this machine or may be away: what it last reported, and how old that is.
 
 use super::{Keep, Listing, Stale, Warning, catalog::Catalog, kept::Kept};
 use evictd_cluster_client::{Follow, Parsed, parse};
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Publishes what is known. Begins with what was kept from before a restart.
+/// Publishes what is known, beginning with the pods kept from before a restart.
 #[derive(Debug)]
 pub(super) struct Remote {
     server: &'static str,
@@ -17,13 +17,14 @@ pub(super) struct Remote {
     /// When the pods were last certain.
     certain_at: Option<Timestamp>,
     stale: Option<Stale>,
-    /// Why what was kept is of no use, until that does not matter any more.
+    /// Why the kept pods cannot be used; until the source has answered.
     damage: Option<Warning>,
     sender: watch::Sender<Arc<Listing>>,
 }
 
 impl Remote {
-    /// `server` is who tells the pods, in words; whether a pod that it leaves out of a list is deleted, `lists_are_whole` says.
+    /// `server` names the source for messages; `lists_are_whole` says whether a pod that is missing in its list was
+    /// deleted.
     pub(super) fn new(
         server: &'static str,
         lists_are_whole: bool,
@@ -53,12 +54,12 @@ impl Remote {
         remote
     }
 
-    /// Where the listings are published.
+    /// The channel in which listings are published.
     pub(super) fn sender(&self) -> watch::Sender<Arc<Listing>> {
         self.sender.clone()
     }
 
-    /// It tells no pods any more.
+    /// The source does not answer any more.
     pub(super) fn lost(&mut self, problem: String) {
         let stale = Some(Stale {
             server: self.server,
@@ -152,7 +153,7 @@ mod tests {
             .map(|one| one.pod.uid.as_str())
             .collect();
         assert_eq!((listing.pods.len(), uids), (1, vec!["gone"]));
-        // It is missed from now on, whenever it went.
+        // It counts as missing from now on, whenever it was deleted.
         assert!(listing.departed[0].at >= clock.now() - jiff::SignedDuration::from_mins(1));
         assert_eq!(listing.departed[0].grace.as_secs(), 30);
     }

@@ -1,4 +1,4 @@
-//! The pods that evictd knows, admitted and tied to their cgroups: what a cycle works on.
+//! The pods that evictd knows, admitted and bound to their cgroups: the input of a cycle.
 
 use super::{
     Binder, BoundCgroup, Listed, Listing, LocalPod, PodSet, Rejected, Rejection, Vanished, Warning,
@@ -14,27 +14,28 @@ use tokio::sync::watch;
 pub struct Roster {
     listings: watch::Receiver<Arc<Listing>>,
     binder: Binder,
-    /// Whether pods that nobody lists may be chosen.
+    /// Whether pods that no source lists may be chosen.
     ranks_unknown: bool,
     listing: Arc<Listing>,
-    /// Its pods as what is known of their cgroups shows them. Parallel to them.
+    /// The pods of `listing`, corrected by what their cgroups show. Parallel to the listing.
     pods: Vec<Arc<Pod>>,
-    /// UIDs of the pods that were let in; they stay in as long as they are listed.
+    /// UIDs of the admitted pods; they stay admitted as long as they are listed.
     admitted: HashSet<String>,
     bindings: Bindings,
-    /// What each pod had when the cgroups were last looked through.
+    /// The bindings when the cgroups were last read.
     last_held: LastHeld,
-    /// Pods that are listed no more, while they may still run.
+    /// Pods that are no longer listed and may still run.
     departed: DepartedPods,
-    /// Those that do.
+    /// Those of them that do run.
     vanished: Vec<Vanished>,
-    /// What stands in for those that nobody lists.
+    /// Placeholder pods for the unlisted ones.
     stand_ins: Vec<LocalPod>,
-    /// What is known of a pod's cgroup shows it otherwise than in `current`.
+    /// Whether some pod's cgroup shows it differently than in `current`.
     other_standings: bool,
-    /// Others than in `current`: one may stand in for a group only later, when its limit is written.
+    /// Whether the placeholders differ from those in `current`: one may appear after its cgroup, once its limit is
+    /// set.
     other_stand_ins: bool,
-    /// Why `bindings` are not those of now.
+    /// Why `bindings` are out of date.
     blind: Option<Warning>,
     current: Arc<PodSet>,
 }
@@ -62,7 +63,7 @@ impl Roster {
         }
     }
 
-    /// Whether pods that nobody lists may be chosen, too; at first they may not.
+    /// Whether pods that no source lists may be chosen; by default they may not.
     #[must_use]
     pub fn ranking_unknown(self, ranks_unknown: bool) -> Self {
         Self {
@@ -71,17 +72,17 @@ impl Roster {
         }
     }
 
-    /// Waits until the source lists something else than at the last look. Cancel safe.
+    /// Waits until the source publishes a new listing. Cancel safe.
     pub async fn changed(&self) {
         let mut listings = self.listings.clone();
         if listings.changed().await.is_err() {
-            // The source is gone; what it last said is all there will be.
+            // The source has ended: its last listing stays.
             std::future::pending::<()>().await;
         }
     }
 
-    /// The pods of now. Costs next to nothing while the source lists what it did before. `admit` is asked about each
-    /// pod that is not in yet, beside those that are, and again at each look about those it kept out.
+    /// The present set of pods. Costs very little if the listing has not changed. `admit` is called for each pod
+    /// that is not admitted yet, with those that are; for rejected pods it is called again each time.
     pub fn look(
         &mut self,
         admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
@@ -96,7 +97,7 @@ impl Roster {
         self.update(relisted, others, admit)
     }
 
-    /// The same, and also looks which cgroups came and went: for the moment before usage is read.
+    /// The same, but also reads which cgroups exist. Use it before usage is read.
     pub fn look_afresh(
         &mut self,
         admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
@@ -164,7 +165,7 @@ impl Roster {
         }
     }
 
-    /// Looks which of the pods that are listed no more still run; true if they are others than before.
+    /// Finds out which of the pods that are no longer listed still run; true if the result changed.
     fn find_vanished(&mut self) -> bool {
         let found = self.binder.vanished(&self.departed, &self.bindings.unknown);
         let uids = |all: &[Vanished]| -> Vec<String> {
@@ -216,7 +217,7 @@ impl Roster {
         &mut self,
         mut admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Vec<Rejected> {
-        // By the UIDs that they are listed with, which stay the same for good.
+        // By the UIDs in the listing, which never change.
         let uids = self.listing.pods.iter().map(|listed| &listed.pod.uid);
         let listed: HashSet<&str> = uids.clone().map(String::as_str).collect();
         self.admitted.retain(|uid| listed.contains(uid.as_str()));
@@ -270,7 +271,7 @@ impl Roster {
         }
     }
 
-    /// Says what is new, once.
+    /// Logs each new problem once.
     fn report(&self, next: &PodSet) {
         let before = &self.current;
         for warning in &next.warnings {
@@ -293,7 +294,7 @@ impl Roster {
             if next.vanished.iter().any(|gone| gone.pod.uid == group.uid) {
                 continue;
             }
-            // The runtime removes a pod's group a moment after the pod is listed no more.
+            // The runtime removes a pod's cgroup shortly after the pod is no longer listed.
             let remains = before.pods.iter().any(|pod| pod.uid == group.uid)
                 && !self.binder.runs(&group.relative);
             if !before.unknown.contains(group) && !remains {
@@ -304,7 +305,7 @@ impl Roster {
     }
 }
 
-/// Whether two sets of the same pods differ otherwise.
+/// Whether two sets with the same pods differ in anything else.
 fn differ(a: &PodSet, b: &PodSet) -> bool {
     let vanished = |set: &PodSet| -> Vec<String> {
         let vanished = set.vanished.iter();
@@ -319,7 +320,7 @@ fn differ(a: &PodSet, b: &PodSet) -> bool {
         || vanished(a) != vanished(b)
 }
 
-/// What each pod has now, for a look that fails.
+/// The present binding of each pod, to be used if a later read fails.
 fn last_held(pods: &[Listed], bindings: &Bindings) -> LastHeld {
     let found = bindings.cgroups.iter().zip(&bindings.standings);
     let held = found.map(|(cgroup, standing)| Held {

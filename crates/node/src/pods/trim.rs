@@ -1,5 +1,5 @@
-//! What is kept of a pod that a server tells of: only what evictd uses, and within bounds. Whoever writes a pod decides how
-//! large it is, and evictd has 64 MiB for all of them.
+//! Reduces a pod from a server to what evictd uses, with bounds. The author of a pod decides how large it is, and
+//! evictd has 64 MiB for all of them.
 
 use super::kept::kept;
 use evictd_eviction::{record, rules::PREFERENCE_ANNOTATION};
@@ -12,15 +12,15 @@ use evictd_pod::{
 use serde_json::json;
 use std::{collections::BTreeSet, sync::Arc};
 
-/// A pod with more bytes of labels than this keeps only those that selectors name.
+/// A pod with more bytes of labels than this keeps only those that selectors use.
 const LABELS: usize = 4 << 10;
-/// No annotation that counts is longer.
+/// Longer annotations are dropped; none that evictd uses is longer.
 const ANNOTATION: usize = 256;
-/// No pod is kept in more bytes than this.
+/// No pod takes more bytes than this.
 const POD: usize = 32 << 10;
 
-/// Takes from the pod what nobody here uses; `named` are the labels that selectors name. Returns what is left as a document
-/// of the wire. Of a pod that has ended its name, owner, priority and requests are: it may run on.
+/// Removes everything from the pod that evictd does not use; `named` are the label keys that selectors use. Returns
+/// the rest as JSON. A pod that has ended keeps name, owner, priority and requests, because it may still run.
 pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
     let metadata = &mut pod.metadata;
@@ -38,7 +38,7 @@ pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     for condition in conditions {
         condition.message.clear();
     }
-    // Of where it may be placed its node looks at what it requires of a node alone.
+    // Admission only checks the required node affinity.
     pod.spec.affinity = pod
         .spec
         .affinity
@@ -79,7 +79,7 @@ fn trim_annotations(metadata: &mut wire::Metadata) {
     annotations.retain(|key, value| {
         let counts = match key.as_str() {
             PREFERENCE_ANNOTATION | CONFIG_MIRROR | record::ANNOTATION => true,
-            // What an API server has stored comes from there, whatever it says.
+            // Every pod stored by an API server has this source, whatever the annotation says.
             CONFIG_SOURCE => !stored,
             _ => false,
         };
@@ -87,7 +87,7 @@ fn trim_annotations(metadata: &mut wire::Metadata) {
     });
 }
 
-/// Leaves of what it is made of only what it asks for.
+/// Reduces the pod's containers to their requests and limits.
 fn reduce(pod: &mut wire::Pod) {
     let whole = Pod::from_wire(pod.clone());
     let mut asked = wire::ResourceRequirements::default();
@@ -160,7 +160,7 @@ mod tests {
             pod["metadata"]["annotations"] = json!({ key: long });
             assert_eq!(trimmed(&pod, &[]).0.metadata.annotations.len(), 0);
         }
-        // That of a pod which no API server has stored is the kubelet's own word.
+        // The annotation of a pod that no API server has stored was written by the kubelet itself.
         pod["metadata"]["annotations"] = json!({ CONFIG_SOURCE: "file" });
         pod["metadata"]["resourceVersion"] = json!("");
         assert_eq!(
@@ -204,7 +204,7 @@ mod tests {
             assert_eq!((kept.qos, kept.priority()), (expected.qos, 7));
             assert_eq!(kept.termination_grace_period_seconds, Some(9));
             assert_eq!(kept.containers.len(), containers);
-            // What a restart finds is the same again.
+            // Reducing the result again, as after a restart, changes nothing.
             let again: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(trimmed(&again, &[]).1, text);
         }

@@ -1,4 +1,4 @@
-//! Pods of which nothing is known but their cgroups (`unknownPods: rank`): what stands in for each in a ranking.
+//! Pods of which only the cgroup is known (`unknownPods: rank`): the placeholders that represent them in a ranking.
 
 use super::{BoundCgroup, LocalPod};
 use evictd_kernel::cgroup::{Controller, Hierarchies, OwnCgroups, PodCgroup, Version};
@@ -7,18 +7,20 @@ use std::{fs, path::Path};
 
 /// No namespace can have this name.
 const NAMESPACE: &str = "(unknown)";
-/// The highest that a pod of a user may have: whoever is known to matter less goes first.
+/// The highest priority of a user's pod: pods that are known to be less important are evicted first.
 const PRIORITY: i32 = 1_000_000_000;
-/// cgroup v1 has a number for no limit, which depends on the page size: no machine has as many bytes as this.
+/// On cgroup v1 "no limit" is a number that depends on the page size. It is larger than this; no machine has so
+/// many bytes.
 const UNLIMITED: i64 = 1 << 60;
 
-/// What stands in for a pod; `None` where it is never chosen: evictd's own, a static pod, one whose request cannot be told.
+/// The placeholder for a pod. `None` for pods that are never chosen: evictd's own, static pods, and pods whose
+/// request cannot be determined.
 pub(super) fn stand_in(
     group: &PodCgroup,
     own: &OwnCgroups,
     hierarchies: &Hierarchies,
 ) -> Option<LocalPod> {
-    // A static pod's UID is a hash, others have dashes.
+    // The UID of a static pod is a hash; other UIDs contain dashes.
     if own.are_within(&group.relative) || !group.uid.contains('-') {
         return None;
     }
@@ -42,7 +44,7 @@ pub(super) fn stand_in(
     Some(LocalPod::new(pod, Some(cgroup)))
 }
 
-/// The kubelet keeps pods that are not guaranteed anything in groups of their class.
+/// The kubelet puts pods of the classes Burstable and BestEffort into a cgroup of the class.
 fn qos(relative: &Path) -> QosClass {
     let class = relative.parent().and_then(Path::file_name);
     let class = class.and_then(|name| name.to_str()).unwrap_or_default();
@@ -56,7 +58,7 @@ fn qos(relative: &Path) -> QosClass {
     }
 }
 
-/// Its limit is what a guaranteed pod requests.
+/// For a Guaranteed pod the limit equals the request.
 fn limit(hierarchies: &Hierarchies, relative: &Path) -> Option<Quantity> {
     let file = match hierarchies.version() {
         Version::V2 => "memory.max",

@@ -1,4 +1,4 @@
-//! Tells when something happened in the manifest directories, or where one that is missing may have come back.
+//! Reports changes in the manifest directories, and when a missing directory may exist again.
 
 use super::directories::{Changes, is_manifest_name};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// Watches directories, and in place of each that does not exist its nearest ancestor that does.
+/// Watches directories; if one does not exist, its nearest existing ancestor.
 #[derive(Debug)]
 pub(super) struct Watcher {
     inotify: AsyncFd<Instance>,
@@ -21,7 +21,7 @@ pub(super) struct Watcher {
 struct Watch {
     descriptor: WatchDescriptor,
     directory: PathBuf,
-    /// Where an ancestor is watched: the name below it that must appear first.
+    /// If an ancestor is watched: the name directly below it that must appear first.
     awaited: Option<OsString>,
 }
 
@@ -35,7 +35,7 @@ impl AsRawFd for Instance {
 }
 
 impl Watcher {
-    /// Must be called within a runtime.
+    /// Must be called inside the runtime.
     pub(super) fn new(directories: &[PathBuf]) -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let mut watches = Vec::with_capacity(directories.len());
@@ -50,15 +50,15 @@ impl Watcher {
         Ok(Self { inotify, watches })
     }
 
-    /// Waits until something happened, which the caller then must [`Self::drain`]. Cancel safe.
+    /// Waits for a change, which the caller must then fetch with [`Self::drain`]. Cancel safe.
     pub(super) async fn happened(&self) -> io::Result<()> {
-        // Whatever comes from here on makes the instance ready anew, so that draining later misses nothing.
+        // Later changes make the descriptor ready again, so that none is missed by draining after this.
         self.inotify.readable().await?.clear_ready();
         Ok(())
     }
 
-    /// Adds everything that happened since the last call to `changes`; true if a directory itself came, went or moved,
-    /// or events were lost, so that a new watcher is needed.
+    /// Adds all changes since the last call to `changes`; true if a new watcher is needed, because a directory
+    /// itself appeared, disappeared or moved, or because events were lost.
     pub(super) fn drain(&self, changes: &mut Changes) -> io::Result<bool> {
         let mut stale = false;
         loop {
@@ -88,7 +88,7 @@ impl Watcher {
             return false;
         };
         let mut stale = false;
-        // One directory can be watched for its own sake and as the ancestor of others.
+        // One directory can be watched both as a manifest directory and as the ancestor of others.
         for watch in self
             .watches
             .iter()
@@ -115,7 +115,7 @@ impl Watcher {
 }
 
 fn watch(inotify: &Inotify, directory: &Path) -> io::Result<Watch> {
-    // One mask for all: a second watch of the same directory replaces the first one's.
+    // The same mask for all: a second watch of the same directory replaces the first one's mask.
     let mask = AddWatchFlags::IN_CREATE
         | AddWatchFlags::IN_CLOSE_WRITE
         | AddWatchFlags::IN_MOVED_TO
@@ -149,7 +149,7 @@ fn watch(inotify: &Inotify, directory: &Path) -> io::Result<Watch> {
             found
         });
         let (descriptor, below) = found.ok_or(missing)?;
-        // What came between the two looks makes no event.
+        // A directory that was created between the two checks causes no event.
         if below.exists() && add(below).is_ok() {
             continue;
         }

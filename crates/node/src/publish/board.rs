@@ -1,4 +1,4 @@
-//! The status page as a publisher.
+//! Publishes to the status page.
 
 use super::Publish;
 use crate::delivery::Publication;
@@ -16,13 +16,13 @@ use evictd_kernel::signals::SignalState;
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 
-/// Looks closer together than this are not all written down: nobody reads that fast.
+/// The page is updated at most this often; nobody reads faster.
 const REFRESH: SignedDuration = SignedDuration::from_millis(100);
 
-/// How many findings about new pods are shown.
+/// How many admission decisions are shown.
 const FINDINGS: usize = 10;
 
-/// Writes what the loop knows where the doors read it.
+/// Writes the main loop's state to where the socket and HTTP servers read it.
 #[derive(Debug)]
 pub struct Board {
     shared: Arc<Shared>,
@@ -30,14 +30,14 @@ pub struct Board {
     written: Option<Timestamp>,
     pods_generation: Option<u64>,
     layout_written: bool,
-    /// What acts though nobody may go: the signal, and why.
+    /// The signal and the reason if a threshold is met but no pod may be evicted.
     withheld: Option<(Option<Signal>, String)>,
     withheld_shown: bool,
     usage_problem: Option<String>,
 }
 
 impl Board {
-    /// Onto this page; the pods' cgroups are in these hierarchies.
+    /// Writes to this page; the pods' cgroups are in these hierarchies.
     pub fn new(shared: Arc<Shared>, hierarchies: Hierarchies) -> Self {
         Self {
             shared,
@@ -51,7 +51,7 @@ impl Board {
         }
     }
 
-    /// What was withheld is shown while its signal is low, and again when it is low again: nobody says it twice.
+    /// Shows the reason again whenever its signal is low, because a lasting reason is published only once.
     fn weigh_withheld(&mut self, look: &Look<'_>) {
         let low = |signal: Option<Signal>| {
             let mut crossed = look.housekeeper.first_observed();
@@ -67,7 +67,7 @@ impl Board {
         }
     }
 
-    /// Adds to the latest decision, if this is it.
+    /// Changes the latest decision, if it has this id.
     fn amend(&self, id: &str, change: impl FnOnce(&mut Record)) {
         self.shared.update(|status| {
             let last = status.last_decision.as_mut();
@@ -76,7 +76,7 @@ impl Board {
     }
 
     fn write_layout(&mut self, look: &Look<'_>) {
-        // Directories do not move to another filesystem under a running daemon.
+        // The filesystem layout does not change while the daemon runs, so it is written once.
         if let Some(layout) = look.layout.filter(|_| !self.layout_written) {
             self.layout_written = true;
             self.shared
@@ -84,7 +84,8 @@ impl Board {
         }
     }
 
-    /// How many pods run whose usage nobody can tell. Of those that have ended a cgroup may be left for a while.
+    /// The number of running pods whose usage is not known. A pod that has ended may keep its cgroup for a while
+    /// and does not count.
     fn unknown(&self, pods: &PodSet) -> usize {
         let listed = pods.pods.iter();
         let unbound = listed.filter(|pod| pod.cgroup.is_none() && !pod.terminal);
@@ -147,7 +148,7 @@ impl Board {
             self.shared
                 .update(|status| status.last_call = Some(Call { by, at }));
         }
-        // Before a long sleep what is known now is written: it is what will be read.
+        // Before a long sleep the page is always updated, because it will be read during the sleep.
         let recent = |written: Timestamp| {
             look.now.duration_since(written) < REFRESH && look.sleep < REFRESH.unsigned_abs()
         };
@@ -297,7 +298,7 @@ fn write_signals(status: &mut Status, look: &Look<'_>) {
             .position(|entry| entry.signal == signal);
         let index = match (known, seen) {
             (Some(index), _) => index,
-            // What a threshold is on is shown above all where nobody can see it.
+            // A signal with a threshold is shown even if it is not observed; that is when it matters most.
             (None, None) if !watched => continue,
             (None, _) => {
                 status.signals.push(SignalStatus::new(signal));
@@ -327,7 +328,7 @@ fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
     match health.state {
         SignalState::Absent if wanted => Some("it has no source on this node".to_owned()),
         SignalState::Absent | SignalState::Observed => None,
-        // On a busy machine an answer may come a moment late.
+        // On a busy machine an answer may come slightly late; that is not a problem.
         SignalState::Stale if !health.hangs => None,
         SignalState::Failed => Some("its source cannot be read".to_owned()),
         SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
@@ -335,7 +336,7 @@ fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
     }
 }
 
-/// Why a node may rightly lack a signal that has a threshold.
+/// Why a node may normally lack a signal that has a threshold.
 fn absent(look: &Look<'_>, signal: Signal) -> Option<&'static str> {
     if look.sample.health(signal).state != SignalState::Absent {
         return None;
@@ -363,7 +364,7 @@ fn write_thresholds(
     };
     let kind = |threshold: &Threshold| if threshold.is_hard() { "hard" } else { "soft" };
     let value = |threshold: &Threshold| threshold.value.at(capacity).value();
-    // A new configuration can have other thresholds, and as many.
+    // A new configuration can have other thresholds, but the same number of them.
     let as_before = |(entry, threshold): (&ThresholdStatus, &Threshold)| {
         entry.kind == kind(threshold)
             && entry.value == value(threshold)
@@ -392,7 +393,7 @@ fn write_thresholds(
     }
 }
 
-/// As it was configured: a fraction reads better as a percentage.
+/// As configured, but a fraction is shown as a percentage.
 pub(crate) fn configured(threshold: &Threshold) -> String {
     match threshold.value {
         evictd_eviction::ThresholdValue::Quantity(quantity) => quantity.to_string(),

@@ -1,4 +1,4 @@
-//! Events as a publisher: in the kubelet's words, so that whoever looks for those finds these.
+//! Publishes as Kubernetes events, in the kubelet's words, so that existing searches find them.
 
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
@@ -8,18 +8,18 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 
-/// Hands events to whoever sends them.
+/// Passes events to the task that sends them.
 #[derive(Debug)]
 pub struct Events {
     node: String,
     send: mpsc::Sender<Event>,
     raised: Option<ConditionMap<bool>>,
-    /// Evictions that a budget may still forbid, by the ids of their decisions.
+    /// Events of evictions that a budget may still forbid, by decision id.
     asked: BTreeMap<String, Event>,
 }
 
 impl Events {
-    /// Of this node.
+    /// For this node.
     pub fn new(node: String, send: mpsc::Sender<Event>) -> Self {
         Self {
             node,
@@ -69,7 +69,7 @@ impl Publish for Events {
 }
 
 impl Events {
-    /// S1-078: on change only; a calm start is none.
+    /// S1-078: only when a condition changes; a condition that is clear at start is no change.
     fn looked(&mut self, look: &Look<'_>) {
         let conditions = look.housekeeper.conditions();
         let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
@@ -125,7 +125,7 @@ impl Events {
             AdmissionAction::Report => ("WouldPreempt".into(), "Admit"),
             AdmissionAction::Reject => (admission.reason.clone().into(), "Reject"),
             AdmissionAction::Leave { .. } => (admission.reason.clone().into(), "Preempt"),
-            // Its victims' events tell it.
+            // The events of its victims report it.
             AdmissionAction::Preempt => return,
         };
         let note = match admission.act {

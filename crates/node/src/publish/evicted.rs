@@ -1,11 +1,12 @@
-//! Whoever sweeps up after evictions believes no mark on a pod, which others may write, but this.
+//! Tells the sweeper which pods were evicted here. It does not trust the annotations on pods, which others may
+//! write.
 
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact};
 use std::collections::BTreeSet;
 use tokio::sync::watch;
 
-/// UIDs of the pods that were ended or kept out here.
+/// UIDs of the pods that were terminated or rejected here.
 #[derive(Debug)]
 pub struct Evicted(pub watch::Sender<BTreeSet<String>>);
 

@@ -1,14 +1,14 @@
-//! systemd as a publisher: its watchdog is fed by turns of the loop and by nothing else, and its line of status says
-//! whether anybody is ended.
+//! Publishes to systemd: a finished cycle of the main loop resets the watchdog, and nothing else does. The status
+//! line says whether pods are evicted or evictions are paused.
 
 use super::Publish;
 use crate::fact::{Fact, Look};
 use crate::{notify::Notifier, pause::Pause};
 
-/// What the line of status says while nothing special is.
+/// The normal status line.
 pub const WATCHING: &str = "watching this node";
 
-/// Tells systemd that the loop turns.
+/// Tells systemd that the main loop works.
 #[derive(Debug)]
 pub struct Heartbeat {
     notifier: Notifier,
@@ -16,7 +16,7 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// To the service manager.
+    /// Notifies the service manager through `notifier`.
     pub const fn new(notifier: Notifier) -> Self {
         Self {
             notifier,
@@ -25,7 +25,7 @@ impl Heartbeat {
     }
 }
 
-/// The line of status.
+/// The status line of systemd.
 pub fn status_line(paused: Option<&Pause>) -> String {
     paused.map_or(WATCHING.to_owned(), |pause| {
         format!("PAUSED {pause}; nobody is ended")

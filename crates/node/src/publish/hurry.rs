@@ -1,10 +1,10 @@
-//! The way back to the API server as a listener: under pressure it is needed now.
+//! Tells the connections to the API server that they are needed now, because the node is under pressure.
 
 use super::Publish;
 use crate::fact::{Fact, Look};
 use evictd_cluster_client::Crowd;
 
-/// Says whether this node is in a hurry.
+/// Sets whether this node is in a hurry.
 #[derive(Debug)]
 pub struct Hurry(pub Crowd);
 

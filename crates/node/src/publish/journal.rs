@@ -1,4 +1,4 @@
-//! A decision as one log line, which under systemd is a journal entry with fields to search by.
+//! Publishes decisions as log lines, which under systemd are journal entries with fields to search by.
 
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated};
@@ -13,7 +13,7 @@ use evictd_eviction::{
     departures::{LET_IN, Purpose},
 };
 
-/// Logs a decision; `id` is that of its record in the history, `woken_by` what the look that decided was.
+/// Logs a decision; `id` is that of its record in the history, `woken_by` what started the cycle.
 pub fn announce(
     id: &str,
     decision: &Decision,
@@ -66,10 +66,10 @@ fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> Strin
     )
 }
 
-/// What `journalctl MESSAGE_ID=` finds everything by that was decided about new pods.
+/// The `MESSAGE_ID` of all admission decisions: `journalctl MESSAGE_ID=...` finds them.
 const ADMISSION: &str = "75e9bc6a00454d64b59be35c4c55b94c";
 
-/// What `journalctl MESSAGE_ID=` finds all decisions of a kind by.
+/// The `MESSAGE_ID` of all decisions of a kind: `journalctl MESSAGE_ID=...` finds them.
 const fn message_id(kind: Cause) -> &'static str {
     match kind {
         Cause::Hard => "09e9dd33d8f94c26bd12f79362b54123",
@@ -98,7 +98,7 @@ fn admission_sentence(admission: &AdmissionDecision) -> String {
     }
 }
 
-/// After what a pod is gone.
+/// How a pod ended, in words, for the line that reports its end.
 fn since(ended: &Terminated<'_>) -> String {
     match &ended.departure.purpose {
         Purpose::Eviction { signal, .. } => format!(
@@ -111,7 +111,7 @@ fn since(ended: &Terminated<'_>) -> String {
     }
 }
 
-/// The log as a publisher.
+/// Publishes to the log.
 #[derive(Debug, Default)]
 pub struct Journal;
 
@@ -153,7 +153,7 @@ fn admitted(admission: &AdmissionDecision) {
 fn terminated(ended: &Terminated<'_>) {
     let departure = ended.departure;
     match &ended.result {
-        // A budget is there to be kept: nothing is wrong.
+        // A refusal by a budget is normal operation, not an error.
         Err(EvictError::Blocked { why, .. }) => tracing::warn!(
             EVICTD_DECISION_ID = departure.id,
             EVICTD_POD = departure.pod,
@@ -257,7 +257,7 @@ mod tests {
             let of_kind = |entry: &&&str| entry.starts_with(message_id(kind));
             assert_eq!(entries.iter().filter(of_kind).count(), 1, "{kind:?}");
         }
-        // Each holds what its reader needs, and no field that no decision has.
+        // Each entry has the fields that its reader needs, and none that no decision has.
         for entry in entries {
             assert!(entry.contains("\nSubject: "), "{entry}");
             for field in entry.split('@').skip(1).step_by(2) {

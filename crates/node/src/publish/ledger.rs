@@ -1,6 +1,6 @@
-//! The history as a publisher: each decision whole before anything follows from it, and again with what became of it;
-//! of two records with one id the later counts. One of which not everything is known is open: whoever starts next takes
-//! it up.
+//! Publishes to the history: each decision in full before it is carried out, and again with its outcome; of two
+//! records with one id the later one counts. A record whose outcome or publication is missing is open: the next run
+//! takes it up.
 
 use super::Publish;
 use crate::fact::{AdmissionDecision, Decided, Fact, Terminated};
@@ -16,21 +16,21 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Ledger {
     recorder: Recorder,
-    /// Where a record is before anything follows from it; `None` where there is no such place.
+    /// Where a record is written before it is carried out; `None` if that is not possible.
     intents: Option<Intents>,
     shared: Arc<Shared>,
     told: Option<Kept>,
-    /// Decisions of which not everything is known yet, by id.
+    /// The open records by decision id.
     open: Open,
-    /// How often a segment had begun when `open` was last written anew.
+    /// The number of the segment in which `open` was last written again.
     carried: u64,
-    /// Something else was written since.
+    /// Whether anything else was written since.
     grown: bool,
 }
 
 impl Ledger {
-    /// Onto this recorder; how it fares is told on the status page. Decisions of before are `open`; of those that come
-    /// with the `intents` the history lacks something.
+    /// Writes to this recorder, and its state to the status page. `open` are the open decisions of earlier runs;
+    /// `intents` come with records that the history lacks.
     pub fn new(
         recorder: Recorder,
         intents: Option<(Intents, Vec<Record>)>,
@@ -53,7 +53,7 @@ impl Ledger {
         ledger
     }
 
-    /// Before anything follows from it.
+    /// Writes a decision before it is carried out.
     fn begin(&mut self, record: &Record) {
         self.keep(record);
         if record.is_open() {
@@ -61,7 +61,7 @@ impl Ledger {
         }
     }
 
-    /// Adds to an open decision, and closes it when everything is known.
+    /// Changes an open record, and closes it if nothing is missing any more.
     fn amend(&mut self, id: &str, change: impl FnOnce(&mut Record)) {
         let Some(mut record) = self.open.remove(id) else {
             return;
@@ -73,14 +73,15 @@ impl Ledger {
         }
     }
 
-    /// What is open must not go with the segment that falls away next: after each that fell away it is written anew. What
-    /// that itself displaces waits for the next record, lest decisions larger than a segment chase each other.
+    /// Open records must not be lost with the segment that is deleted next, so they are written again after each
+    /// deletion. If that itself causes a deletion, they are written again only with the next record, so that
+    /// decisions larger than a segment do not do this for ever.
     fn carry(&mut self, kept: &Kept) {
         let displaced = kept.segments != self.carried && self.grown;
         if !displaced || kept.waiting > 0 {
             return;
         }
-        // A queue that is full has room at a later look.
+        // If the queue is full, a later cycle tries again.
         if self.recorder.record_all(self.open.values()).is_ok() {
             self.carried = kept.segments;
             self.grown = false;

@@ -1,4 +1,5 @@
-//! What the log tells between decisions: how the daemon begins, what is raised and cleared, and what is about to act.
+//! Log lines other than decisions: the start of the daemon, conditions raised and cleared, and soft thresholds that
+//! will act soon.
 
 use super::{
     Publish,
@@ -9,19 +10,19 @@ use crate::fact::{Fact, Look};
 use crate::pause::Pause;
 use evictd_eviction::{ConditionMap, Threshold, pressure};
 
-/// Says what has changed since the last look.
+/// Logs what has changed since the last cycle.
 #[derive(Debug)]
 pub struct Lines {
-    /// Taken by the first look.
+    /// Taken by the first cycle.
     begun: Option<Begun>,
     raised: ConditionMap<bool>,
-    /// Of each threshold, in their order, whether it is crossed.
+    /// For each threshold, in their order, whether it is crossed.
     crossed: Vec<bool>,
     paused: Option<Pause>,
 }
 
 impl Lines {
-    /// Nothing is raised yet.
+    /// No condition is raised yet.
     pub fn new(begun: Begun) -> Self {
         Self {
             begun: Some(begun),
@@ -60,11 +61,12 @@ impl Lines {
         }
     }
 
-    /// A hard threshold that is crossed is told by what is decided then; of a soft one nothing is, until its grace is over.
+    /// Logs crossed soft thresholds only: for hard ones a decision follows at once, for soft ones only after the
+    /// grace period.
     fn tell_soft_thresholds(&mut self, look: &Look<'_>) {
         let housekeeper = look.housekeeper;
         let count = housekeeper.thresholds().count();
-        // With a new configuration begins a new account.
+        // After a new configuration all states are new.
         if self.crossed.len() != count {
             self.crossed.clear();
             self.crossed.resize(count, false);

@@ -1,4 +1,4 @@
-//! The metrics as a publisher.
+//! Publishes to the metrics.
 
 use super::Publish;
 use crate::evict::EvictError;
@@ -10,19 +10,19 @@ use evictd_kernel::signals::SignalHealth;
 use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
 
-/// Turns looks, decisions and departures into figures.
+/// Updates the metrics from observations, decisions and departures.
 #[derive(Debug)]
 pub struct Meter {
     metrics: Metrics,
     health: SignalMap<SignalHealth>,
-    /// Of the first look; pods that were never told are as old as this.
+    /// The time of the first cycle; the age of pods that were never listed counts from here.
     begun: Option<Timestamp>,
-    /// Evictions that a budget may still forbid, signal and kind by the ids of their decisions.
+    /// Signal and kind of evictions that a budget may still forbid, by decision id.
     asked: BTreeMap<String, (&'static str, &'static str)>,
 }
 
 impl Meter {
-    /// Onto these metrics.
+    /// For these metrics.
     pub fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
@@ -32,7 +32,7 @@ impl Meter {
         }
     }
 
-    /// The counters of bad samples grow by what is new since the last look.
+    /// Adds the bad samples since the last cycle to the counters.
     fn count_bad_samples(&mut self, look: &Look<'_>) {
         for (signal, old) in &mut self.health {
             let new = look.sample.health(signal);

@@ -1,4 +1,4 @@
-//! Who is told of facts: the log, the history, events, metrics, the status page, the Node.
+//! Publishers of facts: the log, the history, events, metrics, the status page, the Node.
 
 pub mod board;
 pub mod events;
@@ -15,18 +15,18 @@ pub mod startup;
 
 use crate::fact::Fact;
 
-/// Somebody who is told.
+/// A publisher.
 pub trait Publish: Send {
-    /// Returns at once: nothing here may delay a decision.
+    /// Publishes a fact. Must return at once, so that it does not delay a decision.
     fn publish(&mut self, fact: &Fact<'_>);
 }
 
-/// Everybody who is told, in this order.
+/// All publishers, called in this order.
 #[derive(Default)]
 pub struct Publishers(pub Vec<Box<dyn Publish>>);
 
 impl Publishers {
-    /// Tells all of them.
+    /// Passes a fact to all of them.
     pub fn publish(&mut self, fact: &Fact<'_>) {
         for publisher in &mut self.0 {
             publisher.publish(fact);

@@ -1,4 +1,4 @@
-//! The Node as a publisher: hands the node's conditions to whoever reports them.
+//! Passes the node's conditions to the task that reports them to the Node.
 
 use super::Publish;
 use crate::delivery::Pressure;
@@ -7,7 +7,7 @@ use evictd_eviction::{ConditionMap, Housekeeper};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-/// Says what holds, when it changes.
+/// Passes on the conditions when they change.
 #[derive(Debug)]
 pub struct NodePressure {
     wanted: watch::Sender<Option<Pressure>>,
@@ -15,7 +15,7 @@ pub struct NodePressure {
 }
 
 impl NodePressure {
-    /// To the reporter at the other ends.
+    /// With the channels of the reporter.
     pub fn new(wanted: watch::Sender<Option<Pressure>>, settled: watch::Sender<bool>) -> Self {
         Self { wanted, settled }
     }
@@ -36,8 +36,8 @@ impl Publish for NodePressure {
 }
 
 impl NodePressure {
-    /// The taint should stand before the pod that goes for it is known to be gone: who makes it again binds the next one
-    /// within milliseconds.
+    /// Publishes conditions as soon as they are observed: the taint should be set before the victim is reported
+    /// gone, because its controller creates the next pod within milliseconds.
     fn observed(&mut self, now: Timestamp, housekeeper: &Housekeeper, dry_run: bool) {
         let before = *self.wanted.borrow();
         let raised: ConditionMap<bool> = housekeeper.conditions().map(|one| (one, true)).collect();

@@ -1,11 +1,10 @@
-//! Whoever acts beside the loop hears as a publisher whether it is only a rehearsal, which may change with a new
-//! configuration.
+//! Tells background tasks whether this is a dry run, which a new configuration may change.
 
 use super::Publish;
 use crate::fact::{Fact, Look};
 use tokio::sync::watch;
 
-/// Says whether this is a dry run, when that changes.
+/// Passes on the dry run setting when it changes.
 #[derive(Debug)]
 pub struct Rehearsal(pub watch::Sender<bool>);
 

@@ -1,6 +1,6 @@
-//! Metrics and health over TCP. Nothing here changes anything.
+//! Metrics and health over TCP; read only.
 //!
-//! Probes may have a door of their own, which scrapers and whoever else reaches the metrics cannot fill.
+//! Health probes may have a separate address, so that connections of metrics clients cannot use up its limits.
 
 use super::serve::{Limits, serve};
 use super::state::Shared;
@@ -18,54 +18,54 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// What the door of metrics holds: a scrape may be long, and its reader slow.
+/// Limits of the metrics address: an answer may be long, and its reader slow.
 const METRICS: Limits = Limits {
     in_all: 16,
     of_one: 8,
     whole: Duration::from_secs(30),
 };
-/// What the door of probes holds: an answer is a line.
+/// Limits of the address for probes: an answer is one line.
 const PROBES: Limits = Limits {
     in_all: 16,
     of_one: 4,
     whole: Duration::from_secs(2),
 };
 
-/// The door could not be opened.
+/// Why the address could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The address is not known.
+    /// The address cannot be resolved.
     #[error("{key}: {source}")]
     Nowhere {
-        /// Its setting.
+        /// The name of its setting.
         key: &'static str,
-        /// Why.
+        /// The cause.
         source: NoSuchAddress,
     },
-    /// The address can't be had.
+    /// The address cannot be listened on.
     #[error("cannot listen on {address} ({key}): {source}")]
     Bind {
-        /// Its setting.
+        /// The name of its setting.
         key: &'static str,
-        /// The address that was asked for.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// What the doors show.
+/// The data of the answers.
 #[derive(Debug, Clone)]
 pub struct HttpDoor {
-    /// The loop's health.
+    /// The health of the main loop.
     pub shared: Arc<Shared>,
     /// The metrics.
     pub exposition: Arc<Exposition>,
-    /// A loop that has not turned for longer than this is dead.
+    /// The main loop counts as stuck if no cycle has ended for this long.
     pub longest_turn: SignedDuration,
 }
 
-/// Takes the address of the setting `key`.
+/// Listens on the address of the setting `key`.
 pub async fn bind(key: &'static str, address: &Address) -> Result<TcpListener, HttpError> {
     let address = address
         .resolve()

@@ -1,8 +1,8 @@
-//! How the daemon is asked: a Unix socket for its operators, and HTTP on the loopback for probes and scrapers.
+//! The daemon's servers: a Unix socket for operators, and HTTP on the loopback address for probes and metrics.
 //!
-//! Both run beside the loop on its one thread. What is asked often is read from [`state::Shared`], which the loop
-//! keeps up to date in place; what needs the loop's own knowledge is a [`state::Question`] that it answers between
-//! two turns. Nothing here can hold the loop up.
+//! Both run in the background on the same thread as the main loop. Frequent requests read [`state::Shared`], which
+//! the loop keeps up to date. Requests that need the loop's own state are sent to it as a [`state::Question`],
+//! which it answers between two cycles. Nothing here can block the loop.
 
 pub mod http;
 mod serve;

@@ -1,7 +1,7 @@
-//! Serves one router on one listener within bounds: whoever reaches it may knock, and may say nothing then.
+//! Serves one router on one listener with limits: anyone who can reach it may connect, and then send nothing.
 //!
-//! Every connection is accepted at once. Where there are too many, the oldest that has not asked for anything yet gives
-//! way, one of the same peer's first: so a crowd of silent connections keeps nobody waiting.
+//! Every connection is accepted at once. If there are too many, the oldest one without a request is closed, first
+//! one of the same peer. So many silent connections cannot keep others out.
 
 use axum::Router;
 use axum::serve::Listener;
@@ -15,21 +15,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-/// From a connection's beginning until its request is read.
+/// The time limit from the start of a connection until its request is read.
 const HEAD: Duration = Duration::from_secs(2);
 
-/// What one door may hold.
+/// The limits of one listener.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Connections at once: file descriptors belong to the readers of cgroups first.
+    /// The most connections at once; most file descriptors are needed for reading cgroups.
     pub(super) in_all: usize,
-    /// The same from one address.
+    /// The most connections from one address.
     pub(super) of_one: usize,
-    /// From a connection's beginning to its end. Each serves one request, so nobody sits on a connection.
+    /// The time limit of a whole connection. Each connection serves one request.
     pub(super) whole: Duration,
 }
 
-/// A connection that is open.
+/// An open connection.
 struct Held {
     peer: Option<IpAddr>,
     /// Whether its request was read.
@@ -37,14 +37,15 @@ struct Held {
     task: AbortHandle,
 }
 
-/// Never ends; dropping the future closes the door. `peer` says whose a connection is, where its door knows addresses.
+/// Serves until the future is dropped, which closes the listener. `peer` gives the address of a connection, if it
+/// has one.
 pub(super) async fn serve<L: Listener>(
     mut listener: L,
     router: Router,
     limits: Limits,
     peer: impl Fn(&L::Addr) -> Option<IpAddr>,
 ) {
-    // The oldest first.
+    // In the order of their start, oldest first.
     let mut held: Vec<Held> = Vec::new();
     loop {
         let (stream, address) = listener.accept().await;
@@ -81,7 +82,7 @@ pub(super) async fn serve<L: Listener>(
     }
 }
 
-/// Closes a silent connection where there are too many; false where all of them are being answered.
+/// Closes a connection without a request if there are too many; false if all of them are being answered.
 fn make_room(held: &mut Vec<Held>, limits: Limits, peer: Option<IpAddr>) -> bool {
     let of_one = held.iter().filter(|one| one.peer == peer).count() >= limits.of_one;
     if !of_one && held.len() < limits.in_all {

@@ -1,4 +1,4 @@
-//! What the doors know of the loop.
+//! The state that the servers share with the main loop.
 
 use crate::{config::Admission, history::Waiting, pause::Pause};
 use evictd_eviction::{
@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Questions that may wait for the loop; more than these are turned away.
+/// The most questions that may wait for the main loop; further ones are refused.
 const QUESTIONS: usize = 8;
 
-/// How long a question waits for the loop.
+/// How long a question waits for the main loop.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// `GET /v1/status`. The loop updates it in place, so that an idle turn allocates nothing.
+/// `GET /v1/status`. The main loop updates it in place, so that an idle cycle allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
@@ -39,84 +39,84 @@ pub struct Status {
     pub started_at: Timestamp,
     /// Seconds since then.
     pub uptime_seconds: i64,
-    /// Whose rules it follows: the `kind` of its configuration.
+    /// The rules in force: the `kind` of the configuration.
     pub rules: String,
-    /// Whether it only says what it would do.
+    /// Whether decisions are only published.
     pub dry_run: bool,
-    /// Since when nobody is ended, and why, where that is a pause.
+    /// The pause in force: since when, and why.
     pub paused: Option<Pause>,
-    /// The source or method in use behind each port, and why that one.
+    /// The source or method in use for each port, and why that one.
     pub sources: Vec<SourceStatus>,
-    /// How the configuration stands since it was last read.
+    /// The state of the configuration since it was last read.
     pub configuration: ConfigurationStatus,
-    /// One sentence about which filesystems hold what.
+    /// One sentence: which directories share which filesystem.
     pub layout: String,
-    /// What the latest look was woken by.
+    /// What woke the main loop for the latest cycle.
     pub woken_by: WokenBy,
-    /// The latest look before its time, and who called for it.
+    /// The latest cycle that was woken before the end of its sleep, and by what.
     pub last_call: Option<Call>,
-    /// Figures that no threshold is on.
+    /// Figures that no threshold uses.
     pub observed: ObservedStatus,
-    /// Every signal that is looked at.
+    /// Every observed signal.
     pub signals: Vec<SignalStatus>,
     /// Every node condition.
     pub conditions: Vec<ConditionStatus>,
     /// The pods on the node.
     pub pods: PodCounts,
-    /// What was found about new pods.
+    /// Recent admission decisions.
     pub admission: AdmissionStatus,
     /// The latest decision with all its evidence.
     #[serde(deserialize_with = "record::known")]
     pub last_decision: Option<Record>,
-    /// Pods on their way out, and what is waited for.
+    /// Pods that are leaving, and what they are waited for.
     pub leaving: Vec<LeavingStatus>,
-    /// Signals for which eviction is suspended because it did not help.
+    /// Signals whose evictions are stopped because they did not help.
     pub futile_stops: Vec<FutileStop>,
     /// Owners whose pods came back and were evicted again, for which conditions are held.
     pub returning_owners: Vec<ReturningOwner>,
     /// The history of decisions.
     pub history: HistoryStatus,
-    /// What the operator should know and do something about.
+    /// Problems that an operator should solve.
     pub warnings: Vec<String>,
 }
 
-/// What is observed and not acted on, up to ten seconds ago; none where the kernel does not tell.
+/// Observed for information, up to ten seconds ago; `None` if the kernel does not report it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObservedStatus {
-    /// Memory that is left by the kernel's own estimate, in bytes.
+    /// Available memory by the kernel's own estimate, in bytes.
     pub mem_available_bytes: Option<i64>,
-    /// Memory that is left as the kubelet counts it, in bytes.
+    /// Available memory as the kubelet counts it, in bytes.
     pub working_set_available_bytes: Option<i64>,
     /// Swap in bytes.
     pub swap: Option<Swap>,
-    /// Shares of the last ten seconds in which memory was waited for, in percent.
+    /// Shares of the last ten seconds in which tasks waited for memory, in percent.
     pub memory_pressure: Option<Pressure>,
-    /// The same for input and output.
+    /// The same for I/O.
     pub io_pressure: Option<Pressure>,
-    /// The same for the processor.
+    /// The same for the CPU.
     pub cpu_pressure: Option<Pressure>,
 }
 
-/// A look before its time.
+/// A cycle that was woken before the end of its sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
-    /// Who called.
+    /// What woke it.
     pub by: WokenBy,
     /// When.
     pub at: Timestamp,
 }
 
-/// What was read at the start or at the latest reload, and what of it is in force.
+/// The configuration last read, and how much of it is in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConfigurationStatus {
-    /// When what is in force was read.
+    /// When the configuration in force was read.
     pub read_at: Timestamp,
-    /// What was read after that and refused: none of it is in force.
+    /// A later one that was refused; nothing of it is in force.
     pub refused: Option<RefusedConfiguration>,
-    /// Keys whose changed values take effect at the next start only.
+    /// Keys whose new values take effect only at the next start.
     pub waits_for_restart: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ pub struct SourceStatus {
     pub port: String,
     /// The implementation in use.
     pub chosen: String,
-    /// Why this one.
+    /// Why it was chosen.
     pub why: String,
 }
 
@@ -148,17 +148,17 @@ pub struct SourceStatus {
 pub struct SignalStatus {
     /// Which one.
     pub signal: Signal,
-    /// What is left, in bytes or counts; of `memory.psi` and `io.psi` the time in which nobody stood still, in hundredths
-    /// of a percent. None while it cannot be read.
+    /// What is available, in bytes or counts; for `memory.psi` and `io.psi` the time in which no task was stalled,
+    /// in hundredths of a percent. `None` while it cannot be read.
     #[serde(default)]
     pub available: Option<i64>,
-    /// What there is in all.
+    /// The capacity.
     #[serde(default)]
     pub capacity: Option<i64>,
     /// Its thresholds.
     #[serde(default)]
     pub thresholds: Vec<ThresholdStatus>,
-    /// What is left above the nearest threshold; negative below it.
+    /// Distance above the nearest threshold; negative below it.
     #[serde(default)]
     pub headroom: Option<i64>,
     /// When it was measured.
@@ -167,22 +167,22 @@ pub struct SignalStatus {
     /// How long ago that was.
     #[serde(default)]
     pub age_seconds: Option<f64>,
-    /// How long the loop may sleep as far as this signal is concerned.
+    /// The longest sleep of the main loop that this signal permits.
     #[serde(default)]
     pub sleep_seconds: Option<f64>,
     /// Why it cannot be read, or that its source hangs.
     #[serde(default)]
     pub problem: Option<String>,
-    /// Why this node has no such signal, where that is as it should be.
+    /// Why this node normally lacks this signal.
     #[serde(default)]
     pub absent: Option<String>,
-    /// What is taken and no pod holds, as of the last decision on it.
+    /// Used, but by no known pod, at the last decision on this signal.
     #[serde(default)]
     pub in_no_pod: Option<i64>,
 }
 
 impl SignalStatus {
-    /// A signal not yet looked at.
+    /// A signal that was not observed yet.
     pub fn new(signal: Signal) -> Self {
         Self {
             signal,
@@ -199,7 +199,7 @@ impl SignalStatus {
         }
     }
 
-    /// Whether something would be done about it and nobody can see it.
+    /// Whether it has a threshold but cannot be observed.
     pub fn is_blind(&self) -> bool {
         !self.thresholds.is_empty() && self.available.is_none() && self.problem.is_some()
     }
@@ -211,9 +211,9 @@ impl SignalStatus {
 pub struct ThresholdStatus {
     /// `hard` or `soft`.
     pub kind: String,
-    /// In the unit of what is left, a percentage resolved against the capacity.
+    /// In the unit of `available`; a percentage is converted with the capacity.
     pub value: i64,
-    /// What is left of the figure that it is on: there are several of a pressure.
+    /// What is available of the figure that it applies to; a pressure signal has several figures.
     pub available: Option<i64>,
     /// As it was configured.
     pub configured: String,
@@ -221,7 +221,7 @@ pub struct ThresholdStatus {
     pub grace_period_seconds: i64,
     /// Whether it is crossed.
     pub met: bool,
-    /// Since when.
+    /// Since when it is crossed.
     pub since: Option<Timestamp>,
 }
 
@@ -233,7 +233,7 @@ pub struct ConditionStatus {
     pub condition: String,
     /// Whether it is raised.
     pub raised: bool,
-    /// Since when it has been as it is.
+    /// Since when it has its present state.
     pub since: Option<Timestamp>,
 }
 
@@ -247,19 +247,19 @@ pub struct PodCounts {
     pub unknown: usize,
     /// Those that are never chosen.
     pub protected: usize,
-    /// When they were last certain, where they are those of a while ago.
+    /// When the pods were last certain, if they may be out of date.
     pub as_of: Option<Timestamp>,
     /// Seconds since then.
     pub age_seconds: Option<i64>,
 }
 
-/// New pods that this node should not take as it is.
+/// Decisions on new pods that should not be on this node in its present state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AdmissionStatus {
-    /// What is done about them.
+    /// What is done with such pods.
     pub mode: Admission,
-    /// How many there were since the start.
+    /// How many there were since start.
     pub findings: u64,
     /// The latest of them, oldest first.
     pub latest: Vec<AdmissionFinding>,
@@ -275,17 +275,17 @@ pub struct AdmissionFinding {
     pub pod: String,
     /// Its UID.
     pub uid: String,
-    /// `report`, `reject`, or `preempt` where others go for it.
+    /// `report`, `reject`, or `preempt` if other pods are preempted for it.
     pub action: String,
-    /// Why, in one word.
+    /// The reason, one word.
     pub reason: String,
-    /// Why, in a sentence.
+    /// The message, a sentence.
     pub message: String,
-    /// Who goes for it, or would, `namespace/name` in kill order.
+    /// The pods that are or would be preempted for it, `namespace/name` in kill order.
     pub preempt: Vec<String>,
 }
 
-/// A pod on its way out.
+/// A pod that is leaving.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeavingStatus {
@@ -293,17 +293,17 @@ pub struct LeavingStatus {
     pub pod: String,
     /// Its UID.
     pub uid: String,
-    /// Id of the decision; empty where its kubelet ends it.
+    /// Id of the decision; empty if its kubelet ends it.
     pub decision: String,
     /// Since when.
     pub since: Timestamp,
-    /// What is waited for.
+    /// What the pod is waited for.
     pub waits_for: String,
-    /// Until when at most, where there is an end.
+    /// The latest end of the wait; `None` if it has no end.
     pub until: Option<Timestamp>,
 }
 
-/// Eviction for a signal is suspended.
+/// Evictions for a signal are stopped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FutileStop {
@@ -321,85 +321,87 @@ pub struct FutileStop {
 pub struct ReturningOwner {
     /// Its kind, namespace and name: `ReplicaSet shop/web`.
     pub owner: String,
-    /// How many of its pods were evicted lately.
+    /// How many of its pods were evicted recently.
     pub evictions: u32,
     /// The condition that is held, such as `MemoryPressure`.
     pub condition: String,
-    /// Whether it keeps new pods away so long.
+    /// Whether the taint is held, too.
     pub keeps_away: bool,
-    /// How long it is held.
+    /// Until when the condition is held.
     pub until: Timestamp,
-    /// All of that in a sentence.
+    /// The same in a sentence.
     pub message: String,
 }
 
-/// How the history stands.
+/// The state of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HistoryStatus {
-    /// Records on disk: each decision has one, and one more for each thing that became known of it.
+    /// Records on disk: one per decision, and one more for each later change of it.
     pub records: u64,
-    /// Evictions that those records are of, dry runs included.
+    /// The number of evictions among those records, dry runs included.
     pub evictions: usize,
     /// Records waiting in memory for the disk.
     pub waiting: usize,
-    /// Why the disk refuses, while it does.
+    /// Why the last write failed, while writes fail.
     pub error: Option<String>,
 }
 
-/// Something that only the loop can answer. The answer is `Err` when the question makes no sense to it, or does not yet.
+/// A question that only the main loop can answer. The answer is `Err` if the question makes no sense, or cannot be
+/// answered yet.
 #[derive(Debug)]
 pub enum Question {
-    /// The pods as they would be ranked now.
+    /// The order in which pods would be evicted now.
     Ranking {
-        /// For this signal, or for the one nearest to its threshold.
+        /// The signal; `None` for the one nearest to its threshold.
         signal: Option<Signal>,
-        /// Takes `{ signal, pods: [..], next, ageSeconds }`, the pods as `evictd explain` has them, and how old the oldest
-        /// of their figures is.
+        /// Receives `{ signal, pods: [..], next, ageSeconds }`: the pods as in `evictd explain`, and the age of the
+        /// oldest of their figures.
         answer: Answer,
     },
-    /// Whether a pod would be let in.
+    /// Whether a pod would be admitted.
     Admit {
         /// The pod as a `v1.Pod`.
         pod: Value,
-        /// Takes `{ allowed, reason, message, preempt, qos }`.
+        /// Receives `{ allowed, reason, message, preempt, qos }`.
         answer: Answer,
     },
-    /// To end nobody from now on.
+    /// Stop terminating pods.
     Pause {
-        /// Until when, and why.
+        /// Its end and reason.
         pause: Pause,
-        /// Takes `{ paused, notKept }`: what holds now, and why the next start will not know it.
+        /// Receives `{ paused, notKept }`: the pause in force, and why it could not be saved for the next start, if
+        /// so.
         answer: Answer,
     },
-    /// To end pods again.
+    /// Terminate pods again.
     Resume {
-        /// Takes the same; another pause may still hold.
+        /// Receives the same; another pause may still be in force.
         answer: Answer,
     },
-    /// To leave the Node's conditions and taints as they are from now on.
+    /// Stop changing the Node's conditions and taints.
     Hush {
-        /// Takes `{}` once nothing of it is under way any more.
+        /// Receives `{}` once no write is in progress any more.
         answer: Answer,
     },
 }
 
-/// Where an answer goes; nobody may be waiting for it any more.
+/// The channel of an answer; its receiver may have gone.
 pub type Answer = oneshot::Sender<Result<Value, Unanswered>>;
 
-/// Why a question got no answer.
+/// Why a question was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unanswered {
     /// The question makes no sense.
     #[error("{0}")]
     Refused(String),
-    /// What it takes is not known yet.
+    /// The data that it needs is not known yet.
     #[error("{0}")]
     NotYet(&'static str),
     /// Too many others are waiting.
     #[error("too many questions wait for the sampling loop already")]
     Busy,
-    /// The loop did not come round to it.
+    /// The main loop did not answer in time.
     #[error("the sampling loop did not answer within {} s", PATIENCE.as_secs())]
     TimedOut,
     /// The loop has ended.
@@ -407,7 +409,7 @@ pub enum Unanswered {
     Ended,
 }
 
-/// Shared between the loop, which writes, and the doors, which read.
+/// Shared by the main loop, which writes, and the servers, which read.
 #[derive(Debug)]
 pub struct Shared {
     clock: Clock,
@@ -418,13 +420,13 @@ pub struct Shared {
     questions: mpsc::Sender<Question>,
     history: PathBuf,
     waiting: Waiting,
-    /// Warnings that hold until whoever gave them takes them back.
+    /// Warnings that last until they are taken back.
     standing: Mutex<Vec<String>>,
 }
 
 impl Shared {
-    /// Begins with what is known at start; the loop takes the receiver. `history` is the directory of the history, `waiting`
-    /// what of it waits for the disk.
+    /// The state at start, and the receiver of questions for the main loop. `history` is the directory of the
+    /// history, `waiting` are its records that are not on disk yet.
     pub fn new(
         clock: Clock,
         status: Status,
@@ -451,30 +453,30 @@ impl Shared {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Warns of this from now on.
+    /// Adds warnings that last until they are taken back.
     pub fn always_warn(&self, warnings: Vec<String>) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.extend(warnings);
     }
 
-    /// What was warned of in these words holds no longer.
+    /// Removes a warning that no longer holds; the words must be those it was added with.
     pub fn take_back(&self, warning: &str) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.retain(|standing| standing != warning);
     }
 
-    /// The loop has turned.
+    /// Notes that the main loop has finished a cycle.
     pub fn turned(&self, now: Timestamp) {
         self.last_turn_ms
             .store(now.as_millisecond(), Ordering::Relaxed);
     }
 
-    /// The first sample of the signals is there.
+    /// Notes that the signals were observed for the first time.
     pub fn sampled(&self) {
         self.sampled.store(true, Ordering::Relaxed);
     }
 
-    /// The first list of pods is there.
+    /// Notes that the pods were listed for the first time.
     pub fn pods_loaded(&self) {
         self.pods_loaded.store(true, Ordering::Relaxed);
     }
@@ -501,13 +503,13 @@ impl Shared {
         status
     }
 
-    /// How long ago the loop turned.
+    /// Time since the main loop last finished a cycle.
     pub fn since_last_turn(&self) -> SignedDuration {
         let last = self.last_turn_ms.load(Ordering::Relaxed);
         SignedDuration::from_millis(self.clock.now().as_millisecond().saturating_sub(last))
     }
 
-    /// What is still missing before the daemon does its work; `None` when it does.
+    /// What is missing before the daemon can do its work; `None` if nothing is.
     pub fn not_ready(&self) -> Option<&'static str> {
         if !self.sampled.load(Ordering::Relaxed) {
             Some("the signals have not been sampled yet")
@@ -518,22 +520,22 @@ impl Shared {
         }
     }
 
-    /// The present moment, as the loop has it.
+    /// The present time by the main loop's clock.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Where the history is kept.
+    /// The directory of the history.
     pub fn history(&self) -> &Path {
         &self.history
     }
 
-    /// What of the history waits in memory for the disk.
+    /// The history's records that are not on disk yet.
     pub fn waiting(&self) -> &Waiting {
         &self.waiting
     }
 
-    /// Puts a question to the loop and waits for the answer.
+    /// Sends a question to the main loop and waits for the answer.
     pub async fn ask(
         &self,
         question: impl FnOnce(Answer) -> Question,

@@ -20,13 +20,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Descriptors left to everything else.
+/// File descriptors that are left to everything else.
 const RESERVED_FILES: u64 = 256;
-/// Files of one pod at most: usage, stat, swap, processes.
+/// The most files per pod: usage, stat, swap, processes.
 const FILES_OF_A_POD: u64 = 4;
 
-/// Lets this process open as many files as the system allows it, once at start; the new limit. Where that can't be had,
-/// files over the limit are opened for every read.
+/// Raises this process's limit of open files to the system's maximum, once at start; returns the new limit. If that
+/// fails, files over the limit are opened for every read.
 pub fn raise_open_files() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -37,13 +37,13 @@ pub fn raise_open_files() -> u64 {
     limit.unwrap_or(u64::MAX)
 }
 
-/// Reads the cgroups of pods, keeping their files open from one look to the next.
+/// Reads the cgroups of pods, and keeps their files open between reads.
 #[derive(Debug)]
 pub struct CgroupUsage {
     hierarchies: Hierarchies,
-    /// How many pods' files stay open.
+    /// The number of pods whose files stay open.
     kept_open: usize,
-    /// Of which set `files` are.
+    /// The generation of the set that `files` belongs to.
     generation: Option<u64>,
     /// Parallel to the pods of that set.
     files: Vec<Option<PodFiles>>,
@@ -63,12 +63,12 @@ impl CgroupUsage {
         }
     }
 
-    /// Where it reads, and what into.
+    /// The hierarchies to read from and the buffer to read into.
     pub(super) fn reader(&mut self) -> (&Hierarchies, &mut Buffer) {
         (&self.hierarchies, &mut self.buffer)
     }
 
-    /// Keeps the files of pods that are still there, whatever their place is now.
+    /// Keeps the open files of pods that are still in the set, at their new indices.
     fn follow(&mut self, set: &PodSet) {
         if self.generation == Some(set.generation) {
             return;
@@ -86,7 +86,7 @@ impl CgroupUsage {
         self.generation = Some(set.generation);
     }
 
-    /// Memory, swap and processes of every pod, each `None` where its cgroup is unknown or gone.
+    /// Memory, swap and processes of every pod; `None` for a pod whose cgroup is unknown or gone.
     pub fn read_pods(
         &mut self,
         now: Timestamp,
@@ -96,7 +96,7 @@ impl CgroupUsage {
         self.read_these(now, set, 0..set.pods.len(), usage)
     }
 
-    /// The same of the pods with these indices alone.
+    /// The same for the pods with these indices only.
     pub fn read_these(
         &mut self,
         now: Timestamp,
@@ -127,8 +127,9 @@ impl CgroupUsage {
         warnings
     }
 
-    /// Memory of the containers of one pod. The kubelet's containers are found by the id in the pod's status; in a cgroup that
-    /// a manifest names they are the children of their names, or the only container is the cgroup itself.
+    /// Memory of the containers of one pod. The kubelet's containers are found by the id in the pod's status. In a
+    /// cgroup that a manifest names they are the cgroups below with the containers' names, or, if there are none,
+    /// the only container is the cgroup itself.
     fn read_containers(
         &mut self,
         cgroup: &BoundCgroup,
@@ -136,7 +137,7 @@ impl CgroupUsage {
         usage: &mut PodUsage,
         mut warn: impl FnMut(ReadError),
     ) {
-        // Where the group is gone there is nothing to tell.
+        // If the cgroup is gone there are no figures.
         let children = self
             .hierarchies
             .children(&cgroup.relative)
@@ -202,7 +203,7 @@ impl UsageSource for CgroupUsage {
     }
 }
 
-/// The entry of a container, made where there is none yet.
+/// The entry of a container, which is added if it is missing.
 pub(super) fn container_usage<'a>(usage: &'a mut PodUsage, name: &str) -> &'a mut ContainerUsage {
     let known = usage
         .containers
@@ -218,7 +219,7 @@ pub(super) fn container_usage<'a>(usage: &'a mut PodUsage, name: &str) -> &'a mu
     &mut usage.containers[index]
 }
 
-/// What could be read of one pod.
+/// The figures read of one pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Figures {
     memory: Option<Memory>,
@@ -226,7 +227,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Makes this all that is known of the pod.
+    /// Replaces everything that is known of the pod's usage with these figures.
     fn replace(self, usage: &mut PodUsage, now: Timestamp) {
         usage.containers.clear();
         usage.volumes.clear();
@@ -303,12 +304,12 @@ impl PodFiles {
 /// Memory of one cgroup and all below it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Memory {
-    /// All but file cache that has not been used for a while, as the kubelet counts it.
+    /// Everything except file cache that has not been used for a while, as the kubelet counts it.
     pub(super) working_set: u64,
     anon: u64,
-    /// Anonymous memory and files in memory: what reclaim cannot take back, and no cache.
+    /// Anonymous memory and files in memory: neither is cache, and the kernel cannot reclaim them.
     pub(super) unreclaimable: u64,
-    /// None where the kernel does not account it.
+    /// `None` if the kernel does not account for it.
     pub(super) swap: Option<u64>,
 }
 
@@ -316,12 +317,12 @@ pub(super) struct Memory {
 pub(super) struct MemoryFiles {
     usage: KernelFile,
     stat: KernelFile,
-    /// v2 only; v1 has it in `stat`.
+    /// v2 only; on v1 the figure is in `stat`.
     swap: Option<KernelFile>,
     fields: &'static Fields,
 }
 
-/// What `memory.stat` calls the figures.
+/// The names of the figures in `memory.stat`.
 #[derive(Debug)]
 struct Fields {
     inactive_file: &'static str,
@@ -347,7 +348,7 @@ const V2: Fields = Fields {
 };
 
 impl MemoryFiles {
-    /// None where no memory controller is mounted; the group itself need not exist.
+    /// `None` if no memory controller is mounted; the cgroup itself need not exist.
     pub(super) fn new(hierarchies: &Hierarchies, relative: &Path) -> Option<Self> {
         let directory = hierarchies.dir(Controller::Memory, relative)?;
         let file = |name: &str| KernelFile::new(directory.join(name));
@@ -364,7 +365,7 @@ impl MemoryFiles {
         })
     }
 
-    /// What failed may succeed at once, with the file opened anew.
+    /// After an error, opens the file again and retries at once.
     pub(super) fn read_twice(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
         twice(|| self.read(buffer))
     }
@@ -382,7 +383,7 @@ impl MemoryFiles {
             .as_mut()
             .map(|file| file.read(buffer, "a number of bytes", number_or_max));
         let swap = match swap {
-            // A kernel without swap accounting does not make the file.
+            // A kernel without swap accounting does not have the file.
             Some(Err(error)) if error.is_missing() => {
                 self.swap = None;
                 None
@@ -399,12 +400,12 @@ impl MemoryFiles {
     }
 }
 
-/// The lines of `memory.stat` that matter, in bytes.
+/// The lines of `memory.stat` that are needed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stat {
     inactive_file: u64,
     anon: u64,
-    /// Old kernels of cgroup v1 do not tell it apart.
+    /// Old kernels do not report it on cgroup v1.
     shmem: u64,
     swap: Option<u64>,
 }
@@ -436,8 +437,8 @@ pub(super) fn processes(file: &mut KernelFile, buffer: &mut Buffer) -> Result<u6
     twice(|| file.read(buffer, "a number of processes", number_or_max))
 }
 
-/// Reads again at once what could not be read: no descriptor or no memory may be free for a moment alone. What is not
-/// there is not looked for a second time.
+/// Retries a failed read once: a lack of descriptors or memory may last only a moment. A missing file is not
+/// retried.
 pub(super) fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
     match read() {
         Err(error) if !error.is_missing() => read(),
@@ -445,7 +446,8 @@ pub(super) fn twice<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result
     }
 }
 
-/// The figure if there is one. A group that was removed, or whose controller is off, has none; that is no warning.
+/// The figure, if there is one. A cgroup that was removed, or whose controller is off, has none; that is not worth
+/// a warning.
 fn present<T>(read: Result<T, ReadError>, mut warn: impl FnMut(ReadError)) -> Option<T> {
     match read {
         Ok(figure) => Some(figure),

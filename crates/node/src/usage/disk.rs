@@ -1,7 +1,7 @@
 //! Local volumes and logs of pods, by walking their directories within a budget.
 //!
-//! Walks run on a thread of their own, one at a time, so that a filesystem that hangs holds up nobody and a busy
-//! disk is not made busier than needed.
+//! Walks run on a separate thread, one at a time: a filesystem that hangs blocks nothing else, and a busy disk gets
+//! no more load than needed.
 
 use super::{Cut, NotWalked, UsageWarning, cgroup::container_usage};
 use crate::pods::PodSet;
@@ -25,29 +25,29 @@ use tokio::{
     time::{Sleep, sleep, timeout},
 };
 
-/// Where the kubelet and the runtime keep what belongs to pods.
+/// Where the kubelet and the runtime keep the files of pods.
 #[derive(Debug, Clone)]
 pub struct DiskRoots {
     /// The kubelet's directory, for volumes: `<this>/pods/<uid>/volumes/<plugin>/<name>`.
     pub kubelet: PathBuf,
     /// Logs: `<this>/<namespace>_<name>_<uid>/<container>`.
     pub logs: PathBuf,
-    /// `/proc` on a real machine, which tells what volumes are mounted.
+    /// `/proc` on a real machine; it lists the mounted volumes.
     pub proc: PathBuf,
 }
 
-/// The most that is spent on counting.
+/// Limits of the effort of measuring.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
-    /// Files and directories of one pod.
+    /// The most files and directories of one pod.
     entries: u64,
-    /// Time for one pod.
+    /// The longest time for one pod.
     pod: Duration,
-    /// Time for all pods of one request.
+    /// The longest time for all pods of one request.
     all: Duration,
-    /// Time that a walk that was told to stop has to do so.
+    /// The longest time that a walk may take to stop after it was told to.
     stopping: Duration,
-    /// Walks that hang at once.
+    /// The most walks that may hang at once.
     hanging: usize,
 }
 
@@ -59,7 +59,7 @@ const LIMITS: Limits = Limits {
     hanging: HANGING_WALKS,
 };
 
-/// Measures what pods hold on local disks. Writable layers are the runtime's to tell and are left unknown.
+/// Measures the disk usage of pods. Writable layers are left unknown; only the container runtime knows them.
 #[derive(Debug)]
 pub struct DiskMeter {
     roots: DiskRoots,
@@ -67,11 +67,11 @@ pub struct DiskMeter {
     threads: Pool,
     /// By UID.
     hanging: HashMap<String, Receiver<Walked>>,
-    /// Whether pods were looked for in the last walk and none of them has a directory.
+    /// Whether the last walk looked for pods and found no directory of any.
     astray: bool,
 }
 
-/// What a pod's directories hold, one by one; `None` where the kubelet has no directory for the pod.
+/// The usage of a pod's directories, one by one; `None` if the kubelet has no directory for the pod.
 type Walked = Option<Vec<Part>>;
 
 /// One directory of a pod.
@@ -105,7 +105,7 @@ impl DiskMeter {
         }
     }
 
-    /// Why what pods hold is not found where the last walk looked for it.
+    /// Why the disk usage of pods was not found in the last walk.
     pub fn problem(&self) -> Option<String> {
         self.astray.then(|| {
             format!(
@@ -116,8 +116,8 @@ impl DiskMeter {
         })
     }
 
-    /// Adds bytes and inodes of the local volumes and logs of these pods, by their indices, to `usage`. Takes 4 s and
-    /// a little at most.
+    /// Adds bytes and inodes of the local volumes and logs of the pods with these indices to `usage`. Takes
+    /// slightly more than 4 s at most.
     pub async fn measure(
         &mut self,
         now: Timestamp,
@@ -142,7 +142,7 @@ impl DiskMeter {
                     warn(pod, index, &parts, &mut warnings);
                     add(now, &parts, usage.pods[index].get_or_insert_default());
                 }
-                // It would be wrong to call nothing what may lie elsewhere.
+                // The files may be somewhere else, so the usage is unknown, not zero.
                 Ok(None) => missing += 1,
                 Err(why) => warnings.push(UsageWarning::NotWalked {
                     pod: pod.full_name(),
@@ -156,7 +156,7 @@ impl DiskMeter {
         warnings
     }
 
-    /// A pod that its manifest alone makes has no directory of the kubelet's, unless it has volumes there.
+    /// A pod from a manifest of evictd has no directory of a kubelet unless it has volumes there.
     async fn walk(
         &mut self,
         pod: &Pod,
@@ -183,7 +183,7 @@ impl DiskMeter {
             let needed = !by_manifest || parts.iter().any(in_kubelets);
             let directory = needed.then(|| self.roots.pods().join(&pod.uid));
             self.threads.run(move || {
-                // Where it cannot be told, the walk says what cannot be read.
+                // If that cannot be determined, the walk reports what it cannot read.
                 if directory.is_some_and(|directory| matches!(directory.try_exists(), Ok(false))) {
                     return None;
                 }
@@ -225,7 +225,7 @@ fn walk_parts(mut parts: Vec<Part>, mut budget: Budget<'_>) -> Vec<Part> {
 }
 
 impl DiskRoots {
-    /// Where the kubelet has a directory for each pod, by its UID.
+    /// The directory that contains a directory for each pod, named by UID.
     fn pods(&self) -> PathBuf {
         self.kubelet.join("pods")
     }
@@ -274,12 +274,13 @@ fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<UsageWarning
     }));
 }
 
-/// The pod's total is of what lives and dies with it, as the kubelet has it (S1-070), without writable layers.
+/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070), but not writable
+/// layers.
 fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
     usage.volumes.clear();
     usage.ephemeral_storage = None;
     for part in parts {
-        // Of what could not even be opened nothing is known, not even that it is empty.
+        // A directory that could not even be opened has unknown usage, not zero.
         let Some(held) = part.held.filter(|held| held.inodes > 0) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Usage as the loop takes it: cgroups at once, directories by a walk and the kubelet by a question beside the loop, so
-//! that looking never stops.
+//! Usage for the main loop. Cgroups are read directly; directories are walked and the kubelet is asked in the
+//! background, so that the loop never waits.
 
 use super::{
     CgroupUsage, Cut, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
@@ -18,38 +18,39 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Figures of directories may be this old when they decide.
+/// The oldest figures of directories that a decision may use.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
 
-/// Whose directories are walked.
+/// Which pods' directories are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// Those of every pod.
     EveryPod,
-    /// Those of pods with limits of their own; the others stay unknown.
+    /// Those of pods with local storage limits; the usage of the others stays unknown.
     LimitedPods,
 }
 
-/// What a walk is begun for.
+/// What a walk is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Purpose {
-    /// Somebody may have to go for what it finds.
+    /// A decision, which may evict a pod because of the result.
     Decision,
-    /// Somebody wants to see, at a time of their own: what has been written since may be what matters.
+    /// A question of a user, which may come at any time. A later decision does not use the result, because newer
+    /// writes may matter.
     Question,
 }
 
-/// What a walk brought.
+/// The result of a walk.
 struct Walk {
     whose: Whose,
     purpose: Purpose,
     begun: Timestamp,
     generation: u64,
-    /// Whose usage it is, one by one.
+    /// The UIDs of the pods, parallel to the usage.
     uids: Vec<String>,
     usage: Usage,
     warnings: Vec<UsageWarning>,
-    /// Why what pods hold is not found where it is looked for.
+    /// Why the disk usage was not found.
     problem: Option<String>,
 }
 
@@ -58,14 +59,14 @@ impl Walk {
         now.duration_since(self.begun) <= MAX_AGE
     }
 
-    /// Whether it has seen every pod of this set.
+    /// Whether it covers every pod of this set.
     fn knows(&self, set: &PodSet) -> bool {
         let known: HashSet<&str> = self.uids.iter().map(String::as_str).collect();
         self.generation == set.generation
             || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
     }
 
-    /// The pods of this set, by their indices, of which some part could not be read.
+    /// The indices of this set's pods of which some directory could not be read.
     fn unread(&self, set: &PodSet) -> Vec<usize> {
         let unread = self.warnings.iter().filter_map(|warning| match warning {
             UsageWarning::AtLeast {
@@ -82,7 +83,7 @@ impl Walk {
             .collect()
     }
 
-    /// The usage of the pods of this set, `None` of those that were not there yet.
+    /// The usage of this set's pods; `None` for those that came after the walk.
     fn usage_of(&self, set: &PodSet) -> Usage {
         let places = self.uids.iter().map(String::as_str).zip(0..);
         let places: HashMap<&str, usize> = places.collect();
@@ -93,28 +94,28 @@ impl Walk {
     }
 }
 
-/// Takes usage.
+/// Measures usage.
 pub struct Gauge {
-    /// Where the kubelet is asked; what it does not tell the others do.
+    /// Asks the kubelet, if configured; figures that it does not report come from the other sources.
     summary: Option<SummaryUsage>,
     cgroups: CgroupUsage,
     io: IoMeter,
-    /// Away while it walks.
+    /// Absent during a walk, which it is moved into.
     disk: Option<DiskMeter>,
     walking: Option<JoinHandle<(DiskMeter, Walk)>>,
-    /// Decides once.
+    /// The last result for a decision; used only once.
     walked: Option<Arc<Walk>>,
-    /// The last of every pod, for whoever only wants to see.
+    /// The last result for every pod, for questions.
     shown: Option<Arc<Walk>>,
     postponement: Postponement,
-    /// The kernel's list of what is mounted.
+    /// The `mountinfo` file of the kernel.
     mounts: PathBuf,
-    /// Why what pods hold on disk is not found where it is looked for.
+    /// Why the disk usage of pods was not found.
     disk_problem: Option<String>,
 }
 
 impl Gauge {
-    /// Reads below these hierarchies and directories; asks the kubelet first, where there is a way to.
+    /// Reads below these hierarchies and directories; asks the kubelet first if `summary` is given.
     pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
         let mounts = roots.proc.join("self/mountinfo");
         Self {
@@ -131,9 +132,9 @@ impl Gauge {
         }
     }
 
-    /// Usage of every pod as a decision on this signal needs it; `None` while it is being measured. `crossed` is when the
-    /// signal was first seen past a threshold: what was asked for before says nothing of who has taken it there.
-    /// Figures that cannot be read postpone the decision for a few looks.
+    /// Usage of every pod as needed for a decision on this signal; `None` while it is being measured. `crossed` is
+    /// when the signal was first seen past a threshold: older figures do not show which pod caused that. If figures
+    /// cannot be read the decision is postponed for a few cycles.
     pub async fn read(
         &mut self,
         now: Timestamp,
@@ -157,8 +158,8 @@ impl Gauge {
         (!self.postponement.postpones(set, &unread)).then_some(usage)
     }
 
-    /// The same for a question, which needs no figures of now: those that were measured last, until newer ones are
-    /// there. `None` before the first are.
+    /// The same for a question, for which the last measured figures will do until newer ones arrive. `None` before
+    /// the first.
     pub async fn show(
         &mut self,
         now: Timestamp,
@@ -177,7 +178,8 @@ impl Gauge {
         Some(usage)
     }
 
-    /// With what cgroups tell, and of which pods, by their indices, what this signal ranks by could not be read.
+    /// Adds the figures from cgroups; also returns the indices of the pods for which a figure that this signal
+    /// ranks by could not be read.
     async fn complete(
         &mut self,
         now: Timestamp,
@@ -187,7 +189,7 @@ impl Gauge {
     ) -> Option<(Usage, Vec<usize>)> {
         let mut cgroups = Usage::default();
         let mut warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
-        // What the kubelet has told need not be read.
+        // Figures from the kubelet need not be read again.
         let is_told = |index: usize| {
             usage.of(index).is_some_and(|pod| match signal.resource() {
                 StarvedResource::Memory => pod.working_set.is_some(),
@@ -212,14 +214,14 @@ impl Gauge {
         (!(is_asking && nothing)).then(|| (usage, unread.collect()))
     }
 
-    /// What the pod with this UID still holds that its cgroup or its volumes show, read at this moment, whether the pod is
-    /// still listed or not.
+    /// The resources that the pod with this UID still uses according to its cgroup and its volumes, read now,
+    /// whether or not the pod is still listed.
     pub fn remains(&mut self, uid: &str, cgroup: &Path) -> Remains {
         let (hierarchies, buffer) = self.cgroups.reader();
         remains::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
     }
 
-    /// What the cgroups of these pods tell, by their indices; all others stay unknown.
+    /// The figures from the cgroups of the pods with these indices; all others stay unknown.
     pub fn read_these(
         &mut self,
         now: Timestamp,
@@ -231,7 +233,7 @@ impl Gauge {
         usage
     }
 
-    /// What the pods read and write is counted from the first look that finds pressure on it.
+    /// Starts to count reads and writes of pods in the first cycle that finds I/O pressure.
     pub fn count_io(&mut self, pressure: bool, set: &PodSet) {
         if pressure {
             self.io.begin(set);
@@ -245,19 +247,19 @@ impl Gauge {
         summary.is_some_and(|summary| summary.is_awaited(now, crossed))
     }
 
-    /// What the kubelet has told, if it was asked at this time or later, and did.
+    /// The kubelet's answer to a request made at `crossed` or later, if there is one.
     fn told_since(&self, crossed: Timestamp, now: Timestamp, set: &PodSet) -> Option<Usage> {
         self.summary.as_ref()?.usage(now, crossed, set)
     }
 
-    /// Why usage does not come from where it should.
+    /// Why usage does not come from the configured source.
     pub fn problem(&self) -> Option<String> {
         let summary = self.summary.as_ref();
         let asked = summary.and_then(SummaryUsage::problem);
         asked.or_else(|| self.disk_problem.clone())
     }
 
-    /// Adds memory of the containers of one pod, for the words about it.
+    /// Adds the memory of one pod's containers, for its eviction message.
     pub async fn read_containers(
         &mut self,
         now: Timestamp,
@@ -275,9 +277,9 @@ impl Gauge {
         report(&self.cgroups.containers(now, set, &[pod], usage).await);
     }
 
-    /// What these pods hold on disk; `None` while it is being measured.
+    /// Disk usage of these pods; `None` while it is being measured.
     pub fn read_disk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
-        // A limit of a pod's own is crossed by what the pod holds, whoever has asked for that before.
+        // The time of the request does not matter here: a pod exceeds its own limit regardless of the node's state.
         let any = Timestamp::MIN;
         if self.waits_for_the_kubelet(now, any) {
             return None;
@@ -286,9 +288,9 @@ impl Gauge {
         told.or_else(|| Some(self.walk(now, any, set, whose)?.usage_of(set)))
     }
 
-    /// What these pods hold in directories, when a walk for a decision has ended that was begun at this time or later and is
-    /// fresh enough; else one is begun. Pods are listed anew all the time: a limit of a pod's own is a matter between it and
-    /// its directories, whoever came meanwhile, and a ranking needs all of them.
+    /// Disk usage of these pods from a walk for a decision that was begun at `crossed` or later and is fresh
+    /// enough; otherwise a walk is begun. For limits of pods the walk need not include pods that were added since.
+    /// A ranking needs all pods of the set.
     fn walk(
         &mut self,
         now: Timestamp,
@@ -313,7 +315,7 @@ impl Gauge {
         walk
     }
 
-    /// What the last walk found with every pod; where it was a while ago, another is begun.
+    /// The last result for every pod; if it is old, another walk is begun.
     fn walked_last(&mut self, now: Timestamp, set: &Arc<PodSet>) -> Option<Usage> {
         let last = self.shown.clone();
         let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.knows(set);
@@ -323,7 +325,7 @@ impl Gauge {
         Some(last?.usage_of(set))
     }
 
-    /// Begins a walk, unless one is under way.
+    /// Begins a walk unless one is in progress.
     fn set_out(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose, purpose: Purpose) {
         let Some(mut meter) = self.disk.take() else {
             return;
@@ -349,7 +351,7 @@ impl Gauge {
         }));
     }
 
-    /// What was being measured may be known now. Cancel safe; waits for ever where nothing is.
+    /// Returns when a measurement may have ended. Cancel safe; waits for ever if none is in progress.
     pub async fn measured(&mut self) {
         let answered = async {
             match &mut self.summary {
@@ -368,7 +370,7 @@ impl Gauge {
             () = self.postponement.over() => return,
             walked = walk => walked,
         };
-        // A walk that was lost takes its meter with it; disks are then unknown until the next start.
+        // A walk that was lost loses the meter too; disk usage is then unknown until the next start.
         if let Ok((meter, walk)) = walked {
             self.disk = Some(meter);
             report(&walk.warnings);
@@ -382,7 +384,7 @@ impl Gauge {
         self.walking = None;
     }
 
-    /// A walk told this; a problem is logged once.
+    /// Takes the problem of a walk, and logs it once.
     fn take_problem(&mut self, problem: Option<&String>) {
         if self.disk_problem.as_ref() != problem {
             if let Some(problem) = problem {
@@ -393,7 +395,7 @@ impl Gauge {
     }
 }
 
-/// Whether what a pod uses of it lies in its directories.
+/// Whether the usage for this signal comes from walking directories.
 fn is_walked_for(signal: Signal) -> bool {
     matches!(
         signal.resource(),
@@ -401,7 +403,8 @@ fn is_walked_for(signal: Signal) -> bool {
     )
 }
 
-/// Memory and processes come from cgroups unless the kubelet has told them, all else from it or the walk.
+/// Memory and processes come from cgroups unless the kubelet reported them; all else comes from the kubelet or the
+/// walk.
 fn merge(usage: &mut Usage, cgroups: Usage) {
     usage.pods.resize_with(cgroups.pods.len(), || None);
     for (whole, cgroup) in usage.pods.iter_mut().zip(cgroups.pods) {

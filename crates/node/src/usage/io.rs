@@ -1,7 +1,7 @@
-//! What each pod reads from and writes to devices, while there is pressure on them.
+//! How much each pod reads from and writes to devices, while there is I/O pressure.
 //!
-//! The kernel counts from a group's beginning, so that two looks are needed to tell who is at it now: one when the
-//! pressure is first seen, one when somebody has to go for it.
+//! The kernel counts since the creation of a cgroup. To see which pod reads and writes now, two readings are
+//! needed: when the pressure is first seen, and when a pod has to be evicted for it.
 
 use super::{
     UsageWarning,
@@ -16,11 +16,11 @@ use evictd_kernel::{
 };
 use std::{collections::HashMap, path::Path};
 
-/// Counts from a moment on.
+/// Counts bytes from a moment on.
 #[derive(Debug)]
 pub(super) struct IoMeter {
     hierarchies: Hierarchies,
-    /// Bytes at that moment, by the pod's UID, or why they could not be read; `None` while nothing is counted.
+    /// Bytes at that moment by pod UID, or the read error; `None` while nothing is counted.
     begun: Option<HashMap<String, Result<u64, ReadError>>>,
 }
 
@@ -32,7 +32,7 @@ impl IoMeter {
         }
     }
 
-    /// Begins to count, unless it counts already.
+    /// Begins to count, unless it does already.
     pub(super) fn begin(&mut self, set: &PodSet) {
         if self.begun.is_none() {
             let uids = set.pods.iter().map(|pod| pod.uid.clone());
@@ -42,13 +42,13 @@ impl IoMeter {
         }
     }
 
-    /// The pressure is over.
+    /// Stops counting: the pressure is over.
     pub(super) fn end(&mut self) {
         self.begun = None;
     }
 
-    /// Adds what each pod has read and written since; a pod that came later, since it came. A pod whose first figure could
-    /// not be read is counted from now on.
+    /// Adds the bytes that each pod has read and written since then; for a later pod, since its creation. A pod
+    /// whose first figure could not be read is counted from now on.
     pub(super) fn read(&mut self, set: &PodSet, usage: &mut Usage) -> Vec<UsageWarning> {
         let counted = self.counted(set);
         let (Some(begun), mut warnings) = (&mut self.begun, Vec::new()) else {
@@ -81,7 +81,7 @@ impl IoMeter {
         warnings
     }
 
-    /// `None` where there is no such figure.
+    /// The counters of all pods; `None` if a cgroup has no such counter.
     fn counted(&self, set: &PodSet) -> Vec<Result<Option<u64>, ReadError>> {
         let mut buffer = Box::new([0; size_of::<Buffer>()]);
         let bytes = |pod: &LocalPod| {
@@ -114,7 +114,7 @@ fn bytes(
     twice(|| file.read(buffer, "bytes by device", parse)).map(Some)
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=..`, a line a device.
+/// `8:0 rbytes=1 wbytes=2 rios=..`, one line per device.
 fn parse_v2(text: &str) -> Option<u64> {
     let mut sum = 0_u64;
     for word in text.split_ascii_whitespace() {
@@ -128,7 +128,8 @@ fn parse_v2(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// `8:0 Read 1`, `8:0 Write 2` and more, a line a device and kind. On v1 what the kernel writes back later is nobody's.
+/// `8:0 Read 1`, `8:0 Write 2` and others, one line per device and kind. On v1 the kernel's later write-back counts
+/// for no cgroup.
 fn parse_v1(text: &str) -> Option<u64> {
     let mut sum = 0_u64;
     for line in text.lines() {
@@ -225,7 +226,7 @@ mod tests {
             let warnings = meter.read(&set, &mut usage).len();
             (usage.of(0).and_then(|pod| pod.io), warnings)
         };
-        // All that it has read since its own beginning would make it the first to go.
+        // If everything since its creation counted, the pod would be the first victim.
         assert_eq!(look("1000"), (None, 1));
         assert_eq!(look("1003"), (Some(3), 0));
         assert_eq!(look("?"), (None, 1));

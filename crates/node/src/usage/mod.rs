@@ -1,4 +1,4 @@
-//! The port "what each pod uses". Nothing here runs until a decision needs it.
+//! The port "what each pod uses". It measures only when a decision needs it.
 
 mod cgroup;
 mod disk;
@@ -20,10 +20,10 @@ pub use evictd_kernel::walk::Cut;
 pub use gauge::{Gauge, Whose};
 pub use summary::{SummaryUsage, summary};
 
-/// A source of figures. `usage` becomes parallel to the pods of the set. Each method says what it could not find out; a
-/// pod that is gone has no figures, and that is no warning.
+/// A source of usage figures. `usage` becomes parallel to the pods of the set. Each method returns a warning for
+/// what it could not read; a pod that is gone has no figures and causes no warning.
 pub trait UsageSource {
-    /// Memory, swap and processes of every pod, in place of whatever `usage` held.
+    /// Memory, swap and processes of every pod; replaces the content of `usage`.
     fn every_pod(
         &mut self,
         now: Timestamp,
@@ -31,7 +31,7 @@ pub trait UsageSource {
         usage: &mut Usage,
     ) -> impl Future<Output = Vec<UsageWarning>> + Send;
 
-    /// Adds memory of the containers of these pods, by their indices: for the words about a victim.
+    /// Adds the memory of the containers of the pods with these indices, for a victim's message.
     fn containers(
         &mut self,
         now: Timestamp,
@@ -41,29 +41,29 @@ pub trait UsageSource {
     ) -> impl Future<Output = Vec<UsageWarning>> + Send;
 }
 
-/// A figure that is missing or is not the whole truth.
+/// A figure that is missing or incomplete.
 #[derive(Debug)]
 pub enum UsageWarning {
-    /// A file of a pod's cgroup could not be read, not even a second time; that figure is missing.
+    /// A file of a pod's cgroup could not be read, not even at the second try; its figure is missing.
     Unreadable {
         /// `namespace/name`.
         pod: String,
-        /// Its place in the set of pods.
+        /// Index in the set of pods.
         index: usize,
-        /// What the figure is of.
+        /// The resource of the figure.
         resource: StarvedResource,
-        /// What happened.
+        /// The read error.
         error: ReadError,
     },
-    /// A directory could not be walked to its end; its figure is a lower bound.
+    /// A walk of a directory stopped early; its figure is a lower bound.
     AtLeast {
         /// `namespace/name`.
         pod: String,
-        /// Its place in the set of pods.
+        /// Index in the set of pods.
         index: usize,
-        /// Which directory.
+        /// The directory.
         directory: PathBuf,
-        /// Why the walk ended.
+        /// Why the walk stopped.
         cut: Cut,
     },
     /// A pod's directories were not walked; their figures are missing.
@@ -78,15 +78,15 @@ pub enum UsageWarning {
 /// Why a pod's directories were not walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotWalked {
-    /// A filesystem does not answer; the walk is left behind.
+    /// A filesystem does not answer; the walk was abandoned.
     Hangs,
     /// An earlier walk of it is still waiting for a filesystem that does not answer.
     StillHangs,
     /// Too many walks hang.
     TooManyHang,
-    /// The other pods took all the time.
+    /// The walks of the other pods took all the time.
     NoTime,
-    /// The kernel gives no thread for it.
+    /// The kernel gives no thread for the walk.
     NoThread,
 }
 

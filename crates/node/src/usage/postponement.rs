@@ -1,28 +1,29 @@
-//! A decision that waits for figures that could not be read.
+//! Postpones a decision if usage figures could not be read.
 //!
-//! A pod without figures ranks last, so one failed read would let its neighbour go in its place. Most errors pass: no
-//! descriptor or no memory was free at that moment.
+//! A pod without figures ranks last, so after a single read error another pod would be evicted in its place. Most
+//! errors, such as a lack of descriptors or memory, pass quickly.
 
 use crate::pods::PodSet;
 use std::collections::HashSet;
 use tokio::time::{Duration, Instant, sleep_until};
 
-/// Looks in a row that a decision waits for figures; then it goes on without them.
+/// How many consecutive cycles a decision waits for figures before it is made without them.
 const LOOKS: u8 = 3;
-/// The next of these looks comes after this long.
+/// The pause before each of these cycles.
 const AGAIN: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Postponement {
-    /// Looks in a row that did not decide.
+    /// Consecutive cycles in which the decision was postponed.
     looks: u8,
-    /// UIDs of pods that are no longer waited for: their figures have been missing since a decision went on without them.
+    /// UIDs of pods that are not waited for any more: a decision was made without their figures, and these are
+    /// still missing.
     given_up: HashSet<String>,
     next_look: Option<Instant>,
 }
 
 impl Postponement {
-    /// Whether a decision waits for another look, where the figures of these pods, by their indices, could not be read.
+    /// Whether a decision is postponed because the figures of the pods with these indices could not be read.
     pub(super) fn postpones(&mut self, set: &PodSet, unread: &[usize]) -> bool {
         let uids: HashSet<String> = unread
             .iter()
@@ -49,7 +50,7 @@ impl Postponement {
         false
     }
 
-    /// It is time for the next look. Cancel safe; waits for ever where nothing is postponed.
+    /// Returns when the next cycle is due. Cancel safe; waits for ever if nothing is postponed.
     pub(super) async fn over(&mut self) {
         match self.next_look {
             Some(at) => sleep_until(at).await,

@@ -1,4 +1,4 @@
-//! What is left of a pod whose processes are gone: memory in its volumes, and processes that nobody has waited for.
+//! What a pod still uses after its processes have exited: memory in its volumes, and zombies that hold process ids.
 
 use super::cgroup::{MemoryFiles, bytes, processes, twice};
 use evictd_eviction::departures::Remains;
@@ -11,8 +11,9 @@ use nix::{errno::Errno, sys::statfs::statfs};
 use procfs::{FromRead, process::MountInfos};
 use std::{collections::HashSet, ffi::OsStr, path::Path};
 
-/// Reads everything afresh. Of memory what its cgroup holds that is no cache, for that comes back by itself; where the group
-/// is gone, what the pod's volumes in memory hold. `None` where an error hides it. `mounts` is a `mountinfo` of the kernel.
+/// Reads everything anew. Memory is what its cgroup is charged for except cache, which the kernel frees by itself;
+/// if the cgroup is gone, the size of the pod's volumes in memory. `None` after a read error. `mounts` is a
+/// `mountinfo` file.
 pub(super) fn read(
     hierarchies: &Hierarchies,
     mounts: &Path,
@@ -23,7 +24,7 @@ pub(super) fn read(
     let held = files.map_or(Ok(None), |mut files| there(files.read_twice(buffer)));
     let (memory, swap) = match held {
         Ok(Some(held)) => (Some(held.unreclaimable), Some(held.swap.unwrap_or(0))),
-        // What a group that is gone was charged for is its parent's now.
+        // The charges of a removed cgroup are moved to its parent.
         Ok(None) => (in_volumes(mounts, uid), Some(0)),
         Err(_) => (None, None),
     };
@@ -42,7 +43,7 @@ fn processes_of(hierarchies: &Hierarchies, cgroup: &Path, buffer: &mut Buffer) -
         }
         None => None,
     };
-    // A group that is there without that controller.
+    // The cgroup exists, but without that controller.
     counted.or_else(|| match hierarchies.procs(cgroup) {
         Ok(listed) => Some(listed.len() as u64),
         Err(error) => error.is_gone().then_some(0),
@@ -57,8 +58,8 @@ fn there<T>(read: Result<T, ReadError>) -> Result<Option<T>, ReadError> {
     }
 }
 
-/// Bytes in the volumes of the pod with this UID that are filesystems in memory. Only those are asked, which answer at
-/// once, wherever the kubelet's directory is and whatever else is mounted.
+/// Bytes in the in-memory volumes of the pod with this UID. Only tmpfs mounts are asked, because they answer at
+/// once; the kubelet's directory may be anywhere.
 fn in_volumes(mounts: &Path, uid: &str) -> Option<u64> {
     if uid.is_empty() {
         return Some(0);
@@ -69,7 +70,7 @@ fn in_volumes(mounts: &Path, uid: &str) -> Option<u64> {
             source: std::io::Error::other(error),
         })
     });
-    // The same filesystem may be seen at several places.
+    // The same filesystem may be mounted several times.
     let mut counted = HashSet::new();
     let volumes = mounts.ok()?.into_iter().filter(|mount| {
         mount.fs_type == "tmpfs"

@@ -1,4 +1,4 @@
-//! Usage as this node's kubelet tells it: its `/stats/summary`, asked beside the loop when a decision is near.
+//! Usage from this node's kubelet: its `/stats/summary`, requested in the background when a decision is near.
 
 use crate::{logging::chain, pods::PodSet};
 use evictd_cluster_client::{KubeletClient, KubeletSettings, beside_the_loop};
@@ -10,13 +10,13 @@ use tokio::{
     time::{Duration, Instant, sleep_until},
 };
 
-/// An answer this young is as good as a new one: the kubelet itself looks at a container every 10 to 15 s.
+/// An answer of this age is as good as a new one: the kubelet itself measures a container only every 10 to 15 s.
 const FRESH: SignedDuration = SignedDuration::from_secs(2);
-/// Figures that were measured longer ago are of no use. Ordinary ones are up to 16 s old.
+/// Older figures are not used. Normal ones are up to 16 s old.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(30);
-/// A kubelet answers in 30 ms. A decision for which cgroups can be read waits no longer than this.
+/// How long a decision waits for the answer if cgroups can be read instead. A kubelet usually answers in 30 ms.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// A kubelet that did not answer is asked again no sooner.
+/// After a failure the kubelet is not asked again for this time.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 const PATH: &str = "/stats/summary";
 
@@ -28,7 +28,7 @@ pub struct SummaryUsage {
     door: Option<KubeletClient>,
     asking: Option<Asking>,
     told: Option<Told>,
-    /// When it last did not answer, and why.
+    /// When it last failed, and why.
     failed: Option<(Timestamp, String)>,
 }
 
@@ -37,18 +37,18 @@ struct Asking {
     patience: Instant,
 }
 
-/// An answer.
+/// An answer of the kubelet.
 struct Told {
     summary: Summary,
-    /// When it was asked for.
+    /// When it was requested.
     asked: Timestamp,
     at: Timestamp,
-    /// The machine's own clock then, by which the kubelet dates its figures.
+    /// The machine's own clock at that time; the kubelet's timestamps are by this clock.
     wall: Timestamp,
 }
 
 impl SummaryUsage {
-    /// Of the kubelet that these settings lead to.
+    /// For the kubelet that these settings describe.
     pub fn new(settings: KubeletSettings, node: String, clock: Clock) -> Self {
         Self {
             settings,
@@ -61,8 +61,8 @@ impl SummaryUsage {
         }
     }
 
-    /// Whether an answer is on its way that is worth waiting for; where one is needed that was asked for at this time or later, the
-    /// kubelet is asked.
+    /// Whether to wait for an answer that is pending. If an answer to a request from `crossed` or later is needed
+    /// and there is none, the kubelet is asked.
     pub fn is_awaited(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
         let recent = |since: Timestamp, within| now.duration_since(since) < within;
         if let Some(asking) = &self.asking {
@@ -98,7 +98,8 @@ impl SummaryUsage {
         true
     }
 
-    /// The answer is there, or waiting for it is over. Cancel safe; waits for ever where nothing was asked.
+    /// Returns when the answer has arrived or the wait for it is over. Cancel safe; waits for ever if nothing was
+    /// requested.
     pub async fn answered(&mut self) {
         let Some(asking) = &mut self.asking else {
             return std::future::pending().await;
@@ -132,14 +133,14 @@ impl SummaryUsage {
         }
     }
 
-    /// Usage of the pods of this set by an answer that was asked for at this time or later, each `None` where nothing recent is
-    /// known of it.
+    /// Usage of this set's pods by an answer that was requested at `crossed` or later; `None` for pods without
+    /// recent figures.
     pub fn usage(&self, now: Timestamp, crossed: Timestamp, set: &PodSet) -> Option<Usage> {
         self.told.as_ref().filter(|told| told.asked >= crossed)?;
         self.usage_within(MAX_AGE, now, set)
     }
 
-    /// The same for whoever only wants to see: while newer figures are on their way, those of before, however old.
+    /// The same for questions: the last answer however old, while a newer one is pending.
     pub fn last(&self, now: Timestamp, set: &PodSet) -> Option<Usage> {
         let answers = self.is_asking() && self.failed.is_none();
         let age = if answers {
@@ -155,7 +156,7 @@ impl SummaryUsage {
         let mut usage = told.summary.usage(&set.pods);
         for place in &mut usage.pods {
             let Some(pod) = place else { continue };
-            // What is dated after its arrival was measured by a clock that has been set back since.
+            // A figure dated after its arrival was measured before the clock was set back.
             let before = pod.time.map(|time| told.wall.duration_since(time));
             let before = before.unwrap_or_default().max(SignedDuration::ZERO);
             let measured = told.at.saturating_sub(before).unwrap_or(told.at);
@@ -167,12 +168,12 @@ impl SummaryUsage {
         Some(usage)
     }
 
-    /// Whether an answer is on its way.
+    /// Whether an answer is pending.
     pub fn is_asking(&self) -> bool {
         self.asking.is_some()
     }
 
-    /// Why the kubelet's figures are not in use.
+    /// Why the kubelet's figures are not used.
     pub fn problem(&self) -> Option<String> {
         let (_, problem) = self.failed.as_ref()?;
         Some(format!(
@@ -181,7 +182,7 @@ impl SummaryUsage {
     }
 }
 
-/// Asks once; a way that did not lead to an answer is looked for anew next time, since credentials may be renewed.
+/// Asks once. After a failure the connection is made anew the next time, because credentials may have been renewed.
 async fn ask(
     door: Option<KubeletClient>,
     settings: KubeletSettings,
@@ -198,7 +199,7 @@ async fn ask(
     (found.ok().filter(|_| answer.is_ok()), answer)
 }
 
-/// What this kubelet tells now.
+/// Fetches the summary of this kubelet.
 pub async fn summary(kubelet: &KubeletClient) -> Result<Summary, String> {
     let text = kubelet.get(PATH).await.map_err(|error| chain(&error))?;
     serde_json::from_str(&text)

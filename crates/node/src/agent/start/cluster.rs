@@ -1,4 +1,4 @@
-//! Who tells the cluster what happens here, where there is one.
+//! Starts everything that informs the cluster, if there is one.
 
 use super::{StartError, node_name, pods::Started};
 use crate::{
@@ -21,15 +21,16 @@ use evictd_pod::Node;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
-/// What is read of the Node.
+/// What is read from the Node.
 pub(super) struct ReadNode {
-    /// All of it, once it was read.
+    /// The whole object, once it was read.
     pub(super) node: watch::Receiver<Option<Arc<Node>>>,
-    /// The pause that its annotation asks for.
+    /// The pause in its annotation.
     pub(super) paused: watch::Receiver<Option<Pause>>,
 }
 
-/// Whoever names a way to the API server, or has its pods, wants it told of evictions. With the Node, once it was read.
+/// Starts the tasks that inform the cluster: if the configuration gives access to an API server, or the pods come
+/// from it. Also returns what is read from the Node.
 pub(super) async fn start(
     config: &Effective,
     pods: &Started,
@@ -82,7 +83,7 @@ pub(super) async fn start(
     Ok(Some((cluster, node)))
 }
 
-/// Only who is told of the pods by the cluster knows of those that were evicted.
+/// Deletes evicted pods. This needs pods from the cluster, because only that source lists evicted ones.
 fn sweep(
     config: &Effective,
     pods: &Started,

@@ -1,4 +1,4 @@
-//! What was decided before this start: the history, and what the last run was about to do.
+//! What was decided before this start: the history, and the decisions that the last run was about to carry out.
 
 use crate::{
     config::Effective,
@@ -9,17 +9,18 @@ use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 
-/// What was found.
+/// What was found on disk.
 pub(super) struct Found {
     pub(super) history: History,
     pub(super) before: Before,
-    /// With the decisions of which the history lacks something.
+    /// The intents, with the decisions whose history is not complete.
     pub(super) intents: Option<(Intents, Vec<Record>)>,
 }
 
-/// A node whose disk cannot be read needs its agent no less: that begins with what was intended, or with nothing.
+/// Opens the history. If the disk cannot be read the agent starts anyway, with the intents alone or without both,
+/// because such a node needs it no less.
 pub(super) fn find(config: &Effective, clock: Clock, boot_id: &str) -> Result<Found, HistoryError> {
-    // Its lock comes first: whoever has it has the intents, too.
+    // The history's lock comes first: its holder may also use the intents.
     let history = History::open(&config.state_directory, DEFAULT_LIMIT)?;
     let opened = Intents::open(&config.runtime_directory);
     if let Err(error) = &opened {

@@ -1,4 +1,5 @@
-//! Beside a kubelet that evicts too, whoever is first decides who goes: is each of our thresholds crossed before its?
+//! Compares thresholds with those of a kubelet that evicts too: if the kubelet's are crossed first, it chooses the
+//! victims.
 
 use super::node_name;
 use crate::{
@@ -11,15 +12,15 @@ use evictd_eviction::{Signal, Threshold};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// The node's capacities are known after the first look, which is at once.
+/// The node's capacities are known after the first cycle, which is immediate.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
-/// How soon the kubelet is asked again, and how seldom at most.
+/// The first pause before the kubelet is asked again, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// Where thresholds are looked for that the kubelet crosses first.
+/// Where the kubelet shows its configuration.
 const CONFIGZ: &str = "/configz";
 
-/// Tells once, in the log and on the status page, where the kubelet would be first.
+/// Logs once, and shows on the status page, for which signals the kubelet may act first.
 pub(super) async fn compare(config: Effective, shared: Arc<Shared>) {
     while shared.not_ready().is_some() {
         sleep(FIRST_LOOK).await;
@@ -78,7 +79,7 @@ async fn kubelets(config: &Effective) -> Result<Effective, String> {
         .map_err(|refused| refused.to_string())
 }
 
-/// One sentence for each signal of ours on which the kubelet may act first.
+/// One sentence per signal with thresholds here on which the kubelet may act first.
 fn later_than_the_kubelet(
     theirs: &[Threshold],
     ours: &[SignalStatus],
@@ -88,7 +89,8 @@ fn later_than_the_kubelet(
         let highest = signal.thresholds.iter().max_by_key(|one| one.value)?;
         let lowest = signal.thresholds.iter().min_by_key(|one| one.value)?;
         let of_signal = theirs.iter().filter(|one| one.signal == signal.signal);
-        // Their soft one is met by our first, and their hard one by each of ours.
+        // Before the kubelet's soft threshold at least our highest must be crossed, before its hard one even our
+        // lowest.
         let late = of_signal.map(|one| (one, if one.is_hard() { lowest } else { highest }));
         let capacity = signal.capacity.unwrap_or(0);
         let is_late = |one: &Threshold, our: &ThresholdStatus| {

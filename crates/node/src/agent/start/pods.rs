@@ -1,4 +1,4 @@
-//! Which source tells the pods.
+//! Starts the source of pods.
 
 use super::node_name;
 use crate::{
@@ -13,10 +13,10 @@ use kube::{api::GetParams, core::Request};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
-/// Whoever does not answer this soon at start is not there.
+/// A source that does not answer within this time at start counts as absent.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A source that tells the pods.
+/// A source of pods that was started.
 pub(super) struct Started {
     pub(super) source: PodsSource,
     pub(super) why: String,
@@ -24,7 +24,7 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// As in the configuration.
+    /// Its name in the configuration.
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             PodsSource::Kubernetes => "kubernetes",
@@ -34,7 +34,7 @@ impl Started {
     }
 }
 
-/// Starts the configured source; `auto` finds out which are there, the richest first.
+/// Starts the configured source; `auto` tries which sources are there and takes the one that knows most about pods.
 pub(super) async fn start(config: &Effective, crowd: Crowd, clock: Clock) -> Started {
     let (source, why) = match config.pods.source {
         PodsSource::Auto => find(config).await,
@@ -71,7 +71,7 @@ async fn find(config: &Effective) -> (PodsSource, String) {
     }
 }
 
-/// Only asks whether there is an answer.
+/// Makes the request and ignores the answer: only whether there is one matters.
 struct Nobody;
 
 impl Follow for Nobody {
@@ -87,7 +87,7 @@ impl Follow for Nobody {
     fn up_to_date(&mut self) {}
 }
 
-/// Why the kubelet is to tell the pods, or why not.
+/// Why the kubelet is used as the source, or why not.
 async fn kubelet(config: &Effective) -> Result<String, String> {
     let url = KubeletClient::url(&config.kubelet.access);
     if !KubeletClient::listens(&config.kubelet.access).await {
@@ -107,7 +107,7 @@ async fn kubelet(config: &Effective) -> Result<String, String> {
     }
 }
 
-/// Why the API server is to tell the pods, or why not.
+/// Why the API server is used as the source, or why not.
 async fn kubernetes(config: &Effective) -> Result<String, String> {
     let access = match Access::find(&config.kubernetes).await {
         Ok(access) => access,
@@ -120,7 +120,8 @@ async fn kubernetes(config: &Effective) -> Result<String, String> {
         Err(error) => match error.status().map(|status| status.code) {
             Some(404) => Err(format!("{access}, knows no node {node}")),
             Some(_) => Ok(format!("{access}, answers ({error})")),
-            // A node whose pods it told before is not one without pods because it is away.
+            // The API server was the source before: that it does not answer now does not mean that the node has no
+            // pods.
             None if access.is_in_cluster() || keep(config).exists() => Ok(format!(
                 "{access}, was the source before and will be again ({error})"
             )),

@@ -1,4 +1,4 @@
-//! A configuration that is read while the agent runs: what of it takes effect, and who is told.
+//! A configuration that is read while the agent runs: which settings take effect, and how the result is published.
 
 use super::behaviour;
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Takes or refuses what is read; a refused one leaves everything as it was.
+/// Applies or refuses a configuration that was read again; a refused one changes nothing.
 #[derive(Debug)]
 pub struct Reload {
-    /// What the agent was started with: what a reload does not change is still as it says.
+    /// The configuration at start. Settings that a reload cannot change keep its values.
     started_with: Effective,
     pods_source: PodsSource,
     shared: Arc<Shared>,
@@ -36,8 +36,8 @@ impl Reload {
         }
     }
 
-    /// What the agent is to go by from now on; `None` where it goes on as before. The log, the status page and the metrics
-    /// say which of it.
+    /// The settings to apply from now on; `None` if nothing changes. Log, status page and metrics show which
+    /// settings took effect.
     pub fn take(&self, read: Result<Effective, Refused>) -> Option<Behaviour> {
         let now = self.shared.now();
         let config = match read {
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(refused.mistakes.len(), 2);
         assert!(refused.mistakes[0].starts_with("f.yaml:3:1: dryRunn: unknown key"));
         assert!(status.dry_run && shows("evictd_config_last_reload_successful 0"));
-        // What waited waits on: the next start would read the mended file.
+        // A setting that waited for a restart still does: the next start would read the corrected file.
         assert_eq!(status.configuration.waits_for_restart, ["socket"]);
 
         assert!(reload.take(read("")).is_some());

@@ -1,4 +1,4 @@
-//! Which source tells what pods use.
+//! Chooses the source of usage figures.
 
 use super::node_name;
 use crate::{
@@ -15,14 +15,14 @@ use std::{fs::File, path::PathBuf};
 /// Where kubelets keep the logs of pods.
 const LOGS: &str = "/var/log/pods";
 
-/// What tells the usage of pods.
+/// The source of usage figures.
 pub(super) struct Found {
     pub(super) source: UsageSource,
     pub(super) why: String,
 }
 
 impl Found {
-    /// As in the configuration.
+    /// Its name in the configuration.
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             UsageSource::Summary => "summary",
@@ -30,7 +30,7 @@ impl Found {
         }
     }
 
-    /// With what there is.
+    /// A gauge with the sources that were found.
     pub(super) fn gauge(
         &self,
         config: &Effective,
@@ -48,7 +48,7 @@ impl Found {
     }
 }
 
-/// The configured source; `auto` takes cgroups where those of pods can be read, else the kubelet.
+/// The configured source; `auto` uses cgroups if those of pods can be read, else the kubelet.
 pub(super) async fn find(
     config: &Effective,
     pods_source: PodsSource,
@@ -81,7 +81,7 @@ pub(super) async fn find(
     }
 }
 
-/// Whether figures of a group that pods are below are there to read.
+/// Whether the figures of a cgroup above pods can be read.
 fn can_be_read(config: &Effective, hierarchies: &Hierarchies) -> bool {
     let mut roots = config.cgroup_roots.iter().map(CgroupPath::as_path);
     roots.any(|root| {

@@ -1,4 +1,4 @@
-//! How many nodes there are: so many agents share the API server.
+//! Counts the nodes, because the agents of all of them share the API server.
 
 use super::{NodeReporter, nodes};
 use evictd_cluster_client::ApiError;
@@ -6,10 +6,10 @@ use jiff::SignedDuration;
 use kube::api::ListParams;
 use serde::{Deserialize, de::IgnoredAny};
 
-/// How long a count is good for.
+/// How long a count is used.
 const VALID: SignedDuration = SignedDuration::from_hours(1);
 
-/// One page of names; what follows is only counted.
+/// One page of names; the remaining names are only counted.
 #[derive(Deserialize)]
 struct Page {
     metadata: Head,
@@ -25,7 +25,7 @@ struct Head {
 }
 
 impl Page {
-    /// `None` where the server does not tell.
+    /// The number of nodes; `None` if the server does not report it.
     fn nodes(&self) -> Option<u64> {
         let rest = match self.metadata.more.as_str() {
             "" => 0,
@@ -36,7 +36,8 @@ impl Page {
 }
 
 impl NodeReporter {
-    /// Counts the nodes, once in a while. Nothing depends on it but how soon this agent comes back to a server that was away.
+    /// Counts the nodes if the last count is old. The count only decides how soon this agent returns to a server
+    /// that failed.
     pub(super) async fn count(&mut self) {
         let now = self.clock.now();
         if self
@@ -57,7 +58,7 @@ impl NodeReporter {
     }
 
     async fn page(&self) -> Result<Page, ApiError> {
-        // No resource version: a server that answers from its cache would not stop at the limit.
+        // No resourceVersion: a server that answers from its cache would ignore the limit.
         let one = ListParams {
             limit: Some(1),
             ..ListParams::default()

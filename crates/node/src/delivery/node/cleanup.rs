@@ -1,4 +1,4 @@
-//! Takes back whatever evictd has written on Nodes.
+//! Removes everything that evictd has written on Nodes.
 
 use super::{CONFLICTS, NodeReporter, changed, nodes};
 use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER};
@@ -12,7 +12,7 @@ use kube::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// All our names begin with it.
+/// The prefix of all of evictd's names.
 const PREFIX: &str = "evictd.dev/";
 const PAGE: u32 = 200;
 
@@ -56,7 +56,7 @@ pub async fn all_nodes(actions: &Actions) -> Result<Vec<String>, ApiError> {
     }
 }
 
-/// Whether this DaemonSet is gone, or on its way. Nothing but the server's own word that there is none counts as gone.
+/// Whether this DaemonSet is deleted or being deleted. Any error other than the server's "not found" counts as no.
 pub async fn daemon_set_is_deleted(
     actions: &Actions,
     namespace: &str,
@@ -74,7 +74,7 @@ pub async fn daemon_set_is_deleted(
 }
 
 impl NodeReporter {
-    /// Removes our conditions, taints and annotations; what was removed.
+    /// Removes evictd's conditions, taints and annotations; returns what was removed.
     pub async fn clean(&self) -> Result<Vec<String>, ApiError> {
         let mut removed = self.clean_object().await?;
         removed.extend(self.clean_conditions().await?);
@@ -128,7 +128,7 @@ impl NodeReporter {
         }
     }
 
-    /// Whoever owns them now.
+    /// Removes the conditions whoever owns them now.
     async fn clean_conditions(&self) -> Result<Vec<String>, ApiError> {
         let node = self.get().await?;
         let has = |kind: &str| {

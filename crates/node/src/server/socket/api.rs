@@ -20,7 +20,8 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// The annotation of an admission's answer that holds it whole: which pods would go, and every pod's QoS class.
+/// The annotation in an admission review's response that contains the whole answer: the pods to preempt, and every
+/// pod's QoS class.
 pub const ANSWER_ANNOTATION: &str = "answer";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -91,11 +92,11 @@ async fn hush(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure>
     Ok(Json(shared.ask(|answer| Question::Hush { answer }).await?))
 }
 
-/// What `POST /v1/pause` takes; all of it may be left out.
+/// The body of `POST /v1/pause`; every field is optional.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PauseRequest {
-    /// How long, in seconds; until it is taken back where that is left out.
+    /// Length of the pause in seconds; without it the pause has no end.
     seconds: Option<u32>,
     reason: String,
 }
@@ -122,7 +123,8 @@ async fn resume(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failur
     Ok(Json(shared.ask(question).await?))
 }
 
-/// A JSON array of the records, oldest first, sent as they are read: all of them may be larger than the daemon.
+/// A JSON array of the records, oldest first. They are streamed, because all of them may be larger than the
+/// daemon's memory limit.
 async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
     let directory = shared.history().to_owned();
     let records = off_the_loop(move || history::read(&directory))
@@ -133,7 +135,7 @@ async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure>
     tokio::spawn(async move {
         if let Err((sender, error)) = send_records(sender, records, shared.waiting()).await {
             tracing::warn!(%error, "the history could not be sent whole");
-            // The connection breaks, so that nobody takes a part for the whole.
+            // Breaks the connection, so that the client does not take a part for the whole.
             sender.abort(error);
         }
     });
@@ -150,7 +152,7 @@ async fn send_records(
     waiting: &Waiting,
 ) -> Result<(), (Sender<Bytes, BoxError>, BoxError)> {
     let mut before = "[";
-    // Looked at once the disk has told all: what the disk refuses is read from here.
+    // Read after the records on disk, so that records still waiting for the disk are not missed.
     let mut in_memory = None;
     loop {
         let read = off_the_loop(move || (records.next(), records)).await;
@@ -176,10 +178,10 @@ async fn send_records(
     }
 }
 
-/// A disk that hangs keeps one thread, however many ask.
+/// At most one thread is occupied by a disk that hangs, however many requests there are.
 static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 
-/// The disk may be slow or hang; the loop's thread must not.
+/// Runs a call that may be slow or hang on another thread than the main loop's.
 async fn off_the_loop<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BoxError> {

@@ -1,4 +1,4 @@
-//! The Unix socket: HTTP/1.1 and JSON for whoever is in its group.
+//! The Unix socket: HTTP/1.1 and JSON for the members of its group.
 
 mod api;
 #[cfg(test)]
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Where the socket is unless configured otherwise.
+/// The default path of the socket.
 pub const DEFAULT_PATH: &str = "/run/evictd/evictd.sock";
 
-/// Whose members may ask.
+/// The group whose members may connect.
 pub const GROUP: &str = "evictd";
 
 const MODE: u32 = 0o660;
@@ -30,40 +30,40 @@ const LIMITS: Limits = Limits {
     whole: Duration::from_secs(30),
 };
 
-/// How long a daemon has to accept before it counts as alive but stuck.
+/// A daemon that accepts no connection for this long counts as alive but stuck.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Why the socket could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// A daemon answers there.
+    /// A daemon answers on it.
     #[error("{path} is taken by a running daemon{}; stop it first, or set another `socket`", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Taken {
         /// The socket.
         path: PathBuf,
-        /// Who listens, where the kernel says it.
+        /// The process id of that daemon, if the kernel reports it.
         pid: Option<i32>,
     },
-    /// Something that is not ours lies there.
+    /// The path exists and is not a socket.
     #[error("{path} exists and is not a socket; it was left alone")]
     NotASocket {
         /// The path.
         path: PathBuf,
     },
-    /// Only a directory directly below `/run` is made, which is gone with the next boot.
+    /// Only a directory directly below `/run` is created, because it disappears with the next boot.
     #[error("the directory of the socket {path} does not exist")]
     NoDirectory {
         /// The socket.
         path: PathBuf,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {action} the socket {path}: {source}")]
     Refused {
-        /// What was being done.
+        /// The failed action.
         action: &'static str,
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -76,7 +76,7 @@ pub struct Socket {
     inode: u64,
 }
 
-/// Opens the socket at `path`, in place of one that a dead daemon left behind.
+/// Opens the socket at `path`; replaces one that a dead daemon left behind.
 pub async fn bind(path: &Path) -> Result<Socket, SocketError> {
     bind_below(path, Path::new("/run")).await
 }
@@ -92,7 +92,7 @@ async fn bind_below(path: &Path, run: &Path) -> Result<Socket, SocketError> {
     };
     make_directory(path, run)?;
     make_room(path).await?;
-    // Made under another name and moved into place when its permissions are right: nobody finds it half done.
+    // Created under another name and renamed when its permissions are set, so that nobody finds it half done.
     let unfinished = path.with_added_extension(std::process::id().to_string());
     remove_if_there(&unfinished).map_err(refused("replace"))?;
     let listener = UnixListener::bind(&unfinished).map_err(refused("create"))?;
@@ -130,7 +130,7 @@ fn make_directory(path: &Path, run: &Path) -> Result<(), SocketError> {
     })
 }
 
-/// Leaves the path free or with a dead socket on it.
+/// Makes sure that nothing, or a socket without a daemon, is at the path.
 async fn make_room(path: &Path) -> Result<(), SocketError> {
     let owned = || path.to_owned();
     match fs::symlink_metadata(path) {
@@ -179,12 +179,12 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Sets mode and group; answers with the inode.
+/// Sets mode and group; returns the inode.
 fn restrict(path: &Path) -> io::Result<u64> {
     fs::set_permissions(path, fs::Permissions::from_mode(MODE))?;
-    // Asked of the file itself: the C library would load a resolver of names for good, for this one number.
+    // Read directly from the file: the C library would load a name resolver permanently for this one number.
     match fs::read_to_string("/etc/group").map(|groups| group_id(&groups)) {
-        // Under its unit it has that group from the start, and may not change owners.
+        // Under its systemd unit the process has that group from the start, and may not change owners.
         Ok(Some(group)) if fs::symlink_metadata(path)?.gid() != group => {
             if let Err(error) = std::os::unix::fs::chown(path, None, Some(group)) {
                 tracing::warn!(%error, group = GROUP, "the socket cannot be given to its group; only its owner may use it");
@@ -195,14 +195,14 @@ fn restrict(path: &Path) -> io::Result<u64> {
             group = GROUP,
             "no such group; only the socket's owner may use it"
         ),
-        // An image without users has no groups either.
+        // An image without users has no groups file either.
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => tracing::warn!(%error, group = GROUP, "cannot look up the socket's group"),
     }
     Ok(fs::symlink_metadata(path)?.ino())
 }
 
-/// The number of our group in the text of `/etc/group`.
+/// The id of our group in the text of `/etc/group`.
 fn group_id(groups: &str) -> Option<u32> {
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -211,7 +211,7 @@ fn group_id(groups: &str) -> Option<u32> {
 }
 
 impl Socket {
-    /// Answers questions; never ends. Dropping the future removes the socket.
+    /// Serves until the future is dropped, which removes the socket.
     pub async fn serve(mut self, shared: Arc<Shared>) {
         if let Some(listener) = self.listener.take() {
             serve(listener, api::router(shared), LIMITS, |_| None).await;
@@ -221,7 +221,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Another daemon may have put its own in our place.
+        // Another daemon may have replaced our socket by its own.
         let ours = fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode);
         if ours && let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "cannot remove the socket");
