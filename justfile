@@ -21,7 +21,7 @@ check:
 test *NAME:
     tests/run {{ NAME }}
 
-# one test program, and of it what the name contains: just one run_daemon soft
+# one test program, and of it what the name contains: just one evictd soft
 one PROGRAM *NAME:
     cargo test --workspace --locked --test {{ PROGRAM }} {{ NAME }}
 
@@ -39,7 +39,7 @@ vm *SCENARIOS:
 
 # what is made from the code: dashboards, rules and JSON Schemas, and the figures of docs/scale.md
 generate:
-    EVICTD_WRITE=1 cargo test --test monitoring --test schema --test run_daemon -- made scale
+    EVICTD_WRITE=1 cargo test --test evictd -- monitoring:: schema:: alone::scale
 
 # what people install, in target/packages: deb, rpm, tarball, krew, static
 package *WHAT:

@@ -19,6 +19,8 @@ mod returning;
 mod room;
 pub mod start;
 mod terminations;
+#[cfg(test)]
+mod tests;
 
 pub use alarm::Alarm;
 pub use cluster::Cluster;

@@ -420,7 +420,7 @@ pub struct Shared {
     questions: mpsc::Sender<Question>,
     history: PathBuf,
     waiting: Waiting,
-    /// Warnings that last until the daemon ends.
+    /// Warnings that last until they are taken back.
     standing: Mutex<Vec<String>>,
 }
 
@@ -453,10 +453,16 @@ impl Shared {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Adds warnings that last until the daemon ends.
+    /// Adds warnings that last until they are taken back.
     pub fn always_warn(&self, warnings: Vec<String>) {
         let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
         standing.extend(warnings);
+    }
+
+    /// Removes a warning that no longer holds; the words must be those it was added with.
+    pub fn take_back(&self, warning: &str) {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.retain(|standing| standing != warning);
     }
 
     /// Notes that the main loop has finished a cycle.

@@ -7,13 +7,16 @@ use crate::{
     publish::board::configured,
     server::state::{Shared, SignalStatus, ThresholdStatus},
 };
-use evictd_cluster_client::KubeletClient;
+use evictd_cluster_client::{Backoff, KubeletClient};
 use evictd_eviction::{Signal, Threshold};
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 /// The node's capacities are known after the first cycle, which is immediate.
 const FIRST_LOOK: Duration = Duration::from_millis(200);
+/// The first pause before the kubelet is asked again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Where the kubelet shows its configuration.
 const CONFIGZ: &str = "/configz";
 
@@ -22,16 +25,12 @@ pub(super) async fn compare(config: Effective, shared: Arc<Shared>) {
     while shared.not_ready().is_some() {
         sleep(FIRST_LOOK).await;
     }
-    let warnings = match kubelets(&config).await {
-        Ok(theirs) => later_than_the_kubelet(
-            &theirs.thresholds(),
-            &shared.status().signals,
-            config.memory_available,
-        ),
-        Err(problem) => vec![format!(
-            "cannot tell whether the kubelet evicts before evictd does: {problem}"
-        )],
-    };
+    let theirs = until_answered(&shared, || kubelets(&config)).await;
+    let warnings = later_than_the_kubelet(
+        &theirs.thresholds(),
+        &shared.status().signals,
+        config.memory_available,
+    );
     if warnings.is_empty() {
         tracing::info!("asked the kubelet: each threshold here is crossed before its own");
     }
@@ -39,6 +38,34 @@ pub(super) async fn compare(config: Effective, shared: Arc<Shared>) {
         tracing::warn!("{warning}");
     }
     shared.always_warn(warnings);
+}
+
+/// Asks until there is an answer: a kubelet on a busy node may be late with its first. Until then the status page warns, with
+/// what went wrong last; the log tells it once.
+async fn until_answered<T, F>(shared: &Shared, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut warned: Option<String> = None;
+    loop {
+        let answer = ask().await;
+        if let Some(before) = &warned {
+            shared.take_back(before);
+        }
+        let problem = match answer {
+            Ok(answer) => return answer,
+            Err(problem) => problem,
+        };
+        let warning =
+            format!("cannot tell whether the kubelet evicts before evictd does: {problem}");
+        if warned.is_none() {
+            tracing::warn!("{warning}");
+        }
+        shared.always_warn(vec![warning.clone()]);
+        warned = Some(warning);
+        sleep(backoff.next(Backoff::WHOLE)).await;
+    }
 }
 
 async fn kubelets(config: &Effective) -> Result<Effective, String> {
@@ -94,6 +121,67 @@ fn later_than_the_kubelet(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{history::Waiting, server::state::Status};
+    use evictd_kernel::clock::Clock;
+    use std::path::PathBuf;
+    use tokio::time::Instant;
+
+    fn shared() -> Arc<Shared> {
+        let (status, nowhere) = (Status::default(), PathBuf::new());
+        Shared::new(Clock::start(), status, nowhere, Waiting::default()).0
+    }
+
+    /// Who fails so often, and then answers; when it was asked, in seconds.
+    async fn asked(shared: &Shared, failures: usize) -> Vec<u64> {
+        let (began, mut asked) = (Instant::now(), Vec::new());
+        let mut ask = || {
+            asked.push(began.elapsed().as_secs());
+            let number = asked.len();
+            async move {
+                if number > failures {
+                    Ok(())
+                } else {
+                    Err(format!("failure {number}"))
+                }
+            }
+        };
+        until_answered(shared, &mut ask).await;
+        asked
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubelet_that_answers_is_asked_once() {
+        let shared = shared();
+        assert_eq!(asked(&shared, 0).await, [0]);
+        assert!(shared.status().warnings.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kubelet_that_does_not_answer_is_asked_again_ever_more_seldom() {
+        let shared = shared();
+        let asked = asked(&shared, 12).await;
+        let apart: Vec<u64> = asked.windows(2).map(|two| two[1] - two[0]).collect();
+        assert_eq!(apart, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+        assert!(shared.status().warnings.is_empty(), "it is taken back");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn until_it_answers_one_warning_says_what_went_wrong_last() {
+        let shared = shared();
+        shared.always_warn(vec!["something else".to_owned()]);
+        let warned = async {
+            for (after, number) in [(500, 1), (1000, 2), (2000, 3)] {
+                sleep(Duration::from_millis(after)).await;
+                let words = format!(
+                    "cannot tell whether the kubelet evicts before evictd does: failure {number}"
+                );
+                let warnings = shared.status().warnings;
+                assert_eq!(warnings, ["something else", words.as_str()]);
+            }
+        };
+        tokio::join!(asked(&shared, 3), warned);
+        assert_eq!(shared.status().warnings, ["something else"]);
+    }
 
     fn ours(signal: Signal, values: &[i64]) -> SignalStatus {
         SignalStatus {

@@ -1,0 +1,8 @@
+//! The loop and its states in paused time: waits of minutes take none. The kernel's files are fixtures, and what the kernel
+//! does with them the bench does.
+
+mod bench;
+mod hard;
+mod paused;
+mod restarted;
+mod soft;

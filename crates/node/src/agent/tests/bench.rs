@@ -1,0 +1,476 @@
+//! A node of plain files, an agent on it, and everything that it tells.
+
+use crate::{
+    agent::{Agent, Alarm, LeftOpen, Order, Pauses, Ports, Room, start::behaviour},
+    config::{self, PodsSource},
+    fact::Fact,
+    pause::{Pause, PauseFile},
+    pods::{Binder, Listed, Listing, Roster},
+    publish::{Publish, Publishers},
+    server::state::Question,
+    usage::{DiskRoots, Gauge},
+};
+use evictd_eviction::{NodeCondition, record::Record};
+use evictd_kernel::{
+    cgroup::Hierarchies,
+    clock::Clock,
+    kill::{CgroupEvictor, SpareFiles},
+    signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources},
+    wake::{WakeSources, Wakers},
+};
+use evictd_pod::{Pod, wire};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+    time::{Instant, sleep},
+};
+
+/// From one look of the bench's kernel to the next.
+const STEP: Duration = Duration::from_millis(50);
+/// Of the node, in MiB.
+const CAPACITY: u64 = 1000;
+
+/// What was told, and after how many seconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Told {
+    pub(super) at: f64,
+    pub(super) what: String,
+}
+
+/// What the recorder has heard.
+#[derive(Default)]
+struct Heard {
+    told: Vec<Told>,
+    looks: Vec<f64>,
+    records: Vec<Record>,
+    pressure: bool,
+}
+
+/// Writes down every fact.
+struct Recorder {
+    began: Timestamp,
+    heard: Arc<Mutex<Heard>>,
+}
+
+impl Publish for Recorder {
+    fn publish(&mut self, fact: &Fact<'_>) {
+        let mut heard = self.heard.lock().unwrap();
+        let since = |now: Timestamp| now.duration_since(self.began).as_secs_f64();
+        let (now, what) = match fact {
+            Fact::Looked(look) => {
+                heard.looks.push(since(look.now));
+                let mut raised = look.housekeeper.conditions();
+                let raised = raised.any(|one| one == NodeCondition::MemoryPressure);
+                if raised == heard.pressure {
+                    return;
+                }
+                heard.pressure = raised;
+                let what = if raised { "raised" } else { "cleared" };
+                (look.now, what.to_owned())
+            }
+            Fact::Decided(decided) => {
+                heard.records.push(decided.record.clone());
+                let who = decided.record.pod.as_deref().unwrap_or("nobody");
+                let verb = match (decided.paused, decided.dry_run()) {
+                    (Some(_), _) => "paused",
+                    (None, true) => "would evict",
+                    (None, false) => "evicts",
+                };
+                (decided.decision.time, format!("{verb} {who}"))
+            }
+            Fact::Terminated(ended) => {
+                let pod = &ended.departure.pod;
+                let what = match ended.result {
+                    Ok(one) if one.gone_at.is_none() => format!("{pod} lives on"),
+                    Ok(one) if one.killed_at.is_some() => format!("{pod} is killed"),
+                    Ok(_) => format!("{pod} left"),
+                    Err(error) => format!("{pod}: {error}"),
+                };
+                (ended.now, what)
+            }
+            Fact::FoundGone(ended) => (ended.now, format!("{} is found gone", ended.departure.pod)),
+            _ => return,
+        };
+        let at = since(now);
+        heard.told.push(Told { at, what });
+    }
+}
+
+/// A pod of one process.
+struct Runs {
+    process: Child,
+    memory: u64,
+    spec: Value,
+    /// Whether a SIGKILL ends it, as it should.
+    dies: bool,
+}
+
+/// A node with an agent.
+pub(super) struct Bench {
+    top: tempfile::TempDir,
+    began: Instant,
+    clock: Clock,
+    heard: Arc<Mutex<Heard>>,
+    listings: watch::Sender<Arc<Listing>>,
+    pods: BTreeMap<String, Runs>,
+    /// Taken outside of every pod.
+    outside: u64,
+    pub(super) annotation: watch::Sender<Option<Pause>>,
+    questions: Option<mpsc::Sender<Question>>,
+    orders: Option<mpsc::Sender<Order>>,
+    agent: Option<JoinHandle<()>>,
+    boot_id: &'static str,
+    /// How many agents were.
+    killed: u32,
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for pod in self.pods.values_mut() {
+            let _ = pod.process.kill();
+            let _ = pod.process.wait();
+        }
+    }
+}
+
+impl Bench {
+    /// Nobody is on it yet.
+    pub(super) fn new() -> Self {
+        let clock = Clock::start();
+        let bench = Self {
+            top: tempfile::tempdir().unwrap(),
+            began: Instant::now(),
+            clock,
+            heard: Arc::default(),
+            listings: watch::Sender::default(),
+            pods: BTreeMap::new(),
+            outside: 0,
+            annotation: watch::Sender::default(),
+            questions: None,
+            orders: None,
+            agent: None,
+            boot_id: "first",
+            killed: 0,
+        };
+        bench.write("cgroup/cgroup.controllers", "memory pids\n");
+        bench.write("proc/self/cgroup", "0::/system\n");
+        fs::create_dir_all(bench.path("cgroup/kubepods")).unwrap();
+        bench.write_meminfo();
+        bench
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.top.path().join(below)
+    }
+
+    fn write(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// What is left of the node, in MiB.
+    pub(super) fn available(&self) -> u64 {
+        let of_pods: u64 = self.pods.values().map(|pod| pod.memory).sum();
+        CAPACITY - of_pods - self.outside
+    }
+
+    fn write_meminfo(&self) {
+        let (total, left) = (CAPACITY << 10, self.available() << 10);
+        let text = format!(
+            "MemTotal: {total} kB\nMemAvailable: {left} kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n"
+        );
+        self.write("proc/meminfo", &text);
+    }
+
+    /// The kernel's figures are no figures, until somebody takes or gives back memory.
+    pub(super) fn spoil_meminfo(&self) {
+        self.write("proc/meminfo", "MemTotal: lots\n");
+    }
+
+    /// So many MiB are taken by nobody's pod.
+    pub(super) fn take_outside(&mut self, mebibytes: u64) {
+        self.outside = mebibytes;
+        self.write_meminfo();
+    }
+
+    /// A pod that holds so many MiB and does not listen to SIGTERM.
+    pub(super) fn pod(&mut self, name: &str, mebibytes: u64) {
+        self.pod_with(name, mebibytes, json!({}));
+    }
+
+    /// The same with this specification.
+    pub(super) fn pod_with(&mut self, name: &str, mebibytes: u64, spec: Value) {
+        let mut process = Command::new("/bin/sh")
+            .args(["-c", "trap '' TERM; echo ready; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let output = process.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        let pid = process.id();
+        let group = format!("cgroup/kubepods/pod{name}");
+        self.write(
+            &format!("proc/{pid}/cgroup"),
+            &format!("0::/kubepods/pod{name}\n"),
+        );
+        let stat = format!("{pid} (x) S 1 2 3 4 5 0 7 8 9 10 11 12 13 14 15 16 1 0 99 1\n");
+        self.write(&format!("proc/{pid}/stat"), &stat);
+        self.write(&format!("{group}/cgroup.kill"), "");
+        self.write(&format!("{group}/cgroup.procs"), &format!("{pid}\n"));
+        self.write(&format!("{group}/cgroup.events"), "populated 1\nfrozen 0\n");
+        self.write(&format!("{group}/pids.current"), "1\n");
+        let runs = Runs {
+            process,
+            memory: 0,
+            spec,
+            dies: true,
+        };
+        self.pods.insert(name.to_owned(), runs);
+        self.grow(name, mebibytes);
+        self.list();
+    }
+
+    /// Holds so many MiB from now on.
+    pub(super) fn grow(&mut self, name: &str, mebibytes: u64) {
+        self.pods.get_mut(name).unwrap().memory = mebibytes;
+        let group = format!("cgroup/kubepods/pod{name}");
+        let bytes = mebibytes << 20;
+        self.write(&format!("{group}/memory.current"), &format!("{bytes}\n"));
+        let stat = format!("anon {bytes}\nfile 0\ninactive_file 0\nshmem 0\n");
+        self.write(&format!("{group}/memory.stat"), &stat);
+        self.write_meminfo();
+    }
+
+    /// SIGKILL does not end it, as a process that waits for a dead disk.
+    pub(super) fn never_dies(&mut self, name: &str) {
+        self.pods.get_mut(name).unwrap().dies = false;
+    }
+
+    /// Its last process ends.
+    pub(super) fn leave(&mut self, name: &str) {
+        let group = format!("cgroup/kubepods/pod{name}");
+        self.write(&format!("{group}/cgroup.procs"), "");
+        self.write(&format!("{group}/cgroup.events"), "populated 0\nfrozen 0\n");
+        self.write(&format!("{group}/pids.current"), "0\n");
+        self.grow(name, 0);
+    }
+
+    /// Whether it runs.
+    pub(super) fn lives(&self, name: &str) -> bool {
+        let procs = self.path(&format!("cgroup/kubepods/pod{name}/cgroup.procs"));
+        !fs::read_to_string(procs).unwrap_or_default().is_empty()
+    }
+
+    fn list(&self) {
+        let listed = |(name, runs): (&String, &Runs)| {
+            let metadata = json!({ "name": name, "namespace": "shop", "uid": name });
+            let pod = json!({ "metadata": metadata, "spec": runs.spec });
+            let pod: wire::Pod = serde_json::from_value(pod).unwrap();
+            Listed {
+                pod: Arc::new(Pod::from_wire(pod)),
+                manifest: None,
+                wire: None,
+                evicted: false,
+                evicted_at: None,
+            }
+        };
+        let listing = Listing {
+            pods: self.pods.iter().map(listed).collect(),
+            ..Listing::default()
+        };
+        self.listings.send_replace(Arc::new(listing));
+    }
+
+    /// An agent begins with these lines of configuration.
+    pub(super) fn start(&mut self, lines: &str) {
+        self.start_with(lines, &[]);
+    }
+
+    /// The same after an earlier run that has left these records.
+    pub(super) fn start_with(&mut self, lines: &str, left_open: &[Record]) {
+        let hierarchies = Hierarchies::detect(&self.path("cgroup")).unwrap();
+        let (proc, roots) = (self.path("proc"), vec![PathBuf::from("kubepods")]);
+        let sources = SignalSources {
+            proc_root: proc.clone(),
+            hierarchies: Some(hierarchies.clone()),
+            node_cgroup: None,
+            pods_cgroups: roots.clone(),
+            memory_available: MemoryAvailable::MemAvailable,
+            filesystems: FilesystemPaths::default(),
+        };
+        let disk = DiskRoots {
+            kubelet: self.path("kubelet"),
+            logs: self.path("logs"),
+            proc: proc.clone(),
+        };
+        let recorder = Recorder {
+            began: self.clock.now() - jiff::SignedDuration::try_from(self.began.elapsed()).unwrap(),
+            heard: Arc::clone(&self.heard),
+        };
+        let binder = Binder::new(hierarchies.clone(), proc.clone(), roots.clone());
+        let kept = PauseFile::new(self.path("run"));
+        let ports = Ports {
+            alarm: Alarm::of_runtime(),
+            wakers: Wakers::new(WakeSources::default(), None),
+            sampler: Sampler::new(&sources).unwrap(),
+            roster: Roster::new(self.listings.subscribe(), binder),
+            room: Room::of_machine(&proc),
+            usage: Gauge::new(hierarchies.clone(), disk, None),
+            evictor: Arc::new(CgroupEvictor {
+                hierarchies,
+                proc_root: proc,
+                pod_roots: roots,
+                kill_deadline: Duration::from_secs(30),
+                clock: self.clock,
+                spare: Arc::new(SpareFiles::default()),
+            }),
+            cluster: None,
+            pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
+            publishers: Publishers(vec![Box::new(recorder)]),
+            left_open: left_open.iter().filter_map(LeftOpen::read).collect(),
+            boot_id: self.boot_id.to_owned(),
+        };
+        let agent = Agent::new(self.clock, Self::behaviour(lines), ports);
+        let (questions, to_answer) = mpsc::channel(1);
+        let (orders, to_obey) = mpsc::channel(1);
+        self.questions = Some(questions);
+        self.orders = Some(orders);
+        self.agent = Some(tokio::spawn(async move {
+            Box::pin(agent.run(to_answer, to_obey)).await.unwrap();
+        }));
+    }
+
+    fn behaviour(lines: &str) -> super::super::Behaviour {
+        let text = format!(
+            "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\nhousekeepingInterval: 10s\n{lines}\n"
+        );
+        let config = config::parse("the test", &text).unwrap().effective;
+        behaviour(&config, PodsSource::Manifests)
+    }
+
+    /// It goes by these lines from now on.
+    pub(super) async fn reload(&self, lines: &str) {
+        let order = Order::Reload(Box::new(Self::behaviour(lines)));
+        self.orders.as_ref().unwrap().send(order).await.unwrap();
+    }
+
+    /// It ends as one that was killed. What it has begun has no hold on the pods any more: each has another group by the same
+    /// name.
+    pub(super) fn kill_agent(&mut self) {
+        self.agent.take().unwrap().abort();
+        self.killed += 1;
+        let orphans = self.path(&format!("orphans-{}", self.killed));
+        let groups = self.path("cgroup/kubepods");
+        fs::rename(&groups, &orphans).unwrap();
+        for name in self.pods.keys() {
+            let (from, to) = (
+                orphans.join(format!("pod{name}")),
+                groups.join(format!("pod{name}")),
+            );
+            fs::create_dir_all(&to).unwrap();
+            for file in fs::read_dir(from).unwrap() {
+                let file = file.unwrap();
+                fs::copy(file.path(), to.join(file.file_name())).unwrap();
+            }
+        }
+    }
+
+    /// The machine is another one since its start.
+    pub(super) const fn reboot(&mut self) {
+        self.boot_id = "second";
+    }
+
+    /// It is told to end; whether it has within this time.
+    pub(super) async fn stop(&mut self, within: u64) -> bool {
+        let orders = self.orders.as_ref().unwrap();
+        orders.send(Order::Stop).await.unwrap();
+        let ended = self.agent.take().unwrap();
+        tokio::time::timeout(Duration::from_secs(within), ended)
+            .await
+            .is_ok()
+    }
+
+    /// `evictd pause`, for so many seconds.
+    pub(super) async fn pause(&self, seconds: Option<i64>) {
+        let now = self.clock.now();
+        let pause = Pause {
+            since: now,
+            until: seconds.map(|seconds| now + jiff::SignedDuration::from_secs(seconds)),
+            reason: "a drill".to_owned(),
+            by: crate::pause::By::Command,
+        };
+        self.ask(|answer| Question::Pause { pause, answer }).await;
+    }
+
+    /// `evictd resume`.
+    pub(super) async fn resume(&self) {
+        self.ask(|answer| Question::Resume { answer }).await;
+    }
+
+    async fn ask(&self, question: impl FnOnce(crate::server::state::Answer) -> Question) {
+        let (answer, answered) = oneshot::channel();
+        let questions = self.questions.as_ref().unwrap();
+        questions.send(question(answer)).await.unwrap();
+        answered.await.unwrap().unwrap();
+    }
+
+    /// Lets so many seconds pass, in which the kernel does as it is told.
+    pub(super) async fn pass(&mut self, seconds: f64) {
+        let end = Instant::now() + Duration::from_secs_f64(seconds);
+        while Instant::now() < end {
+            sleep(STEP).await;
+            let killed = |(name, pod): (&String, &Runs)| {
+                let file = self.path(&format!("cgroup/kubepods/pod{name}/cgroup.kill"));
+                let told = fs::read_to_string(file).unwrap() == "1";
+                (pod.dies && told && self.lives(name)).then(|| name.clone())
+            };
+            let killed: Vec<String> = self.pods.iter().filter_map(killed).collect();
+            for name in killed {
+                self.leave(&name);
+            }
+        }
+    }
+
+    /// Everything told so far, without the times.
+    pub(super) fn told(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        heard.told.iter().map(|told| told.what.clone()).collect()
+    }
+
+    /// After how many seconds this was told first.
+    pub(super) fn at(&self, what: &str) -> f64 {
+        let heard = self.heard.lock().unwrap();
+        let found = heard.told.iter().find(|told| told.what == what);
+        found
+            .unwrap_or_else(|| panic!("not told: {what}: {:#?}", heard.told))
+            .at
+    }
+
+    /// When the agent has looked, in seconds.
+    pub(super) fn looks(&self) -> Vec<f64> {
+        self.heard.lock().unwrap().looks.clone()
+    }
+
+    /// Everything told so far.
+    pub(super) fn log(&self) -> Vec<Told> {
+        self.heard.lock().unwrap().told.clone()
+    }
+
+    /// What it has decided.
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.heard.lock().unwrap().records.clone()
+    }
+}

@@ -1,0 +1,274 @@
+//! Hard thresholds: at once, one after the other, and not in vain.
+
+use super::bench::Bench;
+use evictd_eviction::decision::Withheld;
+use serde_json::json;
+
+const HARD: &str = "evictionHard: {memory.available: 100Mi}\nevictionPressureTransitionPeriod: 10s";
+
+const FUTILE: &str = "evictionHard: {memory.available: 100Mi}
+futileEvictions: 2
+evictWithoutRelief: true";
+
+fn priority(priority: i32) -> serde_json::Value {
+    json!({ "priority": priority })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hog_is_killed_at_once_and_nobody_else() {
+    let mut bench = Bench::new();
+    bench.pod("hog", 100);
+    bench.pod("modest", 50);
+    bench.start(HARD);
+    bench.pass(5.0).await;
+    assert!(bench.told().is_empty());
+    bench.grow("hog", 900);
+    bench.pass(30.0).await;
+    let told = ["evicts shop/hog", "raised", "shop/hog is killed", "cleared"];
+    assert_eq!(bench.told(), told);
+    // A node that was quiet is looked at after so long that nothing can have filled it.
+    let chosen = bench.at("evicts shop/hog");
+    assert!((5.0..5.3).contains(&chosen), "{chosen}");
+    assert!(bench.at("shop/hog is killed") - chosen < 0.2);
+    assert!(bench.lives("modest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_058_nobody_goes_while_the_one_before_gives_back_what_it_holds() {
+    let mut bench = Bench::new();
+    bench.pod_with("first", 600, priority(0));
+    bench.pod_with("second", 399, priority(5));
+    bench.never_dies("first");
+    bench.start(HARD);
+    for given_back in 1..=15 {
+        bench.pass(0.9).await;
+        bench.grow("first", 600 - 6 * given_back);
+    }
+    assert!(bench.available() < 100 && bench.lives("second"));
+    assert_eq!(
+        bench.told(),
+        ["evicts shop/first", "raised", "evicts nobody"]
+    );
+    let why = bench.records().remove(1).withheld.unwrap();
+    assert!(matches!(why, Withheld::DyingPodsRelease { .. }), "{why:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_killed_pod_that_gives_nothing_back_for_two_seconds_is_not_waited_for() {
+    let mut bench = Bench::new();
+    bench.pod_with("first", 480, priority(0));
+    bench.pod_with("second", 470, priority(5));
+    bench.pod_with("third", 10, priority(9));
+    bench.never_dies("first");
+    bench.start(HARD);
+    bench.pass(60.0).await;
+    let next = bench.at("evicts shop/second") - bench.at("evicts shop/first");
+    assert!((2.0..2.2).contains(&next), "{next}");
+    let outlived = bench.at("shop/first lives on");
+    assert!((30.0..30.3).contains(&outlived), "{outlived}");
+    assert!(bench.lives("third"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_grace_of_a_hard_victim_is_its_own_and_not_cut_by_the_threshold_it_goes_for() {
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.start("evictionHard: {memory.available: 100Mi}\nevictionHardGracePeriod: 20s");
+    bench.pass(60.0).await;
+    let killed = bench.at("shop/hog is killed") - bench.at("evicts shop/hog");
+    assert!((20.0..20.3).contains(&killed), "{killed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_do_not_help_stop_and_begin_again_when_the_signal_has_moved() {
+    let mut bench = Bench::new();
+    for name in ["a", "b", "c", "d"] {
+        bench.pod(name, 0);
+    }
+    bench.take_outside(950);
+    bench.start(FUTILE);
+    bench.pass(250.0).await;
+    assert_eq!(bench.told().last().unwrap(), "evicts nobody");
+    assert!(!bench.lives("b") && bench.lives("c"));
+    bench.take_outside(910);
+    bench.pass(5.0).await;
+    assert!(!bench.lives("c"), "{:#?}", bench.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions_that_do_not_help_are_tried_again_after_five_minutes() {
+    let mut bench = Bench::new();
+    for name in ["a", "b", "c", "d"] {
+        bench.pod(name, 0);
+    }
+    bench.take_outside(950);
+    bench.start(FUTILE);
+    bench.pass(400.0).await;
+    let again = bench.at("evicts shop/c") - bench.at("evicts nobody");
+    assert!((300.0..301.1).contains(&again), "{again}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_in_vain_and_it_is_decided_once() {
+    let mut bench = Bench::new();
+    for name in ["a", "b", "c"] {
+        bench.pod(name, 1);
+    }
+    bench.take_outside(950);
+    bench.start(HARD);
+    bench.pass(300.0).await;
+    assert_eq!(bench.told(), ["evicts nobody", "raised"]);
+    assert!(["a", "b", "c"].iter().all(|name| bench.lives(name)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_decides_and_ends_nobody() {
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.start(&format!("{HARD}\ndryRun: true"));
+    bench.pass(300.0).await;
+    assert_eq!(bench.told(), ["would evict shop/hog", "raised"]);
+    assert!(bench.lives("hog"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_rules_hold_from_the_next_look() {
+    let mut bench = Bench::new();
+    bench.pod("hog", 800);
+    bench.start(HARD);
+    bench.pass(30.0).await;
+    assert!(bench.told().is_empty());
+    bench
+        .reload("evictionHard: {memory.available: 300Mi}")
+        .await;
+    bench.pass(1.0).await;
+    assert!(!bench.lives("hog"), "{:#?}", bench.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_node_is_looked_at_seldom_and_one_near_its_threshold_often() {
+    let mut bench = Bench::new();
+    bench.pod("pod", 0);
+    bench.start("evictionHard: {memory.available: 1Mi}");
+    bench.pass(20.0).await;
+    let quiet = bench.looks().len();
+    bench.grow("pod", 990);
+    bench.pass(20.0).await;
+    let near = bench.looks().len() - quiet;
+    assert!(near > 5 * quiet, "{quiet} and {near} looks");
+    assert!(bench.told().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crossed_threshold_is_looked_at_every_second() {
+    let mut bench = Bench::new();
+    bench.take_outside(950);
+    bench.start(HARD);
+    bench.pass(60.0).await;
+    let looks = bench.looks();
+    let apart = looks.windows(2).map(|two| two[1] - two[0]);
+    let longest = apart.fold(0.0, f64::max);
+    assert!(longest <= 1.1, "{longest} s");
+    assert!(looks.len() < 100, "{} looks", looks.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_being_killed_at_the_end_is_waited_for_two_seconds_at_most() {
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.never_dies("hog");
+    bench.start(HARD);
+    bench.pass(1.0).await;
+    let began = tokio::time::Instant::now();
+    assert!(bench.stop(10).await);
+    let took = began.elapsed().as_secs_f64();
+    assert!((2.0..2.2).contains(&took), "{took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_condition_of_a_hard_threshold_is_raised_at_once_and_cleared_after_the_transition_period()
+ {
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.start(HARD);
+    bench.pass(30.0).await;
+    let held = bench.at("cleared") - bench.at("shop/hog is killed");
+    assert!((10.0..11.1).contains(&held), "{held}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_an_eviction_the_freed_memory_is_seen_before_anybody_else_is_chosen() {
+    let mut bench = Bench::new();
+    bench.pod_with("first", 90, priority(0));
+    bench.pod_with("second", 90, priority(5));
+    bench.take_outside(770);
+    bench.start(HARD);
+    bench.pass(60.0).await;
+    assert_eq!(bench.records().len(), 1, "{:#?}", bench.log());
+    assert!(bench.lives("second"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn s1_051_a_minimum_reclaim_keeps_evicting_until_it_is_reached() {
+    let mut bench = Bench::new();
+    bench.pod_with("first", 60, priority(0));
+    bench.pod_with("second", 60, priority(5));
+    bench.pod_with("third", 60, priority(9));
+    bench.take_outside(730);
+    bench.start(&format!(
+        "{HARD}\nevictionMinimumReclaim: {{memory.available: 100Mi}}"
+    ));
+    bench.pass(60.0).await;
+    assert!(
+        !bench.lives("first") && !bench.lives("second") && bench.lives("third"),
+        "{:#?}",
+        bench.log()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_comes_to_a_node_under_pressure_is_seen_at_once() {
+    let mut bench = Bench::new();
+    bench.take_outside(700);
+    bench.pod_with("first", 10, priority(9));
+    bench.start(HARD);
+    bench.pass(60.0).await;
+    bench.pod("hog", 250);
+    bench.pass(1.2).await;
+    assert!(!bench.lives("hog"), "{:#?}", bench.log());
+    assert!(bench.lives("first"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_sleep_is_the_housekeeping_interval() {
+    let mut bench = Bench::new();
+    bench.start("evictionHard: {memory.available: 1Mi}\nmemoryAvailable: memAvailable");
+    bench.pass(300.0).await;
+    let looks = bench.looks();
+    let apart = looks.windows(2).map(|two| two[1] - two[0]);
+    assert!(apart.fold(0.0, f64::max) <= 10.01, "{looks:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_figure_that_cannot_be_read_ends_nobody_and_is_read_again() {
+    let mut bench = Bench::new();
+    bench.pod("hog", 100);
+    bench.start(HARD);
+    bench.pass(5.0).await;
+    bench.spoil_meminfo();
+    bench.pass(60.0).await;
+    assert!(bench.told().is_empty(), "{:#?}", bench.log());
+    bench.grow("hog", 950);
+    bench.pass(11.0).await;
+    assert!(!bench.lives("hog"), "{:#?}", bench.log());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_calm_day_tells_nothing() {
+    let mut bench = Bench::new();
+    bench.pod("pod", 100);
+    bench.start(HARD);
+    bench.pass(3600.0).await;
+    assert!(bench.told().is_empty());
+    assert!(bench.stop(1).await);
+}

@@ -1,0 +1,110 @@
+//! An agent that follows one which has left something to be finished.
+
+use super::bench::Bench;
+
+const SLOW: &str = "evictionHard: {memory.available: 100Mi}\nevictionHardGracePeriod: 40s";
+
+/// A hog that was chosen, whose agent was killed before it went, and so many seconds without any.
+async fn away_for(seconds: f64) -> Bench {
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.start(SLOW);
+    bench.pass(10.0).await;
+    bench.kill_agent();
+    bench.pass(seconds).await;
+    assert!(bench.lives("hog"));
+    bench
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_the_grace_is_waited_for() {
+    let mut bench = away_for(10.0).await;
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(60.0).await;
+    let killed = bench.at("shop/hog is killed");
+    assert!((40.0..41.5).contains(&killed), "{killed}");
+    assert_eq!(bench.records().len(), 1, "nothing is decided twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_grace_is_over_the_pod_is_killed_at_once() {
+    let mut bench = away_for(50.0).await;
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(60.0).await;
+    let killed = bench.at("shop/hog is killed");
+    assert!((60.0..61.5).contains(&killed), "{killed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_went_meanwhile_is_found_gone() {
+    let mut bench = away_for(10.0).await;
+    bench.leave("hog");
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(60.0).await;
+    assert!(bench.told().contains(&"shop/hog is found gone".to_owned()));
+    assert_eq!(bench.records().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_boot_nobody_is_ended_for_what_was_decided_before() {
+    let mut bench = away_for(10.0).await;
+    bench.grow("hog", 100);
+    bench.reboot();
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(120.0).await;
+    assert!(bench.lives("hog"), "{:?}", bench.told());
+    bench.at("shop/hog is found gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_leaves_by_itself_in_what_is_left_of_its_grace_is_not_killed() {
+    let mut bench = away_for(10.0).await;
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(5.0).await;
+    bench.leave("hog");
+    bench.pass(60.0).await;
+    bench.at("shop/hog left");
+    assert_eq!(bench.records().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_killed_again_and_again_decides_once() {
+    let mut bench = away_for(1.0).await;
+    for _ in 0..5 {
+        bench.start_with(SLOW, &bench.records());
+        bench.pass(3.0).await;
+        bench.kill_agent();
+        bench.pass(1.0).await;
+    }
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(30.0).await;
+    assert_eq!(bench.records().len(), 1, "{:#?}", bench.log());
+    let killed = bench.at("shop/hog is killed");
+    assert!((40.0..41.5).contains(&killed), "{killed}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_record_the_next_run_decides_anew() {
+    let mut bench = away_for(10.0).await;
+    bench.start(SLOW);
+    bench.pass(60.0).await;
+    assert_eq!(bench.records().len(), 2);
+    assert!(!bench.lives("hog"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_soft_threshold_begins_its_grace_anew_after_a_restart() {
+    let soft = "evictionHard: {memory.available: 1Mi}\nevictionSoft: {memory.available: 100Mi}\n\
+                evictionSoftGracePeriod: {memory.available: 60s}";
+    let mut bench = Bench::new();
+    bench.pod("hog", 950);
+    bench.start(soft);
+    bench.pass(50.0).await;
+    bench.kill_agent();
+    bench.start(soft);
+    bench.pass(55.0).await;
+    assert_eq!(bench.records().len(), 0);
+    bench.pass(10.0).await;
+    let chosen = bench.at("evicts shop/hog");
+    assert!((110.0..110.3).contains(&chosen), "{chosen}");
+}

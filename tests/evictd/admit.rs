@@ -1,0 +1,519 @@
+//! `evictd admit` as a user runs it.
+
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{Read, Write},
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    thread,
+};
+use tempfile::TempDir;
+
+/// A directory of input files and the program.
+struct Bench(TempDir);
+
+impl Bench {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn json(&self, name: &str, value: &Value) -> String {
+        self.file(name, value.to_string())
+    }
+}
+
+fn admit(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
+    command.arg("admit").args(arguments).output().unwrap()
+}
+
+fn answer(arguments: &[&str]) -> Value {
+    let output = admit(&[arguments, &["-o", "json"]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = admit(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
+    assert!(output.stdout.is_empty());
+    errors
+}
+
+fn text(output: &[u8]) -> String {
+    String::from_utf8_lossy(output).into_owned()
+}
+
+/// What `expected.admission` of a case of the real kubelet says of reason and message.
+fn reason_and_message(expected: &Value) -> (String, String) {
+    if let Some(error) = expected["error"].as_str() {
+        let prefix = "Unexpected error while attempting to recover from admission failure: ";
+        return (
+            "UnexpectedAdmissionError".to_owned(),
+            format!("{prefix}{error}"),
+        );
+    }
+    let reason = expected["remainingReasons"][0].as_str().unwrap_or_default();
+    match reason.strip_prefix("Insufficient ") {
+        Some(resource) => (
+            format!("OutOf{resource}"),
+            format!("Node didn't have enough resource: {resource}, "),
+        ),
+        None if reason.is_empty() => Default::default(),
+        None => (reason.to_owned(), format!("Predicate {reason} failed: ")),
+    }
+}
+
+fn check(bench: &Bench, path: &Path) {
+    let case: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    let (input, expected) = (&case["input"], &case["expected"]);
+    let pod = bench.json("pod.json", &input["admitPod"]);
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": input["pods"] });
+    let pods = bench.json("pods.json", &list);
+    let mut arguments = vec!["--pod", &pod, "--pods", &pods];
+
+    let needs = input["requirements"].as_array().unwrap().iter();
+    let needs = needs.map(|need| {
+        let resource = need["resource"].as_str().unwrap();
+        let unit = if resource == "cpu" { "m" } else { "" };
+        format!("{resource}={}{unit}", need["quantity"])
+    });
+    let needs = needs.collect::<Vec<_>>().join(",");
+    if !needs.is_empty() {
+        arguments.extend(["--insufficient", &needs]);
+    }
+    let others = input["nonResourceReasons"].as_array().into_iter().flatten();
+    let others = others.map(|name| name.as_str().unwrap());
+    let others = others.collect::<Vec<_>>().join(",");
+    if !others.is_empty() {
+        arguments.extend(["--failed", &others]);
+    }
+
+    let answer = answer(&arguments);
+    assert_eq!(answer["preempt"], expected["admission"]["killed"]);
+    assert_eq!(answer["qos"], expected["qos"]);
+    let (reason, message) = reason_and_message(&expected["admission"]);
+    assert_eq!(answer["allowed"], reason.is_empty());
+    assert_eq!(answer["reason"], reason);
+    let told = answer["message"].as_str().unwrap();
+    assert!(told.starts_with(&message), "{told}");
+    assert_eq!(told.is_empty(), message.is_empty(), "{told}");
+}
+
+#[test]
+fn s2_001_to_s2_023_every_case_of_the_real_kubelet() {
+    let cases = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/crates/eviction/tests/oracle/critical"
+    );
+    let bench = Bench::new();
+    let files = fs::read_dir(cases)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let files: Vec<PathBuf> = files.collect();
+    assert!(files.len() >= 72, "{} cases found", files.len());
+    for file in files {
+        eprintln!("{}", file.display());
+        check(&bench, &file);
+    }
+}
+
+const CRITICAL: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: dns, namespace: kube-system}
+spec:
+  priorityClassName: system-cluster-critical
+  containers:
+  - name: dns
+    resources: {requests: {cpu: 500m, memory: 1Gi}}
+";
+
+const PODS: &str = "
+apiVersion: v1
+kind: PodList
+items:
+- metadata: {name: web, namespace: shop}
+  spec:
+    nodeName: node-1
+    containers: [{name: c, resources: {requests: {cpu: '1', memory: 3Gi}}}]
+- metadata: {name: batch, namespace: shop}
+  spec:
+    nodeName: node-1
+    containers: [{name: c, resources: {requests: {cpu: 600m}}}]
+- metadata: {name: elsewhere, namespace: shop}
+  spec:
+    nodeName: node-2
+    containers: [{name: c, resources: {requests: {cpu: 600m}}}]
+";
+
+const NODE: &str = "
+apiVersion: v1
+kind: Node
+metadata: {name: node-1}
+status:
+  allocatable: {cpu: '2', memory: 8Gi, pods: '110'}
+  conditions:
+  - {type: Ready, status: 'True'}
+  - {type: DiskPressure, status: 'DISK'}
+";
+
+struct Files {
+    bench: Bench,
+    critical: String,
+    ordinary: String,
+    pods: String,
+    node: String,
+}
+
+fn files() -> Files {
+    let bench = Bench::new();
+    Files {
+        critical: bench.file("dns.yaml", CRITICAL),
+        ordinary: bench.file(
+            "web.yaml",
+            CRITICAL.replace("  priorityClassName: system-cluster-critical\n", ""),
+        ),
+        pods: bench.file("pods.yaml", PODS),
+        node: bench.file("node.yaml", NODE.replace("DISK", "False")),
+        bench,
+    }
+}
+
+#[test]
+fn s2_022_the_node_says_what_is_short() {
+    let files = files();
+    let of = |pod: &str| answer(&["--pod", pod, "--pods", &files.pods, "--node", &files.node]);
+    let answer = of(&files.ordinary);
+    assert_eq!(answer["allowed"], false);
+    assert_eq!(answer["reason"], "OutOfcpu");
+    assert_eq!(
+        answer["message"],
+        "Node didn't have enough resource: cpu, requested: 500, used: 1600, capacity: 2000"
+    );
+    assert_eq!(answer["preempt"], json!([]));
+    assert_eq!(answer["qos"]["shop/elsewhere"], "Burstable");
+    let answer = of(&files.critical);
+    assert_eq!(answer["allowed"], true);
+    assert_eq!(answer["preempt"], json!(["shop/batch"]));
+}
+
+#[test]
+fn s2_022_required_node_affinity_and_a_host_port_are_checked_as_the_kubelet_does() {
+    let bench = Bench::new();
+    let node = bench.file("node.yaml", NODE.replace("DISK", "False"));
+    let taken = "containers: [{name: c, ports: [{hostPort: 8080}]}]";
+    let old = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: old, namespace: shop}}\nspec:\n  nodeName: node-1\n  {taken}\n"
+    );
+    let pods = bench.file("pods.yaml", old);
+    let reason = |spec: &str| {
+        let pod = format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: new, namespace: shop}}\nspec:\n  {spec}\n"
+        );
+        let pod = bench.file("new.yaml", pod);
+        let answer = answer(&["--pod", &pod, "--pods", &pods, "--node", &node]);
+        assert_eq!(answer["allowed"], answer["reason"] == "", "{answer}");
+        answer["reason"].as_str().unwrap().to_owned()
+    };
+    let affinity = |name: &str| {
+        let field = format!("{{key: metadata.name, operator: In, values: [{name}]}}");
+        let terms = format!("{{nodeSelectorTerms: [{{matchFields: [{field}]}}]}}");
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        let containers = "containers: [{name: c}]";
+        format!("{containers}\n  affinity: {{nodeAffinity: {{{required}: {terms}}}}}")
+    };
+    assert_eq!(reason(&affinity("node-1")), "");
+    assert_eq!(reason(&affinity("node-2")), "NodeAffinity");
+    assert_eq!(reason(taken), "NodePorts");
+    assert_eq!(reason(&taken.replace("8080", "8081")), "");
+}
+
+#[test]
+fn s1_085_to_s1_088_pressure_of_the_node_or_as_told() {
+    let files = files();
+    let pressed = files
+        .bench
+        .file("pressed.yaml", NODE.replace("DISK", "True"));
+    let of = |arguments: &[&str]| answer(&[&["--pod", &files.ordinary], arguments].concat());
+    let evicted = "The node had condition: [DiskPressure]. ";
+    for arguments in [
+        &["--node", &pressed][..],
+        &["--conditions", "DiskPressure"],
+        &["--node", &files.node, "--conditions", "DiskPressure"],
+    ] {
+        let answer = of(arguments);
+        assert_eq!(
+            (&answer["reason"], &answer["message"]),
+            (&json!("Evicted"), &json!(evicted))
+        );
+    }
+    for arguments in [
+        &["--node", &files.node][..],
+        &["--conditions", "MemoryPressure"],
+        &["--node", &pressed, "--conditions", ""],
+        &["--conditions", "DiskPressure", "--insufficient", ""],
+    ] {
+        assert_eq!(of(arguments)["allowed"], true, "{arguments:?}");
+    }
+    assert_eq!(
+        answer(&["--pod", &files.critical, "--node", &pressed])["allowed"],
+        true
+    );
+}
+
+#[test]
+fn a_table_for_people_and_yaml_for_programs() {
+    let files = files();
+    let arguments = [
+        "--pod",
+        &files.critical,
+        "--pods",
+        &files.pods,
+        "--insufficient",
+        "cpu=1200m",
+    ];
+    let output = admit(&arguments);
+    assert_eq!(
+        text(&output.stdout),
+        "Let in, once these pods are killed, one after the other:
+
+#  POD         QOS        PRIORITY   CPU  MEMORY
+1  shop/web    Burstable         0     1     3Gi
+2  shop/batch  Burstable         0  600m       0
+"
+    );
+    let output = admit(&[&arguments[..], &["-o", "yaml"]].concat());
+    assert!(
+        text(&output.stdout).starts_with("allowed: true\n"),
+        "{}",
+        text(&output.stdout)
+    );
+    let output = admit(&["--pod", &files.ordinary, "--insufficient", "cpu=1,pods=1"]);
+    assert_eq!(
+        text(&output.stdout),
+        "Not let in: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
+    );
+}
+
+#[test]
+fn a_file_may_be_standard_input_but_only_one() {
+    let files = files();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
+    command.args(["admit", "--pod", "-", "--conditions", "DiskPressure"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(CRITICAL.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(text(&output.stdout).starts_with("Let in.\n"));
+    let error = refused(&["--pod", "-", "--pods", "-"]);
+    assert!(
+        error.contains("only one of --pod, --pods and --node"),
+        "{error}"
+    );
+    drop(files);
+}
+
+#[test]
+fn every_mistake_in_one_go() {
+    let files = files();
+    let wrong = PODS.replace("600m", "many").replace("3Gi", "[]");
+    let pods = files.bench.file("pods.yaml", wrong);
+    let error = refused(&[
+        "--pod",
+        &files.node,
+        "--pods",
+        &pods,
+        "--node",
+        &files.critical,
+        "--conditions",
+        "Sunny,DiskPressure",
+        "--insufficient",
+        "cpu=lots,memory,=3,pods=-1",
+    ]);
+    let expected = [
+        "node.yaml: is a Node; a v1 PodList, List or Pod is needed",
+        "pods.yaml:8:69: shop/web: spec.containers[0].resources.requests.memory: ",
+        "pods.yaml:12:56: shop/batch: spec.containers[0].resources.requests.cpu: \"many\": ",
+        "pods.yaml:16:56: shop/elsewhere: spec.containers[0].resources.requests.cpu: \"many\": ",
+        "dns.yaml: is a Pod; a v1 Node is needed",
+        "--conditions: Sunny is none that admission knows: DiskPressure, MemoryPressure, PIDPressure",
+        "--insufficient: cpu=lots: ",
+        "--insufficient: memory is not of the form RESOURCE=AMOUNT",
+        "--insufficient: =3 is not of the form RESOURCE=AMOUNT",
+        "--insufficient: pods=-1: less than nothing is missing",
+    ];
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{error}");
+    for (line, expected) in lines.iter().zip(expected) {
+        assert!(line.contains(expected), "{expected}\n{error}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used_are_bad_input() {
+    let files = files();
+    let directory = files.bench.0.path().display().to_string();
+    let table = [
+        (directory.clone(), "is a directory"),
+        (format!("{directory}/none"), "No such file or directory"),
+        ("/proc/self/mem".to_owned(), "/proc/self/mem: "),
+        (files.bench.file("empty", ""), "is empty"),
+        (files.bench.file("null", "null"), "is empty"),
+        ("/dev/zero".to_owned(), "is not UTF-8 text"),
+        (
+            files.bench.file("latin1", b"kind: Pod # \xe9"),
+            "is not UTF-8 text",
+        ),
+        (
+            files.bench.file("huge", vec![b' '; 17 << 20]),
+            "is larger than",
+        ),
+        (
+            files.bench.file("other.json", r#"{"some":"thing"}"#),
+            "is no Kubernetes object",
+        ),
+    ];
+    for (file, why) in table {
+        let error = refused(&["--pod", &file, "--conditions", "DiskPressure"]);
+        assert!(error.contains(&file) && error.contains(why), "{error}");
+    }
+}
+
+#[test]
+fn a_list_of_100_000_pods() {
+    let files = files();
+    let mut list = String::from(r#"{"kind":"PodList","apiVersion":"v1","items":["#);
+    for index in 0..100_000 {
+        let comma = if index == 0 { "" } else { "," };
+        let pod = format!(
+            r#"{comma}{{"metadata":{{"name":"pod-{index}","namespace":"n","uid":"u-{index}","labels":{{"app":"a"}}}},"spec":{{"containers":[{{"name":"c","image":"i","resources":{{"requests":{{"cpu":"10m"}}}}}}]}},"status":{{"phase":"Running"}}}}"#
+        );
+        list.push_str(&pod);
+    }
+    list += "]}";
+    let pods = files.bench.file("many.json", list);
+    let answer = answer(&[
+        "--pod",
+        &files.critical,
+        "--pods",
+        &pods,
+        "--insufficient",
+        "cpu=15m",
+    ]);
+    assert_eq!(answer["preempt"], json!(["n/pod-99999", "n/pod-99998"]));
+    assert_eq!(answer["qos"].as_object().unwrap().len(), 100_000);
+}
+
+/// Answers one request on `socket` with `body` and returns what was asked.
+fn serve_once(socket: &Path, body: String) -> thread::JoinHandle<String> {
+    let listener = UnixListener::bind(socket).unwrap();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"}}") {
+            let mut part = [0; 4096];
+            let length = stream.read(&mut part).unwrap();
+            assert_ne!(length, 0, "{}", text(&request));
+            request.extend_from_slice(&part[..length]);
+        }
+        let length = body.len();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all((head + &body).as_bytes()).unwrap();
+        text(&request)
+    })
+}
+
+#[test]
+fn with_the_pod_alone_the_daemon_is_asked() {
+    let files = files();
+    let socket = files.bench.0.path().join("socket");
+    let outcome = json!({"allowed":true,"reason":"","message":"","preempt":["a/b"],"qos":{"a/b":"Burstable"}});
+    let review =
+        json!({"response": {"allowed": true, "auditAnnotations": {"answer": outcome.to_string()}}});
+    let server = serve_once(&socket, review.to_string());
+    let socket = socket.display().to_string();
+    assert_eq!(
+        answer(&["--pod", &files.critical, "--socket", &socket]),
+        outcome
+    );
+    let request = server.join().unwrap();
+    assert!(
+        request.starts_with("POST /v1/admit HTTP/1.1\r\n"),
+        "{request}"
+    );
+    let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(body["kind"], "AdmissionReview");
+    assert_eq!(body["request"]["object"]["metadata"]["name"], "dns");
+}
+
+#[test]
+fn without_a_daemon_it_says_where_it_looked() {
+    let files = files();
+    let nowhere = files.bench.0.path().join("nowhere").display().to_string();
+    let output = admit(&["--pod", &files.critical, "--socket", &nowhere]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains(&nowhere));
+}
+
+#[test]
+fn an_answer_without_the_node_says_what_it_does_not_know() {
+    let files = files();
+    let said = "Not checked, since there is no --node";
+    let pods = ["--pod", &files.ordinary, "--pods", &files.pods];
+    let output = admit(&pods);
+    let page = text(&output.stdout);
+    assert!(
+        page.trim_end().lines().last().unwrap().starts_with(said),
+        "{page}"
+    );
+    assert!(output.stderr.is_empty());
+    let output = admit(&[&pods[..], &["-o", "json"]].concat());
+    assert!(text(&output.stderr).contains(said));
+    assert!(!text(&output.stdout).contains(said));
+    for enough in [["--node", &files.node], ["--insufficient", "cpu=1"]] {
+        let output = admit(&[&pods[..], &enough].concat());
+        assert!(!text(&output.stdout).contains(said) && output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn an_exit_code_says_no_to_whoever_asks_for_it() {
+    let files = files();
+    let short = ["--pod", &files.ordinary, "--insufficient", "cpu=1"];
+    for (arguments, more, code) in [
+        (&short[..], &[][..], 0),
+        (&short, &["--exit-code"], 4),
+        (&short, &["--exit-code", "-o", "json"], 4),
+        (
+            &["--pod", &files.ordinary, "--failed", ""],
+            &["--exit-code"],
+            0,
+        ),
+    ] {
+        let output = admit(&[arguments, more].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?} {more:?}");
+        let said = text(&output.stderr);
+        assert!(
+            !said.contains("evictd: \n") && !output.stdout.is_empty(),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! What packaging/ ships does what it says.
+
+mod packages;
+mod policies;
+mod protection;
+mod render;
+mod tolerations;

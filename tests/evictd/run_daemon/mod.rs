@@ -1,0 +1,34 @@
+//! The built daemon as an operator runs it: against control groups, processes, files and signals that are real.
+
+mod admission;
+mod api;
+mod beside;
+mod container;
+mod crashes;
+mod disk;
+mod evicted_pods;
+mod futility;
+mod hidden;
+pub(crate) mod kubelet;
+mod lines;
+mod memory;
+mod metrics;
+mod newcomers;
+mod pause;
+mod preempting;
+mod refusals;
+mod relief;
+mod reload;
+mod returning;
+mod rights;
+mod soft;
+mod spared;
+mod state;
+mod systemd;
+mod telling;
+mod tenants;
+mod threads;
+mod tls;
+mod unfinished;
+mod uninstall;
+mod unlisted;

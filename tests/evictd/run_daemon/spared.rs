@@ -1,0 +1,123 @@
+//! Who is never chosen, and a daemon that only rehearses.
+
+use crate::daemon::{Daemon, names, write_configuration};
+use crate::node::{Node, Traits, metadata, spec};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use std::path::Path;
+
+/// Nothing can lift the node above this.
+const ALWAYS_LOW: [(&str, &str); 1] = [("memory.available", "191Mi")];
+
+#[test]
+fn s1_045_s1_046_pods_that_are_never_chosen_survive_and_a_new_one_does_not() {
+    let Some(node) = Node::new("pods_that_are_never_chosen_survive") else {
+        return;
+    };
+    let traits = [
+        (
+            "critical",
+            spec(json!({ "priorityClassName": "system-node-critical" })),
+        ),
+        ("namespace", metadata(json!({ "namespace": "kube-system" }))),
+        ("label", metadata(json!({ "labels": { "tier": "db" } }))),
+        (
+            "never",
+            metadata(json!({ "annotations": { "evictd.dev/eviction": "never" } })),
+        ),
+    ];
+    let mut workers: Vec<_> = traits
+        .into_iter()
+        .map(|(name, traits)| node.pod(name, "--hold 8Mi", traits))
+        .collect();
+    // A static pod, one that no manifest names, and one whose manifest names a cgroup that is not there.
+    workers.push(node.worker("fixed", "--hold 8Mi"));
+    node.admit_to(
+        "static",
+        "fixed",
+        &node.group.relative.join("fixed"),
+        Traits::default(),
+    );
+    workers.push(node.worker("stranger", "--hold 8Mi"));
+    node.admit("nowhere", Traits::default());
+    // And one that points at the node itself, one that points out of it.
+    node.admit_to(
+        "manifests",
+        "whole",
+        &node.group.relative,
+        Traits::default(),
+    );
+    node.admit_to("manifests", "outside", Path::new("/"), Traits::default());
+    let daemon = Daemon::start(
+        &node,
+        &ALWAYS_LOW,
+        "protect: {namespaces: [kube-system], selectors: [{matchLabels: {tier: db}}]}
+podPreference: {namespaces: [shop]}
+evictWithoutRelief: true",
+    );
+    daemon.eventually("it says that nobody may go", |daemon| {
+        daemon.said("nobody is evicted") == 1
+    });
+    daemon.some_turns_pass();
+    assert!(workers.iter_mut().all(crate::node::Worker::lives));
+    let decisions = daemon.history();
+    assert_eq!(
+        (
+            names(&decisions),
+            decisions[0]["withheld"]["because"].as_str()
+        ),
+        (vec!["nobody"], Some("allSpared"))
+    );
+    assert_eq!(
+        daemon.said("nobody is evicted"),
+        1,
+        "a state that stays is said once"
+    );
+    let warnings = daemon.status()["warnings"].to_string();
+    for refused in [
+        "shop/nowhere is not tied to cgroup",
+        "shop/whole is not tied to cgroup",
+        "shop/outside is not tied to cgroup",
+    ] {
+        assert!(warnings.contains(refused), "{refused}: {warnings}");
+    }
+    assert!(
+        warnings.contains("memory.available has crossed its threshold and nobody is evicted: ")
+    );
+
+    let mut ordinary = node.pod("ordinary", "--hold 8Mi", Traits::default());
+    daemon.evicted(1);
+    assert!(!ordinary.lives() && workers.iter_mut().all(crate::node::Worker::lives));
+    assert_eq!(
+        daemon.said("shop/ordinary would not be let in: The node had condition: [MemoryPressure]."),
+        1
+    );
+}
+
+#[test]
+fn a_rehearsal_decides_and_says_so_once_and_ends_nobody_until_it_is_meant() {
+    let Some(node) = Node::new("a_rehearsal_decides_and_says_so_once") else {
+        return;
+    };
+    let mut hog = node.pod("hog", "--hold 90Mi", Traits::default());
+    let low = [("memory.available", "110Mi")];
+    let daemon = Daemon::start(&node, &low, "dryRun: true");
+    daemon.eventually("it decides", |daemon| {
+        daemon.said("would evict shop/hog") == 1
+    });
+    daemon.some_turns_pass();
+    assert!(hog.lives());
+    assert_eq!(daemon.said("would evict"), 1);
+    let decisions = daemon.history();
+    assert_eq!(names(&decisions), ["shop/hog"]);
+    assert_eq!(decisions[0]["dryRun"], true);
+    assert_eq!(daemon.status()["dryRun"], true);
+    let labels = "{signal=\"memory.available\",kind=\"hard\"}";
+    assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 0);
+
+    write_configuration(&node, &low, "dryRun: false");
+    daemon.signal(Signal::SIGHUP);
+    daemon.evicted(1);
+    assert!(!hog.lives());
+    assert_eq!(daemon.status()["dryRun"], false);
+}
