@@ -88,7 +88,7 @@ pub struct Notice {
     pub disruption_target: Option<String>,
     /// How the API server is informed.
     pub way: Way,
-    /// Value of the annotation [`super::annotation::ANNOTATION`].
+    /// Value of the annotation `evictd.dev/evicted`.
     pub record: String,
     /// When the decision was made.
     pub time: Timestamp,

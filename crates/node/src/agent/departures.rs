@@ -66,7 +66,7 @@ impl Agent {
         if again {
             let why = match departure.purpose {
                 Purpose::Rejection { .. } => "was started though it is not let in; it is ended",
-                _ => "was started again before its status was told; it is ended again",
+                _ => "was started again before its status was published; it is ended again",
             };
             warn!(
                 EVICTD_DECISION_ID = departure.id,
@@ -271,7 +271,7 @@ impl Agent {
             info!(
                 EVICTD_POD = pod.full_name(),
                 EVICTD_POD_UID = uid,
-                "the kubelet evicts {pod}; nobody else goes until what it held is free"
+                "the kubelet evicts {pod}; no other pod is evicted until its resources are free"
             );
             if let Some(cgroup) = &pod.cgroup {
                 let names = (pod.full_name(), uid.clone());

@@ -79,7 +79,7 @@ pub(super) async fn deliver(
             EVICTD_DECISION_ID = notice.id,
             EVICTD_POD = notice.pod(),
             EVICTD_POD_UID = notice.uid,
-            "what the API server was told of {} was written over by its kubelet; it is told again",
+            "the status of {} was overwritten by its kubelet; it is published again",
             notice.pod()
         );
         sleep(backoff.next(Backoff::WHOLE)).await;
@@ -234,7 +234,7 @@ impl<'a> Mail<'a> {
                 EVICTD_DECISION_ID = self.notice.id,
                 EVICTD_POD = self.notice.pod(),
                 EVICTD_POD_UID = self.notice.uid,
-                "the API server is not told yet: {error}"
+                "the API server is not informed yet: {error}"
             );
         }
     }

@@ -41,7 +41,7 @@ impl Entry {
             file: None,
             line: None,
             fields: Fields {
-                message: format!("{lines} log lines were lost: whoever reads them was too slow"),
+                message: format!("{lines} log lines were lost because their reader was too slow"),
                 others: Vec::new(),
             },
         }

@@ -309,7 +309,7 @@ impl fmt::Display for Warning {
             ),
             Self::NotWatching { problem } => write!(
                 f,
-                "the kernel does not tell of changed manifests ({problem}); looking every few seconds"
+                "the kernel does not report changed manifests ({problem}); scanning every few seconds"
             ),
             Self::Manifest {
                 file,

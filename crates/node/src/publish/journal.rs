@@ -229,7 +229,7 @@ fn published(publication: &Publication) {
             "what was decided about {pod} is only recorded: {why}"
         )),
         Fate::NotPublished(why) if why == LET_IN => {
-            told(format!("{pod} need not be told any more: {why}"));
+            told(format!("the notice about {pod} is dropped: {why}"));
         }
         Fate::NotPublished(why) => tracing::error!(
             EVICTD_DECISION_ID = publication.id,

@@ -116,7 +116,7 @@ impl SummaryUsage {
         match told {
             Ok(told) => {
                 if self.failed.take().is_some() {
-                    tracing::info!("the kubelet tells the usage of pods");
+                    tracing::info!("the kubelet reports the usage of pods");
                 }
                 self.told = Some(told);
             }
@@ -177,7 +177,7 @@ impl SummaryUsage {
     pub fn problem(&self) -> Option<String> {
         let (_, problem) = self.failed.as_ref()?;
         Some(format!(
-            "the kubelet does not tell the usage of pods: {problem}; their cgroups and directories are read instead"
+            "the kubelet does not report the usage of pods: {problem}; their cgroups and directories are read instead"
         ))
     }
 }

@@ -52,7 +52,7 @@ pub(super) async fn start(
         };
     }
     let access = Access::find(&config.kubernetes).await?;
-    tracing::info!("evictions are told at {access}");
+    tracing::info!("evictions are reported to {access}");
     let types = config.conditions.types;
     let reporter = NodeReporter::new(node_name(config), types, access.actions()?, clock);
     let node = ReadNode {

@@ -103,7 +103,7 @@ async fn kubelet(config: &Effective) -> Result<String, String> {
     };
     match answer.map_err(|broken| broken.problem) {
         Ok(()) => Ok(format!("the kubelet at {url} answers")),
-        Err(error) => Err(format!("the kubelet tells nothing ({error})")),
+        Err(error) => Err(format!("the kubelet cannot be used ({error})")),
     }
 }
 

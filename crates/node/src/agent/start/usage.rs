@@ -75,7 +75,7 @@ pub(super) async fn find(
         Err(problem) => Found {
             source: UsageSource::Cgroup,
             why: format!(
-                "no cgroups of pods are here yet, and the kubelet tells nothing ({problem})"
+                "there are no cgroups of pods yet, and the kubelet cannot be used ({problem})"
             ),
         },
     }
