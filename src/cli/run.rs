@@ -13,9 +13,9 @@ use evictd_node::{
     logging,
     notify::Notifier,
     publish::{
-        heartbeat::{WATCHING, status_line},
-        lines::Lines,
         startup::Begun,
+        transitions::Transitions,
+        watchdog::{WATCHING, status_line},
     },
 };
 use std::{
@@ -76,7 +76,7 @@ impl Arguments {
     async fn serve(self, file: Option<PathBuf>, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
         let sources = Arc::new(OnceLock::new());
-        let lines = Lines::new(Begun {
+        let lines = Transitions::new(Begun {
             configuration: file
                 .as_ref()
                 .map_or(String::new(), |file| file.display().to_string()),

@@ -27,7 +27,7 @@ pub use backoff::Backoff;
 pub use kubelet::{KubeletClient, KubeletSettings};
 pub use reader::{Pages, Reader};
 pub use right::Right;
-pub use turn::{Crowd, Turn, Wait, chance};
+pub use turn::{Fleet, Turn, Wait, chance};
 pub use watch::{Broken, Follow, NotUnderstood, Parsed, Watch, parse};
 pub use words::Peer;
 

@@ -27,7 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What an agent knows about the other agents that share its API server. Clones share their state.
 #[derive(Debug, Clone, Default)]
-pub struct Crowd(Arc<Shared>);
+pub struct Fleet(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -36,12 +36,12 @@ struct Shared {
     hurry: watch::Sender<bool>,
 }
 
-impl Crowd {
-    /// A crowd of `nodes` agents.
+impl Fleet {
+    /// A fleet of `nodes` agents.
     pub fn of(nodes: u64) -> Self {
-        let crowd = Self::default();
-        crowd.counted(nodes);
-        crowd
+        let fleet = Self::default();
+        fleet.counted(nodes);
+        fleet
     }
 
     /// Updates the number of nodes.
@@ -150,26 +150,26 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_limit_which_is_longer_while_nobody_has_counted() {
-        for (crowd, longest) in [
-            (Crowd::of(1), LONGEST_PAUSE),
-            (Crowd::default(), LONGEST_SPREAD),
+        for (fleet, longest) in [
+            (Fleet::of(1), LONGEST_PAUSE),
+            (Fleet::default(), LONGEST_SPREAD),
         ] {
             let mut turn = Turn::default();
             let mut most = FIRST_PAUSE;
             for _ in 0..20 {
-                let wait = turn.wait(crowd.spread(), chance());
+                let wait = turn.wait(fleet.spread(), chance());
                 assert!(wait.whole >= most / 2 && wait.whole <= most, "{wait:?}");
                 assert_eq!(wait.least < wait.whole, most > LONGEST_PAUSE, "{wait:?}");
                 most = (most * 2).min(longest);
             }
             turn.answered();
-            assert!(turn.wait(crowd.spread(), 0.9).least <= FIRST_PAUSE);
+            assert!(turn.wait(fleet.spread(), 0.9).least <= FIRST_PAUSE);
         }
     }
 
     #[test]
     fn the_span_grows_with_the_cluster_and_has_an_end() {
-        let seconds = |nodes| Crowd::of(nodes).spread().map(|spread| spread.as_secs_f64());
+        let seconds = |nodes| Fleet::of(nodes).spread().map(|spread| spread.as_secs_f64());
         let table = [
             (1, 0.06),
             (100, 6.0),
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn a_place_is_taken_once_and_kept() {
         let mut turn = Turn::default();
-        let spread = Crowd::of(5000).spread();
+        let spread = Fleet::of(5000).spread();
         let first = turn.wait(spread, 0.5);
         assert_eq!(first.whole, 150 * SECOND);
         assert_eq!(first.least, 5 * SECOND);
@@ -206,16 +206,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_hurry_is_noticed_while_it_lasts() {
-        let crowd = Crowd::default();
-        crowd.hurry(true);
-        crowd.in_a_hurry().await;
-        crowd.hurry(false);
-        let hurry = crowd.clone();
+        let fleet = Fleet::default();
+        fleet.hurry(true);
+        fleet.in_a_hurry().await;
+        fleet.hurry(false);
+        let hurry = fleet.clone();
         tokio::select! {
             biased;
-            () = crowd.in_a_hurry() => panic!("there is none"),
+            () = fleet.in_a_hurry() => panic!("there is none"),
             () = tokio::task::yield_now() => hurry.hurry(true),
         }
-        crowd.in_a_hurry().await;
+        fleet.in_a_hurry().await;
     }
 }

@@ -166,7 +166,7 @@ pub async fn play(role: Role) -> io::Result<()> {
         io::stdout().flush()?;
         io::stdin().read_line(&mut String::new())?;
     }
-    let mut pace = Pace::new(role.per_second);
+    let mut pace = SamplingInterval::new(role.per_second);
     while memory.len() * PIECE < bytes(role.grow_to) {
         let next = (memory.len() + 1) * PIECE;
         take(&mut memory, next);
@@ -205,12 +205,12 @@ fn take(memory: &mut Vec<Vec<u8>>, total: usize) {
 }
 
 /// Spreads work evenly over time.
-struct Pace {
+struct SamplingInterval {
     next: Instant,
     per_second: f64,
 }
 
-impl Pace {
+impl SamplingInterval {
     #[allow(clippy::cast_precision_loss, reason = "a pace need not be exact")]
     fn new(per_second: Quantity) -> Self {
         Self {

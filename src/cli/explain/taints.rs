@@ -63,7 +63,7 @@ pub(super) struct NodeReport {
     /// Status of the Ready condition.
     pub(super) ready: String,
     /// `None` without the node's lease, because a healthy node writes its status only every five minutes.
-    pub(super) heartbeat: Option<Heartbeat>,
+    pub(super) heartbeat: Option<Watchdog>,
     pub(super) taints: Vec<TaintState>,
     /// Pods that a `NoExecute` taint removes, the first one first.
     pub(super) removals: Vec<Removal>,
@@ -72,7 +72,7 @@ pub(super) struct NodeReport {
 /// When the node last renewed its lease.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Heartbeat {
+pub(super) struct Watchdog {
     pub(super) at: Timestamp,
     pub(super) age_seconds: f64,
     /// Whether that is longer ago than the controller waits.
@@ -139,7 +139,7 @@ pub(super) fn report(
     let renewed = lease.and_then(|lease| lease.spec.renew_time);
     let heartbeat = renewed.map(|at| {
         let age = now.duration_since(at);
-        Heartbeat {
+        Watchdog {
             at,
             age_seconds: age.as_secs_f64(),
             overdue: age > HEARTBEAT_GRACE,
@@ -225,7 +225,7 @@ fn expected(node: &Node, shown: &[NodeCondition]) -> Vec<TaintState> {
     unreported.filter_map(state).collect()
 }
 
-fn if_silent(heartbeat: &Heartbeat) -> impl Iterator<Item = TaintState> {
+fn if_silent(heartbeat: &Watchdog) -> impl Iterator<Item = TaintState> {
     let since = heartbeat.at.saturating_add(HEARTBEAT_GRACE).ok();
     let effects = [NO_SCHEDULE, NO_EXECUTE].into_iter();
     effects.map(move |effect| TaintState {

@@ -16,8 +16,8 @@ use tokio::time::{sleep, timeout};
 use super::cpu::Freed;
 use super::freezer::{self, Frozen};
 use super::group::{Group, Look, Targets};
-use super::patience::Patience;
 use super::process::signal_if;
+use super::retry::Retry;
 use super::spare::SpareFiles;
 use super::{GraceCut, KillError, Method, Passes, Termination, Victim};
 use crate::cgroup::{Controller, GroupDir, Hierarchies};
@@ -82,7 +82,7 @@ impl CgroupEvictor {
         let mut eviction = Eviction {
             clock: self.clock,
             group,
-            patience: Patience::new(&self.spare),
+            retry: Retry::new(&self.spare),
             seen: BTreeSet::new(),
             begun: false,
             verified: false,
@@ -106,18 +106,18 @@ impl CgroupEvictor {
     }
 
     async fn open(&self, victim: &Victim) -> Result<Option<Group<'_>>, KillError> {
-        let mut patience = Patience::new(&self.spare);
+        let mut retry = Retry::new(&self.spare);
         let opened = async {
             loop {
                 let (hierarchies, proc_root) = (&self.hierarchies, &self.proc_root);
                 match Group::open(hierarchies, proc_root, &self.pod_roots, victim) {
-                    Err(error) => patience.bear(error).await?,
+                    Err(error) => retry.bear(error).await?,
                     opened => return opened,
                 }
             }
         };
         let opened = timeout(self.kill_deadline, opened).await;
-        opened.unwrap_or_else(|_| patience.given_up(&victim.cgroup).map_or(Ok(None), Err))
+        opened.unwrap_or_else(|_| retry.given_up(&victim.cgroup).map_or(Ok(None), Err))
     }
 }
 
@@ -139,7 +139,7 @@ impl Termination {
 struct Eviction<'a> {
     clock: Clock,
     group: Group<'a>,
-    patience: Patience<'a>,
+    retry: Retry<'a>,
     seen: BTreeSet<u32>,
     /// Whether SIGKILL was sent.
     begun: bool,
@@ -183,7 +183,7 @@ impl Eviction<'_> {
         } = loop {
             match self.targets(sandbox) {
                 Ok(targets) => break targets,
-                Err(error) => self.patience.bear(error).await?,
+                Err(error) => self.retry.bear(error).await?,
             }
         };
         if pids.is_empty() {
@@ -202,11 +202,11 @@ impl Eviction<'_> {
                     return Ok(());
                 }
                 Ok(_) if pids.is_empty() => {
-                    self.patience.over();
+                    self.retry.over();
                     changes.next().await;
                 }
                 Ok(_) => changes.next().await,
-                Err(error) => self.patience.bear(error).await?,
+                Err(error) => self.retry.bear(error).await?,
             }
         }
     }
@@ -252,15 +252,15 @@ impl Eviction<'_> {
                 Ok(Pass::Gone) => return Ok(()),
                 Ok(Pass::Killed) => {
                     cut.note_killed();
-                    self.patience.over();
+                    self.retry.over();
                     yield_now().await;
                 }
                 Ok(Pass::Waiting) => {
                     cut.note_killed();
-                    self.patience.over();
+                    self.retry.over();
                     changes.next().await;
                 }
-                Err(error) => self.patience.bear(error).await?,
+                Err(error) => self.retry.bear(error).await?,
             }
         }
     }
@@ -455,7 +455,7 @@ impl Eviction<'_> {
         if self.begun && self.is_surely_empty() {
             return Ok(());
         }
-        if let Some(error) = self.patience.given_up(&self.group.relative) {
+        if let Some(error) = self.retry.given_up(&self.group.relative) {
             return Err(error);
         }
         let survivors = self.group.survivors();

@@ -6,8 +6,8 @@ mod cpu;
 mod freezer;
 mod group;
 mod hidden;
-mod patience;
 mod process;
+mod retry;
 mod spare;
 
 use std::io;

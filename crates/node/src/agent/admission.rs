@@ -2,10 +2,10 @@
 //! allocatable resources are known, by whether it fits beside the other pods (S2-001 to S2-005).
 //!
 //! ```text
-//!   roster -> Gate::admit, once a new pod -> AdmissionDecision -> reported | turned away | others leave for it
+//!   cache -> Gate::admit, once a new pod -> AdmissionDecision -> reported | turned away | others leave for it
 //! ```
 
-use super::{Agent, room::Room};
+use super::{Agent, allocatable::Allocatable};
 use crate::fact::{AdmissionAction, AdmissionDecision, Fact};
 use crate::{config, pods::Rejection};
 use evictd_eviction::{
@@ -94,11 +94,11 @@ pub(super) fn examine<'a>(
     pod: &Pod,
     here: &'a [impl Borrow<Pod>],
     conditions: &[NodeCondition],
-    room: Option<(&Room, Node)>,
+    room: Option<(&Allocatable, Node)>,
     housekeeper: &Housekeeper,
 ) -> Finding<'a> {
     let failures = match room {
-        Some((Room::Machine { .. }, node)) => {
+        Some((Allocatable::Machine { .. }, node)) => {
             let known = |failure: &admission::Failure| match failure {
                 admission::Failure::Insufficient(short) => {
                     node.status.allocatable.contains_key(&short.resource)
@@ -130,7 +130,7 @@ pub(super) fn examine<'a>(
     }
 }
 
-/// Decides on new pods; exists while the roster is borrowed.
+/// Decides on new pods; exists while the pod cache is borrowed.
 struct Gate<'a> {
     now: Timestamp,
     mode: config::Admission,
@@ -139,7 +139,7 @@ struct Gate<'a> {
     acts: bool,
     memory: &'a mut Admission,
     housekeeper: &'a Housekeeper,
-    room: &'a Room,
+    room: &'a Allocatable,
     is_kept_out: &'a dyn Fn(&str) -> bool,
     /// Whether rejected pods that may still be admitted are checked again.
     again: bool,
@@ -269,24 +269,24 @@ impl Agent {
             let departure = departures.get(uid);
             departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
         };
-        let can_turn_away = self.ports.cluster.is_some() || self.ports.room.is_machine();
+        let can_turn_away = self.ports.cluster.is_some() || self.ports.allocatable.is_machine();
         let mut gate = Gate {
             now: self.clock.now(),
             mode: self.behaviour.admission,
             acts: !self.ends_nobody() && can_turn_away,
             memory: &mut self.admission,
             housekeeper: &self.housekeeper,
-            room: &self.ports.room,
+            room: &self.ports.allocatable,
             is_kept_out: &is_kept_out,
             again: afresh,
             leaves: &leaves,
         };
         let set = if afresh {
             let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
-            self.ports.roster.look_afresh(admit)
+            self.ports.pod_cache.look_afresh(admit)
         } else {
             let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
-            self.ports.roster.look(admit)
+            self.ports.pod_cache.look(admit)
         };
         self.take_set(set);
         let active = &self.active;
@@ -322,8 +322,8 @@ impl Agent {
         let here = &self.active.set().pods;
         let conditions: Vec<NodeCondition> = self.housekeeper.taints().collect();
         let seen = &self.admission.seen;
-        let room = self.ports.room.node(&self.housekeeper, seen);
-        let room = room.map(|node| (&self.ports.room, node));
+        let room = self.ports.allocatable.node(&self.housekeeper, seen);
+        let room = room.map(|node| (&self.ports.allocatable, node));
         let finding = examine(pod, here, &conditions, room, &self.housekeeper);
         let mut outcome = finding.answer.named(&finding.candidates);
         let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());

@@ -1,10 +1,10 @@
 //! Informs the cluster of decisions: publishes the victim's status, and receives the results for the main loop.
 
-use super::{Agent, left_open::shorten};
+use super::{Agent, unfinished::shorten};
 use crate::fact::{AdmissionDecision, Fact};
 use crate::{
     config::{EvictMethod, SoftTierFallback, Tell},
-    delivery::{Fate, Notice, Outbox, Publication, Way},
+    delivery::{DeliveryQueue, Fate, Notice, Publication, Way},
     evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore},
     server::state::Answer,
 };
@@ -38,7 +38,7 @@ const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
 /// How evictions reach the cluster.
 pub struct Cluster {
     /// Sends notices to the API server.
-    pub outbox: Outbox,
+    pub delivery_queue: DeliveryQueue,
     /// How pods are evicted: here or through the eviction API.
     pub method: EvictMethod,
     /// Whether an eviction for a hard threshold waits until the API server is informed.
@@ -136,7 +136,7 @@ impl Agent {
     pub(super) fn launch(&mut self, departure: &Departure, victim: Victim, grace: Duration) {
         let local = Arc::clone(&self.ports.evictor);
         let notice = self.notices.remove(&departure.id);
-        let resumed = self.left_open.remove(&departure.id);
+        let resumed = self.unfinished.remove(&departure.id);
         if resumed && departure.telling == Telling::Told {
             let evictor = Arc::new(ToldBefore(local));
             return self.terminations.begin(evictor, victim, grace, false);
@@ -148,7 +148,7 @@ impl Agent {
                 }
                 let evictor = ClusterEvictor {
                     local,
-                    outbox: cluster.outbox.clone(),
+                    delivery_queue: cluster.delivery_queue.clone(),
                     notice,
                     again: resumed,
                     // For other reasons there is time to wait. If the API server is informed first, no controller
@@ -163,7 +163,7 @@ impl Agent {
                             Haste::Hard(self.patience(departure))
                         }
                     },
-                    kubelet: !self.ports.room.is_machine(),
+                    kubelet: !self.ports.allocatable.is_machine(),
                 };
                 self.terminations
                     .begin(Arc::new(evictor), victim, grace, false);
@@ -243,7 +243,8 @@ impl Agent {
         let left = signal.and_then(|signal| {
             let mut watched = self.watched.iter();
             let (_, seen, _) = watched.find(|(watched, ..)| *watched == signal)?;
-            self.pace.exhausted_in(departure.since, signal, seen)
+            self.sampling_interval
+                .exhausted_in(departure.since, signal, seen)
         });
         left.map_or(HARD_PATIENCE, |left| HARD_PATIENCE.min(left / 4))
     }
@@ -254,7 +255,7 @@ impl Agent {
             return;
         };
         let all_published = async {
-            while cluster.outbox.waits() > 0
+            while cluster.delivery_queue.waits() > 0
                 && let Some(publication) = cluster.publications.recv().await
             {
                 self.published(&publication);
@@ -266,7 +267,7 @@ impl Agent {
         {
             tracing::warn!(
                 "{} evictions are not known to be told yet; the next start sees to them",
-                cluster.outbox.waits()
+                cluster.delivery_queue.waits()
             );
         }
         while let Ok(publication) = cluster.publications.try_recv() {
@@ -291,9 +292,10 @@ mod tests {
     fn cluster(method: EvictMethod, fallback: SoftTierFallback) -> Cluster {
         let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
         let actions = Access::new("a test".into(), nowhere).actions().unwrap();
-        let (outbox, publications) = Outbox::new(actions.clone(), watch::channel(true).1);
+        let (delivery_queue, publications) =
+            DeliveryQueue::new(actions.clone(), watch::channel(true).1);
         Cluster {
-            outbox,
+            delivery_queue,
             method,
             tell: Tell::Together,
             fallback,

@@ -1,6 +1,6 @@
 //! Carries out the commands of `Departures`, and reports events to it.
 
-use super::{Agent, active::Place, left_open::LeftOpen, terminations::Ended};
+use super::{Agent, active::Place, terminations::Ended, unfinished::Unfinished};
 use crate::evict::EvictError;
 use crate::{
     delivery::{Fate, Notice, Publication},
@@ -105,18 +105,18 @@ impl Agent {
             .get(uid)
             .and_then(|departure| self.notices.remove(&departure.id));
         if let (Some(notice), Some(cluster)) = (notice, &self.ports.cluster) {
-            // The outbox reports the result.
-            if self.left_open.remove(&notice.id) {
-                drop(cluster.outbox.post_again(notice));
+            // The delivery queue reports the result.
+            if self.unfinished.remove(&notice.id) {
+                drop(cluster.delivery_queue.post_again(notice));
             } else {
-                drop(cluster.outbox.post(notice));
+                drop(cluster.delivery_queue.post(notice));
             }
         }
     }
 
     fn withdraw(&self, uid: &str, why: &str) {
         if let Some(cluster) = &self.ports.cluster {
-            cluster.outbox.withdraw(uid, why);
+            cluster.delivery_queue.withdraw(uid, why);
         }
     }
 
@@ -124,7 +124,7 @@ impl Agent {
     fn conclude(&mut self, departure: &Departure, conclusion: Conclusion) {
         let now = self.clock.now();
         let id = departure.id.clone();
-        self.left_open.remove(&id);
+        self.unfinished.remove(&id);
         let (ended, untold) = match conclusion {
             Conclusion::Gone => (
                 Some(Ok(evictd_kernel::kill::Termination::not_begun())),
@@ -297,8 +297,8 @@ impl Agent {
     }
 
     /// Takes up what an earlier run did not finish.
-    pub(super) fn take_up(&mut self, left_open: Vec<LeftOpen>) {
-        for one in left_open {
+    pub(super) fn take_up(&mut self, unfinished: Vec<Unfinished>) {
+        for one in unfinished {
             let (mut found, notice) = one.found(&self.ports.boot_id, self.behaviour.least_grace);
             let departure = &mut found.departure;
             departure.asked = departure.telling == Telling::None && self.asked(departure);
@@ -309,7 +309,7 @@ impl Agent {
                 "what was decided about {} was not finished; it is taken up",
                 departure.pod
             );
-            self.left_open.insert(departure.id.clone());
+            self.unfinished.insert(departure.id.clone());
             if let Some(notice) = notice {
                 self.notices.insert(departure.id.clone(), notice);
             }

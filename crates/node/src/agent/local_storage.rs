@@ -24,7 +24,7 @@ impl Patrol {
         &mut self,
         now: Timestamp,
         active: &Active,
-        gauge: &mut crate::usage::Gauge,
+        gauge: &mut crate::usage::UsageReader,
     ) -> Option<Usage> {
         let recent = |begun: Timestamp| now.duration_since(begun) < PERIOD;
         let set = active.set();

@@ -7,40 +7,41 @@
 
 mod active;
 mod admission;
-mod alarm;
+mod allocatable;
 mod answer;
 mod cluster;
+mod dedup;
 mod departures;
-mod left_open;
 mod local_storage;
-mod news;
 mod pause;
 mod returning;
-mod room;
 pub mod start;
 mod terminations;
 #[cfg(test)]
 mod tests;
+mod timer;
+mod unfinished;
 
-pub use alarm::Alarm;
+pub use allocatable::Allocatable;
 pub use cluster::Cluster;
-pub use left_open::LeftOpen;
 pub use pause::Pauses;
-pub use room::Room;
+pub use timer::Timer;
+pub use unfinished::Unfinished;
 
 use crate::{
     config::Admission,
     delivery::Notice,
     evict::EvictError,
     fact::{Decided, Fact, Look},
-    pace::Pace,
     pause::Pause,
-    pods::{LocalPod, PodSet, Roster},
+    pods::{LocalPod, PodCache, PodSet},
     publish::Publishers,
+    sampling_interval::SamplingInterval,
     server::state::Question,
     usage,
 };
 use active::Active;
+use dedup::Dedup;
 use evictd_eviction::{
     Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal,
     SignalMap, Step, Usage, UsageNeed,
@@ -55,7 +56,6 @@ use evictd_kernel::{
     wake::{Wakers, WokenBy},
 };
 use jiff::{SignedDuration, Timestamp};
-use news::News;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -103,17 +103,17 @@ pub struct Behaviour {
 /// What connects an agent to the machine and the cluster.
 pub struct Ports {
     /// The timer of the main loop.
-    pub alarm: Alarm,
+    pub timer: Timer,
     /// Notifications that wake the main loop early.
     pub wakers: Wakers,
     /// Observes the signals.
     pub sampler: Sampler,
     /// Lists the pods.
-    pub roster: Roster,
+    pub pod_cache: PodCache,
     /// The node's allocatable resources.
-    pub room: Room,
+    pub allocatable: Allocatable,
     /// Measures the usage of pods.
-    pub usage: usage::Gauge,
+    pub usage: usage::UsageReader,
     /// Terminates pods.
     pub evictor: Arc<CgroupEvictor>,
     /// Informs the cluster; `None` without one.
@@ -123,7 +123,7 @@ pub struct Ports {
     /// Publish decisions and state.
     pub publishers: Publishers,
     /// Decisions that an earlier run did not finish.
-    pub left_open: Vec<LeftOpen>,
+    pub unfinished: Vec<Unfinished>,
     /// The kernel's boot id; empty where the kernel has none.
     pub boot_id: String,
 }
@@ -133,18 +133,18 @@ pub struct Agent {
     clock: Clock,
     behaviour: Behaviour,
     housekeeper: Housekeeper,
-    pace: Pace,
+    sampling_interval: SamplingInterval,
     ports: Ports,
     terminations: Terminations,
     /// Notices about pods whose termination is about to begin, by the ids of their decisions.
     notices: BTreeMap<String, Notice>,
     /// Ids of decisions of an earlier run that were taken up.
-    left_open: BTreeSet<String>,
+    unfinished: BTreeSet<String>,
     active: Active,
     watched: Vec<(Signal, Observation, i64)>,
     /// For each signal the last observation that was not past its threshold.
     clear: SignalMap<Timestamp>,
-    news: News,
+    dedup: Dedup,
     layout: Option<Layout>,
     decisions: u64,
     woken_by: WokenBy,
@@ -157,30 +157,30 @@ impl Agent {
     pub fn new(clock: Clock, behaviour: Behaviour, mut ports: Ports) -> Self {
         let now = clock.now();
         ports.sampler.follow(&behaviour.rules.thresholds);
-        let left_open = std::mem::take(&mut ports.left_open);
+        let unfinished = std::mem::take(&mut ports.unfinished);
         let mut agent = Self {
             housekeeper: Housekeeper::new(Rules {
-                kubelet_is_here: !ports.room.is_machine(),
+                kubelet_is_here: !ports.allocatable.is_machine(),
                 ..behaviour.rules.clone()
             }),
-            pace: Pace::new(behaviour.housekeeping_interval),
+            sampling_interval: SamplingInterval::new(behaviour.housekeeping_interval),
             clock,
             behaviour,
             ports,
             terminations: Terminations::default(),
             notices: BTreeMap::new(),
-            left_open: BTreeSet::new(),
+            unfinished: BTreeSet::new(),
             active: Active::default(),
             watched: Vec::new(),
             clear: SignalMap::from_fn(|_| now),
-            news: News::default(),
+            dedup: Dedup::default(),
             layout: None,
             decisions: 0,
             woken_by: WokenBy::default(),
             local_storage: local_storage::Patrol::default(),
             admission: admission::Admission::default(),
         };
-        agent.take_up(left_open);
+        agent.take_up(unfinished);
         agent
     }
 
@@ -194,7 +194,7 @@ impl Agent {
             let sleep = self.turn().await;
             self.woken_by = WokenBy::Request;
             tokio::select! {
-                () = self.ports.alarm.after(sleep) => self.woken_by = WokenBy::Sleep,
+                () = self.ports.timer.after(sleep) => self.woken_by = WokenBy::Sleep,
                 by = self.ports.wakers.rung() => self.woken_by = by,
                 ended = self.terminations.ended() => {
                     self.woken_by = WokenBy::Departure;
@@ -205,7 +205,7 @@ impl Agent {
                 publication = cluster::publication(self.ports.cluster.as_mut()) => {
                     self.published(&publication);
                 }
-                () = self.ports.roster.changed() => self.woken_by = WokenBy::Pods,
+                () = self.ports.pod_cache.changed() => self.woken_by = WokenBy::Pods,
                 () = self.ports.usage.measured() => {}
                 Some(question) = questions.recv() => self.answer(question).await,
                 Some(order) = orders.recv() => match order {
@@ -243,7 +243,7 @@ impl Agent {
         self.ports.wakers.tend(now, rung);
         self.ports.wakers.notify_at(now, &self.housekeeper, seen);
         let pods = &self.active.set().pods;
-        self.news.forget_what_is_over(&self.housekeeper, pods);
+        self.dedup.forget_what_is_over(&self.housekeeper, pods);
         while step != Step::Rest {
             step = self.answer_step(now, step).await;
         }
@@ -352,7 +352,7 @@ impl Agent {
     /// publishes.
     async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
         let dry_run = self.ends_nobody();
-        if (decision.eviction.is_none() || dry_run) && !self.news.is_new(&decision) {
+        if (decision.eviction.is_none() || dry_run) && !self.dedup.is_new(&decision) {
             return;
         }
         self.decisions += 1;
@@ -379,7 +379,7 @@ impl Agent {
         };
         self.ports.publishers.publish(&Fact::Deciding(&decided));
         if let Some((departure, notice)) = leaving {
-            self.news.moved(decision.signal);
+            self.dedup.moved(decision.signal);
             self.begin_departure(departure, notice);
             tokio::task::yield_now().await;
         }
@@ -451,9 +451,9 @@ impl Agent {
         rules.kubelet_is_here = self.housekeeper.rules().kubelet_is_here;
         self.ports.sampler.follow(&rules.thresholds);
         self.housekeeper.reconfigure(rules);
-        self.pace = Pace::new(behaviour.housekeeping_interval);
+        self.sampling_interval = SamplingInterval::new(behaviour.housekeeping_interval);
         self.behaviour = behaviour;
-        self.news = News::default();
+        self.dedup = Dedup::default();
     }
 
     /// Updates which cgroups exist, and whether a terminated pod runs again.
@@ -515,7 +515,7 @@ impl Agent {
             ))
         });
         self.watched.extend(seen);
-        let mut sleep = self.pace.next(now, &self.watched);
+        let mut sleep = self.sampling_interval.next(now, &self.watched);
         if sample
             .observations
             .iter()

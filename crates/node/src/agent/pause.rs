@@ -1,7 +1,7 @@
 //! The pause: while one is in force, decisions are published as in a dry run. Terminations that have begun are
 //! finished.
 
-use super::{Agent, news::News};
+use super::{Agent, dedup::Dedup};
 use crate::{
     pause::{Pause, PauseFile},
     server::state::{Answer, Unanswered},
@@ -101,7 +101,7 @@ impl Agent {
     /// Applies a pause that has begun or ended since the last cycle.
     pub(super) fn look_at_pause(&mut self, now: Timestamp) {
         if self.ports.pauses.look(now) {
-            self.news = News::default();
+            self.dedup = Dedup::default();
         }
     }
 
@@ -115,13 +115,13 @@ impl Agent {
         }
         self.ports.pauses.by_command = Some(pause.clone());
         self.ports.pauses.keep(Some(pause), Some(answer));
-        self.news = News::default();
+        self.dedup = Dedup::default();
     }
 
     /// Ends the pause of the command. A pause by the Node's annotation ends only when the annotation is removed.
     pub(super) fn resume(&mut self, answer: Answer) {
         self.ports.pauses.by_command = None;
         self.ports.pauses.keep(None, Some(answer));
-        self.news = News::default();
+        self.dedup = Dedup::default();
     }
 }

@@ -9,25 +9,25 @@ mod usage;
 
 pub use reload::Reload;
 
-use super::{Agent, Alarm, Behaviour, LeftOpen, Order, Pauses, Ports, Room};
+use super::{Agent, Allocatable, Behaviour, Order, Pauses, Ports, Timer, Unfinished};
 use crate::{
     config::{self, Admission, Effective, EvictMethod, Kind, PodsSource},
     history::{HistoryError, Recorder},
     metrics::Metrics,
     notify::Notifier,
     pause::PauseFile,
-    pods::{Binder, Roster},
+    pods::{Binder, PodCache},
     publish::{
-        Publish, Publishers, board::Board, heartbeat::Heartbeat, hurry::Hurry, journal::Journal,
-        ledger::Ledger, meter::Meter,
+        Publish, Publishers, history::HistoryPublisher, journal::Journal,
+        metrics::MetricsPublisher, status::StatusPage, urgency::Urgency, watchdog::Watchdog,
     },
     server::{
-        http::{self, HttpDoor, HttpError},
+        http::{self, HttpError, HttpServer},
         socket::{self, SocketError},
         state::{Question, Shared, SourceStatus, Status},
     },
 };
-use evictd_cluster_client::{ApiError, Crowd};
+use evictd_cluster_client::{ApiError, Fleet};
 use evictd_eviction::Signal;
 use evictd_kernel::{
     cgroup::{CgroupError, Hierarchies},
@@ -80,7 +80,7 @@ pub enum StartError {
     History(#[from] HistoryError),
     /// The main loop's timer cannot be created.
     #[error("the kernel gives no timer (timerfd)")]
-    Alarm(#[source] io::Error),
+    Timer(#[source] io::Error),
     /// The socket cannot be opened.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -165,22 +165,12 @@ pub async fn ready(
     clock: Clock,
     watcher: Option<Box<dyn Publish>>,
 ) -> Result<Ready, StartError> {
-    let not_built: Vec<String> = config
-        .not_built()
-        .into_iter()
-        .map(|(key, what)| format!("{key}: {what}"))
-        .collect();
-    if !not_built.is_empty() {
-        return Err(StartError::NotBuilt(not_built.join("\n")));
-    }
-    if !config.dry_run && !evictd_kernel::protect::may_end_others() {
-        return Err(StartError::MayNotKill);
-    }
+    can_run(config)?;
     let hierarchies = Hierarchies::detect(&config.roots.cgroup)?.seen_from(&config.roots.proc)?;
     let pod_roots = pod_roots(config);
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
-    let crowd = Crowd::default();
-    let pods = pods::start(config, crowd.clone(), clock).await;
+    let fleet = Fleet::default();
+    let pods = pods::start(config, fleet.clone(), clock).await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
@@ -190,7 +180,7 @@ pub async fn ready(
     let boot_id = boot_id(&config.roots.proc);
     let found = history::find(config, clock, &boot_id)?;
     let (before, intents) = (found.before, found.intents);
-    let left_open = before.open.values().filter_map(LeftOpen::read).collect();
+    let unfinished = before.open.values().filter_map(Unfinished::read).collect();
     let past = before.evictions();
     let mut first_status = first_status(config, &pods, &usage, clock);
     first_status.last_decision = before.last;
@@ -208,33 +198,38 @@ pub async fn ready(
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
     let mut publishers: Vec<Box<dyn Publish>> = vec![
-        Box::new(Board::new(Arc::clone(&shared), hierarchies.clone())),
-        Box::new(Meter::new(metrics)),
+        Box::new(StatusPage::new(Arc::clone(&shared), hierarchies.clone())),
+        Box::new(MetricsPublisher::new(metrics)),
         Box::new(Journal),
-        Box::new(Ledger::new(recorder, intents, &shared, before.open)),
-        Box::new(Heartbeat::new(Notifier::from_environment())),
-        Box::new(Hurry(crowd.clone())),
+        Box::new(HistoryPublisher::new(
+            recorder,
+            intents,
+            &shared,
+            before.open,
+        )),
+        Box::new(Watchdog::new(Notifier::from_environment())),
+        Box::new(Urgency(fleet.clone())),
     ];
     publishers.extend(watcher);
-    let told = (crowd, heartbeat);
+    let told = (fleet, heartbeat);
     let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
     let pauses = pauses(config, clock, node.as_ref());
-    let room = match (pods.source, node) {
-        (PodsSource::Manifests, _) => Room::of_machine(&config.roots.proc),
-        (_, Some(read)) => Room::Node(read.node),
-        (_, None) => Room::Unknown,
+    let allocatable = match (pods.source, node) {
+        (PodsSource::Manifests, _) => Allocatable::of_machine(&config.roots.proc),
+        (_, Some(read)) => Allocatable::Node(read.node),
+        (_, None) => Allocatable::Unknown,
     };
-    if config.admission == Admission::Reject && matches!(room, Room::Unknown) {
+    if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
         shared.always_warn(vec![NOBODY_TO_TELL.to_owned()]);
     }
     let ports = Ports {
-        alarm: Alarm::new().map_err(StartError::Alarm)?,
+        timer: Timer::new().map_err(StartError::Timer)?,
         wakers: wakers(config, &hierarchies),
         sampler,
-        roster: Roster::new(pods.listings, binder)
+        pod_cache: PodCache::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
-        room,
+        allocatable,
         usage: usage.gauge(config, hierarchies.clone(), clock),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
@@ -247,7 +242,7 @@ pub async fn ready(
         cluster,
         pauses,
         publishers: Publishers(publishers),
-        left_open,
+        unfinished,
         boot_id,
     };
     let mut agent = Agent::new(clock, behaviour(config, pods.source), ports);
@@ -261,6 +256,22 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+/// Refuses what is configured and not built, and to start where no process could be ended.
+fn can_run(config: &Effective) -> Result<(), StartError> {
+    let not_built: Vec<String> = config
+        .not_built()
+        .into_iter()
+        .map(|(key, what)| format!("{key}: {what}"))
+        .collect();
+    if !not_built.is_empty() {
+        return Err(StartError::NotBuilt(not_built.join("\n")));
+    }
+    if !config.dry_run && !evictd_kernel::protect::may_end_others() {
+        return Err(StartError::MayNotKill);
+    }
+    Ok(())
 }
 
 fn pauses(config: &Effective, clock: Clock, node: Option<&cluster::ReadNode>) -> Pauses {
@@ -413,7 +424,7 @@ async fn open_doors(
 ) -> Result<(), StartError> {
     let socket = socket::bind(&config.socket).await?;
     tokio::spawn(socket.serve(Arc::clone(shared)));
-    let door = HttpDoor {
+    let door = HttpServer {
         shared: Arc::clone(shared),
         exposition: Arc::new(exposition),
         longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),

@@ -4,7 +4,7 @@
 //! A kubelet that has not seen the patch yet overwrites the status, including the phase, with its own view, most
 //! often in the seconds after an API server restart. So a patch counts only after the kubelet has adopted it.
 
-use super::{Fate, Notice, Outbox, Way};
+use super::{DeliveryQueue, Fate, Notice, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::record::{self, ANNOTATION};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
@@ -55,12 +55,12 @@ pub(super) struct Delivered {
 /// Delivers a notice; `first` receives whether the first attempt succeeded. If an earlier run may have delivered
 /// it, checks for that before the first patch.
 pub(super) async fn deliver(
-    outbox: &Outbox,
+    delivery_queue: &DeliveryQueue,
     notice: &Notice,
     again: bool,
     first: oneshot::Sender<bool>,
 ) -> Delivered {
-    let mut mail = Mail::new(outbox, notice);
+    let mut mail = Mail::new(delivery_queue, notice);
     let mut first = Some(first);
     let mut look = again;
     let mut backoff = Backoff::new(FIRST_REPEAT, LONGEST_PAUSE);
@@ -99,8 +99,8 @@ impl From<Fate> for Delivered {
 /// If every container exits with 0, the kubelet clears the pod's reason and message. They are written again when
 /// all containers have exited, a limited number of times because some kubelets clear them again. The annotation
 /// stays in any case.
-pub(super) async fn keep_words(outbox: &Outbox, notice: &Notice) {
-    let mail = Mail::new(outbox, notice);
+pub(super) async fn keep_words(delivery_queue: &DeliveryQueue, notice: &Notice) {
+    let mail = Mail::new(delivery_queue, notice);
     let mut tellings = 0;
     for _ in 0..WORDS_LOOKS {
         sleep(WORDS_PERIOD).await;
@@ -155,11 +155,11 @@ struct Mail<'a> {
 }
 
 impl<'a> Mail<'a> {
-    fn new(outbox: &'a Outbox, notice: &'a Notice) -> Self {
+    fn new(delivery_queue: &'a DeliveryQueue, notice: &'a Notice) -> Self {
         Self {
-            pods: Api::namespaced(outbox.actions.client(), &notice.namespace),
-            actions: &outbox.actions,
-            settled: outbox.settled.clone(),
+            pods: Api::namespaced(delivery_queue.actions.client(), &notice.namespace),
+            actions: &delivery_queue.actions,
+            settled: delivery_queue.settled.clone(),
             notice,
             told: 0,
             lacks_words: false,

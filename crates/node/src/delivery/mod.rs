@@ -8,8 +8,8 @@
 
 mod attempts;
 mod node;
+mod pod_gc;
 mod records;
-mod sweeper;
 #[cfg(test)]
 mod tests;
 
@@ -18,8 +18,8 @@ pub use node::{
     ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT, NodeReporter, Pressure, all_nodes,
     daemon_set_is_deleted,
 };
+pub use pod_gc::PodGarbageCollector;
 pub use records::clean_pods;
-pub use sweeper::Sweeper;
 
 use attempts::{deliver, keep_words};
 use evictd_cluster_client::Actions;
@@ -84,7 +84,7 @@ pub type Posted = oneshot::Receiver<bool>;
 
 /// Takes notices and delivers them. Clones share their state.
 #[derive(Clone)]
-pub struct Outbox {
+pub struct DeliveryQueue {
     actions: Actions,
     /// Whether the Node's taints are as they should be.
     settled: watch::Receiver<bool>,
@@ -107,7 +107,7 @@ impl Waiting {
     }
 }
 
-impl Outbox {
+impl DeliveryQueue {
     /// Delivers through this client, once the Node's taints are set (`settled`) or a short time has passed. The
     /// results arrive in the returned channel, which never holds more than the number of notices.
     pub fn new(
@@ -115,13 +115,13 @@ impl Outbox {
         settled: watch::Receiver<bool>,
     ) -> (Self, mpsc::UnboundedReceiver<Publication>) {
         let (told, publications) = mpsc::unbounded_channel();
-        let outbox = Self {
+        let delivery_queue = Self {
             actions,
             settled,
             waiting: Arc::default(),
             told,
         };
-        (outbox, publications)
+        (delivery_queue, publications)
     }
 
     /// Starts to deliver a notice. An earlier pending notice about the same pod is withdrawn. Must be called inside
@@ -153,16 +153,16 @@ impl Outbox {
             earlier.withdraw(format!("decision {} came after it", notice.id));
         }
         drop(waiting);
-        let outbox = self.clone();
+        let delivery_queue = self.clone();
         tokio::spawn(async move {
             let delivered = tokio::select! {
                 biased;
-                delivered = deliver(&outbox, &notice, again, first) => delivered,
+                delivered = deliver(&delivery_queue, &notice, again, first) => delivered,
                 why = withdrawn => Fate::NotPublished(why.unwrap_or_default()).into(),
             };
-            outbox.close(&notice, delivered.fate);
+            delivery_queue.close(&notice, delivered.fate);
             if delivered.lacks_words {
-                keep_words(&outbox, &notice).await;
+                keep_words(&delivery_queue, &notice).await;
             }
         });
         posted

@@ -5,15 +5,15 @@
 //! are written first, because the controller of an evicted pod creates the next one within milliseconds, and that
 //! should not come back to this node.
 
-mod census;
 mod cleanup;
+mod node_count;
 
 pub use cleanup::{all_nodes, daemon_set_is_deleted};
 
 use crate::config::ConditionTypes;
 use crate::metrics::NodeHeartbeat;
 use crate::pause::{self, Pause};
-use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, Crowd, FIELD_MANAGER, Turn, chance};
+use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER, Fleet, Turn, chance};
 use evictd_eviction::{ConditionMap, NodeCondition};
 use evictd_kernel::clock::Clock;
 use http::{HeaderValue, header::ACCEPT};
@@ -73,7 +73,7 @@ pub struct NodeReporter {
     read: watch::Sender<Option<Arc<evictd_pod::Node>>>,
     /// The pause in the Node's annotation, as last read.
     paused: watch::Sender<Option<Pause>>,
-    crowd: Crowd,
+    fleet: Fleet,
     counted: Option<Timestamp>,
     turn: Turn,
     warned: bool,
@@ -150,7 +150,7 @@ impl NodeReporter {
             heartbeat: NodeHeartbeat::default(),
             read: watch::Sender::default(),
             paused: watch::Sender::default(),
-            crowd: Crowd::default(),
+            fleet: Fleet::default(),
             counted: None,
             turn: Turn::default(),
             warned: false,
@@ -160,13 +160,13 @@ impl NodeReporter {
         }
     }
 
-    /// Shares the server with a crowd, which it counts; `heartbeat` is set to when the Node was last written.
+    /// Shares the server with a fleet, which it counts; `heartbeat` is set to when the Node was last written.
     #[must_use]
-    pub fn among(self, crowd: Crowd, heartbeat: NodeHeartbeat) -> Self {
+    pub fn among(self, fleet: Fleet, heartbeat: NodeHeartbeat) -> Self {
         heartbeat.set(Timestamp::UNIX_EPOCH);
         Self {
             heartbeat,
-            crowd,
+            fleet,
             ..self
         }
     }
@@ -271,7 +271,7 @@ impl NodeReporter {
                 if !std::mem::replace(&mut self.warned, true) {
                     tracing::warn!("the cluster does not see this node's pressure: {error}");
                 }
-                let wait = self.turn.wait(self.crowd.spread_of_the_rest(), chance());
+                let wait = self.turn.wait(self.fleet.spread_of_the_rest(), chance());
                 if holds(pressure) || self.told.is_some_and(holds) {
                     wait.least
                 } else {

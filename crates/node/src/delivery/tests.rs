@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::timeout;
 
-/// An API server with the pod `shop/web`, and an outbox to it.
+/// An API server with the pod `shop/web`, and a delivery queue to it.
 struct Post {
     api: ApiServer,
-    outbox: Outbox,
+    delivery_queue: DeliveryQueue,
     publications: UnboundedReceiver<Publication>,
 }
 
@@ -35,10 +35,11 @@ impl Post {
         admin.create(pod("web")).unwrap();
         let config = kube::Config::new(api.url().parse().unwrap());
         let access = Access::new("a test".into(), config);
-        let (outbox, publications) = Outbox::new(access.actions().unwrap(), watch::channel(true).1);
+        let (delivery_queue, publications) =
+            DeliveryQueue::new(access.actions().unwrap(), watch::channel(true).1);
         Self {
             api,
-            outbox,
+            delivery_queue,
             publications,
         }
     }
@@ -94,10 +95,10 @@ impl Post {
 #[tokio::test]
 async fn s1_051_s1_053_one_patch_tells_the_status_and_a_new_annotation() {
     let mut post = Post::new();
-    assert_eq!(post.outbox.post(post.notice()).await, Ok(true));
+    assert_eq!(post.delivery_queue.post(post.notice()).await, Ok(true));
     assert_eq!(post.fate().await, Fate::Published);
     post.assert_told();
-    assert!(post.outbox.waits() == 0);
+    assert!(post.delivery_queue.waits() == 0);
     let web = post.web();
     let conditions = web["status"]["conditions"].as_array().unwrap();
     let of = |kind: &str| conditions.iter().find(|one| one["type"] == kind).unwrap();
@@ -124,7 +125,7 @@ async fn s1_053_a_limit_of_the_pods_own_sets_no_condition() {
         disruption_target: None,
         ..post.notice()
     };
-    post.outbox.post(notice).await.unwrap();
+    post.delivery_queue.post(notice).await.unwrap();
     assert_eq!(post.fate().await, Fate::Published);
     post.assert_told();
     let web = post.web();
@@ -137,8 +138,12 @@ async fn what_does_not_land_is_asked_again_until_it_does_and_lands_once() {
         let mut post = Post::new();
         post.api
             .fault(Fault::answer(code).on("patch", "pods/status").times(2));
-        assert_eq!(post.outbox.post(post.notice()).await, Ok(false), "{code}");
-        assert!(post.outbox.waits() > 0);
+        assert_eq!(
+            post.delivery_queue.post(post.notice()).await,
+            Ok(false),
+            "{code}"
+        );
+        assert!(post.delivery_queue.waits() > 0);
         assert_eq!(post.fate().await, Fate::Published, "{code}");
         post.assert_told();
         assert_eq!((post.patches(code), post.patches(200)), (2, 1), "{code}");
@@ -150,7 +155,7 @@ async fn the_server_says_when_to_ask_again() {
     let mut post = Post::new();
     let later = Fault::answer(429).retry_after(2);
     post.api.fault(later.on("patch", "pods/status").times(1));
-    assert_eq!(post.outbox.post(post.notice()).await, Ok(false));
+    assert_eq!(post.delivery_queue.post(post.notice()).await, Ok(false));
     let soon = timeout(Duration::from_millis(1500), post.publications.recv());
     assert!(soon.await.is_err(), "it was asked too soon");
     assert_eq!(post.fate().await, Fate::Published);
@@ -161,7 +166,7 @@ async fn a_server_that_is_away_is_told_when_it_is_back() {
     let mut post = Post::new();
     let notice = post.notice();
     post.api.go_away();
-    assert_eq!(post.outbox.post(notice).await, Ok(false));
+    assert_eq!(post.delivery_queue.post(notice).await, Ok(false));
     post.api.come_back();
     assert_eq!(post.fate().await, Fate::Published);
     post.assert_told();
@@ -173,7 +178,7 @@ async fn an_answer_that_is_cut_off_is_not_asked_for_twice() {
     let mut post = Post::new();
     post.api
         .fault(Fault::cut_after(0).on("patch", "pods/status").times(1));
-    assert_eq!(post.outbox.post(post.notice()).await, Ok(false));
+    assert_eq!(post.delivery_queue.post(post.notice()).await, Ok(false));
     assert_eq!(post.fate().await, Fate::Published);
     post.assert_told();
     assert_eq!((post.patches(0), post.patches(200)), (1, 0));
@@ -191,7 +196,7 @@ async fn a_pod_that_is_gone_or_another_one_now_is_left_alone() {
             admin.create(pod("web")).unwrap();
             why = "another pod has its name now";
         }
-        assert_eq!(post.outbox.post(notice).await, Ok(false));
+        assert_eq!(post.delivery_queue.post(notice).await, Ok(false));
         assert_eq!(post.fate().await, Fate::Recorded(why));
         if replaced {
             assert_eq!(post.web()["status"]["phase"], "Running");
@@ -205,7 +210,7 @@ async fn a_refusal_for_good_ends_it() {
     let invalid = Status::new(422, "Invalid", "not like this");
     post.api
         .fault(Fault::refuse(invalid).on("patch", "pods/status"));
-    post.outbox.post(post.notice()).await.unwrap();
+    post.delivery_queue.post(post.notice()).await.unwrap();
     let why = "telling the status of pod shop/web: 422 Invalid: not like this";
     assert_eq!(post.fate().await, Fate::NotPublished(why.into()));
     assert_eq!(post.patches(422), 1);
@@ -216,16 +221,16 @@ async fn of_two_notices_on_a_pod_the_later_counts_until_it_is_withdrawn() {
     let mut post = Post::new();
     post.api
         .fault(Fault::answer(503).on("patch", "pods/status"));
-    post.outbox.post(post.notice()).await.unwrap();
+    post.delivery_queue.post(post.notice()).await.unwrap();
     let later = Notice {
         id: "d-2".into(),
         ..post.notice()
     };
-    post.outbox.post(later).await.unwrap();
+    post.delivery_queue.post(later).await.unwrap();
     let why = "decision d-2 came after it";
     assert_eq!(post.fate().await, Fate::NotPublished(why.into()));
-    assert!(post.outbox.waits() > 0);
-    post.outbox.withdraw(&post.uid(), "the end");
+    assert!(post.delivery_queue.waits() > 0);
+    post.delivery_queue.withdraw(&post.uid(), "the end");
     assert_eq!(post.fate().await, Fate::NotPublished("the end".into()));
-    assert!(post.outbox.waits() == 0);
+    assert!(post.delivery_queue.waits() == 0);
 }

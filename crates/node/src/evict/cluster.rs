@@ -2,7 +2,7 @@
 
 use super::{Evict, EvictError};
 use crate::config::Tell;
-use crate::delivery::{Notice, Outbox, Posted};
+use crate::delivery::{DeliveryQueue, Notice, Posted};
 use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Termination, Victim};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::yield_now, time::timeout};
@@ -26,7 +26,7 @@ pub struct ClusterEvictor {
     /// Terminates it.
     pub local: Arc<CgroupEvictor>,
     /// Publishes its status.
-    pub outbox: Outbox,
+    pub delivery_queue: DeliveryQueue,
     /// The status to publish.
     pub notice: Notice,
     /// Whether an earlier run may have published it.
@@ -43,9 +43,9 @@ impl ClusterEvictor {
     fn post(&self) -> Posted {
         let notice = self.notice.clone();
         if self.again {
-            self.outbox.post_again(notice)
+            self.delivery_queue.post_again(notice)
         } else {
-            self.outbox.post(notice)
+            self.delivery_queue.post(notice)
         }
     }
 }

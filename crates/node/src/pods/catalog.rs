@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-/// The most pods remembered after they are no longer listed, until the roster has checked whether they still run.
+/// The most pods remembered after they are no longer listed, until the pod cache has checked whether they still run.
 const DEPARTED: usize = 128;
 
 /// The pods as last reported.

@@ -1,9 +1,9 @@
 //! The source `kubelet`: this node's pods, from its kubelet, polled every few seconds. It needs no API server.
 
-use super::{Keep, Listing, PodSource, remote::Remote};
+use super::{Listing, PodSource, SnapshotFile, remote::Remote};
 use crate::logging::chain;
 use evictd_cluster_client::{
-    Crowd, Follow, KubeletClient, KubeletSettings, Turn, beside_the_loop, chance,
+    Fleet, Follow, KubeletClient, KubeletSettings, Turn, beside_the_loop, chance,
 };
 use evictd_kernel::clock::Clock;
 use std::{sync::Arc, time::Duration};
@@ -17,13 +17,13 @@ const INTERVAL: Duration = Duration::from_secs(3);
 pub struct Kubelet {
     settings: KubeletSettings,
     node: String,
-    keep: Keep,
+    keep: SnapshotFile,
     clock: Clock,
 }
 
 impl Kubelet {
     /// The pods of this node, from the kubelet that these settings describe.
-    pub fn new(settings: KubeletSettings, node: String, keep: Keep, clock: Clock) -> Self {
+    pub fn new(settings: KubeletSettings, node: String, keep: SnapshotFile, clock: Clock) -> Self {
         Self {
             settings,
             node,
@@ -84,8 +84,8 @@ impl Asker {
                 // A token or certificate may have been renewed, so the next poll reads them again.
                 self.door = None;
                 self.remote.lost(problem);
-                // No other agent polls this kubelet, so the crowd is one.
-                self.turn.wait(Crowd::of(1).spread(), chance()).whole
+                // No other agent polls this kubelet, so the fleet is one.
+                self.turn.wait(Fleet::of(1).spread(), chance()).whole
             }
         }
     }

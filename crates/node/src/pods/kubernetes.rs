@@ -1,12 +1,12 @@
 //! The source `kubernetes`: this node's pods, from the API server.
 //!
 //! While the API server does not answer, the last known pods stay. After a restart they come from the file of
-//! [`super::Keep`].
+//! [`super::SnapshotFile`].
 
-use super::{Keep, Listing, PodSource, remote::Remote};
+use super::{Listing, PodSource, SnapshotFile, remote::Remote};
 use crate::logging::chain;
 use evictd_cluster_client::{
-    Access, Broken, Credentials, Crowd, Turn, Watch, beside_the_loop, chance,
+    Access, Broken, Credentials, Fleet, Turn, Watch, beside_the_loop, chance,
 };
 use evictd_kernel::clock::Clock;
 use jiff::SignedDuration;
@@ -32,8 +32,8 @@ const SERVER: &str = "the API server";
 pub struct Kubernetes {
     settings: Credentials,
     node: String,
-    crowd: Crowd,
-    keep: Keep,
+    fleet: Fleet,
+    keep: SnapshotFile,
     clock: Clock,
 }
 
@@ -42,14 +42,14 @@ impl Kubernetes {
     pub fn new(
         settings: Credentials,
         node: String,
-        crowd: Crowd,
-        keep: Keep,
+        fleet: Fleet,
+        keep: SnapshotFile,
         clock: Clock,
     ) -> Self {
         Self {
             settings,
             node,
-            crowd,
+            fleet,
             keep,
             clock,
         }
@@ -65,7 +65,7 @@ impl PodSource for Kubernetes {
             settings: self.settings,
             watch: Watch::new("/api/v1/pods", fields),
             client: None,
-            crowd: self.crowd,
+            fleet: self.fleet,
             clock: self.clock,
             remote,
         };
@@ -82,7 +82,7 @@ struct Follower {
     settings: Credentials,
     watch: Watch,
     client: Option<kube::Client>,
-    crowd: Crowd,
+    fleet: Fleet,
     clock: Clock,
     remote: Remote,
 }
@@ -114,12 +114,12 @@ impl Follower {
                     self.remote.lost(broken.problem);
                 }
             }
-            let wait = turn.wait(self.crowd.spread(), chance());
+            let wait = turn.wait(self.fleet.spread(), chance());
             let rest = async {
                 sleep(wait.least).await;
                 tokio::select! {
                     () = sleep(wait.whole.saturating_sub(wait.least)) => {}
-                    () = self.crowd.in_a_hurry() => {}
+                    () = self.fleet.in_a_hurry() => {}
                 }
             };
             tokio::select! {

@@ -1,21 +1,21 @@
-//! The port "which pods are on this node": sources list pods; the roster admits them and binds them to cgroups.
+//! The port "which pods are on this node": sources list pods; the pod cache admits them and binds them to cgroups.
 //!
 //! ```text
-//!   a source (manifests, later others)      the roster
+//!   a source (manifests, later others)      the pod cache
 //!   watches in the background          ->   admits new pods, binds each to its cgroup   ->   PodSet, a snapshot a cycle
 //!   publishes a whole Listing               finds cgroups of pods that are not listed
 //! ```
 
 mod binding;
+mod cache;
 mod catalog;
 mod directories;
-mod kept;
 mod kubelet;
 mod kubernetes;
 mod manifest;
 pub mod manifests;
 mod remote;
-mod roster;
+mod snapshot;
 mod trim;
 mod unknown;
 mod watcher;
@@ -35,13 +35,13 @@ use std::{
 use tokio::sync::watch;
 
 pub use binding::{Binder, CGROUP_ANNOTATION, Refusal};
+pub use cache::PodCache;
 pub use directories::ManifestDirectory;
-pub use kept::Keep;
 pub use kubelet::Kubelet;
 pub use kubernetes::{Kubernetes, WATCH_LIFE};
 pub use manifest::ManifestRules;
 pub use manifests::Manifests;
-pub use roster::Roster;
+pub use snapshot::SnapshotFile;
 
 /// The cgroup of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,7 +259,7 @@ pub enum Warning {
     /// The source does not answer.
     Stale(Stale),
     /// The pods kept for a restart cannot be used.
-    Kept {
+    Snapshot {
         /// The file.
         file: PathBuf,
         /// Why not.
@@ -329,7 +329,7 @@ impl fmt::Display for Warning {
                 first.display()
             ),
             Self::Stale(stale) => stale.fmt(f),
-            Self::Kept { file, problem } => write!(
+            Self::Snapshot { file, problem } => write!(
                 f,
                 "{}: the pods kept there are of no use: {problem}",
                 file.display()

@@ -1,6 +1,6 @@
 //! The pods of a source that is not on this machine or may be away: what it last reported, and how old that is.
 
-use super::{Keep, Listing, Stale, Warning, catalog::Catalog, kept::Kept};
+use super::{Listing, SnapshotFile, Stale, Warning, catalog::Catalog, snapshot::Snapshot};
 use evictd_cluster_client::{Follow, Parsed, parse};
 use evictd_kernel::clock::Clock;
 use evictd_pod::wire;
@@ -28,15 +28,15 @@ impl Remote {
     pub(super) fn new(
         server: &'static str,
         lists_are_whole: bool,
-        keep: &Keep,
+        keep: &SnapshotFile,
         clock: Clock,
     ) -> Self {
         let kept = keep.read();
-        let damage = kept.as_ref().err().map(|problem| Warning::Kept {
+        let damage = kept.as_ref().err().map(|problem| Warning::Snapshot {
             file: keep.path(),
             problem: problem.clone(),
         });
-        let Kept { pods, as_of } = kept.unwrap_or_default();
+        let Snapshot { pods, as_of } = kept.unwrap_or_default();
         let mut catalog = Catalog::new(keep.labels(), lists_are_whole);
         for pod in &pods {
             catalog.apply(parse(pod.get()));
@@ -138,7 +138,7 @@ mod tests {
         let items = [pod("gone"), pod("here")].join(",");
         let text = format!(r#"{{"asOf":"2026-11-21T00:00:00Z","node":"n","items":[{items}]}}"#);
         fs::write(place.path().join("pods.json"), text).unwrap();
-        let keep = Keep::new(place.path().to_owned(), "n".to_owned(), BTreeSet::new());
+        let keep = SnapshotFile::new(place.path().to_owned(), "n".to_owned(), BTreeSet::new());
         let clock = Clock::start();
         let mut remote = Remote::new("a test", true, &keep, clock);
         let listing = || remote.sender().borrow().clone();

@@ -1,7 +1,7 @@
 //! Reduces a pod from a server to what evictd uses, with bounds. The author of a pod decides how large it is, and
 //! evictd has 64 MiB for all of them.
 
-use super::kept::kept;
+use super::snapshot::kept;
 use evictd_eviction::{record, rules::PREFERENCE_ANNOTATION};
 use evictd_pod::{
     Pod,

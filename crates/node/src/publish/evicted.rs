@@ -1,4 +1,4 @@
-//! Tells the sweeper which pods were evicted here. It does not trust the annotations on pods, which others may
+//! Tells the garbage collector which pods were evicted here. It does not trust the annotations on pods, which others may
 //! write.
 
 use super::Publish;

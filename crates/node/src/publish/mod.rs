@@ -1,17 +1,17 @@
 //! Publishers of facts: the log, the history, events, metrics, the status page, the Node.
 
-pub mod board;
+pub mod dry_run;
 pub mod events;
 pub mod evicted;
-pub mod heartbeat;
-pub mod hurry;
+pub mod history;
 pub mod journal;
-pub mod ledger;
-pub mod lines;
-pub mod meter;
+pub mod metrics;
 pub mod node;
-pub mod rehearsal;
 pub mod startup;
+pub mod status;
+pub mod transitions;
+pub mod urgency;
+pub mod watchdog;
 
 use crate::fact::Fact;
 

@@ -1,7 +1,7 @@
 //! What the log tells at the start: version, configuration, mode, what the node has, thresholds in force, and where pods come
 //! from. One line each, that fits a terminal of 80 columns.
 
-use super::board::configured;
+use super::status::configured;
 use crate::{fact::Look, server::state::SourceStatus};
 use evictd_eviction::{Signal, Threshold, ThresholdValue, why::human_bytes};
 use std::{

@@ -56,7 +56,7 @@ pub enum HttpError {
 
 /// The data of the answers.
 #[derive(Debug, Clone)]
-pub struct HttpDoor {
+pub struct HttpServer {
     /// The health of the main loop.
     pub shared: Arc<Shared>,
     /// The metrics.
@@ -79,7 +79,7 @@ pub async fn bind(key: &'static str, address: &Address) -> Result<TcpListener, H
         })
 }
 
-impl HttpDoor {
+impl HttpServer {
     /// Serves `/metrics`, `/livez` and `/readyz`; never ends.
     pub async fn serve(self, listener: TcpListener) {
         let router = Self::probes().route("/metrics", get(metrics));
@@ -106,7 +106,7 @@ fn of(peer: &SocketAddr) -> Option<IpAddr> {
     Some(peer.ip())
 }
 
-async fn metrics(State(door): State<HttpDoor>, headers: HeaderMap) -> Response {
+async fn metrics(State(door): State<HttpServer>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT);
     let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
     match door.exposition.render(format) {
@@ -115,7 +115,7 @@ async fn metrics(State(door): State<HttpDoor>, headers: HeaderMap) -> Response {
     }
 }
 
-async fn livez(State(door): State<HttpDoor>) -> Response {
+async fn livez(State(door): State<HttpServer>) -> Response {
     let age = door.shared.since_last_turn();
     if age <= door.longest_turn {
         return "ok\n".into_response();
@@ -128,7 +128,7 @@ async fn livez(State(door): State<HttpDoor>) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, told).into_response()
 }
 
-async fn readyz(State(door): State<HttpDoor>) -> Response {
+async fn readyz(State(door): State<HttpServer>) -> Response {
     match door.shared.not_ready() {
         None => "ok\n".into_response(),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("{missing}\n")).into_response(),

@@ -1,4 +1,4 @@
-use super::http::{self, HttpDoor};
+use super::http::{self, HttpServer};
 use super::state::{Question, Shared, SignalStatus, Status, Unanswered};
 use crate::config::Address;
 use crate::history::Waiting;
@@ -85,7 +85,7 @@ impl Http {
         let (metrics, probes) = (free().await, free().await);
         let address = metrics.local_addr().unwrap();
         let probe_address = probes.local_addr().unwrap();
-        let door = HttpDoor {
+        let door = HttpServer {
             shared: Arc::clone(&shared),
             exposition: Arc::new(exposition),
             longest_turn,

@@ -2,9 +2,9 @@
 
 mod cgroup;
 mod disk;
-mod gauge;
 mod io;
 mod postponement;
+mod reader;
 mod remains;
 mod summary;
 
@@ -17,7 +17,7 @@ use std::{fmt, path::PathBuf};
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
 pub use evictd_kernel::walk::Cut;
-pub use gauge::{Gauge, Whose};
+pub use reader::{UsageReader, Whose};
 pub use summary::{SummaryUsage, summary};
 
 /// A source of usage figures. `usage` becomes parallel to the pods of the set. Each method returns a warning for

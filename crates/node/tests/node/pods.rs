@@ -4,8 +4,8 @@ use crate::cgroup_support::{TestCgroup, eventually, left_out};
 use evictd_eviction::{Usage, usage::PodUsage};
 use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
 use evictd_node::{
-    pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodSource, Roster},
-    usage::{CgroupUsage, DiskRoots, Gauge, UsageSource, raise_open_files},
+    pods::{Binder, ManifestDirectory, ManifestRules, Manifests, PodCache, PodSource},
+    usage::{CgroupUsage, DiskRoots, UsageReader, UsageSource, raise_open_files},
 };
 use jiff::Timestamp;
 use nix::{
@@ -29,14 +29,14 @@ fn hierarchies() -> Hierarchies {
     Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap()
 }
 
-async fn roster(group: &TestCgroup, manifests: &Path) -> Roster {
+async fn cache(group: &TestCgroup, manifests: &Path) -> PodCache {
     let directory = ManifestDirectory {
         path: manifests.to_owned(),
         static_pods: false,
     };
     let source = Manifests::new(vec![directory], ManifestRules::default());
     let binder = Binder::new(hierarchies(), "/proc".into(), vec![group.relative.clone()]);
-    Roster::new(source.start().await, binder)
+    PodCache::new(source.start().await, binder)
 }
 
 fn manifest(name: &str, cgroup: &Path, containers: &str) -> String {
@@ -72,11 +72,11 @@ async fn a_manifest_leads_to_the_usage_of_its_processes() {
     group.script("alone", HOLDER);
     group.script("pair/big", HOLDER);
     group.make("pair/small");
-    let mut roster = roster(&group, manifests.path()).await;
+    let mut cache = cache(&group, manifests.path()).await;
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
 
-    let set = roster.look(|_, _| Ok(()));
+    let set = cache.look(|_, _| Ok(()));
     assert_eq!(set.warnings, []);
     eventually("both hold their memory", || {
         assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
@@ -109,10 +109,10 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
     let manifests = tempfile::tempdir().unwrap();
     let text = manifest("web", &group.make("web"), "[{name: c}]");
     fs::write(manifests.path().join("web.yaml"), text).unwrap();
-    let mut roster = roster(&group, manifests.path()).await;
+    let mut cache = cache(&group, manifests.path()).await;
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
-    let set = roster.look(|_, _| Ok(()));
+    let set = cache.look(|_, _| Ok(()));
     reader.read_pods(NOW, &set, &mut usage);
     assert_eq!(usage.of(0).unwrap().processes, Some(0));
 
@@ -159,7 +159,7 @@ fn what_a_pod_leaves_in_memory_is_seen_until_its_volume_is_unmounted() {
         logs: top.path().to_owned(),
         proc: top.path().to_owned(),
     };
-    let mut gauge = Gauge::new(hierarchies(), roots, None);
+    let mut gauge = UsageReader::new(hierarchies(), roots, None);
     let cgroup = group.relative.join("pod");
     let mut remains = || {
         let remains = gauge.remains("u-1", &cgroup);

@@ -5,7 +5,7 @@ use crate::evictor_support::{evictor, victim};
 use evictd_cluster_client::Access;
 use evictd_kernel::kill::{GraceCut, Method};
 use evictd_node::config::Tell;
-use evictd_node::delivery::{Notice, Outbox, Way};
+use evictd_node::delivery::{DeliveryQueue, Notice, Way};
 use evictd_node::evict::{ClusterEvictor, Evict, Haste};
 use evictd_testkit::{ApiServer, Fault};
 use jiff::SignedDuration;
@@ -55,13 +55,14 @@ async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
         let config = kube::Config::new(api.url().parse().unwrap());
         let access = Access::new("a test".into(), config);
         let settled = watch::channel(true).1;
-        let (outbox, _publications) = Outbox::new(access.actions().unwrap(), settled);
+        let (delivery_queue, _publications) =
+            DeliveryQueue::new(access.actions().unwrap(), settled);
         if away {
             api.go_away();
         }
         let evictor = ClusterEvictor {
             local: Arc::new(evictor(&group)),
-            outbox,
+            delivery_queue,
             notice,
             again: false,
             haste: Haste::Hard(LONG),
@@ -92,10 +93,11 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
         let config = kube::Config::new(api.url().parse().unwrap());
         let access = Access::new("a test".into(), config);
         let settled = watch::channel(true).1;
-        let (outbox, _publications) = Outbox::new(access.actions().unwrap(), settled);
+        let (delivery_queue, _publications) =
+            DeliveryQueue::new(access.actions().unwrap(), settled);
         let evictor = ClusterEvictor {
             local: Arc::new(evictor(&group)),
-            outbox: outbox.clone(),
+            delivery_queue: delivery_queue.clone(),
             notice,
             again: false,
             haste: Haste::Hard(Duration::from_secs(2)),
@@ -109,6 +111,6 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
         let waited = took >= SignedDuration::from_secs(2);
         assert_eq!(waited, tell == Tell::First, "{tell:?}: {took:?}");
         assert!(termination.killed_at.is_some() && termination.gone_at.is_some());
-        assert_eq!(outbox.waits(), 1, "it is still being told");
+        assert_eq!(delivery_queue.waits(), 1, "it is still being told");
     }
 }

@@ -1,6 +1,6 @@
 //! Every agent of a cluster, each by the daemon's own schedule, through a time in which the API server is away.
 
-use evictd_cluster_client::{Crowd, Turn};
+use evictd_cluster_client::{Fleet, Turn};
 use evictd_node::delivery::{CALM_HEARTBEAT, HEARTBEAT};
 use evictd_node::pods::WATCH_LIFE;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Restart {
             all: vec![0; seconds],
             back: Vec::new(),
         };
-        let crowd = Crowd::of(NODES as u64);
+        let crowd = Fleet::of(NODES as u64);
         for node in 0..NODES {
             let mut chances = Chances(seed * 1_000_003 + node as u64 * 2_654_435_761 + 1);
             chances.next();
@@ -64,7 +64,7 @@ impl Restart {
     }
 
     /// As `pods::Kubernetes` does.
-    fn watch(&mut self, crowd: &Crowd, chances: &mut Chances, away: Duration, pressed: bool) {
+    fn watch(&mut self, crowd: &Fleet, chances: &mut Chances, away: Duration, pressed: bool) {
         let mut turn = Turn::default();
         let mut at = Duration::ZERO;
         loop {
@@ -83,7 +83,7 @@ impl Restart {
     }
 
     /// As `outbox::NodeReporter` does; its heartbeats have their places already.
-    fn report(&mut self, crowd: &Crowd, chances: &mut Chances, away: Duration, pressed: bool) {
+    fn report(&mut self, crowd: &Fleet, chances: &mut Chances, away: Duration, pressed: bool) {
         let period = if pressed { HEARTBEAT } else { CALM_HEARTBEAT };
         let mut turn = Turn::default();
         let mut at = turn.every(period, chances.next());

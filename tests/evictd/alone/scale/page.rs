@@ -2,7 +2,7 @@
 
 use super::crowd::{NODES, PRESSED, Restart};
 use super::{CENSUS, Cost, EPISODE, HEARTBEAT, PODS, RELIST, RENEWAL, START, cost};
-use evictd_cluster_client::Crowd;
+use evictd_cluster_client::Fleet;
 use evictd_node::delivery::{ANNOTATIONS, CALM_HEARTBEAT, HEARTBEAT as PERIOD};
 use evictd_node::pods::WATCH_LIFE;
 use std::fmt::Write;
@@ -216,7 +216,7 @@ fn restart(page: &mut String, nodes: f64) {
     .unwrap();
     page.push_str("\n| nodes | they come back within | nodes/s |\n|---|---|---|\n");
     for nodes in [1_u64, 10, 100, 1000, 5000, 15_000] {
-        let spread = Crowd::of(nodes).spread().unwrap_or_default().as_secs_f64();
+        let spread = Fleet::of(nodes).spread().unwrap_or_default().as_secs_f64();
         writeln!(
             page,
             "| {nodes} | {spread:.1} s | {:.1} |",

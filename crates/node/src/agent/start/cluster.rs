@@ -4,16 +4,16 @@ use super::{StartError, node_name, pods::Started};
 use crate::{
     agent::Cluster,
     config::{Effective, EvictMethod, PodsSource},
-    delivery::{NodeReporter, Outbox, Sweeper},
+    delivery::{DeliveryQueue, NodeReporter, PodGarbageCollector},
     history,
     metrics::NodeHeartbeat,
     pause::Pause,
     publish::{
-        Publish, events::Events, evicted::Evicted, node::NodePressure, rehearsal::Rehearsal,
+        Publish, dry_run::DryRunPublisher, events::Events, evicted::Evicted, node::NodePressure,
     },
 };
 use evictd_cluster_client::{
-    Access, Actions, Credentials, Crowd,
+    Access, Actions, Credentials, Fleet,
     events::{EventRecorder, WAITING},
 };
 use evictd_kernel::clock::Clock;
@@ -35,7 +35,7 @@ pub(super) async fn start(
     config: &Effective,
     pods: &Started,
     clock: Clock,
-    (crowd, heartbeat): (Crowd, NodeHeartbeat),
+    (fleet, heartbeat): (Fleet, NodeHeartbeat),
     publishers: &mut Vec<Box<dyn Publish>>,
 ) -> Result<Option<(Cluster, ReadNode)>, StartError> {
     if config.kubernetes == Credentials::default() && pods.source != PodsSource::Kubernetes {
@@ -60,10 +60,10 @@ pub(super) async fn start(
         paused: reporter.paused(),
     };
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
-    let (outbox, publications) = Outbox::new(access.actions()?, settled);
+    let (delivery_queue, publications) = DeliveryQueue::new(access.actions()?, settled);
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
     let (hush, hushed) = oneshot::channel();
-    let reporter = reporter.among(crowd, heartbeat);
+    let reporter = reporter.among(fleet, heartbeat);
     let reports = tokio::spawn(reporter.run(pressure, is_settled, hushed));
     let (send, events) = mpsc::channel(WAITING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, move || clock.now());
@@ -71,7 +71,7 @@ pub(super) async fn start(
     tokio::spawn(recorder.run(events));
     sweep(config, pods, (access.actions()?, clock), publishers);
     let cluster = Cluster {
-        outbox,
+        delivery_queue,
         method: config.evict.method,
         tell: config.evict.tell,
         fallback: config.soft_tier_fallback,
@@ -98,13 +98,13 @@ fn sweep(
         return;
     }
     let (dry_run, rehearsal) = watch::channel(config.dry_run);
-    publishers.push(Box::new(Rehearsal(dry_run)));
+    publishers.push(Box::new(DryRunPublisher(dry_run)));
     let known = history::evicted(&config.state_directory).unwrap_or_else(|error| {
         tracing::warn!("pods that were evicted before stay: {error}");
         BTreeSet::new()
     });
     let (known, evicted) = watch::channel(known);
     publishers.push(Box::new(Evicted(known)));
-    let sweeper = Sweeper::new(config.evicted_pods, evicted, actions, clock);
-    tokio::spawn(sweeper.run(pods.listings.clone(), rehearsal));
+    let pod_gc = PodGarbageCollector::new(config.evicted_pods, evicted, actions, clock);
+    tokio::spawn(pod_gc.run(pods.listings.clone(), rehearsal));
 }

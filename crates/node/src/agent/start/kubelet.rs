@@ -4,7 +4,7 @@
 use super::node_name;
 use crate::{
     config::{self, Effective, MemoryAvailable},
-    publish::board::configured,
+    publish::status::configured,
     server::state::{Shared, SignalStatus, ThresholdStatus},
 };
 use evictd_cluster_client::{Backoff, KubeletClient};

@@ -4,10 +4,11 @@ use super::node_name;
 use crate::{
     config::{Effective, PodsSource},
     pods::{
-        Keep, Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
+        Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
+        SnapshotFile,
     },
 };
-use evictd_cluster_client::{Access, ApiError, Broken, Crowd, Follow, KubeletClient, Parsed};
+use evictd_cluster_client::{Access, ApiError, Broken, Fleet, Follow, KubeletClient, Parsed};
 use evictd_kernel::clock::Clock;
 use kube::{api::GetParams, core::Request};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -35,7 +36,7 @@ impl Started {
 }
 
 /// Starts the configured source; `auto` tries which sources are there and takes the one that knows most about pods.
-pub(super) async fn start(config: &Effective, crowd: Crowd, clock: Clock) -> Started {
+pub(super) async fn start(config: &Effective, fleet: Fleet, clock: Clock) -> Started {
     let (source, why) = match config.pods.source {
         PodsSource::Auto => find(config).await,
         configured => (configured, "configured".to_owned()),
@@ -48,7 +49,7 @@ pub(super) async fn start(config: &Effective, crowd: Crowd, clock: Clock) -> Sta
         }
         PodsSource::Kubernetes => {
             let settings = config.kubernetes.clone();
-            let source = Kubernetes::new(settings, node, crowd, keep(config), clock);
+            let source = Kubernetes::new(settings, node, fleet, keep(config), clock);
             source.start().await
         }
         _ => manifests(config).start().await,
@@ -142,14 +143,14 @@ async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
     actions.call(&what, PATIENCE, ask).await.map(drop)
 }
 
-fn keep(config: &Effective) -> Keep {
+fn keep(config: &Effective) -> SnapshotFile {
     let mut labels = BTreeSet::new();
     for selector in &config.protect.selectors {
         labels.extend(selector.match_labels.keys().cloned());
         let demands = selector.match_expressions.iter();
         labels.extend(demands.map(|demand| demand.key.clone()));
     }
-    Keep::new(config.runtime_directory.clone(), node_name(config), labels)
+    SnapshotFile::new(config.runtime_directory.clone(), node_name(config), labels)
 }
 
 fn manifests(config: &Effective) -> Manifests {

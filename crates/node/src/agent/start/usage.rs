@@ -3,7 +3,7 @@
 use super::node_name;
 use crate::{
     config::{CgroupPath, Effective, PodsSource, UsageSource},
-    usage::{DiskRoots, Gauge, SummaryUsage, summary},
+    usage::{DiskRoots, SummaryUsage, UsageReader, summary},
 };
 use evictd_cluster_client::KubeletClient;
 use evictd_kernel::{
@@ -36,7 +36,7 @@ impl Found {
         config: &Effective,
         hierarchies: Hierarchies,
         clock: Clock,
-    ) -> Gauge {
+    ) -> UsageReader {
         let summary = (self.source == UsageSource::Summary)
             .then(|| SummaryUsage::new(config.kubelet.access.clone(), node_name(config), clock));
         let roots = DiskRoots {
@@ -44,7 +44,7 @@ impl Found {
             logs: PathBuf::from(LOGS),
             proc: config.roots.proc.clone(),
         };
-        Gauge::new(hierarchies, roots, summary)
+        UsageReader::new(hierarchies, roots, summary)
     }
 }
 

@@ -1,14 +1,14 @@
 //! A node of plain files, an agent on it, and everything that it tells.
 
 use crate::{
-    agent::{Agent, Alarm, LeftOpen, Order, Pauses, Ports, Room, start::behaviour},
+    agent::{Agent, Allocatable, Order, Pauses, Ports, Timer, Unfinished, start::behaviour},
     config::{self, PodsSource},
     fact::Fact,
     pause::{Pause, PauseFile},
-    pods::{Binder, Listed, Listing, Roster},
+    pods::{Binder, Listed, Listing, PodCache},
     publish::{Publish, Publishers},
     server::state::Question,
-    usage::{DiskRoots, Gauge},
+    usage::{DiskRoots, UsageReader},
 };
 use evictd_eviction::{NodeCondition, record::Record};
 use evictd_kernel::{
@@ -300,7 +300,7 @@ impl Bench {
     }
 
     /// The same after an earlier run that has left these records.
-    pub(super) fn start_with(&mut self, lines: &str, left_open: &[Record]) {
+    pub(super) fn start_with(&mut self, lines: &str, unfinished: &[Record]) {
         let hierarchies = Hierarchies::detect(&self.path("cgroup")).unwrap();
         let (proc, roots) = (self.path("proc"), vec![PathBuf::from("kubepods")]);
         let sources = SignalSources {
@@ -323,12 +323,12 @@ impl Bench {
         let binder = Binder::new(hierarchies.clone(), proc.clone(), roots.clone());
         let kept = PauseFile::new(self.path("run"));
         let ports = Ports {
-            alarm: Alarm::of_runtime(),
+            timer: Timer::of_runtime(),
             wakers: Wakers::new(WakeSources::default(), None),
             sampler: Sampler::new(&sources).unwrap(),
-            roster: Roster::new(self.listings.subscribe(), binder),
-            room: Room::of_machine(&proc),
-            usage: Gauge::new(hierarchies.clone(), disk, None),
+            pod_cache: PodCache::new(self.listings.subscribe(), binder),
+            allocatable: Allocatable::of_machine(&proc),
+            usage: UsageReader::new(hierarchies.clone(), disk, None),
             evictor: Arc::new(CgroupEvictor {
                 hierarchies,
                 proc_root: proc,
@@ -340,7 +340,7 @@ impl Bench {
             cluster: None,
             pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
             publishers: Publishers(vec![Box::new(recorder)]),
-            left_open: left_open.iter().filter_map(LeftOpen::read).collect(),
+            unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
         let agent = Agent::new(self.clock, Self::behaviour(lines), ports);

@@ -310,11 +310,11 @@ fn only_a_list_that_differs_is_written() {
 }
 
 /// A reporter whose every step the test takes itself.
-fn by_hand(api: &ApiServer, crowd: &Crowd) -> NodeReporter {
+fn by_hand(api: &ApiServer, fleet: &Fleet) -> NodeReporter {
     let config = kube::Config::new(api.url().parse().unwrap());
     let actions = Access::new("a test".into(), config).actions().unwrap();
     NodeReporter::new("one".into(), ConditionTypes::Own, actions, Clock::start())
-        .among(crowd.clone(), NodeHeartbeat::default())
+        .among(fleet.clone(), NodeHeartbeat::default())
 }
 
 #[tokio::test]
@@ -326,8 +326,8 @@ async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
     for name in ["one", "three", "two"] {
         admin.create(node(name)).unwrap();
     }
-    let crowd = Crowd::default();
-    let mut reporter = by_hand(&api, &crowd);
+    let fleet = Fleet::default();
+    let mut reporter = by_hand(&api, &fleet);
     let asked = |since: usize| -> Vec<&'static str> {
         api.log()[since..].iter().map(|entry| entry.verb).collect()
     };
@@ -336,7 +336,7 @@ async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
     let first = reporter.rest(calm, Ok(()));
     assert!(first < CALM_HEARTBEAT, "at any moment of the first period");
     reporter.count().await;
-    assert_eq!(crowd.spread(), Crowd::of(3).spread());
+    assert_eq!(fleet.spread(), Fleet::of(3).spread());
 
     let before = api.log().len();
     reporter.report(&calm, || {}).await.unwrap();
@@ -362,7 +362,7 @@ async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
 #[tokio::test]
 async fn a_calm_node_waits_its_turn_and_one_under_pressure_does_not() {
     let api = ApiServer::start().unwrap();
-    let mut reporter = by_hand(&api, &Crowd::of(5000));
+    let mut reporter = by_hand(&api, &Fleet::of(5000));
     let failed = || Err(ReportError::Kubelet("one".into()));
     let turn = Duration::from_mins(10);
     let calm = pressure(NONE, 0);
@@ -390,7 +390,7 @@ async fn the_nodes_annotation_pauses_as_long_as_it_is_there() {
         })
     };
     admin.create(node(json!("true"))).unwrap();
-    let mut reporter = by_hand(&api, &Crowd::default());
+    let mut reporter = by_hand(&api, &Fleet::default());
     let paused = reporter.paused();
     let reason = || paused.borrow().as_ref().map(|pause| pause.reason.clone());
     // What is read at the start, ...

@@ -102,8 +102,8 @@ impl Story {
         }));
         let server = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         let actions = Actions::new(kube::Client::new(server, "default"));
-        let (outbox, publications) = Outbox::new(actions, settled);
-        drop(outbox.post(notice));
+        let (delivery_queue, publications) = DeliveryQueue::new(actions, settled);
+        drop(delivery_queue.post(notice));
         Self { fake, publications }
     }
 

@@ -10,12 +10,12 @@ pub const WATCHING: &str = "watching this node";
 
 /// Tells systemd that the main loop works.
 #[derive(Debug)]
-pub struct Heartbeat {
+pub struct Watchdog {
     notifier: Notifier,
     paused: Option<Pause>,
 }
 
-impl Heartbeat {
+impl Watchdog {
     /// Notifies the service manager through `notifier`.
     pub const fn new(notifier: Notifier) -> Self {
         Self {
@@ -32,7 +32,7 @@ pub fn status_line(paused: Option<&Pause>) -> String {
     })
 }
 
-impl Publish for Heartbeat {
+impl Publish for Watchdog {
     fn publish(&mut self, fact: &Fact<'_>) {
         if let Fact::Looked(look) = fact {
             self.looked(look);
@@ -40,7 +40,7 @@ impl Publish for Heartbeat {
     }
 }
 
-impl Heartbeat {
+impl Watchdog {
     fn looked(&mut self, look: &Look<'_>) {
         if self.paused.as_ref() != look.paused {
             self.paused = look.paused.cloned();

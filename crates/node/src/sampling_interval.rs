@@ -51,12 +51,12 @@ struct Trend {
 
 /// Computes the sleep of the main loop.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct SamplingInterval {
     longest: Duration,
     trends: SignalMap<Option<Trend>>,
 }
 
-impl Pace {
+impl SamplingInterval {
     /// `longest` is the configured `housekeepingInterval`, the sleep on a node with plenty of everything. Less than
     /// a millisecond would only waste CPU time.
     pub fn new(longest: Duration) -> Self {
@@ -182,16 +182,28 @@ mod tests {
     #[test]
     fn what_is_left_lasts_as_long_as_it_falls_now() {
         let signal = Signal::MemoryAvailable;
-        let mut pace = Pace::new(INTERVAL);
-        assert_eq!(pace.exhausted_in(at(0), signal, &seen(GI, 0)), None);
-        let _ = pace.next(at(0), &[(signal, seen(GI, 0), 0)]);
-        let left = |pace: &Pace, seen| pace.exhausted_in(at(100), signal, &seen);
-        assert_eq!(left(&pace, seen(GI, 100)), None, "it does not fall");
-        assert_eq!(left(&pace, seen(GI / 2, 100)), Some(millis(100)));
-        assert_eq!(left(&pace, seen(0, 100)), Some(millis(0)));
-        let _ = pace.next(at(100), &[(signal, seen(GI / 2, 100), 0)]);
+        let mut sampling_interval = SamplingInterval::new(INTERVAL);
         assert_eq!(
-            left(&pace, seen(GI / 2, 100)),
+            sampling_interval.exhausted_in(at(0), signal, &seen(GI, 0)),
+            None
+        );
+        let _ = sampling_interval.next(at(0), &[(signal, seen(GI, 0), 0)]);
+        let left = |sampling_interval: &SamplingInterval, seen| {
+            sampling_interval.exhausted_in(at(100), signal, &seen)
+        };
+        assert_eq!(
+            left(&sampling_interval, seen(GI, 100)),
+            None,
+            "it does not fall"
+        );
+        assert_eq!(
+            left(&sampling_interval, seen(GI / 2, 100)),
+            Some(millis(100))
+        );
+        assert_eq!(left(&sampling_interval, seen(0, 100)), Some(millis(0)));
+        let _ = sampling_interval.next(at(100), &[(signal, seen(GI / 2, 100), 0)]);
+        assert_eq!(
+            left(&sampling_interval, seen(GI / 2, 100)),
             Some(millis(100)),
             "not renewed"
         );
@@ -221,8 +233,8 @@ mod tests {
             (Signal::MemoryAvailable, GI - 1, GI, CROSSED),
         ];
         for (signal, available, threshold, expected) in table {
-            let mut pace = Pace::new(INTERVAL);
-            let sleep = pace.next(at(0), &[(signal, seen(available, 0), threshold)]);
+            let mut sampling_interval = SamplingInterval::new(INTERVAL);
+            let sleep = sampling_interval.next(at(0), &[(signal, seen(available, 0), threshold)]);
             assert_eq!(sleep, expected, "{signal} {available} {threshold}");
         }
     }
@@ -230,78 +242,81 @@ mod tests {
     #[test]
     fn a_fast_fall_shortens_the_sleep() {
         let memory = Signal::MemoryAvailable;
-        let mut pace = Pace::new(INTERVAL);
+        let mut sampling_interval = SamplingInterval::new(INTERVAL);
         assert_eq!(
-            pace.next(at(0), &[(memory, seen(100 * GI, 0), GI)]),
+            sampling_interval.next(at(0), &[(memory, seen(100 * GI, 0), GI)]),
             INTERVAL
         );
         // 50 GiB in a second leave 49 GiB: gone in 0.98 s, so 0.49 s.
         assert_eq!(
-            pace.next(at(1000), &[(memory, seen(50 * GI, 1000), GI)]),
+            sampling_interval.next(at(1000), &[(memory, seen(50 * GI, 1000), GI)]),
             millis(490)
         );
         // The same figure again, or another threshold of it, changes nothing.
         assert_eq!(
-            pace.next(at(1000), &[(memory, seen(50 * GI, 1000), GI)]),
+            sampling_interval.next(at(1000), &[(memory, seen(50 * GI, 1000), GI)]),
             millis(490)
         );
         // A look that found no newer figure leaves less time.
         assert_eq!(
-            pace.next(at(1400), &[(memory, seen(50 * GI, 1000), GI)]),
+            sampling_interval.next(at(1400), &[(memory, seen(50 * GI, 1000), GI)]),
             millis(90)
         );
         assert_eq!(
-            pace.next(at(9000), &[(memory, seen(50 * GI, 1000), GI)]),
+            sampling_interval.next(at(9000), &[(memory, seen(50 * GI, 1000), GI)]),
             SHORTEST
         );
         // It rises again.
         assert_eq!(
-            pace.next(at(9100), &[(memory, seen(90 * GI, 9100), GI)]),
+            sampling_interval.next(at(9100), &[(memory, seen(90 * GI, 9100), GI)]),
             INTERVAL
         );
     }
 
     #[test]
     fn the_nearest_threshold_decides() {
-        let mut pace = Pace::new(INTERVAL);
+        let mut sampling_interval = SamplingInterval::new(INTERVAL);
         let watched = [
             (Signal::MemoryAvailable, seen(5 * GI, 0), GI),
             (Signal::MemoryAvailable, seen(5 * GI, 0), 3 * GI),
             (Signal::NodefsAvailable, seen(100 * GI, 0), GI),
         ];
-        assert_eq!(pace.next(at(0), &watched), millis(500));
+        assert_eq!(sampling_interval.next(at(0), &watched), millis(500));
         // Below its soft threshold, the hard one is what is ahead.
         let watched = [
             (Signal::MemoryAvailable, seen(2 * GI, 0), GI),
             (Signal::MemoryAvailable, seen(2 * GI, 0), 3 * GI),
         ];
-        assert_eq!(Pace::new(INTERVAL).next(at(0), &watched), millis(250));
+        assert_eq!(
+            SamplingInterval::new(INTERVAL).next(at(0), &watched),
+            millis(250)
+        );
     }
 
     #[test]
     fn a_signal_that_went_missing_is_looked_for_ever_more_rarely() {
-        let mut pace = Pace::new(INTERVAL);
+        let mut sampling_interval = SamplingInterval::new(INTERVAL);
         let memory = (Signal::MemoryAvailable, seen(100 * GI, 0), GI);
-        assert_eq!(pace.next(at(0), &[]), INTERVAL);
-        assert_eq!(pace.next(at(0), &[memory]), INTERVAL);
+        assert_eq!(sampling_interval.next(at(0), &[]), INTERVAL);
+        assert_eq!(sampling_interval.next(at(0), &[memory]), INTERVAL);
         for doublings in 0..10 {
-            assert_eq!(pace.next(at(1), &[]), millis(10 << doublings));
+            assert_eq!(sampling_interval.next(at(1), &[]), millis(10 << doublings));
         }
         for _ in 0..100 {
-            assert_eq!(pace.next(at(1), &[]), INTERVAL);
+            assert_eq!(sampling_interval.next(at(1), &[]), INTERVAL);
         }
-        assert_eq!(pace.next(at(2), &[memory]), INTERVAL);
-        assert_eq!(pace.next(at(3), &[]), SHORTEST);
+        assert_eq!(sampling_interval.next(at(2), &[memory]), INTERVAL);
+        assert_eq!(sampling_interval.next(at(3), &[]), SHORTEST);
     }
 
     #[test]
     fn a_short_housekeeping_interval_is_kept() {
-        let mut pace = Pace::new(millis(5));
+        let mut sampling_interval = SamplingInterval::new(millis(5));
         let watched = [(Signal::MemoryAvailable, seen(GI, 0), GI)];
-        assert_eq!(pace.next(at(0), &watched), millis(5));
-        assert_eq!(Pace::new(millis(5)).next(at(0), &[]), millis(5));
+        assert_eq!(sampling_interval.next(at(0), &watched), millis(5));
+        assert_eq!(SamplingInterval::new(millis(5)).next(at(0), &[]), millis(5));
         let absurd = Duration::from_nanos(1);
-        assert_eq!(Pace::new(absurd).next(at(0), &[]), millis(1));
+        assert_eq!(SamplingInterval::new(absurd).next(at(0), &[]), millis(1));
     }
 
     proptest! {
@@ -314,10 +329,10 @@ mod tests {
             within in 1_i64..100_000,
         ) {
             let available = threshold + headroom;
-            let mut pace = Pace::new(INTERVAL);
-            pace.next(at(0), &[(signal, seen(available + fell, 0), threshold)]);
+            let mut sampling_interval = SamplingInterval::new(INTERVAL);
+            sampling_interval.next(at(0), &[(signal, seen(available + fell, 0), threshold)]);
             let watched = [(signal, seen(available, within), threshold)];
-            let sleep = pace.next(at(within), &watched);
+            let sleep = sampling_interval.next(at(within), &watched);
             let crossing = i128::from(headroom) * i128::from(within) * 1_000_000 / i128::from(fell);
             let nanos = i128::try_from(sleep.as_nanos()).unwrap();
             prop_assert!(sleep == SHORTEST || nanos <= crossing, "{sleep:?} {crossing}");
@@ -333,7 +348,7 @@ mod tests {
             longest in any::<u64>(),
         ) {
             let longest = Duration::from_nanos(longest);
-            let mut pace = Pace::new(longest);
+            let mut sampling_interval = SamplingInterval::new(longest);
             for (available, threshold, now, time, signal) in looks {
                 let moment = |nanos: i64| Timestamp::from_nanosecond(nanos.into()).unwrap();
                 let observation = Observation {
@@ -341,7 +356,7 @@ mod tests {
                     capacity: threshold,
                     time: (time % 3 != 0).then(|| moment(time)),
                 };
-                let sleep = pace.next(moment(now), &[(signal, observation, threshold)]);
+                let sleep = sampling_interval.next(moment(now), &[(signal, observation, threshold)]);
                 prop_assert!(sleep <= longest && sleep >= SHORTEST.min(longest));
             }
         }
@@ -349,7 +364,7 @@ mod tests {
 
     #[test]
     fn the_ends_of_time() {
-        let mut pace = Pace::new(Duration::MAX);
+        let mut sampling_interval = SamplingInterval::new(Duration::MAX);
         for (now, available) in [
             (Timestamp::MIN, i64::MAX),
             (Timestamp::MAX, i64::MIN),
@@ -361,7 +376,8 @@ mod tests {
                 capacity: 0,
                 time: None,
             };
-            let sleep = pace.next(now, &[(Signal::PidAvailable, observation, i64::MIN)]);
+            let sleep =
+                sampling_interval.next(now, &[(Signal::PidAvailable, observation, i64::MIN)]);
             assert!(sleep >= SHORTEST);
         }
     }

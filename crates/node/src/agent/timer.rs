@@ -14,9 +14,9 @@ use tokio::io::{Interest, unix::AsyncFd};
 
 /// Fires once each time it is set.
 #[derive(Debug)]
-pub struct Alarm(Option<AsyncFd<OwnedFd>>);
+pub struct Timer(Option<AsyncFd<OwnedFd>>);
 
-impl Alarm {
+impl Timer {
     /// A timer that is not set. Must be called inside the runtime.
     pub fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -70,10 +70,10 @@ mod tests {
 
     #[tokio::test]
     async fn it_rings_once_for_each_time_it_is_set() {
-        let alarm = Alarm::new().unwrap();
+        let timer = Timer::new().unwrap();
         for millis in [0, 1, 20, 5] {
             let (begun, sleep) = (Instant::now(), Duration::from_millis(millis));
-            timeout(Duration::from_secs(10), alarm.after(sleep))
+            timeout(Duration::from_secs(10), timer.after(sleep))
                 .await
                 .unwrap();
             assert!(begun.elapsed() >= sleep);
@@ -82,14 +82,14 @@ mod tests {
         assert!(
             timeout(
                 Duration::from_millis(5),
-                alarm.after(Duration::from_mins(1))
+                timer.after(Duration::from_mins(1))
             )
             .await
             .is_err()
         );
         timeout(
             Duration::from_secs(10),
-            alarm.after(Duration::from_millis(5)),
+            timer.after(Duration::from_millis(5)),
         )
         .await
         .unwrap();

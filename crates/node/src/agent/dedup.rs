@@ -16,11 +16,11 @@ type Verdict = (Option<Withheld>, Option<String>);
 
 /// Remembers what was published.
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct Dedup {
     said: BTreeMap<Subject, Verdict>,
 }
 
-impl News {
+impl Dedup {
     /// Whether a decision that evicts no pod differs from the last one on the same subject.
     pub(super) fn is_new(&mut self, decision: &Decision) -> bool {
         let of_pod = decision.kind == Cause::LocalStorage;
@@ -111,7 +111,7 @@ mod tests {
             }),
             ..decision.clone()
         };
-        let mut news = News::default();
+        let mut dedup = Dedup::default();
         let table = [
             (release(&["a/a", "a/b"], 9), true),
             (release(&["a/a", "a/b"], 8), false),
@@ -121,7 +121,7 @@ mod tests {
             (release(&["a/b"], 7), true),
         ];
         for (second, (decision, new)) in (0..).zip(table) {
-            let told = news.is_new(&decision);
+            let told = dedup.is_new(&decision);
             assert_eq!(told, new, "{second}: {}", decision.why);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// An API server with evicted pods, and a sweeper that keeps one of each owner.
+/// An API server with evicted pods, and a garbage collector that keeps one of each owner.
 struct Floor {
     api: ApiServer,
     admin: Actor,
@@ -31,7 +31,7 @@ impl Floor {
         let (listings, listed) = watch::channel(Arc::default());
         let (dry_run, dry) = watch::channel(dry_run);
         let (known, evicted) = watch::channel(BTreeSet::new());
-        tokio::spawn(Sweeper::new(retention, evicted, actions, clock).run(listed, dry));
+        tokio::spawn(PodGarbageCollector::new(retention, evicted, actions, clock).run(listed, dry));
         Self {
             admin: api.actor("test"),
             api,

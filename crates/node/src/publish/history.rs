@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Writes decisions to the history.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct HistoryPublisher {
     recorder: Recorder,
     /// Where a record is written before it is carried out; `None` if that is not possible.
     intents: Option<Intents>,
@@ -28,7 +28,7 @@ pub struct Ledger {
     grown: bool,
 }
 
-impl Ledger {
+impl HistoryPublisher {
     /// Writes to this recorder, and its state to the status page. `open` are the open decisions of earlier runs;
     /// `intents` come with records that the history lacks.
     pub fn new(
@@ -103,7 +103,7 @@ impl Ledger {
     }
 }
 
-impl Publish for Ledger {
+impl Publish for HistoryPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
             Fact::Looked(_) => self.looked(),
@@ -117,7 +117,7 @@ impl Publish for Ledger {
     }
 }
 
-impl Ledger {
+impl HistoryPublisher {
     fn looked(&mut self) {
         let kept = self.recorder.kept();
         if let Some(intents) = &mut self.intents {
@@ -218,7 +218,7 @@ mod tests {
             place.path().to_owned(),
             Waiting::default(),
         );
-        let mut ledger = Ledger::new(recorder, None, &shared, open(place.path()));
+        let mut ledger = HistoryPublisher::new(recorder, None, &shared, open(place.path()));
         ledger.begin(&decision("new"));
         for number in 0..200 {
             let before = ledger.recorder.kept();

@@ -6,9 +6,9 @@ use tokio::sync::watch;
 
 /// Passes on the dry run setting when it changes.
 #[derive(Debug)]
-pub struct Rehearsal(pub watch::Sender<bool>);
+pub struct DryRunPublisher(pub watch::Sender<bool>);
 
-impl Publish for Rehearsal {
+impl Publish for DryRunPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {
         if let Fact::Looked(look) = fact {
             self.looked(look);
@@ -16,7 +16,7 @@ impl Publish for Rehearsal {
     }
 }
 
-impl Rehearsal {
+impl DryRunPublisher {
     fn looked(&mut self, look: &Look<'_>) {
         let changed = |dry_run: &mut bool| std::mem::replace(dry_run, look.dry_run) != look.dry_run;
         self.0.send_if_modified(changed);

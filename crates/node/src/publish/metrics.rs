@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// Updates the metrics from observations, decisions and departures.
 #[derive(Debug)]
-pub struct Meter {
+pub struct MetricsPublisher {
     metrics: Metrics,
     health: SignalMap<SignalHealth>,
     /// The time of the first cycle; the age of pods that were never listed counts from here.
@@ -21,7 +21,7 @@ pub struct Meter {
     asked: BTreeMap<String, (&'static str, &'static str)>,
 }
 
-impl Meter {
+impl MetricsPublisher {
     /// For these metrics.
     pub fn new(metrics: Metrics) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Meter {
     }
 }
 
-impl Publish for Meter {
+impl Publish for MetricsPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
             Fact::Looked(look) => self.looked(look),
@@ -99,7 +99,7 @@ impl Publish for Meter {
     }
 }
 
-impl Meter {
+impl MetricsPublisher {
     fn looked(&mut self, look: &Look<'_>) {
         for signal in Signal::ALL {
             self.metrics

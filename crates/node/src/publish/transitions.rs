@@ -3,8 +3,8 @@
 
 use super::{
     Publish,
-    board::configured,
     startup::{self, Begun, amount},
+    status::configured,
 };
 use crate::fact::{Fact, Look};
 use crate::pause::Pause;
@@ -12,7 +12,7 @@ use evictd_eviction::{ConditionMap, Threshold, pressure};
 
 /// Logs what has changed since the last cycle.
 #[derive(Debug)]
-pub struct Lines {
+pub struct Transitions {
     /// Taken by the first cycle.
     begun: Option<Begun>,
     raised: ConditionMap<bool>,
@@ -21,7 +21,7 @@ pub struct Lines {
     paused: Option<Pause>,
 }
 
-impl Lines {
+impl Transitions {
     /// No condition is raised yet.
     pub fn new(begun: Begun) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Lines {
     }
 }
 
-impl Publish for Lines {
+impl Publish for Transitions {
     fn publish(&mut self, fact: &Fact<'_>) {
         if let Fact::Looked(look) = fact {
             self.looked(look);
@@ -103,7 +103,7 @@ impl Publish for Lines {
     }
 }
 
-impl Lines {
+impl Transitions {
     fn looked(&mut self, look: &Look<'_>) {
         if let Some(begun) = self.begun.take() {
             for line in startup::lines(&begun, look) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A decision whose record is not complete.
 #[derive(Debug)]
-pub struct LeftOpen {
+pub struct Unfinished {
     /// Without the ranking.
     record: Record,
     pod: String,
@@ -19,7 +19,7 @@ pub struct LeftOpen {
     grace_period_seconds: i64,
 }
 
-impl LeftOpen {
+impl Unfinished {
     /// Reads a record; `None` if it lacks what is needed to finish the decision.
     pub fn read(record: &Record) -> Option<Self> {
         let who = record.pod.clone().zip(record.uid.clone());

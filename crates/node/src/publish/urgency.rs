@@ -2,13 +2,13 @@
 
 use super::Publish;
 use crate::fact::{Fact, Look};
-use evictd_cluster_client::Crowd;
+use evictd_cluster_client::Fleet;
 
 /// Sets whether this node is in a hurry.
 #[derive(Debug)]
-pub struct Hurry(pub Crowd);
+pub struct Urgency(pub Fleet);
 
-impl Publish for Hurry {
+impl Publish for Urgency {
     fn publish(&mut self, fact: &Fact<'_>) {
         if let Fact::Looked(look) = fact {
             self.looked(look);
@@ -16,7 +16,7 @@ impl Publish for Hurry {
     }
 }
 
-impl Hurry {
+impl Urgency {
     fn looked(&mut self, look: &Look<'_>) {
         let housekeeper = look.housekeeper;
         let crossed = housekeeper.first_observed().next().is_some();

@@ -20,7 +20,7 @@ const RENEWAL: Duration = Duration::from_mins(1);
 
 /// The content of the file.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct Snapshot {
     /// The pods in their API form, each a separate JSON document.
     pub(super) pods: Vec<Box<RawValue>>,
     /// When the pods were certain.
@@ -38,13 +38,13 @@ struct Document {
 
 /// The file; `directory` is created if it does not exist.
 #[derive(Debug, Clone)]
-pub struct Keep {
+pub struct SnapshotFile {
     directory: PathBuf,
     node: String,
     labels: BTreeSet<String>,
 }
 
-impl Keep {
+impl SnapshotFile {
     /// In this directory, for the pods of this node; `labels` are the label keys that selectors use.
     pub fn new(directory: PathBuf, node: String, labels: BTreeSet<String>) -> Self {
         Self {
@@ -69,17 +69,17 @@ impl Keep {
     }
 
     /// The content; empty if there is no file. `Err` says why the file cannot be used.
-    pub(super) fn read(&self) -> Result<Kept, String> {
+    pub(super) fn read(&self) -> Result<Snapshot, String> {
         let text = match fs::read_to_string(self.path()) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Snapshot::default()),
             Err(error) => return Err(error.to_string()),
         };
         let document: Document = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         if document.node != self.node {
             return Err(format!("it is about node {}", document.node));
         }
-        Ok(Kept {
+        Ok(Snapshot {
             pods: document.items,
             as_of: Some(document.as_of),
         })

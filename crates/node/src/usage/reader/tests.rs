@@ -31,9 +31,9 @@ fn roots(top: &Path) -> DiskRoots {
     }
 }
 
-fn gauge(top: &Path) -> Gauge {
+fn gauge(top: &Path) -> UsageReader {
     let hierarchies = Hierarchies::detect(Path::new("/sys/fs/cgroup")).unwrap();
-    Gauge::new(hierarchies, roots(top), None)
+    UsageReader::new(hierarchies, roots(top), None)
 }
 
 fn write(top: &Path, pod: &str, mebibytes: usize) {
@@ -111,7 +111,7 @@ async fn a_walk_of_an_earlier_pressure_does_not_decide() {
 }
 
 /// A tree of cgroup v2 with a group for each pod.
-fn cgroups(top: &Path, names: &[&str]) -> (Gauge, Arc<PodSet>) {
+fn cgroups(top: &Path, names: &[&str]) -> (UsageReader, Arc<PodSet>) {
     fs::write(top.join("cgroup.controllers"), "memory pids\n").unwrap();
     for name in names {
         fs::create_dir(top.join(name)).unwrap();
@@ -130,14 +130,18 @@ fn cgroups(top: &Path, names: &[&str]) -> (Gauge, Arc<PodSet>) {
             by_annotation: true,
         });
     }
-    let gauge = Gauge::new(Hierarchies::detect(top).unwrap(), roots(top), None);
+    let gauge = UsageReader::new(Hierarchies::detect(top).unwrap(), roots(top), None);
     (gauge, Arc::new(pods))
 }
 
 const MEMORY: Signal = Signal::MemoryAvailable;
 
 /// The working sets that a decision is based on; `None` where it waits.
-async fn decides(gauge: &mut Gauge, second: i64, pods: &Arc<PodSet>) -> Option<Vec<Option<i64>>> {
+async fn decides(
+    gauge: &mut UsageReader,
+    second: i64,
+    pods: &Arc<PodSet>,
+) -> Option<Vec<Option<i64>>> {
     let usage = gauge.read(at(second), MEMORY, at(0), pods).await?;
     Some(usage.pods.into_iter().map(|pod| pod?.working_set).collect())
 }

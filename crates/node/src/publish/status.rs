@@ -24,7 +24,7 @@ const FINDINGS: usize = 10;
 
 /// Writes the main loop's state to where the socket and HTTP servers read it.
 #[derive(Debug)]
-pub struct Board {
+pub struct StatusPage {
     shared: Arc<Shared>,
     hierarchies: Hierarchies,
     written: Option<Timestamp>,
@@ -36,7 +36,7 @@ pub struct Board {
     usage_problem: Option<String>,
 }
 
-impl Board {
+impl StatusPage {
     /// Writes to this page; the pods' cgroups are in these hierarchies.
     pub fn new(shared: Arc<Shared>, hierarchies: Hierarchies) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Board {
     }
 }
 
-impl Publish for Board {
+impl Publish for StatusPage {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
             Fact::Looked(look) => self.looked(look),
@@ -140,7 +140,7 @@ impl Publish for Board {
     }
 }
 
-impl Board {
+impl StatusPage {
     fn looked(&mut self, look: &Look<'_>) {
         self.shared.turned(look.now);
         if look.woken_by.is_rung() {
@@ -462,6 +462,6 @@ mod tests {
             unknown: ["runs", "ended", "removed"].map(group).into(),
             ..PodSet::default()
         };
-        assert_eq!(Board::new(shared, hierarchies).unknown(&pods), 2);
+        assert_eq!(StatusPage::new(shared, hierarchies).unknown(&pods), 2);
     }
 }

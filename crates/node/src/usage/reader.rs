@@ -95,7 +95,7 @@ impl Walk {
 }
 
 /// Measures usage.
-pub struct Gauge {
+pub struct UsageReader {
     /// Asks the kubelet, if configured; figures that it does not report come from the other sources.
     summary: Option<SummaryUsage>,
     cgroups: CgroupUsage,
@@ -114,7 +114,7 @@ pub struct Gauge {
     disk_problem: Option<String>,
 }
 
-impl Gauge {
+impl UsageReader {
     /// Reads below these hierarchies and directories; asks the kubelet first if `summary` is given.
     pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
         let mounts = roots.proc.join("self/mountinfo");

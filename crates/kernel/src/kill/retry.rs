@@ -13,14 +13,14 @@ const AGAIN: Duration = Duration::from_millis(3);
 const REFUSED: Duration = Duration::from_millis(250);
 
 /// The errors since the last success.
-pub(super) struct Patience<'a> {
+pub(super) struct Retry<'a> {
     spare: &'a SpareFiles,
     since: Option<Instant>,
     tries: u32,
     last: Option<KillError>,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Retry<'a> {
     pub(super) fn new(spare: &'a SpareFiles) -> Self {
         Self {
             spare,
@@ -87,10 +87,10 @@ mod tests {
 
     async fn borne(error: impl Fn() -> KillError) -> Option<Duration> {
         let spare = SpareFiles::default();
-        let mut patience = Patience::new(&spare);
+        let mut retry = Retry::new(&spare);
         let start = Instant::now();
         while start.elapsed() < Duration::from_mins(1) {
-            if patience.bear(error()).await.is_err() {
+            if retry.bear(error()).await.is_err() {
                 return Some(start.elapsed());
             }
         }
@@ -130,18 +130,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_was_borne_in_vain_is_told_with_how_often_and_how_long() {
         let spare = SpareFiles::default();
-        let mut patience = Patience::new(&spare);
-        assert!(patience.given_up(Path::new("pod")).is_none());
+        let mut retry = Retry::new(&spare);
+        assert!(retry.given_up(Path::new("pod")).is_none());
         for _ in 0..11 {
-            patience.bear(failed(5)).await.unwrap();
+            retry.bear(failed(5)).await.unwrap();
         }
-        let error = patience.given_up(Path::new("pod")).unwrap();
+        let error = retry.given_up(Path::new("pod")).unwrap();
         assert_eq!(
             error.to_string(),
             "cannot end cgroup pod: it was tried 11 times in 0.030 s"
         );
-        patience.bear(failed(5)).await.unwrap();
-        patience.over();
-        assert!(patience.given_up(Path::new("pod")).is_none());
+        retry.bear(failed(5)).await.unwrap();
+        retry.over();
+        assert!(retry.given_up(Path::new("pod")).is_none());
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 /// Where the figures come from.
 #[derive(Debug)]
-pub enum Room {
+pub enum Allocatable {
     /// The Node object, once it was read: its kubelet has computed them.
     Node(watch::Receiver<Option<Arc<Node>>>),
     /// The machine, if no kubelet manages the pods: its CPUs, and the capacity of its signals less what the hard
@@ -21,7 +21,7 @@ pub enum Room {
     Unknown,
 }
 
-impl Room {
+impl Allocatable {
     /// The machine whose `/proc` this is.
     pub fn of_machine(proc: &Path) -> Self {
         let stat = KernelStats::from_file(proc.join("stat"), procfs::current_system_info());
@@ -87,8 +87,8 @@ mod tests {
     use super::*;
 
     fn cpus(proc: &Path) -> Option<i64> {
-        match Room::of_machine(proc) {
-            Room::Machine { cpus } => cpus,
+        match Allocatable::of_machine(proc) {
+            Allocatable::Machine { cpus } => cpus,
             other => panic!("{other:?}"),
         }
     }

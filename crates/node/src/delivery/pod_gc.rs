@@ -23,7 +23,7 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
 /// Deletes the objects of pods that were evicted on this node.
-pub struct Sweeper {
+pub struct PodGarbageCollector {
     retention: Retention,
     /// UIDs of the pods that are in this node's own history. The annotation on a pod is not enough, because users
     /// can write it.
@@ -45,7 +45,7 @@ struct Due {
     why: Overdue,
 }
 
-impl Sweeper {
+impl PodGarbageCollector {
     /// By these limits, for the pods with these UIDs.
     pub fn new(
         retention: Retention,

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// Turns what a source lists into the set of pods that may be ranked and evicted.
 #[derive(Debug)]
-pub struct Roster {
+pub struct PodCache {
     listings: watch::Receiver<Arc<Listing>>,
     binder: Binder,
     /// Whether pods that no source lists may be chosen.
@@ -40,7 +40,7 @@ pub struct Roster {
     current: Arc<PodSet>,
 }
 
-impl Roster {
+impl PodCache {
     /// The pods of a source that was started.
     pub fn new(mut listings: watch::Receiver<Arc<Listing>>, binder: Binder) -> Self {
         listings.mark_changed();
