@@ -1,4 +1,4 @@
-//! Access to the API server: its address, the credentials, and a client for each kind of request.
+//! The one way to a Kubernetes API server, for agents that must not burden it and must not wait for it.
 //!
 //! ```text
 //!   in the cluster, or a kubeconfig  ->  Access  --.-> Reader: one document, or a collection page by page
@@ -6,8 +6,32 @@
 //!                                                  `-> Actions: calls that change something
 //! ```
 //!
-//! No client retries by itself: a refused eviction would be repeated for minutes after the decision is out of date.
-//! The caller knows better when to retry.
+//! - [`Access`] finds the server and the credentials, and is the one place where proxies, connect timeouts and retries are
+//!   decided. Nothing is sent by finding it; where credentials are refused it is found anew, since those on disk may be fresh.
+//! - [`Reader`] gives the text that came. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
+//! - [`Watch`] tells a [`Follow`] of each object, read into a type of its own, one at a time, however long the list is.
+//! - [`Actions`] gives each call a limited time. No client asks twice by itself: a refused eviction would be asked again
+//!   for minutes, by a decision that is stale. Whoever asks knows better when to ask again.
+//! - [`events`] records `events.k8s.io/v1` with repeats counted, and never more than a few.
+//! - [`KubeletClient`] asks this node's kubelet, which is another server with another certificate.
+//! - [`Fleet`] and [`Turn`] say when to ask again, so that the agents of a whole cluster do not come at once.
+//!
+//! ```no_run
+//! use evictd_cluster_client::{Access, ApiError, Credentials};
+//! use std::time::Duration;
+//!
+//! # async fn nodes() -> Result<(), ApiError> {
+//! // Of this pod's service account, $KUBECONFIG or ~/.kube/config the first that is there.
+//! let access = Access::find(&Credentials::default()).await?;
+//! let mut pages = access.reader(Duration::from_secs(10))?.pages("/api/v1/nodes");
+//! while let Some(page) = pages.next().await? {
+//!     // A v1 NodeList of up to 500 nodes, as JSON.
+//!     assert!(page.contains("items"));
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! `cargo run -p evictd-cluster-client --example follow_pods` runs without a cluster.
 
 mod access;
 mod actions;

@@ -1,5 +1,42 @@
-//! What evictd reads and changes on the machine: `/proc`, cgroups v1 and v2, filesystems and pressure;
-//! notifications from the kernel when memory gets short; and the termination of a cgroup's processes.
+//! The machine as a node agent sees and touches it. Linux only; control groups v1, v2 and both at once.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`signals`] | samples what the node has left: memory, process ids, filesystems, swap, pressure |
+//! | [`wake`] | wakes the loop when the kernel says that memory grows short, before the next sample is due |
+//! | [`cgroup`] | finds the hierarchies, the groups of pods and the processes in them |
+//! | [`kill`] | ends the processes of a control group, with a grace period or at once, and waits until they are gone |
+//! | [`walk`] | adds up what a directory holds, within a budget |
+//! | [`kernel_file`] | keeps a file of `/proc` or of a group open and reads it without allocating |
+//! | [`threads`] | threads made at the start, for calls that may hang: later there may be no process id left for one |
+//! | [`protect`] | keeps this process from being chosen by the kernel's OOM killer |
+//! | [`clock`] | a clock that is never set back |
+//!
+//! What is read is untrusted: a figure that cannot be true is unobserved, and a file that is missing or too long is an error
+//! that names it. Nothing here decides anything; the types of signals and thresholds are `evictd-eviction`'s.
+//!
+//! ```
+//! use evictd_eviction::Signal;
+//! use evictd_kernel::clock::Clock;
+//! use evictd_kernel::signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut sampler = Sampler::new(&SignalSources {
+//!     proc_root: "/proc".into(),
+//!     hierarchies: None,
+//!     node_cgroup: None,
+//!     pods_cgroups: Vec::new(),
+//!     memory_available: MemoryAvailable::MemAvailable,
+//!     filesystems: FilesystemPaths::default(),
+//! })?;
+//! let sample = sampler.sample(Clock::start().now());
+//! // Bytes; `None` where it could not be observed.
+//! let memory = sample.observations.get(Signal::MemoryAvailable);
+//! assert!(memory.is_some_and(|seen| seen.available <= seen.capacity));
+//! # Ok(()) }
+//! ```
+//!
+//! `cargo run -p evictd-kernel --example signals` prints the figures of this machine.
 
 pub mod cgroup;
 pub mod clock;

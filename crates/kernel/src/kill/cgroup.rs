@@ -111,7 +111,7 @@ impl CgroupEvictor {
             loop {
                 let (hierarchies, proc_root) = (&self.hierarchies, &self.proc_root);
                 match Group::open(hierarchies, proc_root, &self.pod_roots, victim) {
-                    Err(error) => retry.bear(error).await?,
+                    Err(error) => retry.after(error).await?,
                     opened => return opened,
                 }
             }
@@ -183,7 +183,7 @@ impl Eviction<'_> {
         } = loop {
             match self.targets(sandbox) {
                 Ok(targets) => break targets,
-                Err(error) => self.retry.bear(error).await?,
+                Err(error) => self.retry.after(error).await?,
             }
         };
         if pids.is_empty() {
@@ -206,7 +206,7 @@ impl Eviction<'_> {
                     changes.next().await;
                 }
                 Ok(_) => changes.next().await,
-                Err(error) => self.retry.bear(error).await?,
+                Err(error) => self.retry.after(error).await?,
             }
         }
     }
@@ -260,7 +260,7 @@ impl Eviction<'_> {
                     self.retry.over();
                     changes.next().await;
                 }
-                Err(error) => self.retry.bear(error).await?,
+                Err(error) => self.retry.after(error).await?,
             }
         }
     }

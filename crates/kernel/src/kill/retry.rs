@@ -31,7 +31,7 @@ impl<'a> Retry<'a> {
     }
 
     /// Returns when it is time to retry; or returns the error if a retry cannot help.
-    pub(super) async fn bear(&mut self, error: KillError) -> Result<(), KillError> {
+    pub(super) async fn after(&mut self, error: KillError) -> Result<(), KillError> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let lasts = match error.passes() {
             Passes::Perhaps => false,
@@ -90,7 +90,7 @@ mod tests {
         let mut retry = Retry::new(&spare);
         let start = Instant::now();
         while start.elapsed() < Duration::from_mins(1) {
-            if retry.bear(error()).await.is_err() {
+            if retry.after(error()).await.is_err() {
                 return Some(start.elapsed());
             }
         }
@@ -133,14 +133,14 @@ mod tests {
         let mut retry = Retry::new(&spare);
         assert!(retry.given_up(Path::new("pod")).is_none());
         for _ in 0..11 {
-            retry.bear(failed(5)).await.unwrap();
+            retry.after(failed(5)).await.unwrap();
         }
         let error = retry.given_up(Path::new("pod")).unwrap();
         assert_eq!(
             error.to_string(),
             "cannot end cgroup pod: it was tried 11 times in 0.030 s"
         );
-        retry.bear(failed(5)).await.unwrap();
+        retry.after(failed(5)).await.unwrap();
         retry.over();
         assert!(retry.given_up(Path::new("pod")).is_none());
     }

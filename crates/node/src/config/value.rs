@@ -1,4 +1,4 @@
-//! How each type of value is read from a document and shown again.
+//! What every kind of value can do, and how a wrong one is reported.
 
 use super::{
     mistake::Fault,

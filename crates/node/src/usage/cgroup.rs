@@ -8,8 +8,7 @@ use evictd_eviction::{
 };
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies, Version},
-    kernel_file::ReadError,
-    kernel_file::{Buffer, KernelFile, number_or_max},
+    kernel_file::{Buffer, KernelFile, ReadError, number_or_max},
 };
 use evictd_pod::Pod;
 use jiff::Timestamp;

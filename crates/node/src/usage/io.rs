@@ -11,8 +11,7 @@ use crate::pods::{LocalPod, PodSet};
 use evictd_eviction::{StarvedResource, Usage};
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
-    kernel_file::ReadError,
-    kernel_file::{Buffer, KernelFile},
+    kernel_file::{Buffer, KernelFile, ReadError},
 };
 use std::{collections::HashMap, path::Path};
 

@@ -4,8 +4,7 @@ use super::cgroup::{MemoryFiles, bytes, processes, twice};
 use evictd_eviction::departures::Remains;
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
-    kernel_file::ReadError,
-    kernel_file::{Buffer, KernelFile},
+    kernel_file::{Buffer, KernelFile, ReadError},
 };
 use nix::{errno::Errno, sys::statfs::statfs};
 use procfs::{FromRead, process::MountInfos};
