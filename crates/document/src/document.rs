@@ -73,18 +73,21 @@ impl Document {
     ///
     /// # Errors
     /// When they are no UTF-8 text, or empty.
-    pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, DocumentError> {
+    pub fn from_bytes(name: impl Into<String>, mut bytes: Vec<u8>) -> Result<Self, DocumentError> {
         let name = name.into();
-        let not_text = |name: &String, before: &[u8]| DocumentError::NotText {
+        let not_text = |before: &[u8]| DocumentError::NotText {
             name: name.clone(),
             line: lines(before) + 1,
         };
+        // No text has a NUL. What follows the first one does not count, for it may not have been read.
+        let nul = bytes.iter().position(|byte| *byte == 0);
+        bytes.truncate(nul.unwrap_or(bytes.len()));
         let text = String::from_utf8(bytes).map_err(|error| {
             let valid = error.utf8_error().valid_up_to();
-            not_text(&name, &error.as_bytes()[..valid])
+            not_text(&error.as_bytes()[..valid])
         })?;
-        if let Some(at) = text.find('\0') {
-            return Err(not_text(&name, &text.as_bytes()[..at]));
+        if nul.is_some() {
+            return Err(not_text(text.as_bytes()));
         }
         Self::new(name, text)
     }

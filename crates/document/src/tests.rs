@@ -299,6 +299,15 @@ fn files_that_cannot_be_used_say_why() {
         read(&write(b"a\n\xffb"), SMALL),
         format!("{here}/file:2: is not UTF-8 text")
     );
+    // The first of what is wrong, for what follows a NUL may not be read.
+    assert_eq!(
+        read(&write(b"a\0\n\xffb"), SMALL),
+        format!("{here}/file:1: is not UTF-8 text")
+    );
+    assert_eq!(
+        read(&write(b"a\n\xffb\n\0"), SMALL),
+        format!("{here}/file:2: is not UTF-8 text")
+    );
     assert_eq!(
         read(&write(b"123456789"), 8),
         format!("{here}/file: is larger than 8 bytes")
