@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 13] = [
+const ARROWS: [(&str, &[&str]); 14] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
@@ -20,6 +20,7 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ("evictd-command", &[]),
     ("evictd-cluster-client", &[]),
     ("evictd-testkit", &[]),
+    ("evictd-cri", &[]),
     ("evictd-kernel", &["evictd-eviction"]),
     (
         "evictd-node",

@@ -1,0 +1,402 @@
+//! The calls.
+
+use crate::codec::Bounded;
+use crate::error::{Asked, Error, lost};
+use crate::events::Events;
+use crate::socket::Socket;
+use crate::wire;
+use crate::{
+    CgroupDriver, Condition, Container, ContainerStats, ContainerStatus, Filesystems, Image,
+    Sandbox, SandboxStats, Version,
+};
+use http::uri::PathAndQuery;
+use prost::Message;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tonic::transport::Channel;
+use tonic::{Code, Request, Response, Status};
+
+const RUNTIME: &str = "runtime.v1.RuntimeService";
+const IMAGE: &str = "runtime.v1.ImageService";
+
+/// How the runtime is reached, and how long it is waited for.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `unix:///path` or a path; without one, the first of [`USUAL_SOCKETS`](crate::USUAL_SOCKETS) that is there.
+    pub endpoint: Option<String>,
+    /// How long a question may take, connecting included.
+    pub question: Duration,
+    /// How long a call that changes something may take; for `StopContainer` this comes on top of the grace period.
+    pub change: Duration,
+    /// The longest answer that is read. The runtimes themselves send no more than the 16 MiB that are the default.
+    pub message_bytes: usize,
+    /// The longest list that is read, of sandboxes, containers, images, stats and filesystems alike. The default, 20 000, is
+    /// a hundred times what a full node has.
+    pub entries: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            endpoint: None,
+            question: Duration::from_secs(2),
+            change: Duration::from_secs(30),
+            message_bytes: 16 << 20,
+            entries: 20_000,
+        }
+    }
+}
+
+/// The container runtime of this node. Clones share one connection, which is made at the first call and again whenever it is
+/// lost. All calls must run within one tokio runtime.
+#[derive(Debug, Clone)]
+pub struct Client {
+    socket: Arc<Socket>,
+    settings: Arc<Settings>,
+}
+
+impl Client {
+    /// Asks nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::NotASocket`] if the endpoint is configured and is neither `unix://` with an absolute path nor such a path.
+    pub fn new(settings: Settings) -> Result<Self, Error> {
+        Ok(Self {
+            socket: Arc::new(Socket::new(settings.endpoint.as_deref())?),
+            settings: Arc::new(settings),
+        })
+    }
+
+    /// The socket that was found, or the one configured; `None` as long as none of the usual ones was there at a call.
+    pub fn socket(&self) -> Option<&Path> {
+        self.socket.path()
+    }
+
+    /// Name and version of the runtime.
+    pub async fn version(&self) -> Result<Version, Error> {
+        let request = wire::VersionRequest {
+            version: "v1".to_owned(),
+        };
+        let answer: wire::VersionResponse = self.question("Version", RUNTIME, request).await?;
+        Ok(answer.into())
+    }
+
+    /// The conditions that the runtime reports of itself, `RuntimeReady` and `NetworkReady` among them.
+    pub async fn status(&self) -> Result<Vec<Condition>, Error> {
+        let answer: wire::StatusResponse = self.question("Status", RUNTIME, wire::Empty {}).await?;
+        let conditions = answer.status.unwrap_or_default().conditions;
+        Ok(conditions.into_iter().map(Condition::from).collect())
+    }
+
+    /// Who makes the control groups; `None` if the runtime does not tell (containerd before 2.0).
+    pub async fn cgroup_driver(&self) -> Result<Option<CgroupDriver>, Error> {
+        let answer: Option<wire::RuntimeConfigResponse> = optional(
+            self.question("RuntimeConfig", RUNTIME, wire::Empty {})
+                .await,
+        )?;
+        let linux = answer.and_then(|answer| answer.linux);
+        Ok(linux.and_then(|linux| CgroupDriver::new(linux.cgroup_driver)))
+    }
+
+    /// Every sandbox, running or not.
+    pub async fn sandboxes(&self) -> Result<Vec<Sandbox>, Error> {
+        let list: wire::Sandboxes = self
+            .question("ListPodSandbox", RUNTIME, wire::Empty {})
+            .await?;
+        Ok(list.items.into_iter().map(Sandbox::from).collect())
+    }
+
+    /// Every container, running or not.
+    pub async fn containers(&self) -> Result<Vec<Container>, Error> {
+        let list: wire::Containers = self
+            .question("ListContainers", RUNTIME, wire::Empty {})
+            .await?;
+        Ok(list.items.into_iter().map(Container::from).collect())
+    }
+
+    /// What each running sandbox uses; `None` if the runtime does not count it.
+    pub async fn sandbox_stats(&self) -> Result<Option<Vec<SandboxStats>>, Error> {
+        let list: Option<wire::SandboxStatsList> = optional(
+            self.question("ListPodSandboxStats", RUNTIME, wire::Empty {})
+                .await,
+        )?;
+        Ok(list.map(|list| list.items.into_iter().map(SandboxStats::from).collect()))
+    }
+
+    /// What each container uses, those that ended included where the runtime lists them; `None` if it does not count it.
+    pub async fn container_stats(&self) -> Result<Option<Vec<ContainerStats>>, Error> {
+        let list: Option<wire::ContainerStatsList> = optional(
+            self.question("ListContainerStats", RUNTIME, wire::Empty {})
+                .await,
+        )?;
+        Ok(list.map(|list| list.items.into_iter().map(ContainerStats::from).collect()))
+    }
+
+    /// One container with its end, its log and its limits; `None` if the runtime has no such container.
+    pub async fn container(&self, id: &str) -> Result<Option<ContainerStatus>, Error> {
+        let answer: Option<wire::ContainerStatusResponse> =
+            found(self.question("ContainerStatus", RUNTIME, by(id)).await)?;
+        Ok(answer
+            .and_then(|answer| answer.status)
+            .map(ContainerStatus::from))
+    }
+
+    /// One sandbox; `None` if the runtime has no such sandbox.
+    pub async fn sandbox(&self, id: &str) -> Result<Option<Sandbox>, Error> {
+        let answer: Option<wire::SandboxStatusResponse> =
+            found(self.question("PodSandboxStatus", RUNTIME, by(id)).await)?;
+        Ok(answer.and_then(|answer| answer.status).map(Sandbox::from))
+    }
+
+    /// Every image.
+    pub async fn images(&self) -> Result<Vec<Image>, Error> {
+        let list: wire::Images = self.question("ListImages", IMAGE, wire::Empty {}).await?;
+        Ok(list.items.into_iter().map(Image::from).collect())
+    }
+
+    /// The filesystems with images and writable layers; `None` if the runtime does not tell.
+    pub async fn filesystems(&self) -> Result<Option<Filesystems>, Error> {
+        let answer: Option<wire::ImageFsInfo> =
+            optional(self.question("ImageFsInfo", IMAGE, wire::Empty {}).await)?;
+        Ok(answer.map(Filesystems::from))
+    }
+
+    /// Removes an image by its id or one of its names. By the id all its names go; what a container uses stays on the disk.
+    pub async fn remove_image(&self, image: &str) -> Result<(), Error> {
+        let image = Some(wire::ImageSpec {
+            image: image.to_owned(),
+        });
+        let request = wire::RemoveImageRequest { image };
+        self.change("RemoveImage", IMAGE, request, Duration::ZERO)
+            .await
+    }
+
+    /// Removes a container with its writable layer; a running one is killed first. Nothing is done if it is gone already.
+    pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
+        self.change("RemoveContainer", RUNTIME, by(id), Duration::ZERO)
+            .await
+    }
+
+    /// Removes a sandbox with all its containers. Nothing is done if it is gone already.
+    pub async fn remove_sandbox(&self, id: &str) -> Result<(), Error> {
+        self.change("RemovePodSandbox", RUNTIME, by(id), Duration::ZERO)
+            .await
+    }
+
+    /// Asks a container's first process to end and kills it after `grace`, which is rounded up to whole seconds. Returns when
+    /// it has ended.
+    pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), Error> {
+        let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
+        // A century; the runtimes count in nanoseconds, and more would overflow there.
+        let seconds = seconds.min(100 * 365 * 86_400);
+        let request = wire::StopContainerRequest {
+            id: id.to_owned(),
+            timeout: i64::try_from(seconds).unwrap_or(i64::MAX),
+        };
+        self.change(
+            "StopContainer",
+            RUNTIME,
+            request,
+            Duration::from_secs(seconds),
+        )
+        .await
+    }
+
+    /// Kills what still runs in a sandbox, and gives its network back.
+    pub async fn stop_sandbox(&self, id: &str) -> Result<(), Error> {
+        self.change("StopPodSandbox", RUNTIME, by(id), Duration::ZERO)
+            .await
+    }
+
+    /// Follows what happens to containers. Nothing is asked before the first [`Events::next`].
+    pub fn events(&self) -> Events {
+        Events::new(self.clone())
+    }
+
+    async fn question<Answer>(
+        &self,
+        call: &'static str,
+        service: &str,
+        request: impl Message + Clone + 'static,
+    ) -> Result<Answer, Error>
+    where
+        Answer: Message + Default + 'static,
+    {
+        self.unary(call, service, request, self.settings.question)
+            .await
+    }
+
+    async fn change(
+        &self,
+        call: &'static str,
+        service: &str,
+        request: impl Message + Clone + 'static,
+        grace: Duration,
+    ) -> Result<(), Error> {
+        let deadline = self.settings.change.saturating_add(grace);
+        let answer: Result<wire::Empty, Error> = self.unary(call, service, request, deadline).await;
+        answer.map(|_| ())
+    }
+
+    async fn unary<Answer>(
+        &self,
+        call: &'static str,
+        service: &str,
+        request: impl Message + Clone + 'static,
+        deadline: Duration,
+    ) -> Result<Answer, Error>
+    where
+        Answer: Message + Default + 'static,
+    {
+        let (socket, channel) = self.socket.channel(call)?;
+        let asked = self.asked(call, socket, deadline);
+        let answer = async {
+            let status = match self.once(channel, &asked, service, request.clone()).await {
+                // The runtime was restarted since the last call. Each of these calls may be made twice.
+                Err(status) if lost(&status) => self.once(channel, &asked, service, request).await,
+                answer => answer,
+            };
+            match status {
+                Ok(answer) => Ok(answer.into_inner()),
+                Err(status) if status.code() == Code::Unimplemented => {
+                    Err(self.unimplemented(channel, &asked, &status).await)
+                }
+                Err(status) => Err(asked.error(&status)),
+            }
+        };
+        match tokio::time::timeout(deadline, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(asked.timed_out()),
+        }
+    }
+
+    pub(crate) fn asked<'a>(
+        &self,
+        call: &'static str,
+        socket: &'a Path,
+        deadline: Duration,
+    ) -> Asked<'a> {
+        Asked {
+            call,
+            socket,
+            deadline,
+            message_bytes: self.settings.message_bytes,
+            entries: self.settings.entries,
+        }
+    }
+
+    async fn once<Answer>(
+        &self,
+        channel: &Channel,
+        asked: &Asked<'_>,
+        service: &str,
+        request: impl Message + 'static,
+    ) -> Result<Response<Answer>, Status>
+    where
+        Answer: Message + Default + 'static,
+    {
+        let mut grpc = tonic::client::Grpc::new(channel.clone())
+            .max_decoding_message_size(asked.message_bytes);
+        grpc.ready()
+            .await
+            .map_err(|error| Status::from_error(Box::new(error)))?;
+        let mut request = Request::new(request);
+        // So that the runtime gives up as well.
+        request.set_timeout(asked.deadline);
+        grpc.unary(
+            request,
+            path(service, asked.call)?,
+            Bounded::new(asked.entries),
+        )
+        .await
+    }
+
+    /// The stream of events, as soon as the first has come.
+    pub(crate) async fn stream(&self) -> Result<tonic::Streaming<wire::ContainerEvent>, Error> {
+        const CALL: &str = "GetContainerEvents";
+        let (socket, channel) = self.socket.channel(CALL)?;
+        let asked = self.asked(CALL, socket, self.settings.question);
+        let mut grpc = tonic::client::Grpc::new(channel.clone())
+            .max_decoding_message_size(asked.message_bytes);
+        let opened = async {
+            grpc.ready()
+                .await
+                .map_err(|error| Status::from_error(Box::new(error)))?;
+            let codec = Bounded::<wire::Empty, _>::new(asked.entries);
+            let request = Request::new(wire::Empty {});
+            grpc.server_streaming(request, path(RUNTIME, CALL)?, codec)
+                .await
+        };
+        match opened.await {
+            Ok(answer) => Ok(answer.into_inner()),
+            Err(status) if status.code() == Code::Unimplemented => {
+                let why = self.unimplemented(channel, &asked, &status);
+                match tokio::time::timeout(asked.deadline, why).await {
+                    Ok(error) => Err(error),
+                    Err(_) => Err(asked.timed_out()),
+                }
+            }
+            Err(status) => Err(asked.error(&status)),
+        }
+    }
+
+    /// Whether only this call is missing, or all of CRI v1.
+    async fn unimplemented(&self, channel: &Channel, asked: &Asked<'_>, status: &Status) -> Error {
+        let version = Asked {
+            call: "Version",
+            ..*asked
+        };
+        let mut answers = false;
+        for (service, old) in [(RUNTIME, false), ("runtime.v1alpha2.RuntimeService", true)] {
+            let request = wire::VersionRequest::default();
+            let answer: Result<Response<wire::VersionResponse>, Status> =
+                self.once(channel, &version, service, request).await;
+            match answer {
+                Ok(_) if old => {
+                    return Error::OldVersion {
+                        call: asked.call,
+                        socket: asked.socket.into(),
+                    };
+                }
+                Ok(_) => answers = true,
+                Err(status) if status.code() == Code::Unimplemented => {}
+                Err(status) => return asked.error(&status),
+            }
+            if answers {
+                return asked.error(status);
+            }
+        }
+        match asked.error(status) {
+            error @ Error::NotCri { .. } => error,
+            _ => asked.not_cri("it speaks gRPC, but not runtime.v1; in containerd, is the plugin \"cri\" disabled?"),
+        }
+    }
+}
+
+fn path(service: &str, call: &str) -> Result<PathAndQuery, Status> {
+    PathAndQuery::try_from(format!("/{service}/{call}"))
+        .map_err(|error| Status::internal(error.to_string()))
+}
+
+fn by(id: &str) -> wire::ById {
+    wire::ById { id: id.to_owned() }
+}
+
+/// A call that the runtime lacks gives nothing.
+pub(crate) fn optional<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    unless(Code::Unimplemented, answer)
+}
+
+/// An object that is not there is nothing.
+fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    unless(Code::NotFound, answer)
+}
+
+fn unless<T>(none: Code, answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Error::Runtime { code, .. }) if code == none => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,132 @@
+//! What happens to containers, as it happens.
+
+use crate::client::{Client, optional};
+use crate::wire;
+use crate::{ContainerStatus, Error, Sandbox};
+use jiff::Timestamp;
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+use tonic::{Code, Streaming};
+
+type Opening = Pin<Box<dyn Future<Output = Result<Streaming<wire::ContainerEvent>, Error>> + Send>>;
+
+/// What happened to a container.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Of the container, or of the sandbox.
+    pub container: String,
+    /// What happened.
+    pub kind: EventKind,
+    /// When; `None` if the runtime does not say.
+    pub at: Option<Timestamp>,
+    /// The container's sandbox afterwards, unless it is gone.
+    pub sandbox: Option<Sandbox>,
+    /// Every container of the sandbox afterwards.
+    pub containers: Vec<ContainerStatus>,
+}
+
+/// What can happen to a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum EventKind {
+    Created,
+    Started,
+    Stopped,
+    Deleted,
+    /// One that CRI v1 did not have when this was written.
+    Other(i32),
+}
+
+/// The stream of events. After an error the next call opens it anew; what happened in between is missed, so ask for the lists.
+pub struct Events {
+    client: Client,
+    state: State,
+}
+
+enum State {
+    Closed,
+    /// A runtime need not answer before the first event, which can be days away.
+    Opening(Opening),
+    Open(Box<Streaming<wire::ContainerEvent>>),
+}
+
+impl Events {
+    pub(crate) fn new(client: Client) -> Self {
+        Self {
+            client,
+            state: State::Closed,
+        }
+    }
+
+    /// Waits for the next event, without a time limit; nothing is lost if the wait is given up. `None`: this runtime has no
+    /// events (containerd before 1.7).
+    ///
+    /// # Errors
+    /// Those of every call; [`Error::Unavailable`] if the runtime ended the stream.
+    pub async fn next(&mut self) -> Result<Option<Event>, Error> {
+        loop {
+            match &mut self.state {
+                State::Closed => {
+                    let client = self.client.clone();
+                    self.state = State::Opening(Box::pin(async move { client.stream().await }));
+                }
+                State::Opening(opening) => {
+                    let opened = opening.await;
+                    self.state = State::Closed;
+                    match optional(opened)? {
+                        Some(stream) => self.state = State::Open(Box::new(stream)),
+                        None => return Ok(None),
+                    }
+                }
+                State::Open(stream) => {
+                    let message = stream.message().await;
+                    if let Ok(Some(event)) = message {
+                        return Ok(Some(event.into()));
+                    }
+                    self.state = State::Closed;
+                    let socket = self.client.socket().unwrap_or("".as_ref());
+                    let asked = self
+                        .client
+                        .asked("GetContainerEvents", socket, Duration::ZERO);
+                    return match message.err() {
+                        Some(status) if status.code() == Code::Unimplemented => Ok(None),
+                        Some(status) => Err(asked.error(&status)),
+                        None => Err(asked.unavailable("it ended the stream of events")),
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Events")
+            .field("client", &self.client)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<wire::ContainerEvent> for Event {
+    fn from(event: wire::ContainerEvent) -> Self {
+        Self {
+            container: event.container_id,
+            kind: match event.kind {
+                0 => EventKind::Created,
+                1 => EventKind::Started,
+                2 => EventKind::Stopped,
+                3 => EventKind::Deleted,
+                other => EventKind::Other(other),
+            },
+            at: crate::timestamp(event.created_at),
+            sandbox: event.sandbox.map(Sandbox::from),
+            containers: event
+                .containers
+                .into_iter()
+                .map(ContainerStatus::from)
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Where the runtime listens.
+
+use crate::Error;
+use hyper_util::rt::TokioIo;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint};
+
+/// Where runtimes listen, in the order in which they are looked for: containerd, CRI-O, cri-dockerd.
+pub const USUAL_SOCKETS: [&str; 3] = [
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/var/run/cri-dockerd.sock",
+];
+
+#[derive(Debug)]
+pub(crate) struct Socket {
+    candidates: Vec<PathBuf>,
+    /// The one of them that was there at the first call; it stays.
+    chosen: OnceLock<(PathBuf, Channel)>,
+}
+
+impl Socket {
+    pub(crate) fn new(endpoint: Option<&str>) -> Result<Self, Error> {
+        let candidates = match endpoint {
+            None => USUAL_SOCKETS.map(PathBuf::from).into(),
+            Some(endpoint) => {
+                let path = Path::new(endpoint.strip_prefix("unix://").unwrap_or(endpoint));
+                if !path.is_absolute() {
+                    let endpoint = endpoint.to_owned();
+                    return Err(Error::NotASocket { endpoint });
+                }
+                vec![path.to_owned()]
+            }
+        };
+        Ok(Self {
+            candidates,
+            chosen: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match &self.candidates[..] {
+            [only] => Some(only),
+            _ => self.chosen.get().map(|(path, _)| path.as_path()),
+        }
+    }
+
+    /// The socket and the way to it, on which nothing was sent yet.
+    pub(crate) fn channel(&self, call: &'static str) -> Result<(&Path, &Channel), Error> {
+        if self.chosen.get().is_none() {
+            let there = self.candidates.iter().find(|path| match path.try_exists() {
+                Ok(there) => there,
+                // It may be there; connecting says why it cannot be seen.
+                Err(_) => true,
+            });
+            let Some(path) = there else {
+                let sockets = self.candidates.clone();
+                return Err(Error::NotThere { call, sockets });
+            };
+            let _ = self.chosen.set((path.clone(), connect(path.clone())));
+        }
+        match self.chosen.get() {
+            Some((path, channel)) => Ok((path, channel)),
+            None => Err(Error::NotThere {
+                call,
+                sockets: self.candidates.clone(),
+            }),
+        }
+    }
+}
+
+/// Connects at the first call, and again after the connection was lost.
+fn connect(path: PathBuf) -> Channel {
+    // The address is not used, but goes to the runtime as the name of whom was asked.
+    Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(
+        move |_| {
+            let path = path.clone();
+            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+        },
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_a_unix_address_are_the_same_socket() {
+        for endpoint in ["/run/a.sock", "unix:///run/a.sock"] {
+            let socket = Socket::new(Some(endpoint)).unwrap();
+            assert_eq!(socket.path(), Some(Path::new("/run/a.sock")));
+        }
+    }
+
+    #[test]
+    fn what_names_no_socket_is_refused() {
+        for endpoint in [
+            "",
+            "run/a.sock",
+            "unix://run/a.sock",
+            "tcp://127.0.0.1:1",
+            "http://a/",
+        ] {
+            let error = Socket::new(Some(endpoint)).unwrap_err();
+            assert!(
+                matches!(error, Error::NotASocket { .. }),
+                "{endpoint}: {error}"
+            );
+        }
+    }
+}
