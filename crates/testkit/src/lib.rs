@@ -1,4 +1,5 @@
 //! An API server and a kubelet of our own, for tests: real HTTP on the loopback, objects in memory, faults on command.
+//! [`cri`] has a container runtime that answers from memory, and a real one.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,6 +32,7 @@ mod cluster;
 mod conditions;
 mod connections;
 mod controllers;
+pub mod cri;
 mod defaults;
 mod delete;
 mod discovery;

@@ -1,0 +1,248 @@
+//! A real containerd with a root, a state directory and a socket of its own.
+
+use super::image::{self, PROGRAM};
+use super::{cleanup, driver, wire};
+use crate::testing::left_out;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Of which the sandboxes of the private containerd are made.
+const SANDBOX_IMAGE: &str = "evictd.test/sandbox:1";
+
+/// The variable that names the socket of another runtime, for the same tests.
+const GIVEN: &str = "EVICTD_CRI_SOCKET";
+
+/// A containerd that ends with everything that it started when this is dropped, or the one that `EVICTD_CRI_SOCKET` names.
+/// There only what was made here is removed.
+#[derive(Debug)]
+pub struct Containerd {
+    directory: tempfile::TempDir,
+    socket: PathBuf,
+    own: Option<Child>,
+    /// Of all control groups.
+    group: String,
+    pods: Vec<String>,
+}
+
+/// A pod that was made.
+#[derive(Debug, Clone)]
+pub struct Pod {
+    /// Of its sandbox.
+    pub id: String,
+    config: wire::SandboxConfig,
+}
+
+impl Containerd {
+    /// Starts it, or says on stderr why this test is left out.
+    pub fn start(test: &str) -> Option<Self> {
+        let given = std::env::var_os(GIVEN).map(PathBuf::from);
+        let missing = || {
+            let programs = ["containerd", "runc", "ctr", "containerd-shim-runc-v2"];
+            programs.into_iter().find(|program| !on_path(program))
+        };
+        let why = if given.is_none() && !Uid::effective().is_root() {
+            Some("only root starts containers".to_owned())
+        } else if let (None, Some(program)) = (&given, missing()) {
+            Some(format!("no {program}"))
+        } else if !Path::new(PROGRAM).exists() {
+            Some(format!("no {PROGRAM}, from busybox-static"))
+        } else {
+            None
+        };
+        let started = match why {
+            None => Self::open(given).map_err(|error| error.to_string()),
+            Some(why) => Err(why),
+        };
+        started.map_err(|why| left_out(test, why)).ok()
+    }
+
+    fn open(given: Option<PathBuf>) -> io::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let directory = tempfile::Builder::new().prefix("evictd-cri-").tempdir()?;
+        let own = given.is_none();
+        let mut containerd = Self {
+            socket: given.unwrap_or_else(|| directory.path().join("containerd.sock")),
+            directory,
+            own: None,
+            group: format!("evictd-cri-{}-{number}", std::process::id()),
+            pods: Vec::new(),
+        };
+        if own {
+            containerd.configure()?;
+            containerd.spawn()?;
+            containerd.image(SANDBOX_IMAGE, 0)?;
+        }
+        Ok(containerd)
+    }
+
+    fn configure(&self) -> io::Result<()> {
+        let at = self.directory.path().display();
+        let config = format!(
+            r#"version = 2
+root = "{at}/root"
+state = "{at}/state"
+disabled_plugins = ["io.containerd.internal.v1.opt"]
+[grpc]
+  address = "{at}/containerd.sock"
+[ttrpc]
+  address = "{at}/containerd.sock.ttrpc"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = true
+  sandbox_image = "{SANDBOX_IMAGE}"
+  stream_server_port = "0"
+  stats_collect_period = 1
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "{at}/cni/bin"
+  conf_dir = "{at}/cni/conf"
+"#
+        );
+        fs::write(self.directory.path().join("config.toml"), config)
+    }
+
+    fn spawn(&mut self) -> io::Result<()> {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.directory.path().join("log"))?;
+        let child = Command::new("containerd")
+            .arg("--config")
+            .arg(self.directory.path().join("config.toml"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        self.own = Some(child);
+        self.until("containerd answers", || {
+            UnixStream::connect(&self.socket)?;
+            super::grpc::call::<wire::Empty>(&self.socket, "Version", &wire::Empty {})
+        })?;
+        Ok(())
+    }
+
+    /// Tries for 20 s.
+    fn until<T>(&self, what: &str, mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        loop {
+            match attempt() {
+                Ok(done) => return Ok(done),
+                Err(error) if Instant::now() > deadline => {
+                    let log = fs::read_to_string(self.directory.path().join("log"));
+                    let log = log.unwrap_or_default();
+                    let last: Vec<_> = log.lines().rev().take(5).collect();
+                    return Err(io::Error::other(format!(
+                        "waited 20 s in vain until {what}: {error}\n{}",
+                        last.join("\n")
+                    )));
+                }
+                Err(_) => std::thread::yield_now(),
+            }
+        }
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Whether it is the private one, which may be stopped and killed.
+    pub fn is_own(&self) -> bool {
+        self.own.is_some()
+    }
+
+    /// Imports an image with a static busybox and so many bytes of ballast under this name, `evictd.test/a:1`.
+    pub fn image(&self, name: &str, bytes: usize) -> io::Result<()> {
+        let archive = image::archive(self.directory.path(), name, bytes)?;
+        image::run(
+            Command::new("ctr")
+                .arg("--address")
+                .arg(&self.socket)
+                .args(["--namespace", "k8s.io", "images", "import"])
+                .arg(&archive),
+        )?;
+        fs::remove_file(archive)
+    }
+
+    /// Makes a pod in the namespace `default`.
+    pub fn pod(&mut self, name: &str) -> io::Result<Pod> {
+        let uid = format!("{:08}-{name}", self.pods.len());
+        let logs = self.directory.path().join("logs").join(&uid);
+        fs::create_dir_all(&logs)?;
+        let config = driver::sandbox(name, &uid, &self.group, &logs);
+        // The runtime learns of an imported image from an event.
+        let id = self.until("the sandbox runs", || driver::run(&self.socket, &config))?;
+        self.pods.push(id.clone());
+        Ok(Pod { id, config })
+    }
+
+    /// Starts a container and gives its id. `command` is run by busybox: `["sleep", "100"]`.
+    pub fn container(
+        &self,
+        pod: &Pod,
+        (name, attempt): (&str, u32),
+        image: &str,
+        command: &[&str],
+    ) -> io::Result<String> {
+        let command: Vec<_> = [PROGRAM].iter().chain(command).copied().collect();
+        let limit = 64 << 20;
+        self.until("the container runs", || {
+            let pod = (pod.id.as_str(), &pod.config);
+            driver::start(&self.socket, pod, (name, attempt), image, &command, limit)
+        })
+    }
+
+    /// Sends a signal to the private containerd, but not to its shims: `SIGSTOP` freezes it.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        let Some(child) = &self.own else {
+            return Err(io::Error::other("it is not ours"));
+        };
+        let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
+        Ok(kill(Pid::from_raw(pid), signal)?)
+    }
+
+    /// Ends the private containerd at once; its containers go on.
+    pub fn stop(&mut self) {
+        if let Some(mut child) = self.own.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again after [`Containerd::stop`].
+    pub fn restart(&mut self) -> io::Result<()> {
+        self.stop();
+        self.spawn()
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        if self.own.is_none() && self.socket.starts_with(self.directory.path()) {
+            // Stopped by the test: only force is left.
+            return cleanup::clean(self.directory.path(), &self.group);
+        }
+        if self.own.is_some() {
+            let _ = self.signal(Signal::SIGCONT);
+        }
+        for id in &self.pods {
+            driver::remove(&self.socket, id);
+        }
+        if self.own.is_some() {
+            self.stop();
+            cleanup::clean(self.directory.path(), &self.group);
+        }
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}

@@ -1,0 +1,16 @@
+//! Container runtimes for tests: [`Double`] answers CRI v1 from memory and does what it is told to; [`Containerd`] is a real
+//! one with a root of its own.
+
+mod cleanup;
+mod containerd;
+mod double;
+mod driver;
+mod grpc;
+mod image;
+mod state;
+pub mod wire;
+
+pub use containerd::{Containerd, Pod};
+pub use double::Double;
+pub use grpc::Behaviour;
+pub use state::State;
