@@ -19,6 +19,7 @@ use tonic::{Code, Request, Response, Status};
 
 const RUNTIME: &str = "runtime.v1.RuntimeService";
 const IMAGE: &str = "runtime.v1.ImageService";
+const EVENTS: &str = "GetContainerEvents";
 
 /// How the runtime is reached, and how long it is waited for.
 #[derive(Debug, Clone)]
@@ -187,7 +188,9 @@ impl Client {
     /// Asks a container's first process to end and kills it after `grace`, which is rounded up to whole seconds. Returns when
     /// it has ended.
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), Error> {
-        let seconds = grace.as_secs() + u64::from(grace.subsec_nanos() > 0);
+        let seconds = grace
+            .as_secs()
+            .saturating_add(u64::from(grace.subsec_nanos() > 0));
         // A century; the runtimes count in nanoseconds, and more would overflow there.
         let seconds = seconds.min(100 * 365 * 86_400);
         let request = wire::StopContainerRequest {
@@ -272,7 +275,7 @@ impl Client {
     }
 
     pub(crate) fn asked<'a>(
-        &self,
+        &'a self,
         call: &'static str,
         socket: &'a Path,
         deadline: Duration,
@@ -283,6 +286,7 @@ impl Client {
             deadline,
             message_bytes: self.settings.message_bytes,
             entries: self.settings.entries,
+            foreign: self.socket.foreign(),
         }
     }
 
@@ -314,9 +318,8 @@ impl Client {
 
     /// The stream of events, as soon as the first has come.
     pub(crate) async fn stream(&self) -> Result<tonic::Streaming<wire::ContainerEvent>, Error> {
-        const CALL: &str = "GetContainerEvents";
-        let (socket, channel) = self.socket.channel(CALL)?;
-        let asked = self.asked(CALL, socket, self.settings.question);
+        let (socket, channel) = self.socket.channel(EVENTS)?;
+        let asked = self.asked(EVENTS, socket, self.settings.question);
         let mut grpc = tonic::client::Grpc::new(channel.clone())
             .max_decoding_message_size(asked.message_bytes);
         let opened = async {
@@ -325,19 +328,29 @@ impl Client {
                 .map_err(|error| Status::from_error(Box::new(error)))?;
             let codec = Bounded::<wire::Empty, _>::new(asked.entries);
             let request = Request::new(wire::Empty {});
-            grpc.server_streaming(request, path(RUNTIME, CALL)?, codec)
+            grpc.server_streaming(request, path(RUNTIME, EVENTS)?, codec)
                 .await
         };
         match opened.await {
             Ok(answer) => Ok(answer.into_inner()),
-            Err(status) if status.code() == Code::Unimplemented => {
-                let why = self.unimplemented(channel, &asked, &status);
-                match tokio::time::timeout(asked.deadline, why).await {
-                    Ok(error) => Err(error),
-                    Err(_) => Err(asked.timed_out()),
-                }
-            }
-            Err(status) => Err(asked.error(&status)),
+            Err(status) => Err(self.refused(&status).await),
+        }
+    }
+
+    /// Why there are no events, or no more of them.
+    pub(crate) async fn refused(&self, status: &Status) -> Error {
+        let (socket, channel) = match self.socket.channel(EVENTS) {
+            Ok(there) => there,
+            Err(error) => return error,
+        };
+        let asked = self.asked(EVENTS, socket, self.settings.question);
+        if status.code() != Code::Unimplemented {
+            return asked.error(status);
+        }
+        let why = self.unimplemented(channel, &asked, status);
+        match tokio::time::timeout(asked.deadline, why).await {
+            Ok(error) => error,
+            Err(_) => asked.timed_out(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tonic::{Code, Status, TimeoutExpired};
 
@@ -134,6 +135,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) deadline: Duration,
     pub(crate) message_bytes: usize,
     pub(crate) entries: usize,
+    /// Whether what answered does not speak HTTP/2, as far as is known.
+    pub(crate) foreign: &'a AtomicBool,
 }
 
 impl Asked<'_> {
@@ -186,7 +189,7 @@ impl Asked<'_> {
             Code::DataLoss => self.not_cri(format!("its answer cannot be decoded: {message}")),
             // HTTP/2, but nothing of gRPC in it.
             _ if message.starts_with("grpc-status header missing")
-                || message.starts_with("protocol error: received message") =>
+                || message.starts_with("protocol error: ") =>
             {
                 self.not_cri(message)
             }
@@ -220,19 +223,12 @@ impl Asked<'_> {
                     _ => self.unavailable(error),
                 });
             }
-            if let Some(error) = cause.downcast_ref::<h2::Error>()
-                && !error.is_remote()
-                && !error.is_io()
-                && matches!(
-                    error.reason(),
-                    Some(h2::Reason::FRAME_SIZE_ERROR | h2::Reason::PROTOCOL_ERROR)
-                )
-            {
-                return Some(self.not_cri("it does not speak HTTP/2"));
-            }
             last = Some(cause);
         }
-        last.map(|cause| self.unavailable(cause))
+        last.map(|cause| match self.foreign.load(Ordering::Relaxed) {
+            true => self.not_cri("it does not speak HTTP/2"),
+            false => self.unavailable(cause),
+        })
     }
 }
 

@@ -6,8 +6,7 @@ use crate::{ContainerStatus, Error, Sandbox};
 use jiff::Timestamp;
 use std::fmt;
 use std::pin::Pin;
-use std::time::Duration;
-use tonic::{Code, Streaming};
+use tonic::{Status, Streaming};
 
 type Opening = Pin<Box<dyn Future<Output = Result<Streaming<wire::ContainerEvent>, Error>> + Send>>;
 
@@ -85,15 +84,10 @@ impl Events {
                         return Ok(Some(event.into()));
                     }
                     self.state = State::Closed;
-                    let socket = self.client.socket().unwrap_or("".as_ref());
-                    let asked = self
-                        .client
-                        .asked("GetContainerEvents", socket, Duration::ZERO);
-                    return match message.err() {
-                        Some(status) if status.code() == Code::Unimplemented => Ok(None),
-                        Some(status) => Err(asked.error(&status)),
-                        None => Err(asked.unavailable("it ended the stream of events")),
-                    };
+                    let ended = || Status::unavailable("it ended the stream of events");
+                    let status = message.err().unwrap_or_else(ended);
+                    let none: Option<Event> = optional(Err(self.client.refused(&status).await))?;
+                    return Ok(none);
                 }
             }
         }

@@ -2,8 +2,13 @@
 
 use crate::Error;
 use hyper_util::rt::TokioIo;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
@@ -19,6 +24,8 @@ pub(crate) struct Socket {
     candidates: Vec<PathBuf>,
     /// The one of them that was there at the first call; it stays.
     chosen: OnceLock<(PathBuf, Channel)>,
+    /// Whether what answered last does not speak HTTP/2, which the call cannot see: for it the connection was closed.
+    foreign: Arc<AtomicBool>,
 }
 
 impl Socket {
@@ -37,6 +44,7 @@ impl Socket {
         Ok(Self {
             candidates,
             chosen: OnceLock::new(),
+            foreign: Arc::default(),
         })
     }
 
@@ -45,6 +53,10 @@ impl Socket {
             [only] => Some(only),
             _ => self.chosen.get().map(|(path, _)| path.as_path()),
         }
+    }
+
+    pub(crate) fn foreign(&self) -> &AtomicBool {
+        &self.foreign
     }
 
     /// The socket and the way to it, on which nothing was sent yet.
@@ -59,7 +71,10 @@ impl Socket {
                 let sockets = self.candidates.clone();
                 return Err(Error::NotThere { call, sockets });
             };
-            let _ = self.chosen.set((path.clone(), connect(path.clone())));
+            let _ = self.chosen.set((
+                path.clone(),
+                connect(path.clone(), Arc::clone(&self.foreign)),
+            ));
         }
         match self.chosen.get() {
             Some((path, channel)) => Ok((path, channel)),
@@ -72,14 +87,65 @@ impl Socket {
 }
 
 /// Connects at the first call, and again after the connection was lost.
-fn connect(path: PathBuf) -> Channel {
+fn connect(path: PathBuf, foreign: Arc<AtomicBool>) -> Channel {
     // The address is not used, but goes to the runtime as the name of whom was asked.
     Endpoint::from_static("http://localhost").connect_with_connector_lazy(tower::service_fn(
         move |_| {
-            let path = path.clone();
-            async move { UnixStream::connect(path).await.map(TokioIo::new) }
+            let (path, foreign) = (path.clone(), Arc::clone(&foreign));
+            async move {
+                let stream = UnixStream::connect(path).await?;
+                foreign.store(false, Ordering::Relaxed);
+                let first = Some(foreign);
+                Ok::<_, io::Error>(TokioIo::new(Connection { stream, first }))
+            }
         },
     ))
+}
+
+/// A connection of which the first bytes are looked at: a server's first frame in HTTP/2 is its settings.
+struct Connection {
+    stream: UnixStream,
+    /// Told if they are not; taken after the first bytes.
+    first: Option<Arc<AtomicBool>>,
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        const SETTINGS: u8 = 4;
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if let Some(foreign) = self.first.take() {
+            // After the three bytes of the frame's length.
+            let kind = buffer.filled()[before..].get(3);
+            foreign.store(
+                kind.is_some_and(|kind| *kind != SETTINGS),
+                Ordering::Relaxed,
+            );
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }
 
 #[cfg(test)]
