@@ -148,19 +148,19 @@ impl Asked<'_> {
         }
     }
 
-    pub(crate) fn unavailable(&self, why: impl ToString) -> Error {
+    pub(crate) fn unavailable(&self, why: impl Into<String>) -> Error {
         Error::Unavailable {
             call: self.call,
             socket: self.socket.into(),
-            why: why.to_string(),
+            why: why.into(),
         }
     }
 
-    pub(crate) fn not_cri(&self, why: impl ToString) -> Error {
+    pub(crate) fn not_cri(&self, why: impl Into<String>) -> Error {
         Error::NotCri {
             call: self.call,
             socket: self.socket.into(),
-            why: why.to_string(),
+            why: why.into(),
         }
     }
 
@@ -220,14 +220,17 @@ impl Asked<'_> {
                         call: self.call,
                         socket: self.socket.into(),
                     },
-                    _ => self.unavailable(error),
+                    _ => self.unavailable(error.to_string()),
                 });
             }
             last = Some(cause);
         }
-        last.map(|cause| match self.foreign.load(Ordering::Relaxed) {
-            true => self.not_cri("it does not speak HTTP/2"),
-            false => self.unavailable(cause),
+        last.map(|cause| {
+            if self.foreign.load(Ordering::Relaxed) {
+                self.not_cri("it does not speak HTTP/2")
+            } else {
+                self.unavailable(cause.to_string())
+            }
         })
     }
 }

@@ -120,7 +120,7 @@ pub struct Container {
 pub struct ContainerStatus {
     /// What the list says too, but for the sandbox.
     pub container: Container,
-    /// When its process began; `None` if it has not.
+    /// When its process began; `None` if it has not. Of one that ended at once this can be later than its end.
     pub started: Option<Timestamp>,
     /// When its process ended; `None` if it has not.
     pub finished: Option<Timestamp>,
@@ -255,9 +255,9 @@ fn limit(figure: i64) -> Option<u64> {
 impl From<wire::VersionResponse> for Version {
     fn from(answer: wire::VersionResponse) -> Self {
         Self {
-            runtime: answer.runtime_name,
-            version: answer.runtime_version,
-            api: answer.runtime_api_version,
+            runtime: answer.runtime,
+            version: answer.version,
+            api: answer.api,
         }
     }
 }

@@ -62,11 +62,9 @@ impl Socket {
     /// The socket and the way to it, on which nothing was sent yet.
     pub(crate) fn channel(&self, call: &'static str) -> Result<(&Path, &Channel), Error> {
         if self.chosen.get().is_none() {
-            let there = self.candidates.iter().find(|path| match path.try_exists() {
-                Ok(there) => there,
-                // It may be there; connecting says why it cannot be seen.
-                Err(_) => true,
-            });
+            // What cannot be seen may be there; connecting says why.
+            let there = |path: &&PathBuf| path.try_exists().unwrap_or(true);
+            let there = self.candidates.iter().find(there);
             let Some(path) = there else {
                 let sockets = self.candidates.clone();
                 return Err(Error::NotThere { call, sockets });

@@ -27,11 +27,11 @@ pub(crate) struct VersionRequest {
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct VersionResponse {
     #[prost(string, tag = "2")]
-    pub(crate) runtime_name: String,
+    pub(crate) runtime: String,
     #[prost(string, tag = "3")]
-    pub(crate) runtime_version: String,
+    pub(crate) version: String,
     #[prost(string, tag = "4")]
-    pub(crate) runtime_api_version: String,
+    pub(crate) api: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -26,8 +26,8 @@ fn patient(double: &Double) -> Client {
 
 const SOON: Duration = Duration::from_millis(100);
 
-fn count(value: u64) -> Option<wire::Count> {
-    Some(wire::Count { value })
+fn count(value: u64) -> wire::Count {
+    wire::Count { value }
 }
 
 fn text(words: &[(&str, &str)]) -> wire::Words {
@@ -41,8 +41,8 @@ fn layer() -> wire::FilesystemUsage {
         identifier: Some(wire::FilesystemIdentifier {
             mountpoint: "/var/lib/x".to_owned(),
         }),
-        used_bytes: count(4096),
-        inodes_used: count(3),
+        used_bytes: Some(count(4096)),
+        inodes_used: Some(count(3)),
     }
 }
 
@@ -57,12 +57,12 @@ fn container_stats() -> wire::ContainerStats {
         }),
         cpu: Some(wire::CpuUsage {
             timestamp: 1,
-            usage_core_nano_seconds: count(7),
+            usage_core_nano_seconds: Some(count(7)),
         }),
         memory: Some(wire::MemoryUsage {
             timestamp: 1,
-            working_set_bytes: count(100),
-            usage_bytes: count(200),
+            working_set_bytes: Some(count(100)),
+            usage_bytes: Some(count(200)),
             rss_bytes: None,
         }),
         writable_layer: Some(layer()),
@@ -145,7 +145,7 @@ fn state() -> State {
                 cpu: None,
                 memory: None,
                 process: Some(wire::ProcessUsage {
-                    process_count: count(5),
+                    process_count: Some(count(5)),
                 }),
                 containers: vec![container_stats()],
             }),
@@ -276,7 +276,7 @@ async fn figures_that_are_missing_are_not_zero() {
     assert_eq!(pods[0].containers, stats);
 
     let filesystems = client.filesystems().await.unwrap().unwrap();
-    assert_eq!(filesystems.images, [layer.clone()]);
+    assert_eq!(filesystems.images, std::slice::from_ref(layer));
     assert_eq!(filesystems.containers, []);
     let images = client.images().await.unwrap();
     assert_eq!(

@@ -46,11 +46,22 @@ fn groups(name: &str) -> Vec<PathBuf> {
     found
 }
 
+/// The sockets of shims, which are not below the state directory.
+fn shims(directory: &Path) -> Vec<PathBuf> {
+    let tasks = directory.join("state/io.containerd.runtime.v2.task/k8s.io");
+    let entries = fs::read_dir(tasks).into_iter().flatten().flatten();
+    let addresses = entries.filter_map(|task| fs::read_to_string(task.path().join("address")).ok());
+    let paths =
+        addresses.filter_map(|address| Some(address.trim().strip_prefix("unix://")?.into()));
+    paths.collect()
+}
+
 /// Ends every process of the runtime below `directory` and of the groups named `group`, unmounts what is below the directory and
 /// removes the groups. Tries for ten seconds, for killed processes take their time.
 pub(crate) fn clean(directory: &Path, group: &str) {
     let deadline = Instant::now() + Duration::from_secs(10);
     let text = directory.display().to_string();
+    let shims = shims(directory);
     loop {
         let groups = groups(group);
         let members = groups.iter().flat_map(|group| {
@@ -77,8 +88,15 @@ pub(crate) fn clean(directory: &Path, group: &str) {
         }
         let clean = alive.is_empty() && ours.is_empty() && groups.is_empty();
         if clean || Instant::now() > deadline {
-            return;
+            break;
         }
         std::thread::yield_now();
+    }
+    for socket in shims {
+        let _ = fs::remove_file(socket);
+    }
+    // The sockets of another containerd keep the directories.
+    for empty in ["/run/containerd/s", "/run/containerd"] {
+        let _ = fs::remove_dir(empty);
     }
 }

@@ -100,6 +100,10 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
   sandbox_image = "{SANDBOX_IMAGE}"
   stream_server_port = "0"
   stats_collect_period = 1
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+  Root = "{at}/runc"
 [plugins."io.containerd.grpc.v1.cri".cni]
   bin_dir = "{at}/cni/bin"
   conf_dir = "{at}/cni/conf"
@@ -169,6 +173,11 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
                 .arg(&archive),
         )?;
         fs::remove_file(archive)
+    }
+
+    /// The name of the control group that has those of its containers, in every hierarchy.
+    pub fn group(&self) -> &str {
+        &self.group
     }
 
     /// Makes a pod in the namespace `default`.

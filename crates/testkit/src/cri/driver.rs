@@ -6,14 +6,14 @@ use std::io;
 use std::path::Path;
 
 /// The namespaces of the node, but one of its own for processes: so no network plugin is needed.
-fn namespaces() -> Option<wire::NamespaceOption> {
+fn namespaces() -> wire::NamespaceOption {
     const CONTAINER: i32 = 1;
     const NODE: i32 = 2;
-    Some(wire::NamespaceOption {
+    wire::NamespaceOption {
         network: NODE,
         pid: CONTAINER,
         ipc: NODE,
-    })
+    }
 }
 
 fn labels(pod: &wire::SandboxMetadata) -> wire::Words {
@@ -42,7 +42,7 @@ pub(crate) fn sandbox(name: &str, uid: &str, group: &str, logs: &Path) -> wire::
         linux: Some(wire::LinuxSandboxConfig {
             cgroup_parent: format!("/{group}/pod{uid}"),
             security: Some(wire::SandboxSecurity {
-                namespaces: namespaces(),
+                namespaces: Some(namespaces()),
             }),
         }),
         ..Default::default()
@@ -86,7 +86,7 @@ pub(crate) fn start(
         linux: Some(wire::LinuxContainerConfig {
             resources: Some(resources),
             security: Some(wire::ContainerSecurity {
-                namespaces: namespaces(),
+                namespaces: Some(namespaces()),
             }),
         }),
         ..Default::default()

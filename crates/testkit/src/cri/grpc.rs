@@ -101,12 +101,18 @@ pub(crate) fn call<Answer: Message + Default>(
     call: &str,
     request: &impl Message,
 ) -> io::Result<Answer> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let asking = ask(socket, call, request.encode_to_vec());
-    let answer = runtime
-        .block_on(async { tokio::time::timeout(Duration::from_mins(1), asking).await })??;
+    let message = request.encode_to_vec();
+    let asking = || -> io::Result<Bytes> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(async {
+            tokio::time::timeout(Duration::from_mins(1), ask(socket, call, message)).await?
+        })
+    };
+    // On a thread of its own, for the test may have a runtime on this one.
+    let asked = std::thread::scope(|scope| scope.spawn(asking).join());
+    let answer = asked.map_err(|_| io::Error::other("the driver panicked"))??;
     Answer::decode(answer).map_err(io::Error::other)
 }
 
