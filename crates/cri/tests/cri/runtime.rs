@@ -1,24 +1,18 @@
 //! A real containerd: the private one that the testkit starts, or the one that `EVICTD_CRI_SOCKET` names.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
-use evictd_cri::{Client, ContainerState, Error, Settings};
+use crate::client;
+use evictd_cri::{Client, ContainerState, Error};
 use evictd_testkit::cri::Containerd;
 use nix::sys::signal::Signal;
 use std::time::Duration;
 use tokio::time::Instant;
 
-fn client(containerd: &Containerd, question: Duration) -> Client {
-    Client::new(Settings {
-        endpoint: Some(format!("unix://{}", containerd.socket().display())),
-        question,
-        ..Settings::default()
-    })
-    .unwrap()
+fn patient(containerd: &Containerd) -> Client {
+    client(containerd.socket(), Duration::from_secs(30))
 }
 
-fn patient(containerd: &Containerd) -> Client {
-    client(containerd, Duration::from_secs(30))
-}
+/// The image of most tests.
+const APP: &str = "evictd.test/app:1";
 
 /// Asks until the answer is there, for 20 s at most.
 async fn until<T>(what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
@@ -42,7 +36,7 @@ async fn image(client: &Client, tag: &str) -> Option<evictd_cri::Image> {
 }
 
 #[tokio::test]
-async fn pods_and_containers_are_listed_stopped_and_removed() {
+async fn pods_and_containers_are_listed() {
     let Some(mut containerd) = Containerd::start("pods_and_containers_are_listed") else {
         return;
     };
@@ -58,23 +52,10 @@ async fn pods_and_containers_are_listed_stopped_and_removed() {
     // `None` with containerd 1.6.
     client.cgroup_driver().await.unwrap();
 
-    containerd.image("evictd.test/app:1", 0).unwrap();
+    containerd.image(APP, 0).unwrap();
     let pod = containerd.pod("web").unwrap();
-    let writes = [
-        "sh",
-        "-c",
-        "dd if=/dev/zero of=/tmp/full bs=1048576 count=3; exec sleep 1000",
-    ];
     let id = containerd
-        .container(&pod, ("main", 1), "evictd.test/app:1", &writes)
-        .unwrap();
-    let dead = containerd
-        .container(
-            &pod,
-            ("once", 0),
-            "evictd.test/app:1",
-            &["sh", "-c", "exit 3"],
-        )
+        .container(&pod, ("main", 1), APP, &["sleep", "1000"])
         .unwrap();
 
     let sandboxes = client.sandboxes().await.unwrap();
@@ -94,23 +75,35 @@ async fn pods_and_containers_are_listed_stopped_and_removed() {
     );
     assert_eq!(client.sandbox("none").await.unwrap(), None);
 
-    let containers = client.containers().await.unwrap();
-    let container = containers
-        .iter()
-        .find(|container| container.id == id)
-        .unwrap();
+    let all = client.containers().await.unwrap();
+    let container = all.iter().find(|container| container.id == id).unwrap();
     assert_eq!(
         (&*container.name, container.attempt, container.state),
         ("main", 1, ContainerState::Running)
     );
-    assert_eq!(
-        (&container.sandbox, &*container.image),
-        (&pod.id, "evictd.test/app:1")
-    );
-    let of_image = image(&client, "evictd.test/app:1").await.unwrap();
+    assert_eq!((&container.sandbox, &*container.image), (&pod.id, APP));
+    let of_image = image(&client, APP).await.unwrap();
     assert!(of_image.bytes > 100_000);
     assert_eq!(container.image_ref, of_image.id);
 
+    assert_eq!(client.container("none").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn what_ended_and_what_is_used_is_told() {
+    let Some(mut containerd) = Containerd::start("what_ended_and_what_is_used_is_told") else {
+        return;
+    };
+    let client = patient(&containerd);
+    containerd.image(APP, 0).unwrap();
+    let pod = containerd.pod("counted").unwrap();
+    let writes = "dd if=/dev/zero of=/tmp/full bs=1048576 count=3; exec sleep 1000";
+    let id = containerd
+        .container(&pod, ("main", 0), APP, &["sh", "-c", writes])
+        .unwrap();
+    let dead = containerd
+        .container(&pod, ("once", 0), APP, &["sh", "-c", "exit 3"])
+        .unwrap();
     let status = until("the container ends", async || {
         client
             .container(&dead)
@@ -125,14 +118,12 @@ async fn pods_and_containers_are_listed_stopped_and_removed() {
     );
     // Which of the two is earlier says nothing here: containerd takes the start's time when the start was confirmed.
     assert!(status.started.is_some());
-    assert_eq!(client.container("none").await.unwrap(), None);
 
     // The runtime counts writable layers every second.
     let layer = until("the layer is counted", async || {
-        let stats = client.container_stats().await.unwrap().unwrap();
-        let stats = stats.into_iter().find(|stats| stats.id == id)?;
-        stats
-            .writable_layer
+        let all = client.container_stats().await.unwrap().unwrap();
+        let own = all.into_iter().find(|stats| stats.id == id)?;
+        own.writable_layer
             .filter(|layer| layer.bytes >= Some(3 << 20))
     })
     .await;
@@ -141,7 +132,18 @@ async fn pods_and_containers_are_listed_stopped_and_removed() {
     assert!(pods.iter().any(|stats| stats.id == pod.id));
     let filesystems = client.filesystems().await.unwrap().unwrap();
     assert!(!filesystems.images[0].mountpoint.is_empty());
+}
 
+#[tokio::test]
+async fn containers_and_pods_are_stopped_and_removed() {
+    let Some(mut containerd) = Containerd::start("containers_and_pods_are_stopped") else {
+        return;
+    };
+    let client = patient(&containerd);
+    containerd.image(APP, 0).unwrap();
+    let pod = containerd.pod("leaving").unwrap();
+    let start = |name| containerd.container(&pod, (name, 0), APP, &["sleep", "1000"]);
+    let (id, other) = (start("main").unwrap(), start("other").unwrap());
     client.stop_container(&id, Duration::ZERO).await.unwrap();
     let stopped = client.container(&id).await.unwrap().unwrap();
     assert_eq!(
@@ -156,8 +158,8 @@ async fn pods_and_containers_are_listed_stopped_and_removed() {
     client.remove_sandbox(&pod.id).await.unwrap();
     client.remove_sandbox(&pod.id).await.unwrap();
     assert_eq!(client.sandbox(&pod.id).await.unwrap(), None);
-    assert_eq!(client.container(&dead).await.unwrap(), None);
-    client.remove_image("evictd.test/app:1").await.unwrap();
+    assert_eq!(client.container(&other).await.unwrap(), None);
+    client.remove_image(APP).await.unwrap();
 }
 
 #[tokio::test]
@@ -199,16 +201,16 @@ async fn a_runtime_may_be_frozen_killed_and_started_again() {
         return evictd_testkit::testing::left_out(TEST, "the given runtime is not to be stopped");
     }
     let patient = patient(&containerd);
-    let hasty = client(&containerd, Duration::from_millis(200));
-    containerd.image("evictd.test/app:1", 0).unwrap();
+    let hasty = client(containerd.socket(), Duration::from_millis(200));
+    containerd.image(APP, 0).unwrap();
     let pod = containerd.pod("web").unwrap();
     let id = containerd
-        .container(&pod, ("main", 0), "evictd.test/app:1", &["sleep", "1000"])
+        .container(&pod, ("main", 0), APP, &["sleep", "1000"])
         .unwrap();
     assert_eq!(hasty.containers().await.unwrap().len(), 1);
 
     containerd.signal(Signal::SIGSTOP).unwrap();
-    let fresh = client(&containerd, Duration::from_millis(200));
+    let fresh = client(containerd.socket(), Duration::from_millis(200));
     for client in [&hasty, &hasty, &fresh] {
         let error = client.containers().await.unwrap_err();
         assert!(matches!(error, Error::TimedOut { .. }), "{error}");
@@ -242,11 +244,10 @@ fn what_a_panicking_test_started_is_gone() {
     if !containerd.is_own() {
         return evictd_testkit::testing::left_out(TEST, "the given runtime stays");
     }
-    containerd.image("evictd.test/app:1", 0).unwrap();
+    containerd.image(APP, 0).unwrap();
     let pod = containerd.pod("web").unwrap();
-    let app = "evictd.test/app:1";
     containerd
-        .container(&pod, ("main", 0), app, &["sleep", "1000"])
+        .container(&pod, ("main", 0), APP, &["sleep", "1000"])
         .unwrap();
     // So that nobody is there who could end the container but the clean-up.
     containerd.stop();
