@@ -30,6 +30,7 @@ pub struct Containerd {
     /// Of all control groups.
     group: String,
     pods: Vec<String>,
+    images: Vec<String>,
 }
 
 /// A pod that was made.
@@ -75,6 +76,7 @@ impl Containerd {
             own: None,
             group: format!("evictd-cri-{}-{number}", std::process::id()),
             pods: Vec::new(),
+            images: Vec::new(),
         };
         if own {
             containerd.configure()?;
@@ -163,16 +165,18 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
     }
 
     /// Imports an image with a static busybox and so many bytes of ballast under this name, `evictd.test/a:1`.
-    pub fn image(&self, name: &str, bytes: usize) -> io::Result<()> {
+    pub fn image(&mut self, name: &str, bytes: usize) -> io::Result<()> {
         let archive = image::archive(self.directory.path(), name, bytes)?;
-        image::run(
-            Command::new("ctr")
-                .arg("--address")
-                .arg(&self.socket)
-                .args(["--namespace", "k8s.io", "images", "import"])
-                .arg(&archive),
-        )?;
+        image::run(self.images("import").arg(&archive))?;
+        self.images.push(name.to_owned());
         fs::remove_file(archive)
+    }
+
+    fn images(&self, does: &str) -> Command {
+        let mut command = Command::new("ctr");
+        command.arg("--address").arg(&self.socket);
+        command.args(["--namespace", "k8s.io", "images", does]);
+        command
     }
 
     /// The name of the control group that has those of its containers, in every hierarchy.
@@ -234,20 +238,22 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
 impl Drop for Containerd {
     fn drop(&mut self) {
-        if self.own.is_none() && self.socket.starts_with(self.directory.path()) {
-            // Stopped by the test: only force is left.
-            return cleanup::clean(self.directory.path(), &self.group);
-        }
+        let given = !self.socket.starts_with(self.directory.path());
         if self.own.is_some() {
+            // It may be frozen.
             let _ = self.signal(Signal::SIGCONT);
         }
-        for id in &self.pods {
-            driver::remove(&self.socket, id);
+        // If the test stopped it, only force is left.
+        if given || self.own.is_some() {
+            for id in &self.pods {
+                driver::remove(&self.socket, id);
+            }
         }
-        if self.own.is_some() {
-            self.stop();
-            cleanup::clean(self.directory.path(), &self.group);
+        if given && !self.images.is_empty() {
+            let _ = image::run(self.images("remove").args(&self.images));
         }
+        self.stop();
+        cleanup::clean(self.directory.path(), &self.group);
     }
 }
 
