@@ -2,7 +2,6 @@
 
 use crate::codec::Bounded;
 use crate::error::{Asked, Error, lost};
-use crate::events::Events;
 use crate::socket::Socket;
 use crate::wire;
 use crate::{
@@ -210,11 +209,6 @@ impl Client {
     pub async fn stop_sandbox(&self, id: &str) -> Result<(), Error> {
         self.change("StopPodSandbox", RUNTIME, by(id), Duration::ZERO)
             .await
-    }
-
-    /// Follows what happens to containers. Nothing is asked before the first [`Events::next`].
-    pub fn events(&self) -> Events {
-        Events::new(self.clone())
     }
 
     async fn question<Answer>(

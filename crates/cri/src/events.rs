@@ -50,14 +50,17 @@ enum State {
     Open(Box<Streaming<wire::ContainerEvent>>),
 }
 
-impl Events {
-    pub(crate) fn new(client: Client) -> Self {
-        Self {
-            client,
+impl Client {
+    /// Follows what happens to containers. Nothing is asked before the first [`Events::next`].
+    pub fn events(&self) -> Events {
+        Events {
+            client: self.clone(),
             state: State::Closed,
         }
     }
+}
 
+impl Events {
     /// Waits for the next event, without a time limit; nothing is lost if the wait is given up. `None`: this runtime has no
     /// events (containerd before 1.7).
     ///
