@@ -3,10 +3,10 @@
 mod cluster;
 mod eviction;
 
-pub use cluster::{ClusterEvictor, Haste, ToldBefore};
+pub use cluster::{ClusterEvictor, ResumedEvictor, Urgency};
 pub use eviction::ApiEvictor;
 
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, KillError, Termination, Victim};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, KillError, SigtermBy, Termination, Victim};
 use std::{future::Future, time::Duration};
 
 /// A way to evict a pod.
@@ -37,7 +37,7 @@ pub enum EvictError {
     },
     /// evictd was away for so long that the reason to evict the pod is over.
     #[error("evictd ended before the pod did, and the pod runs on after the pressure")]
-    RunsOn,
+    StillRuns,
 }
 
 impl EvictError {
@@ -55,6 +55,6 @@ impl Evict for CgroupEvictor {
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<Termination, EvictError> {
-        Ok(self.end(victim, grace, cut, Asks::Evictd).await?)
+        Ok(self.end(victim, grace, cut, SigtermBy::Evictd).await?)
     }
 }

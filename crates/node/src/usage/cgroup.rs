@@ -72,9 +72,11 @@ impl CgroupUsage {
         if self.generation == Some(set.generation) {
             return;
         }
-        let known = mem::take(&mut self.files).into_iter().flatten();
-        let mut known: HashMap<PathBuf, PodFiles> =
-            known.map(|files| (files.relative.clone(), files)).collect();
+        let mut known: HashMap<PathBuf, PodFiles> = mem::take(&mut self.files)
+            .into_iter()
+            .flatten()
+            .map(|files| (files.relative.clone(), files))
+            .collect();
         let hierarchies = &self.hierarchies;
         let files = set.pods.iter().map(|pod| {
             let relative = &pod.cgroup.as_ref()?.relative;
@@ -96,7 +98,7 @@ impl CgroupUsage {
     }
 
     /// The same for the pods with these indices only.
-    pub fn read_these(
+    pub(crate) fn read_these(
         &mut self,
         now: Timestamp,
         set: &PodSet,
@@ -268,8 +270,7 @@ impl PodFiles {
         buffer: &mut Buffer,
         mut warn: impl FnMut(StarvedResource, ReadError),
     ) -> Figures {
-        let memory = self.memory.as_mut();
-        let memory = memory.and_then(|files| {
+        let memory = self.memory.as_mut().and_then(|files| {
             let warn = |error| warn(StarvedResource::Memory, error);
             present(files.read_twice(buffer), warn)
         });

@@ -76,7 +76,7 @@ async fn a_manifest_leads_to_the_usage_of_its_processes() {
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
 
-    let set = cache.look(|_, _| Ok(()));
+    let set = cache.snapshot(|_, _| Ok(()));
     assert_eq!(set.warnings, []);
     eventually("both hold their memory", || {
         assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
@@ -112,7 +112,7 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
     let mut cache = cache(&group, manifests.path()).await;
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
-    let set = cache.look(|_, _| Ok(()));
+    let set = cache.snapshot(|_, _| Ok(()));
     reader.read_pods(NOW, &set, &mut usage);
     assert_eq!(usage.of(0).unwrap().processes, Some(0));
 
@@ -162,7 +162,7 @@ fn what_a_pod_leaves_in_memory_is_seen_until_its_volume_is_unmounted() {
     let mut gauge = UsageReader::new(hierarchies(), roots, None);
     let cgroup = group.relative.join("pod");
     let mut remains = || {
-        let remains = gauge.remains("u-1", &cgroup);
+        let remains = gauge.remaining("u-1", &cgroup);
         let mebibytes = |bytes: Option<i64>| bytes.map(|bytes| bytes / MIB);
         (mebibytes(remains.memory), remains.processes)
     };

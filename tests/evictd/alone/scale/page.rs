@@ -22,7 +22,7 @@ const INTRODUCTION: &str = "\
 
 `just generate` makes this page. What one agent asks is measured of the built daemon against the API server of
 `crates/testkit`, by a test that fails when it changes; the rest follows from that and from the daemon's own schedule
-(`crates/cluster-client/src/turn.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
+(`crates/cluster-client/src/stagger.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
 bodies, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of heads to an answer.
 
 Each agent holds one watch, of its own node's pods alone, on a connection of its own, and writes through a second one.
