@@ -488,6 +488,7 @@ impl Agent {
     fn pods_changed(&mut self) {
         let without = self.active.without_cgroup();
         self.housekeeper.set_without_cgroup(without);
+        self.ports.usage.open(self.active.set());
     }
 
     fn note_crossings(&mut self, now: Timestamp) {
