@@ -61,6 +61,11 @@ impl KernelFile {
         }
     }
 
+    /// Whether it is open, so that the next read need not open it.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Closes the file until the next read, for callers with too many files to keep them all open.
     pub fn close(&mut self) {
         self.open = None;

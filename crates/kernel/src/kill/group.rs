@@ -366,8 +366,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Says when to list the cgroup's processes again: when `cgroup.events` says that it became empty (cgroup2 tree
-/// only), or after an eighth of the time waited so far. That is exact enough for the reported times, and leaves the
-/// CPU to the exiting processes.
+/// only), or after a pause that grows with the time waited so far. That is exact enough for the reported times, and
+/// leaves the CPU to the exiting processes, which need it to free their memory.
 pub(super) struct Changes {
     events: Option<AsyncFd<File>>,
     begun: Instant,
@@ -375,10 +375,12 @@ pub(super) struct Changes {
 
 impl Changes {
     pub(super) async fn next(&mut self) {
-        let pause = (self.begun.elapsed() / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+        let waited = self.begun.elapsed();
         let Some(events) = &self.events else {
-            return sleep(pause).await;
+            return sleep((waited / 8).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
         };
+        // Only for processes that are gone while others stay, such as a sandbox's.
+        let pause = (waited / 2).clamp(SHORTEST_PAUSE * 10, LONGEST_PAUSE);
         tokio::select! {
             () = sleep(pause) => {}
             ready = events.ready(Interest::PRIORITY) => {

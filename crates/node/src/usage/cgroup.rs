@@ -87,6 +87,15 @@ impl CgroupUsage {
         self.generation = Some(set.generation);
     }
 
+    /// Opens the files of the pods that are new in the set. Without memory, when they are needed, that could take long.
+    pub fn open(&mut self, set: &PodSet) {
+        self.follow(set);
+        let kept_open = self.files.iter_mut().take(self.kept_open).flatten();
+        for files in kept_open.filter(|files| !files.is_open()) {
+            files.read(&self.hierarchies, &mut self.buffer, |_, _| {});
+        }
+    }
+
     /// Memory, swap and processes of every pod; `None` for a pod whose cgroup is unknown or gone.
     pub fn read_pods(
         &mut self,
@@ -289,6 +298,12 @@ impl PodFiles {
             memory,
             processes: counted.or_else(listed),
         }
+    }
+
+    fn is_open(&self) -> bool {
+        let memory = self.memory.as_ref().map(|memory| &memory.usage);
+        let file = memory.or(self.pids.as_ref());
+        file.is_some_and(KernelFile::is_open)
     }
 
     fn close(&mut self) {

@@ -224,6 +224,11 @@ impl UsageReader {
         remaining::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
     }
 
+    /// Opens the files of new pods' cgroups, so that a decision need not.
+    pub fn open(&mut self, set: &PodSet) {
+        self.cgroups.open(set);
+    }
+
     /// The figures from the cgroups of the pods with these indices; all others stay unknown.
     pub(crate) fn read_these(
         &mut self,

@@ -128,6 +128,37 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
     });
 }
 
+/// Without memory, which is when they are read, opening them could take long.
+#[tokio::test]
+async fn the_files_of_a_new_pod_are_open_before_they_are_needed() {
+    let name = "the_files_of_a_new_pod_are_open_before_they_are_needed";
+    let Some(group) = TestCgroup::new(name, &["memory", "pids"]) else {
+        return;
+    };
+    let manifests = tempfile::tempdir().unwrap();
+    let web = group.make("web");
+    fs::write(
+        manifests.path().join("web.yaml"),
+        manifest("web", &web, "[{name: c}]"),
+    )
+    .unwrap();
+    let mut cache = cache(&group, manifests.path()).await;
+    let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
+    let open = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        targets
+            .filter(|target| target.parent().is_some_and(|group| group.ends_with(&web)))
+            .filter_map(|target| Some(target.file_name()?.to_str()?.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(open(), [""; 0]);
+    reader.open(&cache.snapshot(|_, _| Ok(())));
+    let open = open();
+    assert!(open.iter().any(|file| file == "memory.stat"), "{open:?}");
+    assert!(open.iter().any(|file| file == "pids.current"), "{open:?}");
+}
+
 /// The mounts of this thread alone, and of what it starts; `None`, having said so, where there can be none.
 fn own_mounts(test: &str) -> Option<()> {
     let nothing = None::<&str>;
