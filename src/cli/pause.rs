@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     /// How long, such as 90s, 30m or 2h; without it, until `evictd resume`.
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
-    /// The reason, shown wherever the pause is
+    /// The reason, shown wherever the pause is shown
     #[arg(
         long,
         value_name = "TEXT",
@@ -54,14 +54,14 @@ pub(super) fn told(answer: &Value) -> String {
         let until = until.map_or_else(String::new, |time| format!(", until {}", moment(time)));
         let by = match paused["by"].as_str() {
             Some("annotation") => {
-                " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- takes it back)"
+                " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- ends it)"
             }
-            _ => " (`evictd resume` takes it back)",
+            _ => " (`evictd resume` ends it)",
         };
-        format!("Paused{until}: nobody is ended{by}.")
+        format!("Paused{until}: no pod is terminated{by}.")
     };
     if let Some(problem) = answer["notKept"].as_str() {
-        told.push_str("\nA restart of the daemon will not know it: ");
+        told.push_str("\nThe pause will not survive a restart of the daemon: ");
         told.push_str(problem);
     }
     told + "\n"

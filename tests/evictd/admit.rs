@@ -356,7 +356,7 @@ fn every_mistake_in_one_go() {
         "--insufficient: cpu=lots: ",
         "--insufficient: memory is not of the form RESOURCE=AMOUNT",
         "--insufficient: =3 is not of the form RESOURCE=AMOUNT",
-        "--insufficient: pods=-1: less than nothing is missing",
+        "--insufficient: pods=-1: the missing amount is negative",
     ];
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), expected.len(), "{error}");
@@ -386,7 +386,7 @@ fn files_that_cannot_be_used_are_bad_input() {
         ),
         (
             files.bench.file("other.json", r#"{"some":"thing"}"#),
-            "is no Kubernetes object",
+            "is not a Kubernetes object",
         ),
     ];
     for (file, why) in table {
@@ -476,7 +476,7 @@ fn without_a_daemon_it_says_where_it_looked() {
 #[test]
 fn an_answer_without_the_node_says_what_it_does_not_know() {
     let files = files();
-    let said = "Not checked, since there is no --node";
+    let said = "Not checked, because --node is missing";
     let pods = ["--pod", &files.ordinary, "--pods", &files.pods];
     let output = admit(&pods);
     let page = text(&output.stdout);

@@ -216,7 +216,7 @@ fn rank_shows_the_keys_and_who_is_spared() {
             "For memory.available, shop/hog would go next (by figures up to 7s old).",
             "300Mi",
             "250Mi",
-            "never goes: critical",
+            "never evicted: critical",
         ],
     );
     let told = refused(&daemon.run(&["rank", "--signal", "pid.available"]), 2);
@@ -247,7 +247,7 @@ fn history_lists_and_shows_one_in_full() {
             "it uses the most",
             "shop/cart",
             "300Mi",
-            "passed over for now: its disruption budget does not let it go",
+            "passed over for now: its disruption budget does not allow it",
         ],
     );
     let all: Value =

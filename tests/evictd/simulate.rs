@@ -292,7 +292,7 @@ fn the_example_of_the_help_shows_conditions() {
     case["config"].as_object_mut().unwrap().remove("kind");
     let page = stdout(&simulate(&case.to_string(), &[]));
     assert!(
-        page.contains("No condition is held: evictionPressureTransitionPeriod is 0 s"),
+        page.contains("No condition is held, because evictionPressureTransitionPeriod is 0 s"),
         "{page}"
     );
 }
@@ -309,7 +309,7 @@ fn what_no_timeline_may_hold_is_bad_input() {
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output);
     for said in [
-        "pods[1] (calm): metadata.uid: \"1\" is the UID of another pod, too",
+        "pods[1] (calm): metadata.uid: \"1\" is also the UID of another pod",
         "steps[1].pods[0] (hog): spec.containers[0].resources.requests.memory: -1Gi is negative",
     ] {
         assert!(told.contains(said), "{told}");

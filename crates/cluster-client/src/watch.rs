@@ -408,7 +408,7 @@ fn broken(problem: &dyn ToString) -> Broken {
 }
 
 fn not_understood(error: &serde_json::Error) -> Broken {
-    broken(&format!("an answer that is not understood: {error}"))
+    broken(&format!("an answer that cannot be parsed: {error}"))
 }
 
 #[cfg(test)]

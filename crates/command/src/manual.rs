@@ -15,8 +15,11 @@ const SECTION: &str = "8";
 /// The codes of [`Failure`], as every program returns them.
 const EXIT_STATUS: [(&str, &str); 4] = [
     ("0", "The command did its work."),
-    ("1", "The work was begun and failed."),
-    ("2", "Wrong usage or wrong input; every mistake is told."),
+    ("1", "The command failed."),
+    (
+        "2",
+        "Wrong usage or wrong input; every mistake is reported.",
+    ),
     (
         "3",
         "Not permitted here; the message names the capability or the right that is missing.",

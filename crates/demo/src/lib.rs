@@ -121,7 +121,7 @@ pub enum DemoError {
         source: io::Error,
     },
     /// It was interrupted.
-    #[error("interrupted; everything it had made is removed")]
+    #[error("interrupted; everything that it created is removed")]
     Interrupted,
 }
 

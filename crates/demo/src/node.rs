@@ -40,7 +40,7 @@ pub enum NodeError {
     },
     /// The small disk could not be mounted.
     #[error(
-        "cannot mount a small filesystem for the play: {source}{}",
+        "cannot mount a small filesystem for the demo: {source}{}",
         hint(source)
     )]
     Disk {

@@ -12,15 +12,15 @@ pub const NAMESPACE: &str = "demo";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scenario {
-    /// A hog takes memory at 1 GiB a second
+    /// A pod allocates memory at 1 GiB a second
     Memory,
-    /// A hog starts threads
+    /// A pod starts threads
     Pids,
-    /// A hog fills a small filesystem
+    /// A pod fills a small filesystem
     Disk,
-    /// A slow leak crosses a soft threshold and is asked to stop first
+    /// A pod leaks memory slowly, crosses a soft threshold, and gets SIGTERM first
     Soft,
-    /// The hog is critical and spared; another pod above its request goes
+    /// The pod that takes memory is critical; another pod above its request is evicted
     Critical,
 }
 
@@ -75,15 +75,17 @@ impl Scenario {
     pub fn story(self) -> &'static str {
         match self {
             Self::Memory => {
-                "a hog takes 1 GiB/s of a 512 MiB node: it must go before the OOM killer comes"
+                "hog takes 1 GiB/s of a 512 MiB node: it must be evicted before the OOM killer acts"
             }
-            Self::Pids => "a hog starts thread after thread: it must go while process ids are left",
-            Self::Disk => "a hog fills the disk: it must go while others can still write",
+            Self::Pids => {
+                "hog starts thread after thread: it must be evicted while process ids are left"
+            }
+            Self::Disk => "hog fills the disk: it must be evicted while others can still write",
             Self::Soft => {
-                "a slow leak crosses a soft threshold: after its grace it is asked to stop"
+                "hog leaks slowly past a soft threshold: after the grace period it gets SIGTERM"
             }
             Self::Critical => {
-                "the hog is critical and is spared: another pod above its request must go"
+                "hog is critical and never evicted: another pod above its request must be"
             }
         }
     }

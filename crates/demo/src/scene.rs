@@ -44,7 +44,7 @@ pub struct PodLine {
     pub usage: Option<i64>,
     /// The highest usage seen.
     pub peak: i64,
-    /// Whether it is never chosen.
+    /// Whether it is never evicted.
     pub critical: bool,
     /// Its state.
     pub fate: Fate,

@@ -205,7 +205,7 @@ impl Progress {
         for act in scene.acts.iter().skip(self.decided) {
             let decision = &act.decision;
             let who = decision.eviction.as_ref().map_or("nobody", |it| &it.pod);
-            tell(&format!("{who} goes: {}", decision.why))?;
+            tell(&format!("{who} is evicted: {}", decision.why))?;
         }
         self.decided = scene.acts.len();
         let gone = |pod: &&super::scene::PodLine| pod.fate == Fate::Gone;

@@ -51,15 +51,15 @@ fn what_is_not_kubernetes() {
     let table = [
         (
             "{}",
-            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+            "x: is not a Kubernetes object, because it has no kind; a v1 PodList, List or Pod is needed",
         ),
         (
             r#"{"a":[1,2]}"#,
-            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+            "x: is not a Kubernetes object, because it has no kind; a v1 PodList, List or Pod is needed",
         ),
         (
             "a: 1",
-            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+            "x: is not a Kubernetes object, because it has no kind; a v1 PodList, List or Pod is needed",
         ),
         (
             r#"{"kind":"Deployment"}"#,
@@ -87,7 +87,7 @@ fn what_is_not_kubernetes() {
         ),
         (
             "just words",
-            "x: is no Kubernetes object, since it has no kind; ",
+            "x: is not a Kubernetes object, because it has no kind; ",
         ),
     ];
     for (text, error) in table {

@@ -28,9 +28,9 @@ pub(crate) enum Asked {
 pub(crate) enum PreemptorError {
     #[error(transparent)]
     Document(#[from] DocumentError),
-    #[error("--pod {0}: is no file, and no pod of that name is in the input")]
+    #[error("--pod {0}: is not a file, and no pod of that name is in the input")]
     NotThere(String),
-    #[error("--pod {pod}: is on node {node} already")]
+    #[error("--pod {pod}: is already on node {node}")]
     Placed { pod: String, node: String },
     #[error("{pod}: spec.priorityClassName: {class:?} is not in the input; known are {known}")]
     Class {
@@ -115,7 +115,7 @@ impl Asked {
             "List" | "PodList" => one(document)?,
             "" if outline.items.is_some() => one(document)?,
             "" => {
-                let what = format!("is no Kubernetes object, since it has no kind; {needed}");
+                let what = format!("is not a Kubernetes object, because it has no kind; {needed}");
                 return Err(document.wrong(what).into());
             }
             kind => document.parse::<Workload>()?.pod().ok_or_else(|| {
@@ -163,7 +163,7 @@ impl Asked {
             (Self::Manifest { name, pod }, there) => {
                 check(&name, &pod, loaded)?;
                 if there.is_some() {
-                    let assumption = "the pod of --pod is in the input, too, and there left out";
+                    let assumption = "the pod of --pod is also in the input, where it is ignored";
                     loaded.doubts.add(assumption, || full_name(&pod));
                 }
                 *pod
@@ -210,7 +210,7 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
         match wrong {
             Wrong::Negative => negative.push(format!("{name}: {text} is negative")),
             Wrong::Absurd => {
-                let assumption = "amounts beyond 2^53 are taken as they are";
+                let assumption = "amounts beyond 2^53 are used exactly as written";
                 loaded.doubts.add(assumption, || text);
             }
         }

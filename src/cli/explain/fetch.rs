@@ -80,10 +80,7 @@ impl Asked<'_> {
             }
         };
         let (loaded, rules_from) = match (self.config, answers.configz) {
-            (Some(file), _) => (
-                config::open(file),
-                format!("as {} has them", file.display()),
-            ),
+            (Some(file), _) => (config::open(file), format!("from {}", file.display())),
             (None, configz) => rules(node, configz),
         };
         Ok(Sources {
@@ -105,15 +102,15 @@ fn rules(
         Some(Ok(text)) => {
             let name = format!("the configz of {node}");
             let loaded = config::parse(&name, &text);
-            (loaded, format!("as {node} has them (configz)"))
+            (loaded, format!("from {node} (configz)"))
         }
         other => {
             if let Some(Err(error)) = other {
                 warn(&format!(
-                    "{error}; the kubelet's default thresholds are taken, or those of --config"
+                    "{error}; the kubelet's default thresholds are used (--config sets others)"
                 ));
             }
-            let why = "with its default thresholds, since its configz could not be read";
+            let why = "with its default thresholds, because its configz could not be read";
             (kubelet_defaults(), why.to_owned())
         }
     }
@@ -124,10 +121,12 @@ fn node_and_lease(
     node: Result<String, ApiError>,
     lease: Result<String, ApiError>,
 ) -> Option<Result<Document, DocumentError>> {
-    let node = node.map_err(|error| warn(&format!("{error}; nothing is said of its taints")));
+    let node = node.map_err(|error| warn(&format!("{error}; its taints are left out")));
     let node = node.ok()?;
     let lease = lease.map_err(|error| {
-        warn(&format!("{error}; nothing is said of whether it is silent"));
+        warn(&format!(
+            "{error}; whether the node has stopped reporting is left out"
+        ));
     });
     let items: Vec<String> = [Ok(node), lease].into_iter().flatten().collect();
     let list = format!(r#"{{"kind":"List","items":[{}]}}"#, items.join(","));
@@ -185,13 +184,13 @@ impl Cluster {
         }
         let (server, known) = (&self.server, listed(&names));
         Err(Failure::Input(anyhow!(
-            "{server}: NODE is needed, since this machine, {host}, is none of its nodes: {known}"
+            "{server}: NODE is needed, because this machine, {host}, is not one of its nodes: {known}"
         )))
     }
 
     async fn no_such_node(&self, node: &str) -> Failure {
         let known = match self.names().await {
-            Ok(names) => format!("; there are {}", listed(&names)),
+            Ok(names) => format!("; its nodes are {}", listed(&names)),
             // What there is instead would only help.
             Err(_) => String::new(),
         };
@@ -207,7 +206,7 @@ impl Cluster {
 /// `a, b, c, ... and 7 more`
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
-        return "it has none".to_owned();
+        return "none".to_owned();
     }
     let shown = names.iter().take(NAMES_SHOWN).cloned();
     let shown = shown.collect::<Vec<_>>().join(", ");

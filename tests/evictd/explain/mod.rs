@@ -110,7 +110,7 @@ fn a_calm_node_says_so_and_who_would_go_first() {
         &files.page(&[]),
         &[
             "Nothing is under pressure: nobody goes now. The nearest is imagefs.available, 32.1Gi above its threshold.",
-            "First to go for memory.available: default/be uses 50.6Mi and asked for none",
+            "First to go for memory.available: default/be uses 50.6Mi and requested none",
             "the kubelet's rules with its default thresholds",
             "one filesystem for everything: the node's and the images' figures agree",
             "figures from 2026-11-21 00:12:15Z, 5s ago",
@@ -166,7 +166,7 @@ fn a_short_node_says_who_goes_and_why_that_one() {
         &files.page(&["--config", "config.yaml"]),
         &[
             "default/be goes now, at once: memory.available 19.2Gi < 20Gi.",
-            "Why this one: default/be uses 50.6Mi and asked for none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are in no pod.",
+            "Why this one: default/be uses 50.6Mi and requested none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are in no pod.",
             "MET, acts now",
             "Conditions that this sets: MemoryPressure",
             "evictd's rules as config.yaml has them",
@@ -187,12 +187,12 @@ fn the_configuration_of_a_real_kubelet_is_taken_as_it_is() {
     assert_has(
         &page,
         &[
-            "Eviction is off: no signal has a threshold, so nobody goes, however short this node gets.",
+            "Eviction is off: no signal has a threshold, so no pod is evicted, whatever this node runs out of.",
             "memory.available                19.2Gi    23.5Gi",
         ],
     );
     // One clear thing: nobody is said to be first.
-    for absent in ["First to go", "Who goes first", "default/be"] {
+    for absent in ["First victim", "in the order of eviction", "default/be"] {
         assert!(!page.contains(absent), "{absent}\n{page}");
     }
     let longest = page.lines().map(|line| line.chars().count()).max();
@@ -303,8 +303,8 @@ fn s1_060_missing_figures_are_told_and_each_side_ranks_them_its_way() {
     assert_has(
         &told,
         &[
-            "pods that the summary does not have, so that nothing is known of what they use (1): default/gu",
-            "pods that only the summary has, so that they are not ranked (1): team/ghost",
+            "pods that are not in the summary, so that their usage is unknown (1): default/gu",
+            "pods that are only in the summary, and are not ranked (1): team/ghost",
         ],
     );
     assert_eq!(files.json(&[])["next"], "default/gu");
@@ -419,7 +419,7 @@ fn a_summary_that_tells_little_is_answered_and_one_that_tells_nothing_is_not() {
     assert_has(
         &little.page(&[]),
         &[
-            "Nobody goes: the summary tells nothing of the signals that have thresholds.",
+            "No pod is evicted: the summary has no figures of the signals that have thresholds.",
             "There are no pods.",
         ],
     );
@@ -492,7 +492,10 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
     let page = files.page(&node);
     assert_has(
         &page,
-        &["Node vm: Ready is True.", "NoExecute removes nobody"],
+        &[
+            "Node vm: Ready is True.",
+            "No pod is removed by a NoExecute taint",
+        ],
     );
     assert_eq!(files.json(&node)["node"]["heartbeat"], Value::Null);
 
@@ -502,8 +505,8 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
         *node = json!({ "kind": "List", "items": [node.take(), lease] });
     });
     let healthy = [
-        "Ready is True; last heard of 10s ago.",
-        "NoExecute removes nobody",
+        "Ready is True; its lease was renewed 10s ago.",
+        "No pod is removed by a NoExecute taint",
     ];
     assert_has(&files.page(&node), &healthy);
     files.change("node.json", |list| {

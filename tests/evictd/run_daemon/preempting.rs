@@ -156,7 +156,7 @@ fn s2_019_a_victim_that_cannot_be_ended_is_passed_over_and_the_critical_pod_stay
     });
     assert_eq!(counted(&daemon, "memory"), 1);
     let warnings = daemon.status()["warnings"].to_string();
-    assert!(!warnings.contains("is not let in"), "{warnings}");
+    assert!(!warnings.contains("is not admitted"), "{warnings}");
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn pods_in_a_pid_namespace_out_of_sight_are_not_touched_and_it_ends_with_the_rea
     let said = daemon.log_text();
     assert_eq!(code, Some(3), "{said}");
     assert!(
-        said.contains("pid namespace that is not visible from here"),
+        said.contains("pid namespace that evictd cannot see"),
         "{said}"
     );
     assert!(hog.lives());

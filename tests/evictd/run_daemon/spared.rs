@@ -56,7 +56,7 @@ podPreference: {namespaces: [shop]}
 evictWithoutRelief: true",
     );
     daemon.eventually("it says that nobody may go", |daemon| {
-        daemon.said("nobody is evicted") == 1
+        daemon.said("no pod is evicted") == 1
     });
     daemon.some_turns_pass();
     assert!(workers.iter_mut().all(crate::node::Worker::lives));
@@ -69,7 +69,7 @@ evictWithoutRelief: true",
         (vec!["nobody"], Some("allSpared"))
     );
     assert_eq!(
-        daemon.said("nobody is evicted"),
+        daemon.said("no pod is evicted"),
         1,
         "a state that stays is said once"
     );

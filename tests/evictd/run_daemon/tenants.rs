@@ -80,7 +80,7 @@ fn a_pod_that_is_deleted_by_force_and_runs_on_is_known_to_be_going() {
     assert_eq!(daemon.pods(), ["hog", "other"]);
     daemon.eventually("it is said that it runs on", |daemon| {
         let leaving = daemon.status()["leaving"].to_string();
-        leaving.contains("it was deleted and runs on")
+        leaving.contains("it was deleted and still runs")
     });
     assert!(hog.lives());
 }

@@ -103,7 +103,7 @@ fn what_a_killed_daemon_has_not_told_the_next_one_tells_with_the_original_record
     drop(daemon);
     let daemon = cluster.daemon(LOW);
     daemon.some_turns_pass();
-    assert_eq!((cluster.patches(), daemon.said("it is taken up")), (1, 0));
+    assert_eq!((cluster.patches(), daemon.said("it is continued")), (1, 0));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
             decision["publication"]["state"] == "not published" && !decision["outcome"].is_null()
         });
         let why = dropped["publication"]["why"].as_str().unwrap();
-        assert!(why.contains("runs on after the pressure"), "{why}");
+        assert!(why.contains("still runs after the pressure"), "{why}");
         assert!(again.lives());
         assert_eq!(cluster.patches(), 0);
     }

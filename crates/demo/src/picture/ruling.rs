@@ -21,7 +21,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let heading = format!(
         "{:<3}{:<12}{:<8}{:>10} {:>8}  {:<rest$}",
         "#",
-        "WHO GOES",
+        "RANKING",
         "EXCEEDS",
         "PRIORITY",
         "OVERAGE",
@@ -81,7 +81,7 @@ fn waiting(scene: &Scene) -> Line<'static> {
             ),
             WARNING,
         ),
-        None => Line::styled("nobody: everything is above its thresholds", GOOD),
+        None => Line::styled("none: every signal is above its thresholds", GOOD),
     }
 }
 
@@ -113,7 +113,7 @@ fn place(
     let (because, style) = match (pod.spared, next) {
         (Some(Spared::Critical(_)), _) => ("spared: critical".to_owned(), SPECIAL.bold()),
         (Some(spared), _) => (format!("spared: {spared}"), SPECIAL),
-        (None, Some(next)) if goes => (format!("GOES: {}", pod.because(next, resource)), BAD),
+        (None, Some(next)) if goes => (format!("EVICTED: {}", pod.because(next, resource)), BAD),
         (None, None) if goes => ("GOES".to_owned(), BAD),
         (None, _) => (String::new(), FAINT),
     };

@@ -33,9 +33,9 @@ use std::{
 /// How often pods that have ended are checked again, because the kubelet may have restarted them.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// Why a pending notice to the API server is dropped.
-pub const RUNS_ON: &str = "the pod was started again and runs on after the pressure";
+pub const RUNS_ON: &str = "the pod was started again and still runs after the pressure has ended";
 /// Why the notice of a rejection is dropped.
-pub const LET_IN: &str = "the pod was let in after all";
+pub const LET_IN: &str = "the pod was admitted after all";
 
 /// Every pod that must leave, by UID.
 #[derive(Debug, Clone, Default)]

@@ -270,7 +270,7 @@ impl Eviction<'_> {
         self.begun = true;
         let look = match self.look(&[]) {
             Err(error) if error.passes() != Passes::Never && self.is_surely_empty() => {
-                tracing::debug!(%error, "it is empty all the same");
+                tracing::debug!(%error, "it is empty anyway");
                 return Ok(Pass::Gone);
             }
             look => look?,

@@ -79,7 +79,7 @@ async fn until_thawed(dir: &GroupDir) {
     let mut pause = THAW_AGAIN;
     while let Err(error) = thaw(dir) {
         if pause == THAW_AGAIN {
-            tracing::warn!(%error, "cannot thaw {}; trying on", dir.path().display());
+            tracing::warn!(%error, "cannot thaw {}; trying again", dir.path().display());
         }
         sleep(pause).await;
         pause = (pause + pause / 4).min(LONGEST_PAUSE);

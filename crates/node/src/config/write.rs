@@ -56,9 +56,9 @@ pub fn documented() -> impl Iterator<Item = Documented> {
 pub fn commented_defaults() -> String {
     // The path in the packages; elsewhere `evictd check-config --schema` prints the schema.
     let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
-         # The configuration of evictd: every key with its default and why it is there.\n\
-         # What is left out keeps its default, so that a file need hold only what differs.\n\
-         # `evictd check-config FILE` tells what takes effect and where it came from.\n";
+         # The configuration of evictd: every key with its default and its purpose.\n\
+         # A key that is left out has its default, so a file needs only what differs.\n\
+         # `evictd check-config FILE` shows the settings in force and where each came from.\n";
     header.to_owned() + &yaml(&built_in(), &Comments::Why)
 }
 

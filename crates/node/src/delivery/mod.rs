@@ -141,7 +141,7 @@ impl DeliveryQueue {
         let mut waiting = self.waiting();
         if waiting.len() >= MOST && !waiting.contains_key(&notice.uid) {
             drop(waiting);
-            let why = format!("{MOST} others wait for the API server already");
+            let why = format!("{MOST} others already wait for the API server");
             self.tell(&notice, Fate::NotPublished(why));
             return posted;
         }

@@ -303,7 +303,7 @@ mod tests {
         catalog.apply(parse(&bad.to_string()));
         assert_eq!(names(&catalog), [""; 0]);
         assert!(warnings(&catalog)[0].starts_with("pod shop/a is not understood"));
-        assert!(warnings(&catalog)[0].ends_with("it is never chosen"));
+        assert!(warnings(&catalog)[0].ends_with("it is never evicted"));
         catalog.apply(parse(&pod("a", "1").to_string()));
         assert_eq!(warnings(&catalog), [""; 0]);
         for listing in [false, true] {

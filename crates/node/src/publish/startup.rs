@@ -47,7 +47,7 @@ pub(super) fn lines(begun: &Begun, look: &Look<'_>) -> Vec<String> {
 /// `/etc/evictd/evictd.yaml with 10-site.yaml, 20-gpu.yaml (EvictionConfiguration)`
 fn configuration(begun: &Begun) -> String {
     let file = match begun.configuration.as_str() {
-        "" => "everything at its default",
+        "" => "every key at its default",
         file => file,
     };
     let names = begun.drop_ins.iter().filter_map(|path| path.file_name());
@@ -61,8 +61,8 @@ fn configuration(begun: &Begun) -> String {
 
 fn mode(look: &Look<'_>) -> &'static str {
     match (look.paused.is_some(), look.dry_run) {
-        (true, _) => ", PAUSED: nobody is ended",
-        (false, true) => ", DRY RUN: nobody is ended",
+        (true, _) => ", PAUSED: no pod is terminated",
+        (false, true) => ", DRY RUN: no pod is terminated",
         (false, false) => "",
     }
 }
@@ -106,7 +106,7 @@ fn thresholds(look: &Look<'_>) -> String {
     let own = all.iter().filter(|threshold| !follows(threshold, &all));
     let shown: Vec<String> = own.map(|threshold| in_force(look, threshold)).collect();
     match shown.as_slice() {
-        [] => "no thresholds: nobody is ever evicted for pressure".to_owned(),
+        [] => "no thresholds: no pod is ever evicted for pressure".to_owned(),
         some => format!("thresholds: {}", some.join(", ")),
     }
 }
@@ -229,7 +229,7 @@ mod tests {
             rules: "EvictionConfiguration",
             sources: Arc::default(),
         };
-        let told = "everything at its default (EvictionConfiguration)";
+        let told = "every key at its default (EvictionConfiguration)";
         assert_eq!(configuration(&begun), told);
         begun.configuration = "/etc/evictd/evictd.yaml".to_owned();
         begun.drop_ins = vec![PathBuf::from("/etc/evictd/conf.d/10-site.yaml")];

@@ -37,7 +37,7 @@ impl Transitions {
             return;
         }
         if let Some(pause) = look.paused {
-            tracing::warn!("PAUSED {pause}; nobody is ended");
+            tracing::warn!("PAUSED {pause}; no pod is terminated");
         } else {
             tracing::warn!("the pause is over");
         }
@@ -88,7 +88,7 @@ impl Transitions {
             } else {
                 tracing::info!(
                     EVICTD_SIGNAL = signal,
-                    "{signal} is back from its soft threshold of {value}{left}"
+                    "{signal} is above its soft threshold of {value} again{left}"
                 );
             }
         }

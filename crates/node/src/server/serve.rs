@@ -52,7 +52,7 @@ pub(super) async fn serve<L: Listener>(
         let peer = peer(&address);
         held.retain(|one| !one.task.is_finished());
         if !make_room(&mut held, limits, peer) {
-            tracing::debug!("a connection too many was closed");
+            tracing::debug!("a connection was closed because there are too many");
             continue;
         }
         let asked = Arc::new(AtomicBool::new(false));
@@ -71,7 +71,7 @@ pub(super) async fn serve<L: Listener>(
             match tokio::time::timeout(limits.whole, connection).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a connection broke"),
-                Err(_) => tracing::debug!("a connection took too long and was closed"),
+                Err(_) => tracing::debug!("a connection was closed because it took too long"),
             }
         });
         held.push(Held {

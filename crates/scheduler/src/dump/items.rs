@@ -81,7 +81,7 @@ struct Waiting {
     path: Vec<usize>,
 }
 
-const NO_KIND: &str = "is no Kubernetes object, since it has no kind";
+const NO_KIND: &str = "is not a Kubernetes object, because it has no kind";
 
 impl<R: Read, S: Sink> Reader<'_, R, S> {
     /// One document after the other.

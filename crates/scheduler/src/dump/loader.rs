@@ -110,7 +110,7 @@ impl<'w> Loader<'w> {
             return Err(DumpError::NoNodes { name, ignored });
         }
         for (kind, count) in ignored {
-            let assumption = "objects of kinds that no plan needs are passed over";
+            let assumption = "objects of kinds that no plan needs are ignored";
             loaded.doubts.add(assumption, || format!("{count} {kind}"));
         }
         let Loaded {
@@ -122,7 +122,7 @@ impl<'w> Loader<'w> {
             doubts.add("pods on nodes that are not in the input are left out", name);
         }
         for pod in cluster.nominated().iter().filter(|pod| !pod.identity.tried) {
-            let assumption = "nominations without PodScheduled=False are not the scheduler's own, and keep no room";
+            let assumption = "nominations without PodScheduled=False are not the scheduler's, and reserve nothing";
             doubts.add(assumption, || format!("Pod {}", cluster.full_name(pod)));
         }
         Ok(loaded)
@@ -147,11 +147,11 @@ impl<'w> Loader<'w> {
         if !self.names.insert((T::KIND, full.into())) {
             let name = || name_of(&object);
             let doubts = &mut self.loaded.doubts;
-            doubts.add("of objects with the same name only the first counts", name);
+            doubts.add("of objects with the same name only the first is used", name);
             return None;
         }
         if !metadata.uid.is_empty() && !self.ids.insert(metadata.uid.as_str().into()) {
-            let message = format!("{:?} is the UID of another object, too", metadata.uid);
+            let message = format!("{:?} is also the UID of another object", metadata.uid);
             self.wrong(found, name_of(&object), "metadata.uid", message);
             return None;
         }
@@ -200,7 +200,7 @@ impl<'w> Loader<'w> {
                 }
                 Wrong::Absurd => {
                     let name = || format!("{} {key} {quantity}", name_of(object));
-                    let assumption = "amounts beyond 2^53 are taken as they are";
+                    let assumption = "amounts beyond 2^53 are used exactly as written";
                     self.loaded.doubts.add(assumption, name);
                 }
             }
@@ -214,7 +214,7 @@ impl<'w> Loader<'w> {
         };
         let allocatable = &node.status.allocatable;
         if allocatable.is_empty() {
-            let assumption = "on nodes without status.allocatable there is room for nothing";
+            let assumption = "nodes without status.allocatable have room for no pod";
             self.loaded.doubts.add(assumption, || name_of(&node));
         }
         if self.amounts(

@@ -284,4 +284,4 @@ impl<R: Read> Scanner<R> {
 }
 
 /// The text ends where it must not.
-const END: Stop = Stop::Syntax("the text ends here, in the middle; was it cut off?");
+const END: Stop = Stop::Syntax("the text ends here unexpectedly; it may be truncated");

@@ -122,9 +122,9 @@ fn result(
 /// Why there is nothing to gain on a node that was tried.
 pub(super) const fn words(why: NotCandidate) -> &'static str {
     match why {
-        NotCandidate::NoVictims => "no less important pod is there",
-        NotCandidate::StillNot(_) => "it would not fit without all less important pods either",
+        NotCandidate::NoVictims => "no pod of lower priority is there",
+        NotCandidate::StillNot(_) => "it would not fit without all pods of lower priority either",
         NotCandidate::Budget(_) => "a PodDisruptionBudget would have to be broken",
-        NotCandidate::NobodyMustGo => "nobody would have to go, and yet it does not fit",
+        NotCandidate::NobodyMustGo => "no pod would have to be removed, and yet it does not fit",
     }
 }

@@ -74,7 +74,7 @@ fn a_kubelets_other_keys_are_ignored_but_a_near_miss_is_told() {
     assert_eq!(
         said(&body),
         "warning f.yaml: evictionHard: not watched: pid.available (no threshold); a kubelet has no default for it\n\
-         warning f.yaml:4:1: evictionHrad: is ignored, as the kubelet ignores what it does not know; did you mean evictionHard?\n"
+         warning f.yaml:4:1: evictionHrad: is ignored, as the kubelet ignores keys that it does not know; did you mean evictionHard?\n"
     );
 }
 
@@ -84,7 +84,7 @@ fn our_keys_in_a_kubelets_file_are_told() {
     let said = said(&body);
     for place in ["3:1: dryRun", "4:1: pods"] {
         let line = format!(
-            "warning f.yaml:{place}: is ignored, as the kubelet ignores what it does not know; \
+            "warning f.yaml:{place}: is ignored, as the kubelet ignores keys that it does not know; \
              only an EvictionConfiguration has it"
         );
         assert!(said.contains(&line), "{said}");
@@ -418,7 +418,7 @@ fn what_is_worth_a_second_look() {
 fn the_real_kubelets_configuration_with_and_without_its_wrapper() {
     let wrapped = include_str!("../../../../../tests/fixtures/kubelet-configz.json");
     let off = "warning f.yaml:75:19: evictionHard: this kubelet's own eviction is off: every threshold is 0% or missing; \
-               when the node runs out, the kernel's OOM killer or a full disk decides\n";
+               when a resource runs out, the kernel's OOM killer or a full disk decides\n";
     assert_eq!(said(wrapped), off);
     let document: serde_json::Value = serde_json::from_str(wrapped).unwrap();
     let mut bare = document["kubeletconfig"].clone();
@@ -443,7 +443,7 @@ fn pressure_and_swap_are_ours_and_said_in_one_form() {
         ),
         (
             "evictionHard: {cpu.psi: full avg10 > 20%}",
-            "f.yaml:3:16: evictionHard.cpu.psi: unsupported eviction signal cpu.psi; pressure on the processor is shown and never acted on\n",
+            "f.yaml:3:16: evictionHard.cpu.psi: unsupported eviction signal cpu.psi; evictd shows pressure on the CPU and never evicts for it\n",
         ),
         (
             "evictionHard: {io.psi: full avg10 > 20%}",

@@ -134,7 +134,7 @@ async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure>
     let (sender, body) = Channel::<Bytes, BoxError>::new(1);
     tokio::spawn(async move {
         if let Err((sender, error)) = send_records(sender, records, shared.waiting()).await {
-            tracing::warn!(%error, "the history could not be sent whole");
+            tracing::warn!(%error, "the history could not be sent completely");
             // Breaks the connection, so that the client does not take a part for the whole.
             sender.abort(error);
         }
