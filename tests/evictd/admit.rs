@@ -302,7 +302,7 @@ fn a_table_for_people_and_yaml_for_programs() {
     let output = admit(&["--pod", &files.ordinary, "--insufficient", "cpu=1,pods=1"]);
     assert_eq!(
         text(&output.stdout),
-        "Not let in: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
+        "Not admitted: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
     );
 }
 

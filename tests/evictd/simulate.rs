@@ -112,7 +112,7 @@ fn a_person_reads_what_happened_and_why() {
     let page = stdout(&output);
     for line in [
         "memory.available < 1Gi",
-        "Step 1, at 0 s: no condition; nobody goes",
+        "Step 1, at 0 s: no condition; no pod is evicted",
         "team/hog is evicted with 1 s to end",
         "met      memory.available 500Mi < 1Gi since 10 s",
         "team/hog uses 300Mi, 250Mi above its request of 50Mi, while team/calm, next, uses 30Mi",

@@ -204,7 +204,7 @@ impl Progress {
         }
         for act in scene.acts.iter().skip(self.decided) {
             let decision = &act.decision;
-            let who = decision.eviction.as_ref().map_or("nobody", |it| &it.pod);
+            let who = decision.eviction.as_ref().map_or("no pod", |it| &it.pod);
             tell(&format!("{who} is evicted: {}", decision.why))?;
         }
         self.decided = scene.acts.len();

@@ -129,10 +129,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
     assert_eq!(answer["next"], "default/hog");
     assert_eq!(answer["evicted"][0]["pod"], "default/hog");
     assert_eq!(answer["node"]["name"], "one");
-    assert_eq!(
-        assumed(&answer),
-        "the kubelet's rules as one has them (configz)"
-    );
+    assert_eq!(assumed(&answer), "the kubelet's rules from one (configz)");
     // The kubelet's own thresholds count, and a file before them.
     let calm = json!({ "evictionHard": { "memory.available": "50Mi" } });
     cluster.kubelet.set_config(calm);
@@ -143,10 +140,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
     let asked = cluster.api.log().len();
     let answer = cluster.json(&["one", "--config", "config.yaml"]);
     assert_eq!(answer["evicted"][0]["pod"], "default/hog");
-    assert_eq!(
-        assumed(&answer),
-        "the kubelet's rules as config.yaml has them"
-    );
+    assert_eq!(assumed(&answer), "the kubelet's rules from config.yaml");
     let log = cluster.api.log();
     let configz = |entry: &evictd_testkit::Entry| entry.path.ends_with("/configz");
     assert!(!log[asked..].iter().any(configz));
@@ -176,7 +170,7 @@ fn as_a_plugin_of_kubectl_it_takes_the_current_context() {
     let cluster = Cluster::start();
     let plugin = cluster.path("kubectl-evictd");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evictd"), &plugin).unwrap();
-    let lines = ["default/hog goes now", "Node one: Ready is"];
+    let lines = ["default/hog is evicted now", "Node one: Ready is"];
     let shows = |output: Output| {
         assert!(output.status.success(), "{}", stderr(&output));
         assert_has(&String::from_utf8(output.stdout).unwrap(), &lines);

@@ -109,7 +109,7 @@ fn a_calm_node_says_so_and_who_would_go_first() {
     assert_has(
         &files.page(&[]),
         &[
-            "Nothing is under pressure: nobody goes now. The nearest is imagefs.available, 32.1Gi above its threshold.",
+            "Nothing is under pressure: no pod is evicted now. The nearest is imagefs.available, 32.1Gi above its threshold.",
             "First to go for memory.available: default/be uses 50.6Mi and requested none",
             "the kubelet's rules with its default thresholds",
             "one filesystem for everything: the node's and the images' figures agree",
@@ -154,7 +154,7 @@ fn a_short_node_says_who_goes_and_why_that_one() {
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
-            "Nobody goes, although memory.available 19.2Gi < 20Gi: the pods that may go hold 201Mi together, and 839Mi are missing",
+            "No pod is evicted, although memory.available 19.2Gi < 20Gi: the pods that may be evicted hold 201Mi together, and 839Mi are missing",
             "4.2Gi of 23.5Gi are in no pod",
         ],
     );
@@ -165,11 +165,11 @@ fn a_short_node_says_who_goes_and_why_that_one() {
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
-            "default/be goes now, at once: memory.available 19.2Gi < 20Gi.",
+            "default/be is evicted now, without a grace period: memory.available 19.2Gi < 20Gi.",
             "Why this one: default/be uses 50.6Mi and requested none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are in no pod.",
             "MET, acts now",
             "Conditions that this sets: MemoryPressure",
-            "evictd's rules as config.yaml has them",
+            "evictd's rules from config.yaml",
         ],
     );
     let answer = files.json(&["--config", "config.yaml"]);
@@ -220,7 +220,7 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
-            "Nobody goes yet: memory.available 19.2Gi < 20Gi, which acts once it has lasted 1m30s.",
+            "No pod is evicted yet: memory.available 19.2Gi < 20Gi, which acts once it has lasted 1m30s.",
             "First to go for memory.available: default/be",
             "MET, would act after 1m30s",
         ],
@@ -255,7 +255,7 @@ fn s1_045_where_every_pod_is_critical_nobody_goes() {
     });
     assert_has(
         &files.page(&["--config", "config.yaml"]),
-        &["Nobody goes, although memory.available 19.2Gi < 20Gi: every pod is critical"],
+        &["No pod is evicted, although memory.available 19.2Gi < 20Gi: every pod is critical"],
     );
     assert_eq!(
         files.json(&["--config", "config.yaml"])["next"],
@@ -282,7 +282,7 @@ fn s1_069_a_pod_over_a_limit_of_its_own_goes_first() {
     assert_has(
         &files.page(&[]),
         &[
-            "default/bu goes now, for a limit of its own:",
+            "default/bu is evicted now, because it exceeds a storage limit of its own:",
             "Usage of EmptyDir volume \"d\" exceeds the limit \"1Mi\".",
         ],
     );

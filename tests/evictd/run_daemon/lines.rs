@@ -46,7 +46,7 @@ fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
         "MemoryPressure is raised: ",
         "MemoryPressure is cleared: ",
         "memory.available has crossed its soft threshold of 60%: ",
-        "memory.available is back from its soft threshold of 60%: ",
+        "memory.available is above its soft threshold of 60% again: ",
     ] {
         daemon.eventually(line, |daemon| daemon.said(line) == 1);
     }

@@ -43,7 +43,7 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     });
     assert_eq!(daemon.said("(paused by `evictd pause`: a drill)"), 1);
     assert_eq!(
-        daemon.said("PAUSED by `evictd pause`: a drill; nobody is ended"),
+        daemon.said("PAUSED by `evictd pause`: a drill; no pod is terminated"),
         1
     );
     let paused = daemon.status()["paused"].clone();

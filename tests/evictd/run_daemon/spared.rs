@@ -82,14 +82,15 @@ evictWithoutRelief: true",
         assert!(warnings.contains(refused), "{refused}: {warnings}");
     }
     assert!(
-        warnings.contains("memory.available has crossed its threshold and nobody is evicted: ")
+        warnings.contains("memory.available has crossed its threshold and no pod is evicted: ")
     );
 
     let mut ordinary = node.pod("ordinary", "--hold 8Mi", Traits::default());
     daemon.evicted(1);
     assert!(!ordinary.lives() && workers.iter_mut().all(crate::node::Worker::lives));
     assert_eq!(
-        daemon.said("shop/ordinary would not be let in: The node had condition: [MemoryPressure]."),
+        daemon
+            .said("shop/ordinary would not be admitted: The node had condition: [MemoryPressure]."),
         1
     );
 }

@@ -378,7 +378,7 @@ fn those_beside_a_pod_that_its_budget_keeps_stay_where_they_cannot_help() {
     let lines = format!("{SOFT}\nevict: {{method: eviction}}");
     let daemon = cluster.daemon(&[("memory.available", "1Mi")], &lines);
     daemon.eventually("it is said", |daemon| {
-        daemon.said("nobody is evicted: the pods that may go hold") == 1
+        daemon.said("no pod is evicted: the pods that may be evicted hold") == 1
     });
     daemon.some_turns_pass();
     assert!(hog.lives() && bystanders.iter_mut().all(Worker::lives));

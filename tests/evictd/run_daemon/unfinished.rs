@@ -316,7 +316,10 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
     assert_eq!(told["outcome"]["reactionSeconds"], Value::Null);
     assert_eq!(daemon.count("evictd_reaction_seconds_count"), 0);
     assert_eq!(daemon.said("shop/hog is gone: "), 0);
-    assert_eq!(daemon.said("shop/hog is gone; nobody saw when"), 1);
+    assert_eq!(
+        daemon.said("shop/hog is gone; it ended at an unknown time"),
+        1
+    );
     drop(daemon);
     assert!(again.lives());
     assert_eq!(cluster.phase(), "Failed");

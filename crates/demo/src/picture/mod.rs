@@ -109,7 +109,7 @@ fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     };
     let elapsed = scene.now.duration_since(scene.started).as_secs_f64();
     let looks = format!(
-        "{elapsed:.2} s  look {}, next in {} ms",
+        "{elapsed:.2} s  sample {}, next in {} ms",
         scene.looks,
         millis(scene.sleep)
     );

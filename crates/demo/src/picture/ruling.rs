@@ -21,7 +21,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let heading = format!(
         "{:<3}{:<12}{:<8}{:>10} {:>8}  {:<rest$}",
         "#",
-        "RANKING",
+        "POD",
         "EXCEEDS",
         "PRIORITY",
         "OVERAGE",
@@ -114,7 +114,7 @@ fn place(
         (Some(Spared::Critical(_)), _) => ("spared: critical".to_owned(), SPECIAL.bold()),
         (Some(spared), _) => (format!("spared: {spared}"), SPECIAL),
         (None, Some(next)) if goes => (format!("EVICTED: {}", pod.because(next, resource)), BAD),
-        (None, None) if goes => ("GOES".to_owned(), BAD),
+        (None, None) if goes => ("EVICTED".to_owned(), BAD),
         (None, _) => (String::new(), FAINT),
     };
     let keys = Span::styled(keys, if goes { BAD } else { Style::new() });
@@ -150,7 +150,7 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
         seconds(ended.reaction_from_last_clear_look_seconds).zip(seconds(ended.reaction_seconds));
     let clear = clear.map(|(clear, reaction)| clear.saturating_sub(reaction));
     let base = clear.unwrap_or_default();
-    stop("clear look", clear.map(|_| Duration::ZERO), GOOD);
+    stop("clear", clear.map(|_| Duration::ZERO), GOOD);
     stop("crossed", Some(base), WARNING);
     if !waited.is_zero() {
         stop("decided", Some(base + waited), Style::new());

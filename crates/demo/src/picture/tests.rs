@@ -46,7 +46,7 @@ async fn every_play_fits_a_small_and_a_large_terminal() {
                 "▲",
                 "✖ evicted",
                 "● alive",
-                "GOES",
+                "EVICTED",
                 "SIG",
                 "gone",
                 "why demo/",

@@ -104,7 +104,7 @@ impl Intents {
         }
         let filesystem = fstatfs(&file).map_err(io::Error::from);
         if filesystem
-            .map_err(failed("look at", &path))?
+            .map_err(failed("inspect", &path))?
             .filesystem_type()
             != TMPFS_MAGIC
         {

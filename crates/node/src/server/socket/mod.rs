@@ -137,7 +137,7 @@ async fn make_room(path: &Path) -> Result<(), SocketError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(source) => {
             return Err(SocketError::Refused {
-                action: "look at",
+                action: "inspect",
                 path: owned(),
                 source,
             });
