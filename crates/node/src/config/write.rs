@@ -6,8 +6,12 @@ use super::{
     keys::KEYS,
     read::built_in,
 };
+use evictd_command::View;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
+
+/// A line with a comment has at most so many columns.
+const COMMENT_COLUMNS: usize = 80;
 
 /// One setting, or one entry of a signals' map.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,7 +169,10 @@ fn push_setting(
     comments: &Comments,
 ) {
     if matches!(comments, Comments::Why) {
-        let _ = writeln!(text, "{indent}# {}", key.why);
+        let view = View::of_width(COMMENT_COLUMNS - indent.len() - "# ".len());
+        for line in view.sentence(key.why).lines() {
+            let _ = writeln!(text, "{indent}# {line}");
+        }
     }
     let origin = |path: &str| match (comments, effective.origin(path)) {
         (Comments::Origin, Some(origin)) => format!(" # {origin}"),

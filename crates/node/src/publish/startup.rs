@@ -1,5 +1,5 @@
-//! What the log tells at the start: version, configuration, mode, what the node has, thresholds in force, and where pods come
-//! from. One line each, that fits a terminal of 80 columns.
+//! What the log says at the start: version, configuration, mode, the node's resources, thresholds in force, and the sources
+//! in use. One sentence each, in lines of at most 80 columns.
 
 use super::status::configured;
 use crate::{fact::Look, server::state::SourceStatus};
@@ -27,21 +27,79 @@ pub struct Begun {
     pub sources: Arc<OnceLock<Vec<SourceStatus>>>,
 }
 
-/// The lines, in order.
-pub(super) fn lines(begun: &Begun, look: &Look<'_>) -> Vec<String> {
-    let mut told = vec![
-        format!(
-            "evictd {} has started: {}{}",
-            env!("CARGO_PKG_VERSION"),
-            configuration(begun),
-            mode(look)
-        ),
-        node(look),
-        thresholds(look),
+/// A sentence, and its journal fields: `None` where the sentence does not contain the fact.
+#[derive(Debug, Default)]
+struct Sentence<'a> {
+    text: String,
+    version: Option<&'static str>,
+    configuration: Option<&'a str>,
+    rules: Option<&'static str>,
+    mode: Option<&'static str>,
+    memory_bytes: Option<i64>,
+    thresholds: Option<String>,
+    setting: Option<&'a str>,
+    value: Option<&'a str>,
+}
+
+/// Logs the start. A sentence may take several lines; each of them has all fields of the sentence.
+pub(super) fn log(begun: &Begun, look: &Look<'_>) {
+    for sentence in sentences(begun, look) {
+        for line in wrapped(&sentence.text) {
+            tracing::info!(
+                EVICTD_REASON = "Started",
+                EVICTD_VERSION = sentence.version,
+                EVICTD_CONFIGURATION = sentence.configuration,
+                EVICTD_RULES = sentence.rules,
+                EVICTD_MODE = sentence.mode,
+                EVICTD_MEMORY_BYTES = sentence.memory_bytes,
+                EVICTD_THRESHOLDS = sentence.thresholds,
+                EVICTD_SETTING = sentence.setting,
+                EVICTD_VALUE = sentence.value,
+                "{line}"
+            );
+        }
+    }
+}
+
+fn sentences<'a>(begun: &'a Begun, look: &Look<'_>) -> Vec<Sentence<'a>> {
+    let version = env!("CARGO_PKG_VERSION");
+    let (mode, suffix) = mode(look);
+    let memory = look.sample.observations.get(Signal::MemoryAvailable);
+    let thresholds = thresholds(look);
+    let mut sentences = vec![
+        Sentence {
+            text: format!(
+                "evictd {version} has started: {}{suffix}",
+                configuration(begun)
+            ),
+            version: Some(version),
+            configuration: Some(&begun.configuration),
+            rules: Some(begun.rules),
+            mode: Some(mode),
+            ..Sentence::default()
+        },
+        Sentence {
+            text: node(look),
+            memory_bytes: memory.map(|memory| memory.capacity),
+            ..Sentence::default()
+        },
+        Sentence {
+            text: match thresholds.as_str() {
+                "" => "no thresholds: no pod is ever evicted for pressure".to_owned(),
+                some => format!("thresholds: {some}"),
+            },
+            thresholds: Some(thresholds),
+            ..Sentence::default()
+        },
     ];
     let sources = begun.sources.get().into_iter().flatten();
-    told.extend(sources.map(source));
-    told.iter().flat_map(|line| wrapped(line)).collect()
+    sentences.extend(sources.map(|chosen| Sentence {
+        text: source(chosen),
+        setting: Some(&chosen.port),
+        value: Some(&chosen.chosen),
+        ..Sentence::default()
+    }));
+    sentences
 }
 
 /// `/etc/evictd/evictd.yaml with 10-site.yaml, 20-gpu.yaml (EvictionConfiguration)`
@@ -59,11 +117,12 @@ fn configuration(begun: &Begun) -> String {
     format!("{file}{on_top} ({})", begun.rules)
 }
 
-fn mode(look: &Look<'_>) -> &'static str {
+/// The mode as a journal field, and as the end of the first sentence.
+fn mode(look: &Look<'_>) -> (&'static str, &'static str) {
     match (look.paused.is_some(), look.dry_run) {
-        (true, _) => ", PAUSED: no pod is terminated",
-        (false, true) => ", DRY RUN: no pod is terminated",
-        (false, false) => "",
+        (true, _) => ("paused", ", PAUSED: no pod is terminated"),
+        (false, true) => ("dryRun", ", DRY RUN: no pod is terminated"),
+        (false, false) => ("evict", ""),
     }
 }
 
@@ -101,14 +160,12 @@ fn node(look: &Look<'_>) -> String {
     )
 }
 
+/// The thresholds in force, without those that only follow others; empty if there are none.
 fn thresholds(look: &Look<'_>) -> String {
     let all: Vec<&Threshold> = look.housekeeper.thresholds().collect();
     let own = all.iter().filter(|threshold| !follows(threshold, &all));
     let shown: Vec<String> = own.map(|threshold| in_force(look, threshold)).collect();
-    match shown.as_slice() {
-        [] => "no thresholds: no pod is ever evicted for pressure".to_owned(),
-        some => format!("thresholds: {}", some.join(", ")),
-    }
+    shown.join(", ")
 }
 
 /// Whether this one only repeats another for a signal that nobody configures: the pods' share of memory has the threshold of

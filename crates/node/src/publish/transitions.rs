@@ -106,9 +106,7 @@ impl Publish for Transitions {
 impl Transitions {
     fn looked(&mut self, look: &Look<'_>) {
         if let Some(begun) = self.begun.take() {
-            for line in startup::lines(&begun, look) {
-                tracing::info!("{line}");
-            }
+            startup::log(&begun, look);
         }
         self.tell_pause(look);
         self.tell_conditions(look);
