@@ -108,7 +108,7 @@ async fn leave_with(
     }
     // The daemon still runs, and would write again what is removed.
     let daemon = Daemon::at(config.socket.clone());
-    if let Err(failure) = daemon.send("/v1/hush", &json!({})).await {
+    if let Err(failure) = daemon.send("/v1/stop-node-updates", &json!({})).await {
         eprintln!("evictd: {failure}; this node is cleaned anyway");
     }
     Ok(vec![clean_node(node_name(config), &actions).await?])

@@ -32,7 +32,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/ranking", get(ranking))
         .route("/v1/history", get(history))
         .route("/v1/admit", post(admit))
-        .route("/v1/hush", post(hush))
+        .route("/v1/stop-node-updates", post(hush))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
         .with_state(shared)
