@@ -113,17 +113,17 @@ impl Arguments {
     }
 }
 
-/// What was read or fetched, each text under the name by which its mistakes are told.
+/// The texts that were read or fetched, each with the name that mistakes in it are reported under.
 struct Sources {
     pods: Result<Document, DocumentError>,
     summary: Result<Document, DocumentError>,
     node: Option<Result<Document, DocumentError>>,
     loaded: Result<Loaded, config::Refused>,
-    /// Where the rules come from, after "the kubelet's rules ".
+    /// The origin of the rules, as it follows "the kubelet's rules ".
     rules_from: String,
 }
 
-/// What that says.
+/// The parsed input.
 struct Captured {
     pods: Vec<Pod>,
     summary: Summary,
@@ -177,7 +177,7 @@ impl Arguments {
 }
 
 impl Sources {
-    /// What they say, or what is wrong with all of them.
+    /// The parsed input, or the mistakes of all sources together.
     fn understood(self) -> Result<Captured, Failure> {
         let node = self.node.map(|read| read?.node_and_lease()).transpose();
         let mut mistakes = Mistakes::default();
@@ -225,7 +225,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| needed.to_owned())
 }
 
-/// Whatever such a configuration is warned of, nobody has written it.
+/// The kubelet's defaults, without warnings, because no user has written them.
 fn kubelet_defaults() -> Result<Loaded, config::Refused> {
     let loaded = config::parse("the kubelet's defaults", "kind: KubeletConfiguration");
     loaded.map(|loaded| Loaded {
@@ -244,7 +244,7 @@ fn summary(document: &Document) -> Result<Summary, DocumentError> {
     Ok(summary)
 }
 
-/// The pods on the node of the summary; all pods if their node names do not tell.
+/// The pods on the node of the summary; all pods if none names that node.
 fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     pods.retain(|pod| !pod.terminal);
     let name = &summary.node.node_name;

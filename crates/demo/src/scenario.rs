@@ -1,4 +1,4 @@
-//! The plays of the demo: a small node, pods with manifests, and the pod that should be evicted.
+//! The scenarios of the demo: a small node, pods with manifests, and the pod that should be evicted.
 
 use super::worker::Role;
 use evictd_document::Document;
@@ -8,7 +8,7 @@ use evictd_pod::{Pod, wire};
 /// Name of the namespace all pods of the demo are in.
 pub const NAMESPACE: &str = "demo";
 
-/// A play.
+/// A scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scenario {
@@ -24,7 +24,7 @@ pub enum Scenario {
     Critical,
 }
 
-/// A pod of the play.
+/// A pod of the scenario.
 #[derive(Debug, Clone)]
 pub struct Player {
     /// Its name.
@@ -39,7 +39,7 @@ pub struct Player {
     pub role: Role,
 }
 
-/// Everything about a play.
+/// Everything about a scenario.
 #[derive(Debug, Clone)]
 pub struct Play {
     /// The pods; the last one is the hog.
@@ -90,7 +90,7 @@ impl Scenario {
         }
     }
 
-    /// The pods and limits of this play.
+    /// The pods and limits of this scenario.
     pub fn play(self) -> Play {
         let hog = |role: Role| Player {
             name: "hog",
@@ -154,7 +154,7 @@ impl Play {
         names.filter(|name| name != self.expected).collect()
     }
 
-    /// All hard thresholds: those of the play, and all defaults switched off.
+    /// All hard thresholds: those of the scenario, and all defaults switched off.
     pub fn eviction_hard(&self) -> String {
         let defaults = Signal::ALL.into_iter().map(Signal::as_str);
         let off = defaults.filter(|signal| self.hard.iter().all(|(of_play, _)| of_play != signal));

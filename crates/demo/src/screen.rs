@@ -1,4 +1,4 @@
-//! Shows a scene during the play: as a picture on a terminal, else as lines of progress. It is drawn by a separate
+//! Shows a scene during the scenario: as a picture on a terminal, else as lines of progress. It is drawn by a separate
 //! thread, so that a slow terminal delays nothing.
 
 use super::{
@@ -47,7 +47,7 @@ impl Screen {
     pub fn finish(self) -> bool {
         self.over.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // If the picture fails, the play goes on.
+        // If the picture fails, the scenario goes on.
         self.thread.join().unwrap_or(false)
     }
 }

@@ -1,4 +1,4 @@
-//! The text after the play.
+//! The text after the scenario.
 
 use super::Report;
 use evictd_eviction::why::human_bytes;

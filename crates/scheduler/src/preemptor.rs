@@ -1,4 +1,4 @@
-//! The pod that is planned for, as the API server would have stored it.
+//! The pod to schedule, as the API server would have stored it.
 
 use crate::dump::{Loaded, Wanted};
 use evictd_document::{Amount, Document, DocumentError, Wrong, amounts_of_pod};
@@ -14,16 +14,16 @@ use wire::null_is_default;
 pub(crate) enum Asked {
     /// From a manifest.
     Manifest {
-        /// What messages call the manifest.
+        /// The manifest's name in messages.
         name: String,
         /// The pod.
         pod: Box<wire::Pod>,
     },
-    /// It waits in the cluster.
+    /// A pending pod in the cluster.
     Waiting(Wanted),
 }
 
-/// Why there is no pod to plan for.
+/// Why there is no pod to schedule.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreemptorError {
     #[error(transparent)]
@@ -56,7 +56,7 @@ struct List {
     items: Vec<wire::Pod>,
 }
 
-/// A pod as workloads hold it.
+/// A pod template of a workload.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodTemplate {
@@ -83,7 +83,7 @@ struct WorkloadSpec {
 }
 
 impl Workload {
-    /// The pod that it makes, under its own name: that of the pod is not known before it is made.
+    /// The pod of the template, under the workload's name, because the pod's own is not known before it exists.
     fn pod(self) -> Option<wire::Pod> {
         let template = match (self.spec.template, self.spec.job_template) {
             (Some(template), _) => template,
@@ -144,7 +144,7 @@ impl Asked {
         })
     }
 
-    /// What the dump may know it by.
+    /// How it is recognised in the dump.
     pub(crate) fn wanted(&self) -> Wanted {
         match self {
             Self::Waiting(wanted) => wanted.clone(),
@@ -156,7 +156,7 @@ impl Asked {
         }
     }
 
-    /// The pod with what the API server would have filled in, given what the cluster says.
+    /// The pod with the fields that the API server would have set, from the objects of the cluster.
     pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
         let there = loaded.wanted.take();
         let mut pod = match (self, there) {
@@ -195,7 +195,7 @@ fn one(document: &Document) -> Result<wire::Pod, DocumentError> {
     Ok(pod)
 }
 
-/// A manifest has not been through the dump's checks.
+/// Checks a manifest as objects of a dump are checked.
 fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
     let pod_name = full_name(pod);
     let mut negative = Vec::new();
@@ -222,7 +222,7 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
     }
 }
 
-/// Fills in what the pod's class gives it, or the default class.
+/// Sets the priority by the pod's class, or the default class.
 fn resolve_class(
     pod: &mut wire::Pod,
     classes: &[wire::PriorityClass],

@@ -1,4 +1,4 @@
-//! What `explain` reads, fetched from a cluster: what otherwise takes four calls of kubectl.
+//! Fetches from a cluster what `explain` reads; by hand that takes four calls of kubectl.
 
 use super::{Sources, kubelet_defaults, warn};
 use anyhow::{Context, anyhow};
@@ -9,9 +9,9 @@ use evictd_node::config::{self, Loaded, Refused};
 use std::{collections::HashSet, path::Path, time::Duration};
 use sysinfo::System;
 
-/// A kubelet that measures anew takes a while on a node that is short of something.
+/// The kubelet measures for the request, which takes long on a node under pressure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// So many names are shown where one must be chosen.
+/// The most nodes that are named if the user must choose one.
 const NAMES_SHOWN: usize = 10;
 
 /// Which node of which cluster.
@@ -19,7 +19,7 @@ pub(super) struct Asked<'a> {
     pub(super) credentials: Credentials,
     /// `None`: the only one, or this machine.
     pub(super) node: Option<&'a str>,
-    /// What counts instead of the kubelet's own configuration.
+    /// A configuration that replaces the kubelet's own.
     pub(super) config: Option<&'a Path>,
 }
 
@@ -34,8 +34,8 @@ struct Answers {
 }
 
 impl Asked<'_> {
-    /// Fetches everything, or says in one go which rights are missing. Goes on without the Node, its Lease and the
-    /// kubelet's configuration where they are not to be had, and says so.
+    /// Fetches everything, or names all missing rights together. Continues with a warning without the Node, its Lease and
+    /// the kubelet's configuration.
     pub(super) fn fetch(&self) -> Result<Sources, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -191,7 +191,7 @@ impl Cluster {
     async fn no_such_node(&self, node: &str) -> Failure {
         let known = match self.names().await {
             Ok(names) => format!("; its nodes are {}", listed(&names)),
-            // What there is instead would only help.
+            // The list of nodes is only a help.
             Err(_) => String::new(),
         };
         let server = &self.server;
@@ -220,8 +220,7 @@ fn not_found(error: &ApiError) -> bool {
     error.status().is_some_and(|status| status.code == 404)
 }
 
-/// Why there is nothing to explain. Where a right is missing all are told that are, so that nobody asks for one after the
-/// other; else the first error.
+/// Why nothing can be explained: all missing rights together, so that they can be granted at once; else the first error.
 fn failure(server: &str, needed: Vec<ApiError>, others: &[ApiError]) -> Failure {
     let missing = |error: &ApiError| match error {
         ApiError::Forbidden { right, .. } => Some(right.brief()),

@@ -101,7 +101,7 @@ fn length(lines: &[Line<'_>]) -> Constraint {
     Constraint::Length(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
-/// Which play it is, how it is run, and one sentence about it.
+/// The scenario, how it is run, and one sentence about it.
 fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let mode = match &scene.missing {
         None => Span::styled("real processes, real cgroups", GOOD),

@@ -53,7 +53,7 @@ pub(super) fn why(scene: &Scene) -> Line<'static> {
     ])
 }
 
-/// The result of the play.
+/// The result of the scenario.
 pub(super) fn verdict(scene: &Scene) -> Line<'static> {
     match &scene.verdict {
         None => Line::default(),

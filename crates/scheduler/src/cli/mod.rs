@@ -30,7 +30,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked for.
+    /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Plan(arguments) => arguments.run(),

@@ -147,7 +147,7 @@ impl Arguments {
     }
 }
 
-/// The manifest, unless there is no such file but a pod can have that name.
+/// The manifest; or a pod's name, if no such file exists and a pod can have that name.
 fn asked(path: &Path) -> Result<Asked, Failure> {
     let document = match Document::read(path, SMALL) {
         Err(DocumentError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -164,7 +164,7 @@ fn asked(path: &Path) -> Result<Asked, Failure> {
     Asked::of_manifest(&document).map_err(Failure::input)
 }
 
-/// Where objects come from, whose length is told if it is known.
+/// A source of objects, with its length if known.
 fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
     Source {
         name: name.to_owned(),
@@ -179,7 +179,7 @@ fn live(context: &str) -> Result<Text, Failure> {
     Ok(source(&format!("context {context}"), live, None))
 }
 
-/// A dump is bad input unless it was a cluster that failed.
+/// An error of a dump is bad input; one of a live cluster is a failure.
 fn failure(error: DumpError) -> Failure {
     let live = match &error {
         DumpError::Document(DocumentError::Read { source, .. }) => source.get_ref(),

@@ -1,4 +1,4 @@
-//! Takes the objects of a dump one by one.
+//! Loads a dump object by object.
 
 use super::items::{Found, Sink};
 use super::kind::{Kind, Object};
@@ -13,14 +13,14 @@ use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The pod that is planned for, as far as the dump may hold it, too.
+/// The pod to schedule, by which it is recognised in the dump.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Unique id; empty where it is not known.
+    /// Unique id; empty if unknown.
     pub uid: String,
 }
 
@@ -33,7 +33,7 @@ impl Wanted {
     }
 }
 
-/// A cluster as it was dumped.
+/// The content of a dump.
 #[derive(Debug)]
 pub struct Loaded {
     /// Nodes and the pods on them.
@@ -42,9 +42,9 @@ pub struct Loaded {
     pub budgets: Vec<Budget>,
     /// Priority classes.
     pub classes: Vec<wire::PriorityClass>,
-    /// The pod that is planned for, where the dump holds it.
+    /// The pod to schedule, if the dump contains it.
     pub wanted: Option<wire::Pod>,
-    /// What had to be assumed.
+    /// Assumptions that were made.
     pub doubts: Doubts,
 }
 
@@ -90,7 +90,7 @@ impl<'w> Loader<'w> {
         })
     }
 
-    /// The cluster, once everything is there.
+    /// The cluster, after the last object.
     pub(super) fn finish(self, name: &str) -> Result<Loaded, DumpError> {
         let Self {
             mut loaded,
@@ -128,7 +128,7 @@ impl<'w> Loader<'w> {
         Ok(loaded)
     }
 
-    /// An object that is well-formed, has a name, and is there for the first time.
+    /// Adds an object that is well-formed, has a name, and is not a duplicate.
     fn read<T: Object>(&mut self, found: &Found<'_>) -> Option<T> {
         let object: T = match serde_json::from_slice(found.text) {
             Ok(object) => object,
@@ -182,7 +182,7 @@ impl<'w> Loader<'w> {
         });
     }
 
-    /// Whether all amounts of an object may be meant; those that are only doubtful are noted.
+    /// Whether all amounts of an object are possible; doubtful ones are noted.
     fn amounts<T: Object>(&mut self, found: &Found<'_>, object: &T, amounts: Vec<Amount>) -> bool {
         let mut right = true;
         for amount in amounts {
@@ -222,7 +222,7 @@ impl<'w> Loader<'w> {
             &node,
             amounts_of_list(allocatable, &["status", "allocatable"]),
         ) {
-            // One of that name has been sorted out above.
+            // Duplicates were rejected above.
             self.loaded.cluster.add_node(&node);
         }
     }
@@ -244,14 +244,14 @@ impl<'w> Loader<'w> {
             self.loaded.doubts.add(assumption, || name_of(&pod));
         }
         if let Err(mistake) = self.loaded.cluster.add_pod(pod) {
-            // The pod is spent, but its text is there, and could be read before.
+            // The parsed pod was moved; its text, which parsed before, is parsed again.
             let pod = serde_json::from_slice::<wire::Pod>(found.text);
             let name = pod.map_or_else(|_| found.position(), |pod| name_of(&pod));
             self.wrong(found, name, &mistake.field, &mistake.error);
         }
     }
 
-    /// Takes what storage consists of; `amounts` are those of the object.
+    /// Adds an object of storage; `amounts` are its quantities.
     fn take_storage<T: Object>(
         &mut self,
         found: &Found<'_>,

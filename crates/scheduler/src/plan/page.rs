@@ -1,4 +1,4 @@
-//! The plan as a person reads it: what would happen first, then why, then what stands in the way elsewhere.
+//! The plan for people: the preemption first, then the reasons for the choice, then why not on the other nodes.
 
 use super::answer::{Answer, Freed, Victim};
 use super::explanation::{Explanation, NamedStep};
@@ -6,7 +6,7 @@ use evictd_command::{Colour, Column, Table, View};
 use evictd_placement::Code;
 use std::collections::{BTreeMap, HashSet};
 
-/// So many nodes are named of each group.
+/// The most nodes of a group that are named.
 const NAMED: usize = 3;
 
 /// The whole page.
@@ -35,7 +35,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     parts.join("\n\n")
 }
 
-/// A line below the other, each indented.
+/// Indented lines.
 fn listed(view: View, head: &str, lines: &[String]) -> String {
     let lines = lines.iter().map(|line| view.hanging("  ", line));
     let all: Vec<String> = std::iter::once(view.sentence(head)).chain(lines).collect();
@@ -117,7 +117,7 @@ fn why(answer: &Answer, chosen: &Freed, view: View) -> String {
     listed(view, &head, &answer.why)
 }
 
-/// The other nodes, grouped by what stands in the way.
+/// The other nodes, grouped by the reason.
 fn elsewhere(answer: &Answer, view: View) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut tried: HashSet<&str> = HashSet::new();
