@@ -23,7 +23,7 @@ The daemon's own loop runs on them. Everything is removed at the end, also after
 a failure. Creating a cgroup needs root; without it the same scenario is
 simulated, and the output says what is missing.
 
-Exit codes: 0 only the expected pod was evicted, 1 any other outcome, 2 bad usage";
+Exit codes: 0 only the expected pod was evicted, 1 otherwise, 2 bad usage";
 
 /// How long nothing happens at the beginning and at the end, so that a person can look at the node. A program gets
 /// no pause.

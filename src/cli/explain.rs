@@ -24,14 +24,16 @@ use jiff::Timestamp;
 use std::{collections::HashSet, path::PathBuf};
 
 const EXAMPLE: &str = "Examples:
-  evictd explain node-1 --context prod    # or, as kubectl's plugin: kubectl evictd explain node-1
+  evictd explain node-1 --context prod
+  kubectl evictd explain node-1    # the same as a plugin of kubectl
 
 Without access to the cluster, from files:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary > summary.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/configz > kubelet.json
   kubectl get -n kube-node-lease node/node-1 lease/node-1 -o json > node.json
-  evictd explain --pods pods.json --summary summary.json --config kubelet.json --node node.json";
+  evictd explain --pods pods.json --summary summary.json \\
+    --config kubelet.json --node node.json";
 
 /// The arguments that make `explain` fetch from a cluster.
 const CLUSTER: [&str; 3] = ["node_name", "context", "kubeconfig"];

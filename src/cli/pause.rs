@@ -8,7 +8,9 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "Example:
   evictd pause --for 30m --reason 'moving the database'
-  kubectl annotate node NODE evictd.dev/paused='moving the database'   # the same in a cluster, within a minute";
+  kubectl annotate node NODE evictd.dev/paused='moving the database'
+
+The annotation does the same in a cluster, within a minute.";
 
 /// Pauses evictions until `evictd resume`, or for a given time: decisions are only published, as in a dry run.
 /// Terminations that have begun are finished. The pause survives a restart of the daemon, but not a reboot.

@@ -21,12 +21,13 @@ const EXAMPLE: &str = r#"Example:
 
 The file:
   { "now": "2026-01-01T00:00:00Z",
-    "config": { "kind": "KubeletConfiguration", "evictionHard": { "memory.available": "500Mi" } },
+    "config": { "kind": "KubeletConfiguration",
+                "evictionHard": { "memory.available": "500Mi" } },
     "pods": [ v1 Pod, ... ],
     "steps": [ { "offsetSeconds": 0, "summary": { ... } }, ... ] }
 
-kind is KubeletConfiguration or EvictionConfiguration, each with its own defaults
-and rules. A config without a kind has the kubelet's rules and no defaults: for
+kind is KubeletConfiguration or EvictionConfiguration, each with its defaults and
+rules. A config without a kind has the kubelet's rules and no defaults: for
 example, without evictionPressureTransitionPeriod no condition is held."#;
 
 const NO_CONDITION: &str = "No condition is held, because evictionPressureTransitionPeriod is 0 s (its default in a config \

@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const EXAMPLE: &str = "Example:
   evictd uninstall-node --config /etc/evictd/evictd.yaml
   evictd uninstall-node --all -o json
-  evictd uninstall-node --if-daemonset-deleted evictd/evictd   # the DaemonSet's preStop";
+  evictd uninstall-node --if-daemonset-deleted evictd/evictd   # a preStop hook";
 
 /// Removes evictd's conditions, taints and annotations from this Node and its pods, or from all of them. Stop the
 /// daemons first: a running daemon adds them again.

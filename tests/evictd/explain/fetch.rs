@@ -1,6 +1,8 @@
 //! `evictd explain NODE`, against an API server and a kubelet of our own.
 
 use super::{assert_has, stderr};
+use crate::pages::{self, Outputs};
+use evictd_kernel::clock::Clock;
 use evictd_testkit::{ApiServer, Imagined, Kubelet, testing::left_out};
 use serde_json::{Value, json};
 use std::{
@@ -19,6 +21,8 @@ struct Cluster {
     api: ApiServer,
     kubelet: Kubelet,
     folder: TempDir,
+    /// What the kubelet measures.
+    summary: Value,
 }
 
 impl Cluster {
@@ -27,17 +31,19 @@ impl Cluster {
         node(&api, "one");
         let second = Duration::from_millis(100);
         let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
-        let cluster = Self {
+        let mut cluster = Self {
             api,
             kubelet,
             folder: tempfile::tempdir().unwrap(),
+            summary: Value::Null,
         };
         let pods = [("hog", 900 * MIB), ("web", 20 * MIB)];
         let stats = pods.map(|(name, bytes)| cluster.pod(name, bytes));
-        cluster.kubelet.set_summary(json!({
+        cluster.summary = json!({
             "node": { "nodeName": "one", "memory": memory(1000 * MIB, 80 * MIB) },
             "pods": stats,
-        }));
+        });
+        cluster.kubelet.set_summary(cluster.summary.clone());
         let kubeconfig = cluster.api.kubeconfig();
         cluster.write("kubeconfig", &kubeconfig);
         cluster
@@ -82,6 +88,7 @@ impl Cluster {
         Command::new(program)
             .current_dir(self.folder.path())
             .env("KUBECONFIG", self.path("kubeconfig"))
+            .env("COLUMNS", "80")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .arg("explain")
             .args(arguments)
@@ -291,4 +298,44 @@ fn a_server_that_does_not_answer_is_no_bad_input() {
     assert!(told.contains("not the name of a node"), "{told}");
     let told = cluster.refused(&["one", "--pods", "pods.json"], 2);
     assert!(told.contains("cannot be used with"), "{told}");
+}
+
+/// The rules of the role on the page.
+fn rules_on_the_page() -> Value {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/explain.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, role) = page.split_once("```yaml\n").unwrap();
+    let (role, _) = role.split_once("```").unwrap();
+    let mut role: Value = serde_saphyr::from_str(role).unwrap();
+    role["rules"].take()
+}
+
+#[test]
+fn the_page_on_explain_says_what_it_says() {
+    let cluster = Cluster::start();
+    let now = Clock::start().now().to_string();
+    let mut summary = cluster.summary.clone();
+    for memory in ["/node/memory", "/pods/0/memory", "/pods/1/memory"] {
+        summary.pointer_mut(memory).unwrap()["time"] = json!(now);
+    }
+    cluster.kubelet.set_summary(summary);
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "one", "namespace": "kube-node-lease" },
+        "spec": { "renewTime": now },
+    });
+    cluster.api.actor("test").create(lease).unwrap();
+    let asked = ["one", "--context", "testkit", "-o", "table"];
+    cluster.allow(rules_on_the_page());
+    let allowed = cluster.explain(&asked);
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    assert_eq!(stderr(&allowed), "", "a right is missing");
+    cluster.allow(json!([]));
+    let refused = cluster.refused(&asked, 3);
+    let server = cluster.api.url();
+    let outputs = Outputs::from([
+        ("explain", String::from_utf8(allowed.stdout).unwrap()),
+        ("rights", refused.replace(&server, "https://10.0.0.1:6443")),
+    ]);
+    pages::check("explain.md", &outputs);
 }

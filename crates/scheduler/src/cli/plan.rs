@@ -19,7 +19,9 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "Example:
-  kubectl get nodes,ns,pods,pdb,pc -A -o json | evictd-scheduler plan --cluster - --pod pending.yaml
+  kubectl get nodes,ns,pods,pdb,pc -A -o json > cluster.json
+  evictd-scheduler plan --cluster cluster.json --pod pending.yaml
+  evictd-scheduler plan --context prod --pod shop/checkout
 
 For a pod with volume claims, add pvc,pv,sc,csinodes to the list of kubectl get.
 
