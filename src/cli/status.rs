@@ -166,7 +166,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
         format!(", as they were {age} ago")
     });
     let counted = format!(
-        "{} active, {} of unknown usage, {} never chosen{}",
+        "{} active, {} of unknown usage, {} never evicted{}",
         pods.active,
         pods.unknown,
         pods.protected,
@@ -297,7 +297,7 @@ fn observed(figures: &ObservedStatus) -> String {
         });
     format!(
         "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}, on CPU {}; \
-         up to {} s old where no threshold is on it",
+         figures without a threshold are up to {} s old",
         bytes(figures.mem_available_bytes),
         bytes(figures.working_set_available_bytes),
         stalled(figures.memory_pressure),

@@ -1,23 +1,29 @@
 //! `docs/one-eviction.md`: one eviction as the log, the history, the API, the metrics and the commands show it.
 
 use crate::cluster::Cluster;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, message};
 use crate::node::{EVICTD, Worker};
 use crate::pages::{self, Outputs};
+use crate::run_daemon;
+use evictd_kernel::clock::Clock;
+use evictd_pod::Quantity;
 use evictd_testkit::{Imagined, Kubelet};
 use serde_json::{Map, Value, json};
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
 /// The width of the terminal on the page.
 const COLUMNS: &str = "80";
-/// Metrics that this eviction moves.
+/// Words that are others on another machine: what woke the loop, how a cgroup is killed, whether there is swap.
+const VARYING: [&str; 4] = ["sleep", "cgroup-kill", "none", "swap"];
+/// Metrics that this eviction changes.
 const METRICS: [&str; 8] = [
     "evictd_signal_available{signal=\"memory.available\"}",
     "evictd_threshold{signal=\"memory.available\"",
     "evictd_threshold_met{signal=\"memory.available\"",
     "evictd_node_condition{condition=\"MemoryPressure\"}",
-    "evictd_evictions_total{",
+    "evictd_evictions_total{signal=\"memory.available\"",
     "evictd_publications_total{",
     "evictd_reaction_seconds_sum",
     "evictd_reaction_seconds_count",
@@ -86,51 +92,182 @@ fn lines(daemon: &Daemon, picks: impl Fn(&Value) -> bool) -> String {
     shown.collect()
 }
 
+/// The status that the daemon has written, as soon as it is there.
+fn evicted(cluster: &Cluster, daemon: &Daemon) -> Value {
+    let mut pod = Value::Null;
+    daemon.eventually("the pod's status says that it was evicted", |_| {
+        pod = cluster.admin.get("pods", "shop/hog").unwrap_or_default();
+        pod["status"]["reason"] == "Evicted"
+    });
+    let of_eviction = |condition: &&Value| condition["type"] == "DisruptionTarget";
+    let conditions = pod["status"]["conditions"].as_array().unwrap().iter();
+    let conditions: Vec<&Value> = conditions.filter(of_eviction).collect();
+    let mut status = only(&pod["status"], &["phase", "reason", "message"]);
+    status["conditions"] = json!(conditions);
+    json!({
+        "metadata": { "name": "hog", "annotations": pod["metadata"]["annotations"] },
+        "status": status,
+    })
+}
+
+/// The taint and the condition of the Node.
+fn marks(cluster: &Cluster) -> Value {
+    let node = cluster.admin.get("nodes", "test").unwrap();
+    let own = |condition: &&Value| condition["type"] == "EvictdMemoryPressure";
+    let mut conditions = node["status"]["conditions"].as_array().unwrap().iter();
+    json!({
+        "spec": { "taints": node["spec"]["taints"] },
+        "status": { "conditions": [conditions.find(own)] },
+    })
+}
+
+/// The events, as far as people read them.
+fn events(cluster: &Cluster) -> String {
+    let events = cluster.admin.list("events").into_iter().map(|event| {
+        let mut shown = only(&event, &["type", "reason", "action", "message"]);
+        shown["involvedObject"] = only(&event["involvedObject"], &["kind", "namespace", "name"]);
+        format!("{shown:#}\n")
+    });
+    events.collect()
+}
+
+/// A summary as a kubelet measures it now, from the usage that the daemon has read.
+fn summary(cluster: &Cluster, daemon: &Daemon) -> Value {
+    let now = Clock::start().now().to_string();
+    let ranking = daemon.get("/v1/ranking?signal=memory.available").unwrap();
+    let bytes = |value: &Value| -> i64 {
+        let quantity: Quantity = value.as_str().unwrap().parse().unwrap();
+        quantity.value()
+    };
+    let memory = |used: i64, available: i64| {
+        json!({
+            "time": now, "usageBytes": used, "workingSetBytes": used, "availableBytes": available,
+        })
+    };
+    let pods = ranking["pods"].as_array().unwrap().iter().map(|pod| {
+        let name = pod["pod"].as_str().unwrap().replace("shop/", "");
+        let uid = cluster.admin.get("pods", &format!("shop/{name}")).unwrap();
+        let used = memory(bytes(&pod["usage"]), 0);
+        json!({
+            "podRef": { "name": name, "namespace": "shop", "uid": uid["metadata"]["uid"] },
+            "memory": used, "containers": [{ "name": "main", "memory": used }],
+        })
+    });
+    let status = daemon.status();
+    let mut signals = status["signals"].as_array().unwrap().iter();
+    let of_memory = signals
+        .find(|one| one["signal"] == "memory.available")
+        .unwrap();
+    let available = of_memory["available"].as_i64().unwrap();
+    let capacity = of_memory["capacity"].as_i64().unwrap();
+    let node = json!({ "nodeName": "test", "memory": memory(capacity - available, available) });
+    json!({ "node": node, "pods": pods.collect::<Vec<_>>() })
+}
+
 #[test]
-fn the_page_on_one_eviction_says_what_the_daemon_says() {
+fn the_page_on_one_eviction_says_what_it_says() {
     let Some(cluster) = Cluster::new("the_page_on_one_eviction") else {
         return;
     };
-    let second = Duration::from_millis(100);
-    let kubelet = Kubelet::start(&cluster.api, "test", second, Imagined::default()).unwrap();
     let _web = cluster.requesting("web", ("32Mi", 0), "--hold 8Mi");
     let _db = cluster.requesting("db", ("16Mi", 1000), "--hold 30Mi");
-    let growing = "--hold 2Mi --grow-to 90Mi --per-second 400Mi";
+    let growing = "--hold 40Mi --grow-to 90Mi --per-second 400Mi";
     let mut hog = cluster.requesting("hog", ("32Mi", 0), growing);
-    let lines_of_configuration = cluster.lines();
+    let kubelet = run_daemon::kubelet::Kubelet::start();
+    let theirs = json!({ "evictionHard": { "memory.available": "50Mi" } });
+    kubelet.set("/configz", &json!({ "kubeletconfig": theirs }));
+    fs::write(cluster.node.path("token"), "good").unwrap();
+    let place = cluster.node.directory.path().display();
+    let lines_of_configuration = format!(
+        "{}\nmemoryAvailable: workingSet\nkubelet: {{url: '{}', tokenFile: {place}/token}}",
+        cluster.lines(),
+        kubelet.url
+    );
     let daemon = Daemon::start(
         &cluster.node,
         &[("memory.available", "64Mi")],
         &lines_of_configuration,
     );
     daemon.eventually_knows(&["db", "hog", "web"]);
+    let second = Duration::from_millis(100);
+    let asked = Kubelet::start(&cluster.api, "test", second, Imagined::default()).unwrap();
+    asked.set_summary(summary(&cluster, &daemon));
+    let explain = [
+        "explain",
+        "test",
+        "--context",
+        "testkit",
+        "--config",
+        "evictd.yaml",
+    ];
+    let explained = cluster.shown(&daemon, &explain);
+    // It would write the pod's status, too.
+    drop(asked);
+
     hog.grow();
     daemon.evicted(1);
+    let pod = evicted(&cluster, &daemon);
+    let ended = json!({ "type": "Ready", "status": "False", "reason": "PodFailed" });
+    let as_a_kubelet = json!({ "status": { "conditions": [ended] } });
+    cluster
+        .admin
+        .strategic("pods/status", "shop/hog", as_a_kubelet)
+        .unwrap();
     daemon.eventually("the API server knows", |daemon| {
         daemon.said("the API server knows the decision") == 1
     });
-    let decision = daemon.history().remove(0);
-    let id = decision["id"].as_str().unwrap();
-    daemon.eventually("the event is there", |_| {
-        !cluster.admin.list("events").is_empty()
+    let record = daemon.history().remove(0);
+    let id = record["id"].as_str().unwrap().to_owned();
+    let of_pod = |line: &Value| {
+        line["EVICTD_DECISION_ID"] == id.as_str() || line["EVICTD_CONDITION"] == "MemoryPressure"
+    };
+    let started = daemon.log();
+    let started = started
+        .iter()
+        .filter(|line| line["EVICTD_REASON"] == "Started");
+    let started: Vec<&str> = started.map(message).collect();
+    let metrics = daemon.page("/metrics").1;
+    let metrics = metrics
+        .lines()
+        .filter(|line| METRICS.iter().any(|metric| line.starts_with(metric)));
+    let (node, events) = (marks(&cluster), events(&cluster));
+    cluster.delete("hog");
+    daemon.eventually("nothing of the pod is left", |daemon| {
+        daemon.status()["leaving"] == json!([])
     });
-    println!("{}", daemon.log_text());
-    println!("{:#}", Value::from(cluster.admin.list("events")));
-    println!(
-        "{:#}",
-        cluster.admin.get("pods", "shop/hog").unwrap_or_default()
+    let status = cluster.shown(&daemon, &["status"]);
+    // The machine that runs the test is of no interest.
+    let (before, after) = status.split_once("MACHINE").unwrap();
+    let (_, after) = after.split_once("SOURCE").unwrap();
+    let keys = [
+        "id",
+        "time",
+        "kind",
+        "signal",
+        "pod",
+        "message",
+        "why",
+        "runnerUp",
+        "expectedGain",
+        "threshold",
+        "outcome",
+        "publication",
+    ];
+    pages::check(
+        "one-eviction.md",
+        &Outputs::from([
+            ("started", cluster.as_packaged(&started.join("\n"))),
+            ("explain", explained),
+            ("log", lines(&daemon, of_pod)),
+            ("history", cluster.shown(&daemon, &["history"])),
+            ("decision", cluster.shown(&daemon, &["history", &id])),
+            ("record", format!("{:#}", only(&record, &keys))),
+            ("pod", format!("{pod:#}")),
+            ("node", format!("{node:#}")),
+            ("events", events),
+            ("metrics", metrics.collect::<Vec<_>>().join("\n")),
+            ("status", format!("{before}SOURCE{after}")),
+        ]),
+        &VARYING,
     );
-    println!("{:#}", cluster.admin.get("nodes", "test").unwrap());
-    println!("{decision:#}");
-    println!("{}", daemon.page("/metrics").1);
-    println!("{}", cluster.shown(&daemon, &["status"]));
-    println!("{}", cluster.shown(&daemon, &["history"]));
-    println!("{}", cluster.shown(&daemon, &["history", id]));
-    let _ = (
-        &kubelet,
-        METRICS,
-        only(&decision, &[]),
-        lines(&daemon, |_| true),
-    );
-    pages::check("one-eviction.md", &Outputs::new());
 }
