@@ -17,7 +17,7 @@ const EXAMPLE: &str = "Example:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get node node-1 -o json > node.json
   evictd admit --pod new.yaml --pods pods.json --node node.json
-  evictd admit --pod new.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi
+  evictd admit --pod new.yaml --pods pods.json --insufficient cpu=446m
   evictd admit --pod new.yaml --exit-code || echo 'not admitted'
 
 Exit codes: 0 answered, 1 could not be answered, 2 bad usage or bad input,

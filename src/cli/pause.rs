@@ -12,8 +12,9 @@ const EXAMPLE: &str = "Example:
 
 The annotation does the same in a cluster, within a minute.";
 
-/// Pauses evictions until `evictd resume`, or for a given time: decisions are only published, as in a dry run.
-/// Terminations that have begun are finished. The pause survives a restart of the daemon, but not a reboot.
+/// Pauses evictions until `evictd resume`, or for a given time
+///
+/// Decisions are only published, as in a dry run. Terminations that have begun are finished. The pause survives a restart of the daemon, but not a reboot.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

@@ -26,9 +26,9 @@ The file:
     "pods": [ v1 Pod, ... ],
     "steps": [ { "offsetSeconds": 0, "summary": { ... } }, ... ] }
 
-kind is KubeletConfiguration or EvictionConfiguration, each with its defaults and
-rules. A config without a kind has the kubelet's rules and no defaults: for
-example, without evictionPressureTransitionPeriod no condition is held."#;
+kind is KubeletConfiguration or EvictionConfiguration, each with its defaults
+and rules. A config without a kind has the kubelet's rules and no defaults:
+for example, without evictionPressureTransitionPeriod no condition is held."#;
 
 const NO_CONDITION: &str = "No condition is held, because evictionPressureTransitionPeriod is 0 s (its default in a config \
                             without a kind); with 5m, for example, conditions are held.";

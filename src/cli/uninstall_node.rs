@@ -24,8 +24,9 @@ const EXAMPLE: &str = "Example:
   evictd uninstall-node --all -o json
   evictd uninstall-node --if-daemonset-deleted evictd/evictd   # a preStop hook";
 
-/// Removes evictd's conditions, taints and annotations from this Node and its pods, or from all of them. Stop the
-/// daemons first: a running daemon adds them again.
+/// Removes evictd's conditions, taints and annotations from this Node and its pods, or from all of them
+///
+/// Stop the daemons first: a running daemon adds them again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

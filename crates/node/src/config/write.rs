@@ -62,7 +62,7 @@ pub fn commented_defaults() -> String {
     let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
          # The configuration of evictd: every key with its default and its purpose.\n\
          # A key that is left out has its default, so a file needs only what differs.\n\
-         # `evictd check-config FILE` shows the settings in force and where each came from.\n";
+         # `evictd check-config FILE` shows the settings in force and their origins.\n";
     header.to_owned() + &yaml(&built_in(), &Comments::Why)
 }
 
