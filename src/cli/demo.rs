@@ -18,10 +18,10 @@ const EXAMPLE: &str = "Example:
   evictd demo --scenario memory
   evictd demo --scenario soft -o json
 
-A cgroup of 512 MiB stands for the node, and real processes in it are the pods.
-The daemon's own loop runs on them. Everything is removed at the end, also after
-a failure. Creating a cgroup needs root; without it the same scenario is
-simulated, and the output says what is missing.
+A cgroup of 512 MiB stands for the node, and real processes in it are the
+pods. The daemon's own loop runs on them. Everything is removed at the end,
+also after a failure. Creating a cgroup needs root; without it the same
+scenario is simulated, and the output says what is missing.
 
 Exit codes: 0 only the expected pod was evicted, 1 otherwise, 2 bad usage";
 

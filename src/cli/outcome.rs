@@ -53,8 +53,8 @@ mod tests {
             ),
             (
                 json!({ "outcome": survivors }),
-                "FAILED: processes that outlive SIGKILL: 1",
-                " [FAILED: processes that outlive SIGKILL: 1]",
+                "FAILED: processes that survived SIGKILL: 1",
+                " [FAILED: processes that survived SIGKILL: 1]",
             ),
         ] {
             let mut record = decision;

@@ -286,7 +286,7 @@ fn a_table_for_people_and_yaml_for_programs() {
     let output = admit(&arguments);
     assert_eq!(
         text(&output.stdout),
-        "Let in, once these pods are killed, one after the other:
+        "Admitted, after these pods are killed, one after the other:
 
 #  POD         QOS        PRIORITY   CPU  MEMORY
 1  shop/web    Burstable         0     1     3Gi
@@ -320,7 +320,7 @@ fn a_file_may_be_standard_input_but_only_one() {
         .write_all(CRITICAL.as_bytes())
         .unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(text(&output.stdout).starts_with("Let in.\n"));
+    assert!(text(&output.stdout).starts_with("Admitted.\n"));
     let error = refused(&["--pod", "-", "--pods", "-"]);
     assert!(
         error.contains("only one of --pod, --pods and --node"),
@@ -352,7 +352,7 @@ fn every_mistake_in_one_go() {
         "pods.yaml:12:56: shop/batch: spec.containers[0].resources.requests.cpu: \"many\": ",
         "pods.yaml:16:56: shop/elsewhere: spec.containers[0].resources.requests.cpu: \"many\": ",
         "dns.yaml: is a Pod; a v1 Node is needed",
-        "--conditions: Sunny is none that admission knows: DiskPressure, MemoryPressure, PIDPressure",
+        "--conditions: Sunny is not a condition that admission knows: DiskPressure, MemoryPressure, PIDPressure",
         "--insufficient: cpu=lots: ",
         "--insufficient: memory is not of the form RESOURCE=AMOUNT",
         "--insufficient: =3 is not of the form RESOURCE=AMOUNT",

@@ -137,7 +137,7 @@ fn s1_012_derived_thresholds_are_marked() {
         .find(|line| line.starts_with("allocatableMemory"))
         .unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
-    let expected = "allocatableMemory.available 4.1% at once 50Mi follows from memory.available";
+    let expected = "allocatableMemory.available 4.1% at once 50Mi derived from memory.available";
     assert_eq!(words.join(" "), expected);
     assert!(table.contains("line 2"), "{table}");
 }

@@ -215,10 +215,10 @@ fn the_only_node_need_not_be_named_nor_this_machine() {
     node(&cluster.api, "two");
     let told = cluster.refused(&context, 2);
     assert!(told.contains("NODE is needed"), "{told}");
-    assert!(told.contains("none of its nodes: one, two"), "{told}");
+    assert!(told.contains("not one of its nodes: one, two"), "{told}");
     let told = cluster.refused(&["three"], 2);
     assert!(
-        told.contains("there is no node three; there are one, two"),
+        told.contains("there is no node three; its nodes are one, two"),
         "{told}"
     );
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();

@@ -110,7 +110,7 @@ fn a_calm_node_says_so_and_who_would_go_first() {
         &files.page(&[]),
         &[
             "Nothing is under pressure: no pod is evicted now. The nearest is imagefs.available, 32.1Gi above its threshold.",
-            "First to go for memory.available: default/be uses 50.6Mi and requested none",
+            "First victim for memory.available: default/be uses 50.6Mi and requested none",
             "the kubelet's rules with its default thresholds",
             "one filesystem for everything: the node's and the images' figures agree",
             "figures from 2026-11-21 00:12:15Z, 5s ago",
@@ -155,7 +155,7 @@ fn a_short_node_says_who_goes_and_why_that_one() {
         &files.page(&["--config", "config.yaml"]),
         &[
             "No pod is evicted, although memory.available 19.2Gi < 20Gi: the pods that may be evicted hold 201Mi together, and 839Mi are missing",
-            "4.2Gi of 23.5Gi are in no pod",
+            "4.2Gi of 23.5Gi are used outside of pods",
         ],
     );
     files.write(
@@ -166,9 +166,9 @@ fn a_short_node_says_who_goes_and_why_that_one() {
         &files.page(&["--config", "config.yaml"]),
         &[
             "default/be is evicted now, without a grace period: memory.available 19.2Gi < 20Gi.",
-            "Why this one: default/be uses 50.6Mi and requested none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are in no pod.",
+            "Why this one: default/be uses 50.6Mi and requested none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are used outside of pods.",
             "MET, acts now",
-            "Conditions that this sets: MemoryPressure",
+            "Node conditions set: MemoryPressure",
             "evictd's rules from config.yaml",
         ],
     );
@@ -202,7 +202,7 @@ fn the_configuration_of_a_real_kubelet_is_taken_as_it_is() {
         &page,
         &[
             "Eviction is off",
-            "First to go for memory.available: default/be",
+            "First victim for memory.available: default/be",
         ],
     );
 }
@@ -221,7 +221,7 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
         &files.page(&["--config", "config.yaml"]),
         &[
             "No pod is evicted yet: memory.available 19.2Gi < 20Gi, which acts once it has lasted 1m30s.",
-            "First to go for memory.available: default/be",
+            "First victim for memory.available: default/be",
             "MET, would act after 1m30s",
         ],
     );
@@ -236,7 +236,7 @@ fn another_signal_can_be_asked_for() {
     let files = Files::real();
     assert_has(
         &files.page(&["--signal", "nodefs.available"]),
-        &["First to go for nodefs.available: default/bu uses 50.1Mi"],
+        &["First victim for nodefs.available: default/bu uses 50.1Mi"],
     );
     assert_eq!(
         files.json(&["--signal", "nodefs.available"])["rankedFor"],
@@ -413,7 +413,7 @@ fn a_summary_that_tells_little_is_answered_and_one_that_tells_nothing_is_not() {
     assert_eq!(nothing.status.code(), Some(2));
     assert_has(
         &stderr(&nothing),
-        &["summary.json: tells nothing of a node or its pods"],
+        &["summary.json: holds no figures of a node or its pods"],
     );
     let little = Files::of(&no_pods, &json!({ "node": null, "pods": [{}] }));
     assert_has(
@@ -515,8 +515,8 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
     assert_has(
         &files.page(&node),
         &[
-            "last heard of 1m ago, longer than the 50 s that a controller waits",
-            "node.kubernetes.io/unreachable  NoExecute   if the node is silent  2026-11-21 00:12:10Z",
+            "its lease was renewed 1m ago, longer than the 50 s that a controller waits",
+            "node.kubernetes.io/unreachable  NoExecute   unless it reports  2026-11-21 00:12:10Z",
             "default/hostnet       in 4m 50s",
         ],
     );

@@ -189,7 +189,7 @@ fn a_server_that_does_not_stream_lists_is_asked_for_lists_and_one_bad_object_cos
     cluster.create("first", &Value::Null);
     let daemon = cluster.daemon(CALM);
     daemon.eventually_knows(&["first"]);
-    assert!(daemon.warns("cannot be parsed"), "{}", daemon.status());
+    assert!(daemon.warns("cannot be read"), "{}", daemon.status());
     cluster.create("second", &Value::Null);
     daemon.eventually_knows(&["first", "second"]);
     let log = cluster.api.log();

@@ -299,7 +299,7 @@ fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_els
         format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}");
     let daemon = Daemon::start(&node, &low, &format!("{filesystems}\ndryRun: true"));
     daemon.eventually("it says that it finds none of them", |daemon| {
-        daemon.warns("/var/lib/kubelet/pods; name the kubelet's --root-dir under kubelet.rootDir")
+        daemon.warns("/var/lib/kubelet/pods; set kubelet.rootDir to the kubelet's --root-dir")
     });
     // Whose ranking would be all unknown says nothing to whoever asks for the nearest.
     daemon.eventually("it ranks for a signal that ranks anything", |daemon| {

@@ -65,7 +65,7 @@ fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
     assert_eq!(decision["withheld"]["because"], "noRelief", "{decision:#}");
     let in_no_pod: i64 = bytes(&decision["shares"]["inNoPod"]);
     assert!(in_no_pod > 116 << 20, "{decision:#}");
-    assert!(daemon.said("are in no pod") == 1);
+    assert!(daemon.said("are used outside of pods") == 1);
     assert_eq!(daemon.condition("MemoryPressure")["raised"], true);
 }
 

@@ -174,7 +174,7 @@ fn the_api_server_counts_where_it_knows_this_node_and_not_where_it_does_not() {
     };
     assert_eq!(chosen("answers and knows this node, test"), "kubernetes");
     cluster.admin.delete("nodes", "test", Value::Null).unwrap();
-    assert_eq!(chosen("knows no node test"), "kubelet");
+    assert_eq!(chosen("has no node test"), "kubelet");
     // It told the pods before, so that its absence is not taken for that of a cluster.
     cluster.api.go_away();
     assert_eq!(chosen("will be again"), "kubernetes");
