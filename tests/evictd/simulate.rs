@@ -113,7 +113,7 @@ fn a_person_reads_what_happened_and_why() {
     for line in [
         "memory.available < 1Gi",
         "Step 1, at 0 s: no condition; no pod is evicted",
-        "team/hog is evicted with 1 s to end",
+        "team/hog is evicted with a grace period of 1 s",
         "met      memory.available 500Mi < 1Gi since 10 s",
         "team/hog uses 300Mi, 250Mi above its request of 50Mi, while team/calm, next, uses 30Mi",
         "The node was low on resource: memory.",
@@ -154,7 +154,7 @@ fn malformed_input_is_told_with_its_key() {
         ),
         (
             |case| case["steps"][0]["offsetSeconds"] = json!(20),
-            &["steps[1].offsetSeconds: 10 is before the step before it, at 20"],
+            &["steps[1].offsetSeconds: 10 is before the previous step's, 20"],
         ),
         (
             |case| case["steps"][1]["offsetSeconds"] = json!(1e300),
@@ -269,12 +269,9 @@ fn config_of_the_help() -> Value {
         .output()
         .unwrap();
     let help = stdout(&output);
-    let line = help
-        .lines()
-        .find(|line| line.contains("\"config\":"))
-        .unwrap();
-    let line = line.trim().trim_end_matches(',');
-    serde_json::from_str::<Value>(&format!("{{{line}}}")).unwrap()["config"].clone()
+    let (_, config) = help.split_once("\"config\":").unwrap();
+    let (config, _) = config.split_once(",\n    \"pods\"").unwrap();
+    serde_json::from_str(config).unwrap()
 }
 
 #[test]

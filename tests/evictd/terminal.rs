@@ -268,7 +268,7 @@ fn explain_fits_the_terminal() {
             assert!(page.contains(&tail(index)), "{columns}: {index}\n{page}");
         }
         for shown in [
-            "is evicted now",
+            "without a grace period: memory.available",
             "MET, acts now",
             "whose threshold acts now:",
             "payme",
@@ -436,7 +436,7 @@ fn what_the_daemon_says_fits_the_terminal() {
             ),
             (
                 &["rank"],
-                &["would be evicted", "-x000", "-x019", "USAGE", "BECAUSE"],
+                &["would be", "-x000", "-x019", "USAGE", "BECAUSE"],
             ),
             (&["history"], &["1a2006d362d-1", "-x001", "Permission"]),
             (
@@ -476,7 +476,7 @@ fn top_shows_what_matters_on_a_low_screen() {
             "102Mi",
             "threshold      1Gi",
             "its source cannot be read",
-            "who would go for memory.available",
+            "first victim for memory.available",
             "USAGE",
             "-x003",
             "2026-11-21 23:26:43Z",

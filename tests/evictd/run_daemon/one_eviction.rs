@@ -204,6 +204,12 @@ fn the_page_on_one_eviction_says_what_it_says() {
     let second = Duration::from_millis(100);
     let asked = Kubelet::start(&cluster.api, "test", second, Imagined::default()).unwrap();
     asked.set_summary(summary(&cluster, &daemon));
+    daemon.eventually("the kubelet has reported its node", |_| {
+        let node = cluster.admin.get("nodes", "test").unwrap();
+        node["status"]["conditions"]
+            .to_string()
+            .contains("\"Ready\"")
+    });
     let explain = [
         "explain",
         "test",

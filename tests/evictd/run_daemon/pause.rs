@@ -117,7 +117,7 @@ fn who_is_on_the_way_out_is_seen_off_under_a_pause() {
     let crossed = "memory.available has crossed its soft threshold of 110Mi: ";
     assert_eq!(daemon.said(crossed), 1);
     daemon.eventually("the relief is told", |daemon| {
-        daemon.said("memory.available is back from its soft threshold of 110Mi") == 1
+        daemon.said("memory.available is above its soft threshold of 110Mi again") == 1
     });
 }
 

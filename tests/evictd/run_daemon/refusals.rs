@@ -168,7 +168,8 @@ fn rubbish_in_proc_costs_the_signals_and_not_the_daemon() {
     let lines = format!("roots: {{proc: {}}}", proc.display());
     let mut daemon = Daemon::spawn(&node, plain(), &CALM, &lines);
     let unobserved = |daemon: &Daemon, signal: &str| {
-        let says = |line: &Value| line["signal"] == signal && message(line).contains("unobserved");
+        let says =
+            |line: &Value| line["signal"] == signal && message(line).contains("cannot be sampled");
         daemon.log().iter().filter(|line| says(line)).count() == 1
     };
     daemon.eventually("it says what it cannot read", |daemon| {

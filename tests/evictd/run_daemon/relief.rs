@@ -107,7 +107,7 @@ fn a_hog_that_was_deleted_by_force_goes_and_nobody_else() {
     daemon.eventually_knows(&["a", "b", "c", "hog"]);
     cluster.delete("hog");
     daemon.eventually("it is missed", |daemon| {
-        daemon.said("pod shop/hog is listed no more and still runs") == 1
+        daemon.said("pod shop/hog is no longer listed and still runs") == 1
     });
     hog.grow();
     assert!(wait(|| !hog.lives()));

@@ -47,7 +47,7 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     daemon.eventually("the new threshold is shown", |daemon| {
         threshold(daemon) == "110Mi"
     });
-    let named = "changed settings that take effect at the next start only: socket";
+    let named = "changed settings that take effect only after a restart: socket";
     assert_eq!(daemon.said(named), 1);
     let configuration = &daemon.status()["configuration"];
     assert_eq!(configuration["refused"], Value::Null);

@@ -351,7 +351,10 @@ fn a_daemon_that_is_stopped_leaves_what_it_could_not_tell_to_the_next() {
     daemon.evicted(1);
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.ended().success());
-    assert_eq!(daemon.said("1 evictions are not known to be told yet"), 1);
+    assert_eq!(
+        daemon.said("the API server has not confirmed 1 evictions yet"),
+        1
+    );
     cluster.api.come_back();
     // A rehearsal tells nobody anything.
     let lines = format!("{}\ndryRun: true", cluster.lines());

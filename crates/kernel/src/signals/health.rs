@@ -160,7 +160,7 @@ mod tests {
         let lines: Vec<&str> = hanging.lines().collect();
         assert_eq!(lines.len(), 2, "{hanging}");
         assert!(
-            lines[0].contains("nodefs.available is unobserved"),
+            lines[0].contains("nodefs.available cannot be sampled"),
             "{hanging}"
         );
         assert!(

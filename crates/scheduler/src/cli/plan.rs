@@ -23,7 +23,7 @@ const EXAMPLE: &str = "Example:
   evictd-scheduler plan --cluster cluster.json --pod pending.yaml
   evictd-scheduler plan --context prod --pod shop/checkout
 
-For a pod with volume claims, add pvc,pv,sc,csinodes to the list of kubectl get.
+For a pod with volume claims, kubectl must also get pvc,pv,sc,csinodes.
 
 The pod is a manifest (a Pod, a list with one, or a workload with a pod
 template) or namespace/name of a pending pod in the cluster. Missing fields are
