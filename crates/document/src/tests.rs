@@ -386,8 +386,7 @@ fn no_uid_is_there_twice_and_no_amount_is_negative() {
     };
     let list = |pods: &[String]| format!(r#"{{"kind":"List","items":[{}]}}"#, pods.join(","));
     let twins = list(&[pod("a", "1", "1Mi"), pod("b", "1", "1Mi")]);
-    let said =
-        "p.json: n/b: metadata.uid: \"1\" is the UID of n/a, too; every pod has one of its own";
+    let said = "p.json: n/b: metadata.uid: \"1\" is also the UID of n/a; every pod has its own";
     assert_eq!(pods("p.json", &twins).unwrap_err(), said);
     let negative = list(&[pod("a", "1", "1Mi"), pod("b", "2", "-1Mi")]);
     let said = "n/b: spec.containers[0].resources.requests.memory: -1Mi is negative";

@@ -164,7 +164,7 @@ mod tests {
             "{hanging}"
         );
         assert!(
-            lines[1].contains("nodefs.available is observed again"),
+            lines[1].contains("nodefs.available can be sampled again"),
             "{hanging}"
         );
     }

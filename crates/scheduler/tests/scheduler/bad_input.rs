@@ -259,7 +259,7 @@ fn what_is_no_dump() {
         ),
         (
             r#"{"kind":"List","items":[{}]}"#.to_owned(),
-            "items[0]: is no Kubernetes object",
+            "items[0]: is not a Kubernetes object",
         ),
         (
             r#"{"kind":"List","items":[]}"#.to_owned(),

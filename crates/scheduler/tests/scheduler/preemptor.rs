@@ -176,9 +176,9 @@ fn it_may_be_named_where_the_cluster_has_it() {
     let table = [
         (
             "shop/absent",
-            "--pod shop/absent: is no file, and no pod of that name is in the input",
+            "--pod shop/absent: is not a file, and no pod of that name is in the input",
         ),
-        ("shop/dear", "--pod shop/dear: is on node one already"),
+        ("shop/dear", "--pod shop/dear: is already on node one"),
         (
             "pending.yaml",
             "--pod pending.yaml: there is no such file, and no pod has such a name",
