@@ -84,7 +84,7 @@ impl PressureTrigger {
         match (manner, error) {
             (Manner::Quick, _) => tracing::info!("woken by pressure within 1 s ({file})"),
             (Manner::Slow, _) => tracing::warn!(
-                "woken by pressure only within 2 s ({file}): a shorter window needs CAP_SYS_RESOURCE"
+                "woken by pressure within 2 s only ({file}): a shorter window needs CAP_SYS_RESOURCE"
             ),
             (Manner::Not, error) => tracing::warn!(
                 "not woken by pressure, only the sampling interval decides when to sample ({file}): {}; older kernels \

@@ -76,7 +76,7 @@ macro_rules! whole_numbers {
 }
 whole_numbers!(i32, u32);
 
-/// Absent where nothing is written.
+/// Absent if nothing is written.
 macro_rules! null_is_none {
     ($($value:ident),*) => {$(
         impl Value for Option<$value> {
@@ -215,7 +215,7 @@ impl Value for PathBuf {
     }
 }
 
-/// Where the empty text says that there is none.
+/// For a setting whose empty text means none.
 macro_rules! empty_is_none {
     ($($value:ident),*) => {$(
         impl Value for Option<$value> {
