@@ -268,7 +268,7 @@ fn explain_fits_the_terminal() {
             assert!(page.contains(&tail(index)), "{columns}: {index}\n{page}");
         }
         for shown in [
-            "without a grace period: memory.available",
+            "without a grace",
             "MET, acts now",
             "whose threshold acts now:",
             "payme",

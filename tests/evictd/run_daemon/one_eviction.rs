@@ -234,6 +234,17 @@ fn the_page_on_one_eviction_says_what_it_says() {
     daemon.eventually("the API server knows", |daemon| {
         daemon.said("the API server knows the decision") == 1
     });
+    daemon.eventually("all events are there", |_| {
+        cluster.admin.list("events").len() >= 3
+    });
+    let mut outputs = afterwards(&cluster, &daemon);
+    outputs.insert("explain", explained);
+    outputs.insert("pod", format!("{pod:#}"));
+    pages::check("one-eviction.md", &outputs, &VARYING);
+}
+
+/// What there is to see after the eviction, but for the pod.
+fn afterwards(cluster: &Cluster, daemon: &Daemon) -> Outputs {
     let record = daemon.history().remove(0);
     let id = record["id"].as_str().unwrap().to_owned();
     let of_pod = |line: &Value| {
@@ -248,8 +259,8 @@ fn the_page_on_one_eviction_says_what_it_says() {
     let metrics = metrics
         .lines()
         .filter(|line| METRICS.iter().any(|metric| line.starts_with(metric)));
-    let (node, events) = (marks(&cluster), events(&cluster));
-    let status = cluster.shown(&daemon, &["status"]);
+    let (node, events) = (marks(cluster), events(cluster));
+    let status = cluster.shown(daemon, &["status"]);
     // The machine that runs the test, and what may be over by now.
     let status = without(&status, &["MACHINE", "LAYOUT", "LEAVING"]);
     let keys = [
@@ -266,21 +277,15 @@ fn the_page_on_one_eviction_says_what_it_says() {
         "outcome",
         "publication",
     ];
-    pages::check(
-        "one-eviction.md",
-        &Outputs::from([
-            ("started", cluster.as_packaged(&started.join("\n"))),
-            ("explain", explained),
-            ("log", lines(&daemon, of_pod)),
-            ("history", cluster.shown(&daemon, &["history"])),
-            ("decision", cluster.shown(&daemon, &["history", &id])),
-            ("record", format!("{:#}", only(&record, &keys))),
-            ("pod", format!("{pod:#}")),
-            ("node", format!("{node:#}")),
-            ("events", events),
-            ("metrics", metrics.collect::<Vec<_>>().join("\n")),
-            ("status", status),
-        ]),
-        &VARYING,
-    );
+    Outputs::from([
+        ("started", cluster.as_packaged(&started.join("\n"))),
+        ("log", lines(daemon, of_pod)),
+        ("history", cluster.shown(daemon, &["history"])),
+        ("decision", cluster.shown(daemon, &["history", &id])),
+        ("record", format!("{:#}", only(&record, &keys))),
+        ("node", format!("{node:#}")),
+        ("events", events),
+        ("metrics", metrics.collect::<Vec<_>>().join("\n")),
+        ("status", status),
+    ])
 }
