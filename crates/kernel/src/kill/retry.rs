@@ -138,7 +138,7 @@ mod tests {
         let error = retry.given_up(Path::new("pod")).unwrap();
         assert_eq!(
             error.to_string(),
-            "cannot end cgroup pod: it was tried 11 times in 0.030 s"
+            "cannot kill cgroup pod: 11 attempts in 0.030 s failed"
         );
         retry.after(failed(5)).await.unwrap();
         retry.over();

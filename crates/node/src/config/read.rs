@@ -173,7 +173,7 @@ impl Reader<'_> {
             None if wrapped => Kind::Kubelet,
             None => {
                 if matches!(root.content, Content::Map(_)) {
-                    let message = "kind is missing; read as an EvictionConfiguration";
+                    let message = "is missing; read as an EvictionConfiguration";
                     let advice = "add kind: EvictionConfiguration, or kind: KubeletConfiguration for a kubelet's";
                     self.warning("kind", Fault::new(root.at, message).advise(advice));
                 }

@@ -324,7 +324,7 @@ fn look_at_io(reader: &mut Reader<'_>) {
         };
         let path = format!("{map}.{}", threshold.signal);
         let message = format!(
-            "{} is too short to tell which pod reads and writes",
+            "{} has too short a duration to tell which pod reads and writes",
             threshold.value
         );
         let fault = Fault::new(reader.value_place(&path), message);

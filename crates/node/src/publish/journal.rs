@@ -318,7 +318,7 @@ mod tests {
         let log = logged(|| terminated(&ended));
         assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
         assert!(
-            log.contains("shop/cart stays for now: its disruption budget"),
+            log.contains("shop/cart is not evicted for now: its disruption budget"),
             "{log}"
         );
         assert!(log.contains("the disruption budget cart needs"), "{log}");
