@@ -65,7 +65,7 @@ pub(super) struct Arguments {
     /// several times.
     #[arg(long, value_name = "URL")]
     extender: Vec<String>,
-    /// The extenders have their own cache of the cluster's nodes and pods: only names and UIDs are sent to them.
+    /// The extenders have their own cache of the cluster's nodes and pods: only node names and pod UIDs are sent to them.
     #[arg(long, requires = "extender")]
     node_cache_capable: bool,
     #[command(flatten)]
