@@ -41,22 +41,22 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 const EXAMPLE: &str = "Example:
   evictd run --config /etc/evictd/evictd.yaml --dry-run";
 
-/// The daemon: watches this node, and ends one pod at a time before the node runs out.
+/// The daemon: watches this node and evicts one pod at a time before a resource runs out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON; /etc/evictd/evictd.yaml where it exists.
-    /// What conf.d beside it holds comes on top, in the order of its names
+    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON. Default: /etc/evictd/evictd.yaml if it
+    /// exists. Files in conf.d beside it override it, in the order of their names
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Decide and tell, but end nothing
+    /// Decide and report, but terminate nothing
     #[arg(long)]
     dry_run: bool,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let log = logging::init().context("cannot begin to log")?;
+        let log = logging::init().context("cannot start logging")?;
         let file = named(self.config.as_ref()).map(Path::to_owned);
         let config = self.read(file.as_deref()).map_err(Failure::input)?;
         evictd_kernel::protect::protect_self();
@@ -140,18 +140,18 @@ fn runtime() -> io::Result<Runtime> {
 /// Starts all threads now: once process ids are exhausted, none can be created.
 fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> {
     threads::start(runtime).context(
-        "cannot start: no thread is to be had; it takes three free process ids (pids.max, TasksMax, threads-max)",
+        "cannot start: no thread can be created; three free process ids are needed (pids.max, TasksMax, threads-max)",
     )?;
     if let Err(error) = log.start() {
         tracing::warn!(
-            "no thread is to be had that writes the log ({error}); lines that their reader does not take at once are lost"
+            "no thread can be created to write the log ({error}); lines that the log's reader does not take at once are lost"
         );
     }
     let missing = threads::fill(runtime);
     if missing > 0 {
         tracing::warn!(
-            "{missing} of this process's threads are not to be had (pids.max, TasksMax or threads-max is reached): walks \
-             of directories and questions to other machines wait for each other until they are"
+            "{missing} threads of this process cannot be created (pids.max, TasksMax or threads-max is reached): until they \
+             can, directory walks and network requests wait for each other"
         );
     }
     Ok(())

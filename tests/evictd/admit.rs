@@ -286,7 +286,7 @@ fn a_table_for_people_and_yaml_for_programs() {
     let output = admit(&arguments);
     assert_eq!(
         text(&output.stdout),
-        "Let in, once these pods are killed, one after the other:
+        "Admitted, after these pods are killed, one after the other:
 
 #  POD         QOS        PRIORITY   CPU  MEMORY
 1  shop/web    Burstable         0     1     3Gi
@@ -302,7 +302,7 @@ fn a_table_for_people_and_yaml_for_programs() {
     let output = admit(&["--pod", &files.ordinary, "--insufficient", "cpu=1,pods=1"]);
     assert_eq!(
         text(&output.stdout),
-        "Not let in: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
+        "Not admitted: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
     );
 }
 
@@ -320,7 +320,7 @@ fn a_file_may_be_standard_input_but_only_one() {
         .write_all(CRITICAL.as_bytes())
         .unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(text(&output.stdout).starts_with("Let in.\n"));
+    assert!(text(&output.stdout).starts_with("Admitted.\n"));
     let error = refused(&["--pod", "-", "--pods", "-"]);
     assert!(
         error.contains("only one of --pod, --pods and --node"),
@@ -352,11 +352,11 @@ fn every_mistake_in_one_go() {
         "pods.yaml:12:56: shop/batch: spec.containers[0].resources.requests.cpu: \"many\": ",
         "pods.yaml:16:56: shop/elsewhere: spec.containers[0].resources.requests.cpu: \"many\": ",
         "dns.yaml: is a Pod; a v1 Node is needed",
-        "--conditions: Sunny is none that admission knows: DiskPressure, MemoryPressure, PIDPressure",
+        "--conditions: Sunny is not a condition that admission knows: DiskPressure, MemoryPressure, PIDPressure",
         "--insufficient: cpu=lots: ",
         "--insufficient: memory is not of the form RESOURCE=AMOUNT",
         "--insufficient: =3 is not of the form RESOURCE=AMOUNT",
-        "--insufficient: pods=-1: less than nothing is missing",
+        "--insufficient: pods=-1: the missing amount is negative",
     ];
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), expected.len(), "{error}");
@@ -386,7 +386,7 @@ fn files_that_cannot_be_used_are_bad_input() {
         ),
         (
             files.bench.file("other.json", r#"{"some":"thing"}"#),
-            "is no Kubernetes object",
+            "is not a Kubernetes object",
         ),
     ];
     for (file, why) in table {
@@ -476,7 +476,7 @@ fn without_a_daemon_it_says_where_it_looked() {
 #[test]
 fn an_answer_without_the_node_says_what_it_does_not_know() {
     let files = files();
-    let said = "Not checked, since there is no --node";
+    let said = "Not checked, because --node is missing";
     let pods = ["--pod", &files.ordinary, "--pods", &files.pods];
     let output = admit(&pods);
     let page = text(&output.stdout);

@@ -62,7 +62,7 @@ fn nothing_but_the_kind_is_all_defaults_and_an_empty_file_is_a_mistake() {
     let empty = check_config(&["-"], "# everything is commented out\n");
     assert_eq!(empty.status.code(), Some(2));
     let told = String::from_utf8(empty.stderr).unwrap();
-    assert!(told.contains("the file is empty: it would set everything to its default"));
+    assert!(told.contains("the file is empty, which would set every key to its default"));
     let report = json(&["-"], NOTHING);
     assert_eq!(report["valid"], true);
     assert_eq!(report["kind"], "EvictionConfiguration");
@@ -137,7 +137,7 @@ fn s1_012_derived_thresholds_are_marked() {
         .find(|line| line.starts_with("allocatableMemory"))
         .unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
-    let expected = "allocatableMemory.available 4.1% at once 50Mi follows from memory.available";
+    let expected = "allocatableMemory.available 4.1% at once 50Mi derived from memory.available";
     assert_eq!(words.join(" "), expected);
     assert!(table.contains("line 2"), "{table}");
 }

@@ -213,16 +213,16 @@ fn rank_shows_the_keys_and_who_is_spared() {
     shows(
         &page,
         &[
-            "For memory.available, shop/hog would go next (by figures up to 7s old).",
+            "For memory.available, shop/hog would be evicted next (from figures up to 7s old).",
             "300Mi",
             "250Mi",
-            "never goes: critical",
+            "never evicted: critical",
         ],
     );
     let told = refused(&daemon.run(&["rank", "--signal", "pid.available"]), 2);
     shows(&told, &["pid.available is not looked at here"]);
     let page = stdout(&daemon.run(&["rank", "--signal", "imagefs.available"]));
-    shows(&page, &["shop/hog would go next"]); // asked again while it was being measured
+    shows(&page, &["shop/hog would be evicted next"]); // asked again while it was being measured
     let told = refused(&daemon.run(&["rank", "--signal", "nodefs.available"]), 1);
     shows(&told, &["the first walk is under way"]);
     let told = refused(&daemon.run(&["rank", "--signal", "memory.free"]), 2);
@@ -247,7 +247,7 @@ fn history_lists_and_shows_one_in_full() {
             "it uses the most",
             "shop/cart",
             "300Mi",
-            "passed over for now: its disruption budget does not let it go",
+            "passed over for now: its disruption budget does not allow it",
         ],
     );
     let all: Value =

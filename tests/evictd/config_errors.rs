@@ -53,7 +53,7 @@ fn every_mistake_is_told_in_one_go_with_file_line_and_key() {
             "{name}:7:18: evictionHard.pid.available: eviction percentage threshold pid.available must be <= 100%"
         ),
         format!(
-            "{name}:9:3: evictionHard.nodefs.available: is there twice, first in line 8; remove one"
+            "{name}:9:3: evictionHard.nodefs.available: appears twice, first in line 8; remove one"
         ),
         format!("{name}:11:22: evictionSoft.imagefs.available: grace period must be specified"),
     ];

@@ -131,7 +131,7 @@ impl Daemon {
 
     /// Gives it another configuration, and waits until it is in force.
     pub(crate) fn reload(&self, node: &Node, hard: &[(&str, &str)], lines: &str) {
-        let words = "the configuration is read again and in force";
+        let words = "the configuration was reloaded and is in force";
         let before = self.said(words);
         write_configuration(node, hard, lines);
         self.signal(Signal::SIGHUP);

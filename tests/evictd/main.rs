@@ -32,4 +32,5 @@ mod comparison;
 mod daemon;
 mod node;
 mod packaged;
+mod pages;
 mod promtool;

@@ -267,7 +267,12 @@ fn explain_fits_the_terminal() {
         for index in 0..PODS {
             assert!(page.contains(&tail(index)), "{columns}: {index}\n{page}");
         }
-        for shown in ["goes now", "MET, acts now", "which acts now:", "payme"] {
+        for shown in [
+            "without a grace",
+            "MET, acts now",
+            "whose threshold acts now:",
+            "payme",
+        ] {
             assert!(page.contains(shown), "{shown}\n{page}");
         }
         let names_more = page.contains("(-o wide adds ");
@@ -296,7 +301,7 @@ fn whoever_asks_for_all_gets_all() {
             assert!(page.contains(&name), "{name}\n{page}");
         }
         assert!(
-            page.contains("FIRST TO GO") && page.contains("QOS"),
+            page.contains("FIRST VICTIM") && page.contains("QOS"),
             "{page}"
         );
         assert!(!page.contains("-o wide"), "{page}");
@@ -366,7 +371,7 @@ fn answers(folder: &Path) -> [(&'static str, Value); 3] {
     ]);
     let decision = json!({
         "id": "1a2006d362d-1", "time": "2026-11-21T23:26:43Z", "kind": "hard", "signal": "memory.available",
-        "pod": victim, "why": format!("{victim} uses 457Mi and asked for none, the most of its kind"),
+        "pod": victim, "why": format!("{victim} uses 457Mi and requested none, the most of its kind"),
         "message": "The node was low on resource: memory. Threshold quantity: 1Gi, available: 102Mi. ",
         "ranking": explained["pods"], "outcome": { "error": "cgroup.kill: Permission denied" },
     });
@@ -431,7 +436,7 @@ fn what_the_daemon_says_fits_the_terminal() {
             ),
             (
                 &["rank"],
-                &["would go", "-x000", "-x019", "USAGE", "BECAUSE"],
+                &["would be", "-x000", "-x019", "USAGE", "BECAUSE"],
             ),
             (&["history"], &["1a2006d362d-1", "-x001", "Permission"]),
             (
@@ -471,7 +476,7 @@ fn top_shows_what_matters_on_a_low_screen() {
             "102Mi",
             "threshold      1Gi",
             "its source cannot be read",
-            "who would go for memory.available",
+            "first victim for memory.available",
             "USAGE",
             "-x003",
             "2026-11-21 23:26:43Z",
@@ -495,9 +500,9 @@ fn the_demo_asks_the_terminal_nothing_and_its_headline_stays() {
     let page = seen.text();
     for words in [
         "evictd demo  memory",
-        "a hog takes 1 GiB/s",
+        "hog takes 1 GiB/s",
         "✖ evicted",
-        "✔ as expected: hog went",
+        "✔ as expected: hog was evicted",
         "gone after",
     ] {
         assert!(page.contains(words), "{words}\n{page}");

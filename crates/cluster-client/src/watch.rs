@@ -419,7 +419,7 @@ fn watch_error(problem: &dyn ToString) -> WatchError {
 }
 
 fn unparsable(error: &serde_json::Error) -> WatchError {
-    watch_error(&format!("an answer that is not understood: {error}"))
+    watch_error(&format!("an answer that cannot be parsed: {error}"))
 }
 
 #[cfg(test)]

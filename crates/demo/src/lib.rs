@@ -35,16 +35,16 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A play that takes longer has failed.
+/// A scenario that takes longer has failed.
 const LONGEST_PLAY: Duration = Duration::from_secs(20);
 /// How often the usage of the pods in the picture is updated.
 const USAGE_PERIOD: Duration = Duration::from_millis(50);
 
-/// The result of a play.
+/// The result of a scenario.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The play.
+    /// The scenario.
     pub scenario: Scenario,
     /// `real` or `simulated`.
     pub mode: &'static str,
@@ -100,7 +100,7 @@ impl Report {
     }
 }
 
-/// Why the play could not be run.
+/// Why the scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The node could not be built.
@@ -121,7 +121,7 @@ pub enum DemoError {
         source: io::Error,
     },
     /// It was interrupted.
-    #[error("interrupted; everything it had made is removed")]
+    #[error("interrupted; everything that it created is removed")]
     Interrupted,
 }
 
@@ -131,7 +131,7 @@ struct Actor {
     stdin: ChildStdin,
 }
 
-/// Runs the play: with a real node if one can be built, else simulated. The first and the last `calm` are without
+/// Runs the scenario: with a real node if one can be built, else simulated. The first and the last `calm` are without
 /// events.
 pub async fn play(
     scenario: Scenario,

@@ -39,10 +39,10 @@ static POOL: OnceLock<Pool> = OnceLock::new();
 #[derive(Debug, thiserror::Error)]
 pub enum NoThread {
     /// The pool has no thread, and the kernel does not give one.
-    #[error("no thread is to be had (pids.max, TasksMax or threads-max is reached)")]
+    #[error("no thread can be created (pids.max, TasksMax or threads-max is reached)")]
     None(#[source] io::Error),
     /// All threads are occupied by calls that hang.
-    #[error("all threads for calls that may hang do hang")]
+    #[error("all threads for calls that may hang are hanging")]
     Busy,
 }
 

@@ -1,6 +1,8 @@
 //! `evictd explain NODE`, against an API server and a kubelet of our own.
 
 use super::{assert_has, stderr};
+use crate::pages::{self, Outputs};
+use evictd_kernel::clock::Clock;
 use evictd_testkit::{ApiServer, Imagined, Kubelet, testing::left_out};
 use serde_json::{Value, json};
 use std::{
@@ -19,6 +21,8 @@ struct Cluster {
     api: ApiServer,
     kubelet: Kubelet,
     folder: TempDir,
+    /// What the kubelet measures.
+    summary: Value,
 }
 
 impl Cluster {
@@ -27,17 +31,19 @@ impl Cluster {
         node(&api, "one");
         let second = Duration::from_millis(100);
         let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
-        let cluster = Self {
+        let mut cluster = Self {
             api,
             kubelet,
             folder: tempfile::tempdir().unwrap(),
+            summary: Value::Null,
         };
         let pods = [("hog", 900 * MIB), ("web", 20 * MIB)];
         let stats = pods.map(|(name, bytes)| cluster.pod(name, bytes));
-        cluster.kubelet.set_summary(json!({
+        cluster.summary = json!({
             "node": { "nodeName": "one", "memory": memory(1000 * MIB, 80 * MIB) },
             "pods": stats,
-        }));
+        });
+        cluster.kubelet.set_summary(cluster.summary.clone());
         let kubeconfig = cluster.api.kubeconfig();
         cluster.write("kubeconfig", &kubeconfig);
         cluster
@@ -82,6 +88,7 @@ impl Cluster {
         Command::new(program)
             .current_dir(self.folder.path())
             .env("KUBECONFIG", self.path("kubeconfig"))
+            .env("COLUMNS", "80")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .arg("explain")
             .args(arguments)
@@ -129,10 +136,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
     assert_eq!(answer["next"], "default/hog");
     assert_eq!(answer["evicted"][0]["pod"], "default/hog");
     assert_eq!(answer["node"]["name"], "one");
-    assert_eq!(
-        assumed(&answer),
-        "the kubelet's rules as one has them (configz)"
-    );
+    assert_eq!(assumed(&answer), "the kubelet's rules from one (configz)");
     // The kubelet's own thresholds count, and a file before them.
     let calm = json!({ "evictionHard": { "memory.available": "50Mi" } });
     cluster.kubelet.set_config(calm);
@@ -143,10 +147,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
     let asked = cluster.api.log().len();
     let answer = cluster.json(&["one", "--config", "config.yaml"]);
     assert_eq!(answer["evicted"][0]["pod"], "default/hog");
-    assert_eq!(
-        assumed(&answer),
-        "the kubelet's rules as config.yaml has them"
-    );
+    assert_eq!(assumed(&answer), "the kubelet's rules from config.yaml");
     let log = cluster.api.log();
     let configz = |entry: &evictd_testkit::Entry| entry.path.ends_with("/configz");
     assert!(!log[asked..].iter().any(configz));
@@ -176,7 +177,7 @@ fn as_a_plugin_of_kubectl_it_takes_the_current_context() {
     let cluster = Cluster::start();
     let plugin = cluster.path("kubectl-evictd");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evictd"), &plugin).unwrap();
-    let lines = ["default/hog goes now", "Node one: Ready is"];
+    let lines = ["default/hog is evicted now", "Node one: Ready is"];
     let shows = |output: Output| {
         assert!(output.status.success(), "{}", stderr(&output));
         assert_has(&String::from_utf8(output.stdout).unwrap(), &lines);
@@ -214,10 +215,10 @@ fn the_only_node_need_not_be_named_nor_this_machine() {
     node(&cluster.api, "two");
     let told = cluster.refused(&context, 2);
     assert!(told.contains("NODE is needed"), "{told}");
-    assert!(told.contains("none of its nodes: one, two"), "{told}");
+    assert!(told.contains("not one of its nodes: one, two"), "{told}");
     let told = cluster.refused(&["three"], 2);
     assert!(
-        told.contains("there is no node three; there are one, two"),
+        told.contains("there is no node three; its nodes are one, two"),
         "{told}"
     );
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -259,7 +260,7 @@ fn without_the_node_and_its_lease_it_goes_on_and_says_so() {
         told.contains("the RBAC verb get on nodes is needed"),
         "{told}"
     );
-    assert!(told.contains("nothing is said of its taints"), "{told}");
+    assert!(told.contains("its taints are left out"), "{told}");
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn without_configz_the_defaults_count_and_that_is_said() {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         assumed(&answer),
-        "the kubelet's rules with its default thresholds, since its configz could not be read"
+        "the kubelet's rules with its default thresholds, because its configz could not be read"
     );
     let told = stderr(&output);
     assert!(told.contains("/proxy/configz: 404"), "{told}");
@@ -294,7 +295,47 @@ fn a_server_that_does_not_answer_is_no_bad_input() {
     let told = cluster.refused(&["--context", "nowhere"], 2);
     assert!(told.contains("nowhere"), "{told}");
     let told = cluster.refused(&["one/two"], 2);
-    assert!(told.contains("no node can have such a name"), "{told}");
+    assert!(told.contains("not the name of a node"), "{told}");
     let told = cluster.refused(&["one", "--pods", "pods.json"], 2);
     assert!(told.contains("cannot be used with"), "{told}");
+}
+
+/// The rules of the role on the page.
+fn rules_on_the_page() -> Value {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/explain.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, role) = page.split_once("```yaml\n").unwrap();
+    let (role, _) = role.split_once("```").unwrap();
+    let mut role: Value = serde_saphyr::from_str(role).unwrap();
+    role["rules"].take()
+}
+
+#[test]
+fn the_page_on_explain_says_what_it_says() {
+    let cluster = Cluster::start();
+    let now = Clock::start().now().to_string();
+    let mut summary = cluster.summary.clone();
+    for memory in ["/node/memory", "/pods/0/memory", "/pods/1/memory"] {
+        summary.pointer_mut(memory).unwrap()["time"] = json!(now);
+    }
+    cluster.kubelet.set_summary(summary);
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "one", "namespace": "kube-node-lease" },
+        "spec": { "renewTime": now },
+    });
+    cluster.api.actor("test").create(lease).unwrap();
+    let asked = ["one", "--context", "testkit", "-o", "table"];
+    cluster.allow(rules_on_the_page());
+    let allowed = cluster.explain(&asked);
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    assert!(!stderr(&allowed).contains("RBAC"), "{}", stderr(&allowed));
+    cluster.allow(json!([]));
+    let refused = cluster.refused(&asked, 3);
+    let server = cluster.api.url();
+    let outputs = Outputs::from([
+        ("explain", String::from_utf8(allowed.stdout).unwrap()),
+        ("rights", refused.replace(&server, "https://10.0.0.1:6443")),
+    ]);
+    pages::check("explain.md", &outputs, &[]);
 }

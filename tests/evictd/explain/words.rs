@@ -18,11 +18,11 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
     for (arguments, said) in [
         (
             &[][..],
-            "for memory.available, since no threshold is crossed; --signal SIGNAL ranks for another:",
+            "for memory.available, because no threshold is crossed (--signal SIGNAL ranks for another):",
         ),
         (
             &["--config", "short.yaml"],
-            "for memory.available, which acts now:",
+            "for memory.available, whose threshold acts now:",
         ),
         (
             &["--config", "soft.yaml"],
@@ -33,7 +33,10 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
             "for pid.available, as --signal asks:",
         ),
     ] {
-        assert_has(&files.page(arguments), &[&format!("Who goes first {said}")]);
+        assert_has(
+            &files.page(arguments),
+            &[&format!("Pods in the order of eviction {said}")],
+        );
     }
 }
 
@@ -72,7 +75,7 @@ fn what_no_file_may_hold_is_a_clear_error() {
         &stderr(&output),
         &[
             "metadata.uid: ",
-            "every pod has one of its own",
+            "every pod has its own",
             "requests.memory: -5Mi is negative",
             "pods.json:1:",
         ],

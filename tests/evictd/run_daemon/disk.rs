@@ -154,7 +154,7 @@ fn a_full_disk_under_the_history_delays_no_eviction_and_loses_no_record() {
         daemon.status()["history"]["error"].is_string()
     });
     assert_eq!(
-        daemon.said("a decision could not be written; evictions go on"),
+        daemon.said("a decision could not be written; evictions continue"),
         1
     );
     // What the disk refuses is told from memory.
@@ -196,7 +196,7 @@ fn a_disk_on_which_no_history_can_be_begun_keeps_no_node_unguarded() {
         daemon.said("shop/hog is gone: ") == 1
     });
     assert!(!hog.lives());
-    assert_eq!(daemon.said("no decision can be kept yet"), 1);
+    assert_eq!(daemon.said("no decision can be saved yet"), 1);
     remount(&disk, MsFlags::empty());
     daemon.eventually("everything is written", |daemon| {
         let history = &daemon.status()["history"];
@@ -299,7 +299,7 @@ fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_els
         format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}");
     let daemon = Daemon::start(&node, &low, &format!("{filesystems}\ndryRun: true"));
     daemon.eventually("it says that it finds none of them", |daemon| {
-        daemon.warns("/var/lib/kubelet/pods; name the kubelet's --root-dir under kubelet.rootDir")
+        daemon.warns("/var/lib/kubelet/pods; set kubelet.rootDir to the kubelet's --root-dir")
     });
     // Whose ranking would be all unknown says nothing to whoever asks for the nearest.
     daemon.eventually("it ranks for a signal that ranks anything", |daemon| {

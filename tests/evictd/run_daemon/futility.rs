@@ -40,12 +40,12 @@ fn evictions_that_do_not_help_stop_and_begin_again_when_the_signal_has_moved() {
         daemon.status()["futileStops"][0]["signal"],
         "memory.available"
     );
-    assert_eq!(daemon.said("nobody is evicted"), 1);
+    assert_eq!(daemon.said("no pod is evicted"), 1);
 
     second.end();
     daemon.evicted(4);
     daemon.eventually("it is said again", |daemon| {
-        daemon.said("nobody is evicted") == 2
+        daemon.said("no pod is evicted") == 2
     });
 }
 
@@ -58,14 +58,14 @@ fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
     let _outsider = node.worker("outsider", "--hold 116Mi");
     let mut pods = ["a", "b", "c"].map(|name| node.pod(name, "--hold 4Mi", Traits::default()));
     let daemon = Daemon::start(&node, &[("memory.available", "128Mi")], "");
-    daemon.eventually("it is said", |daemon| daemon.said("nobody is evicted") == 1);
+    daemon.eventually("it is said", |daemon| daemon.said("no pod is evicted") == 1);
     daemon.some_turns_pass();
     assert!(pods.iter_mut().all(crate::node::Worker::lives));
     let decision = daemon.history().remove(0);
     assert_eq!(decision["withheld"]["because"], "noRelief", "{decision:#}");
     let in_no_pod: i64 = bytes(&decision["shares"]["inNoPod"]);
     assert!(in_no_pod > 116 << 20, "{decision:#}");
-    assert!(daemon.said("are in no pod") == 1);
+    assert!(daemon.said("are used outside of pods") == 1);
     assert_eq!(daemon.condition("MemoryPressure")["raised"], true);
 }
 

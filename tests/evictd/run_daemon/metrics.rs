@@ -86,7 +86,7 @@ fn probes_are_answered_at_their_own_door_whoever_fills_both() {
         let line = said.find_map(|line| line.strip_prefix(words).map(str::to_owned));
         line.expect("it says where it listens")
     };
-    let probes = address("probes are answered at http://");
+    let probes = address("probes (/livez, /readyz) are at http://");
     let metrics = address("metrics and health are at http://");
     let connect = |address: &String| TcpStream::connect(address).unwrap();
     let silent: Vec<TcpStream> = (0..145)

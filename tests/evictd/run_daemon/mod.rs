@@ -14,6 +14,7 @@ mod lines;
 mod memory;
 mod metrics;
 mod newcomers;
+mod one_eviction;
 mod pause;
 mod preempting;
 mod refusals;

@@ -43,7 +43,7 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     });
     assert_eq!(daemon.said("(paused by `evictd pause`: a drill)"), 1);
     assert_eq!(
-        daemon.said("PAUSED by `evictd pause`: a drill; nobody is ended"),
+        daemon.said("PAUSED by `evictd pause`: a drill; no pod is terminated"),
         1
     );
     let paused = daemon.status()["paused"].clone();
@@ -117,7 +117,7 @@ fn who_is_on_the_way_out_is_seen_off_under_a_pause() {
     let crossed = "memory.available has crossed its soft threshold of 110Mi: ";
     assert_eq!(daemon.said(crossed), 1);
     daemon.eventually("the relief is told", |daemon| {
-        daemon.said("memory.available is back from its soft threshold of 110Mi") == 1
+        daemon.said("memory.available is above its soft threshold of 110Mi again") == 1
     });
 }
 

@@ -56,7 +56,7 @@ fn nobody_goes_while_the_files_in_memory_of_the_last_victim_are_still_there() {
     // Its processes are gone, and its memory stays until the volume is unmounted.
     daemon.eventually("it is said what is waited for", |daemon| {
         let leaving = daemon.status()["leaving"].to_string();
-        leaving.contains("what it still holds is to come back")
+        leaving.contains("what it holds is not released yet")
     });
     for _ in 0..3 {
         daemon.some_turns_pass();
@@ -107,7 +107,7 @@ fn a_hog_that_was_deleted_by_force_goes_and_nobody_else() {
     daemon.eventually_knows(&["a", "b", "c", "hog"]);
     cluster.delete("hog");
     daemon.eventually("it is missed", |daemon| {
-        daemon.said("pod shop/hog is listed no more and still runs") == 1
+        daemon.said("pod shop/hog is no longer listed and still runs") == 1
     });
     hog.grow();
     assert!(wait(|| !hog.lives()));

@@ -24,7 +24,7 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     fs::write(node.path("evictd.yaml"), bad).unwrap();
     daemon.signal(Signal::SIGHUP);
     daemon.eventually("the bad file is refused", |daemon| {
-        daemon.said("the new configuration is refused, the old one stays in force") == 1
+        daemon.said("the new configuration is refused, the previous one stays in force") == 1
     });
     assert_eq!(daemon.said("evictionHard.memory.available"), 1);
     assert_eq!(daemon.said("dryRunn"), 1);
@@ -36,7 +36,7 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     fs::remove_file(node.path("evictd.yaml")).unwrap();
     daemon.signal(Signal::SIGHUP);
     daemon.eventually("a missing file is refused", |daemon| {
-        daemon.said("the new configuration is refused, the old one stays in force") == 2
+        daemon.said("the new configuration is refused, the previous one stays in force") == 2
     });
 
     let place = node.directory.path().display();
@@ -47,7 +47,7 @@ fn a_good_file_takes_effect_and_a_bad_one_leaves_the_old_one_in_force() {
     daemon.eventually("the new threshold is shown", |daemon| {
         threshold(daemon) == "110Mi"
     });
-    let named = "changed settings that take effect at the next start only: socket";
+    let named = "changed settings that take effect only after a restart: socket";
     assert_eq!(daemon.said(named), 1);
     let configuration = &daemon.status()["configuration"];
     assert_eq!(configuration["refused"], Value::Null);
@@ -66,7 +66,7 @@ fn an_empty_file_is_refused_and_ends_no_dry_run() {
         return;
     };
     let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], "dryRun: true");
-    let refused = "the new configuration is refused, the old one stays in force";
+    let refused = "the new configuration is refused, the previous one stays in force";
     for (before, nothing) in ["", "# dryRun: true\n", "---\nnull\n", "{}\n"]
         .iter()
         .enumerate()

@@ -84,7 +84,7 @@ fn a_hard_threshold_crossed_in_the_grace_of_a_soft_victim_ends_that_grace_and_no
         outcome["killedSeconds"].as_f64().unwrap() < 60.0,
         "{outcome:#}"
     );
-    assert_eq!(daemon.said("shop/deaf has no grace any more"), 1);
+    assert_eq!(daemon.said("the grace period of shop/deaf ends now"), 1);
     daemon.some_turns_pass();
     assert!(!deaf.lives() && grower.lives());
     assert_eq!(daemon.history().len(), 1);

@@ -56,7 +56,7 @@ podPreference: {namespaces: [shop]}
 evictWithoutRelief: true",
     );
     daemon.eventually("it says that nobody may go", |daemon| {
-        daemon.said("nobody is evicted") == 1
+        daemon.said("no pod is evicted") == 1
     });
     daemon.some_turns_pass();
     assert!(workers.iter_mut().all(crate::node::Worker::lives));
@@ -69,7 +69,7 @@ evictWithoutRelief: true",
         (vec!["nobody"], Some("allSpared"))
     );
     assert_eq!(
-        daemon.said("nobody is evicted"),
+        daemon.said("no pod is evicted"),
         1,
         "a state that stays is said once"
     );
@@ -82,14 +82,15 @@ evictWithoutRelief: true",
         assert!(warnings.contains(refused), "{refused}: {warnings}");
     }
     assert!(
-        warnings.contains("memory.available has crossed its threshold and nobody is evicted: ")
+        warnings.contains("memory.available has crossed its threshold and no pod is evicted: ")
     );
 
     let mut ordinary = node.pod("ordinary", "--hold 8Mi", Traits::default());
     daemon.evicted(1);
     assert!(!ordinary.lives() && workers.iter_mut().all(crate::node::Worker::lives));
     assert_eq!(
-        daemon.said("shop/ordinary would not be let in: The node had condition: [MemoryPressure]."),
+        daemon
+            .said("shop/ordinary would not be admitted: The node had condition: [MemoryPressure]."),
         1
     );
 }

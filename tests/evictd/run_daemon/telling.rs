@@ -313,12 +313,12 @@ fn a_pod_started_again_is_ended_again_under_pressure_and_left_alone_after_it() {
     let mut modest = cluster.node.worker("hog", "--hold 4Mi");
     let decision = decided(&daemon, "not published");
     let why = decision["publication"]["why"].as_str().unwrap();
-    assert!(why.contains("runs on after the pressure"), "{why}");
+    assert!(why.contains("still runs after the pressure"), "{why}");
     cluster.api.clear_faults();
     daemon.some_turns_pass();
     assert_eq!(cluster.get("hog")["status"]["phase"], "Running");
     assert!(modest.lives());
-    let ended_again = daemon.said("it is ended again");
+    let ended_again = daemon.said("it is terminated again");
     let counted: usize = daemon.metric("evictd_restarted_before_told_total");
     assert!(ended_again >= 1 && counted == ended_again, "{counted}");
 }
@@ -378,7 +378,7 @@ fn those_beside_a_pod_that_its_budget_keeps_stay_where_they_cannot_help() {
     let lines = format!("{SOFT}\nevict: {{method: eviction}}");
     let daemon = cluster.daemon(&[("memory.available", "1Mi")], &lines);
     daemon.eventually("it is said", |daemon| {
-        daemon.said("nobody is evicted: the pods that may go hold") == 1
+        daemon.said("no pod is evicted: the pods that may be evicted hold") == 1
     });
     daemon.some_turns_pass();
     assert!(hog.lives() && bystanders.iter_mut().all(Worker::lives));

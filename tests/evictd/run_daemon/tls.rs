@@ -69,7 +69,7 @@ fn a_client_certificate_opens_the_api_server_for_pods_and_for_what_is_told() {
     cluster.use_door(&door, &servers, &json!({}));
     let daemon = cluster.daemon(CALM);
     daemon.eventually("it says what is missing", |daemon| {
-        daemon.warns("takes nobody without a client certificate")
+        daemon.warns("requires a client certificate")
     });
 }
 
@@ -85,11 +85,11 @@ fn a_bad_certificate_of_the_api_server_is_told_with_what_to_do() {
         (known.sign(&[HERE]), None),
         (
             of_another_cluster.sign(&[HERE]),
-            Some("certificate-authority in the kubeconfig is of another"),
+            Some("certificate-authority in the kubeconfig is outdated"),
         ),
         (
             unknown.sign(&[HERE]),
-            Some("nobody trusted here signed the API server's certificate"),
+            Some("the API server's certificate is signed by an authority that is not trusted here"),
         ),
         (
             known.sign_expired(&[HERE]),
@@ -97,7 +97,7 @@ fn a_bad_certificate_of_the_api_server_is_told_with_what_to_do() {
         ),
         (
             known.sign(&["elsewhere"]),
-            Some("is for other names: ask it by one that it has"),
+            Some("is for other names: use one of them"),
         ),
     ];
     for (identity, words) in table {
@@ -150,8 +150,9 @@ fn a_kubelet_is_verified_by_what_it_signed_for_itself_or_by_nothing_where_that_i
     let own = cluster.write("kubelet.crt", &(identity.certificate() + &itself.pem()));
     let others = cluster.write("other.crt", &other.pem());
     let elsewhere = itself.sign(&["elsewhere"]).unwrap();
-    let untrusted = "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
-                     /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own";
+    let untrusted = "this kubelet's certificate is signed by an authority that is not trusted here: set \
+                     kubelet.certificateAuthority to /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its \
+                     self-signed one";
     let table = [
         (&identity, format!("certificateAuthority: {own}"), None),
         (
@@ -168,7 +169,7 @@ fn a_kubelet_is_verified_by_what_it_signed_for_itself_or_by_nothing_where_that_i
         (
             &elsewhere,
             format!("certificateAuthority: {own}"),
-            Some("must be for nodeName"),
+            Some("is for other names than nodeName"),
         ),
         (&elsewhere, "insecure: true".to_owned(), None),
     ];

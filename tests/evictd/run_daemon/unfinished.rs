@@ -103,7 +103,7 @@ fn what_a_killed_daemon_has_not_told_the_next_one_tells_with_the_original_record
     drop(daemon);
     let daemon = cluster.daemon(LOW);
     daemon.some_turns_pass();
-    assert_eq!((cluster.patches(), daemon.said("it is taken up")), (1, 0));
+    assert_eq!((cluster.patches(), daemon.said("it is continued")), (1, 0));
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
             decision["publication"]["state"] == "not published" && !decision["outcome"].is_null()
         });
         let why = dropped["publication"]["why"].as_str().unwrap();
-        assert!(why.contains("runs on after the pressure"), "{why}");
+        assert!(why.contains("still runs after the pressure"), "{why}");
         assert!(again.lives());
         assert_eq!(cluster.patches(), 0);
     }
@@ -316,7 +316,10 @@ fn a_pod_that_runs_is_ended_soon_after_the_decision_and_after_neither_a_reboot_n
     assert_eq!(told["outcome"]["reactionSeconds"], Value::Null);
     assert_eq!(daemon.count("evictd_reaction_seconds_count"), 0);
     assert_eq!(daemon.said("shop/hog is gone: "), 0);
-    assert_eq!(daemon.said("shop/hog is gone; nobody saw when"), 1);
+    assert_eq!(
+        daemon.said("shop/hog is gone; it ended at an unknown time"),
+        1
+    );
     drop(daemon);
     assert!(again.lives());
     assert_eq!(cluster.phase(), "Failed");
@@ -348,7 +351,10 @@ fn a_daemon_that_is_stopped_leaves_what_it_could_not_tell_to_the_next() {
     daemon.evicted(1);
     daemon.signal(Signal::SIGTERM);
     assert!(daemon.ended().success());
-    assert_eq!(daemon.said("1 evictions are not known to be told yet"), 1);
+    assert_eq!(
+        daemon.said("the API server has not confirmed 1 evictions yet"),
+        1
+    );
     cluster.api.come_back();
     // A rehearsal tells nobody anything.
     let lines = format!("{}\ndryRun: true", cluster.lines());

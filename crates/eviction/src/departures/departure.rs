@@ -265,11 +265,11 @@ impl Departure {
                 ("its kubelet evicts it", Some(kill_at))
             }
             (Stage::Terminating { kill_at, .. }, Purpose::Deleted) => (
-                "it was deleted and runs on; its kubelet has this long to end it",
+                "it was deleted and still runs; its kubelet has this long to end it",
                 Some(kill_at),
             ),
             (Stage::Terminating { .. }, _) if self.repeated => {
-                ("it was started again, and is ended again", None)
+                ("it was started again, and is terminated again", None)
             }
             (
                 Stage::Terminating {
@@ -277,24 +277,30 @@ impl Departure {
                 },
                 _,
             ) => (
-                "it is killed; what it holds is to come back",
+                "it is killed; what it holds is not released yet",
                 Some(after(at, CLEANUP_TIMEOUT)),
             ),
             (Stage::Terminating { kill_at, .. }, _) if self.asked => (
-                "its disruption budget is asked, then it has its grace",
+                "the eviction API is asked, then its grace period begins",
                 Some(kill_at),
             ),
-            (Stage::Terminating { kill_at, .. }, _) => ("its grace, then SIGKILL", Some(kill_at)),
+            (Stage::Terminating { kill_at, .. }, _) => {
+                ("its grace period, then SIGKILL", Some(kill_at))
+            }
             (Stage::Ended { at }, _) => (
-                "no process is left; what it still holds is to come back",
+                "no process is left; what it holds is not released yet",
                 Some(after(at, CLEANUP_TIMEOUT)),
             ),
-            (Stage::Failed { until }, _) => ("it could not be ended; passed over", Some(until)),
-            (Stage::Blocked { until }, _) => {
-                ("its disruption budget keeps it; passed over", Some(until))
-            }
+            (Stage::Failed { until }, _) => (
+                "it could not be terminated; passed over for now",
+                Some(until),
+            ),
+            (Stage::Blocked { until }, _) => (
+                "its disruption budget blocks it; passed over for now",
+                Some(until),
+            ),
             (Stage::Gone { .. }, _) if self.notice_state == NoticeState::Pending => {
-                ("it is gone; the API server is to be told", None)
+                ("it is gone; the API server does not know it yet", None)
             }
             (Stage::Gone { .. }, _) => return None,
         })

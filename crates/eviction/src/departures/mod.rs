@@ -35,9 +35,10 @@ use std::{
 /// How often pods that have ended are checked again, because the kubelet may have restarted them.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// Why a pending notice to the API server is dropped.
-pub const STILL_RUNS: &str = "the pod was started again and runs on after the pressure";
+pub const STILL_RUNS: &str =
+    "the pod was started again and still runs after the pressure has ended";
 /// Why the notice of a rejection is dropped.
-pub const ADMITTED: &str = "the pod was let in after all";
+pub const ADMITTED: &str = "the pod was admitted after all";
 
 /// Every pod that must leave, by UID.
 #[derive(Debug, Clone, Default)]

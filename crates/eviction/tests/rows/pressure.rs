@@ -136,7 +136,9 @@ fn while_somebody_goes_nobody_else_does_for_pressure() {
     };
     assert_eq!(decision.withheld, Some(dying));
     assert!(
-        decision.why.starts_with("default/large goes already"),
+        decision
+            .why
+            .starts_with("default/large is already terminating"),
         "{}",
         decision.why
     );

@@ -55,7 +55,7 @@ fn nobody_goes_where_all_who_may_go_hold_less_than_is_missing() {
     assert_eq!(shares.in_no_pod, Quantity::bytes((1024 - 50 - 49) * MI));
     assert_eq!(
         Withheld::NoRelief { shares }.to_string(),
-        "the pods that may go hold 49Mi together, and 50Mi are missing; 925Mi of 1Gi are in no pod"
+        "the pods that may be evicted hold 49Mi together, and 50Mi are missing; 925Mi of 1Gi are used outside of pods"
     );
     assert_eq!(decide(evictd(threshold()), pods([30, 19])), None, "lifted");
     assert_eq!(decide(kubelet(threshold()), pods([30, 19])), None);

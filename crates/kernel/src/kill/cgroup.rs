@@ -270,7 +270,7 @@ impl InProgress<'_> {
         self.begun = true;
         let list = match self.live_processes(&[]) {
             Err(error) if error.retryable() != Retryable::No && self.is_surely_empty() => {
-                tracing::debug!(%error, "it is empty all the same");
+                tracing::debug!(%error, "it is empty anyway");
                 return Ok(Round::Gone);
             }
             list => list?,

@@ -56,7 +56,7 @@ fn lift(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
             Ok(()) => changed.push((file, before)),
             Err(error) => {
                 let path = dir.path().join(file);
-                tracing::debug!(path = %path.display(), %error, "its end may take longer");
+                tracing::debug!(path = %path.display(), %error, "its exit may take longer");
             }
         }
     }

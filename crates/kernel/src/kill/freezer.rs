@@ -79,7 +79,7 @@ async fn retry_thaw(dir: &GroupDir) {
     let mut pause = FIRST_PAUSE;
     while let Err(error) = thaw(dir) {
         if pause == FIRST_PAUSE {
-            tracing::warn!(%error, "cannot thaw {}; trying on", dir.path().display());
+            tracing::warn!(%error, "cannot thaw {}; trying again", dir.path().display());
         }
         sleep(pause).await;
         pause = (pause + pause / 4).min(LONGEST_PAUSE);

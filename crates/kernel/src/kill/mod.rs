@@ -90,7 +90,7 @@ pub struct Termination {
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
     /// The cgroup must not be killed.
-    #[error("refusing to end cgroup {}: {why}", cgroup.display())]
+    #[error("refusing to kill cgroup {}: {why}", cgroup.display())]
     Refused {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
@@ -100,7 +100,7 @@ pub enum KillError {
     /// The kernel lists process id 0: the processes are in a pid namespace that is not visible from here. No signal
     /// can reach them, and it could not be seen when they have exited.
     #[error(
-        "processes of cgroup {} are in a pid namespace that is not visible from here; run evictd in the host's (hostPID)",
+        "processes of cgroup {} are in a pid namespace that evictd cannot see; run evictd in the host's (hostPID)",
         cgroup.display()
     )]
     ForeignPidNamespace {
@@ -135,7 +135,7 @@ pub enum KillError {
     },
     /// An error that may pass has lasted until the deadline of the kill.
     #[error(
-        "cannot end cgroup {}: it was tried {tries} times in {:.3} s", cgroup.display(), over.as_secs_f64()
+        "cannot kill cgroup {}: {tries} attempts in {:.3} s failed", cgroup.display(), over.as_secs_f64()
     )]
     GaveUp {
         /// The cgroup, relative to the root of its hierarchy.

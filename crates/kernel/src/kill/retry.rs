@@ -137,7 +137,7 @@ mod tests {
         let error = retry.take_error(Path::new("pod")).unwrap();
         assert_eq!(
             error.to_string(),
-            "cannot end cgroup pod: it was tried 11 times in 0.030 s"
+            "cannot kill cgroup pod: 11 attempts in 0.030 s failed"
         );
         retry.retry_after(failed(5)).await.unwrap();
         retry.reset();

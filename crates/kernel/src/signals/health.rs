@@ -95,7 +95,7 @@ impl Registry {
                         health.state = SignalState::Observed;
                         // At the start, a signal that works is not logged.
                         if is_change(SignalState::Absent) {
-                            tracing::info!(%signal, "{signal} is observed again");
+                            tracing::info!(%signal, "{signal} can be sampled again");
                         }
                         return Some(observation);
                     }
@@ -103,7 +103,7 @@ impl Registry {
                         health.state = SignalState::Rejected;
                         health.rejected += 1;
                         if is_change(SignalState::Rejected) {
-                            tracing::warn!(%signal, ?reading, "{signal}: figure turned away: {impossible}");
+                            tracing::warn!(%signal, ?reading, "{signal}: impossible sample rejected: {impossible}");
                         }
                     }
                 }
@@ -112,7 +112,7 @@ impl Registry {
                 health.state = SignalState::Failed;
                 health.failed += 1;
                 if is_change(SignalState::Failed) {
-                    tracing::warn!(%signal, "{signal} is unobserved: {error}");
+                    tracing::warn!(%signal, "{signal} cannot be sampled: {error}");
                 }
             }
             Outcome::Unanswered(now) => {
@@ -122,7 +122,7 @@ impl Registry {
                 health.unanswered_since = Some(since);
                 health.hangs = now.duration_since(since) >= HANGS_AFTER;
                 if health.hangs && is_change(SignalState::Stale) {
-                    tracing::warn!(%signal, "{signal} is unobserved: its filesystem does not answer");
+                    tracing::warn!(%signal, "{signal} cannot be sampled: its filesystem does not answer");
                 }
             }
         }
@@ -160,11 +160,11 @@ mod tests {
         let lines: Vec<&str> = hanging.lines().collect();
         assert_eq!(lines.len(), 2, "{hanging}");
         assert!(
-            lines[0].contains("nodefs.available is unobserved"),
+            lines[0].contains("nodefs.available cannot be sampled"),
             "{hanging}"
         );
         assert!(
-            lines[1].contains("nodefs.available is observed again"),
+            lines[1].contains("nodefs.available can be sampled again"),
             "{hanging}"
         );
     }

@@ -147,7 +147,7 @@ pub enum SourceError {
         group: PathBuf,
     },
     /// The working set is configured as `memory.available`.
-    #[error("the working set can't be told: no memory controller is mounted")]
+    #[error("the working set is unknown: no memory controller is mounted")]
     NoWorkingSet,
 }
 

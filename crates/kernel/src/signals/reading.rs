@@ -59,9 +59,9 @@ impl Reading {
 pub(super) enum Impossible {
     #[error("the capacity is zero")]
     NoCapacity,
-    #[error("less than nothing is left")]
+    #[error("the available amount is negative")]
     Negative,
-    #[error("more is left than there is")]
+    #[error("more is available than the capacity")]
     AboveCapacity,
     #[error("the capacity shrank")]
     Shrunk,

@@ -55,7 +55,7 @@ impl MemcgNotification {
         pods: &[PathBuf],
     ) -> Option<Self> {
         if hierarchies.version() == Version::V2 {
-            tracing::info!("kernelMemcgNotification has no effect: cgroup v2 knows no such thing");
+            tracing::info!("kernelMemcgNotification has no effect: cgroup v2 does not support it");
             return None;
         }
         let directory = |group: &PathBuf| hierarchies.dir(Controller::Memory, group);

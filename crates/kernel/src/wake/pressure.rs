@@ -84,11 +84,11 @@ impl PressureTrigger {
         match (mode, error) {
             (TriggerMode::Quick, _) => tracing::info!("woken by pressure within 1 s ({file})"),
             (TriggerMode::Slow, _) => tracing::warn!(
-                "woken by pressure within 2 s only ({file}): quicker triggers need CAP_SYS_RESOURCE"
+                "woken by pressure within 2 s only ({file}): a shorter window needs CAP_SYS_RESOURCE"
             ),
             (TriggerMode::Refused, error) => tracing::warn!(
-                "not woken by pressure, the adaptive sleep alone decides when to look ({file}): {}; older kernels want \
-                 CAP_SYS_RESOURCE for it",
+                "not woken by pressure, only the sampling interval decides when to sample ({file}): {}; older kernels \
+                 need CAP_SYS_RESOURCE for it",
                 error.map_or_else(String::new, ToString::to_string)
             ),
         }

@@ -44,7 +44,7 @@ impl Agent {
             first.get_or_insert(answer);
         }
         first.unwrap_or(Err(Unanswered::NotYet(
-            "no signal has been looked at so far; ask again in a moment",
+            "no signal has been sampled yet; ask again in a moment",
         )))
     }
 
@@ -91,7 +91,7 @@ impl Agent {
 
     fn admit(&self, pod: Value) -> Result<Value, String> {
         let mut pod: wire::Pod =
-            serde_json::from_value(pod).map_err(|error| format!("no v1 Pod: {error}"))?;
+            serde_json::from_value(pod).map_err(|error| format!("not a v1 Pod: {error}"))?;
         // A manifest only names its priority class.
         let class = pod.spec.priority_class_name.as_str();
         let configured = || self.behaviour.priority_classes.get(class).copied();

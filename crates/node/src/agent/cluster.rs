@@ -96,7 +96,9 @@ impl Cluster {
             // Locked until the task has ended, so that a second caller waits for that too.
             let mut reports = reports.lock().await;
             if let Some((stop_reports, task)) = reports.take() {
-                tracing::info!("asked to: this node's conditions and taints are left as they are");
+                tracing::info!(
+                    "as requested, this node's conditions and taints are no longer written"
+                );
                 // The task may have ended by itself.
                 let _ = stop_reports.send(());
                 let _ = task.await;
@@ -273,7 +275,7 @@ impl Agent {
             .is_err()
         {
             tracing::warn!(
-                "{} evictions are not known to be told yet; the next start sees to them",
+                "the API server has not confirmed {} evictions yet; the next start reports them again",
                 cluster.delivery_queue.pending_count()
             );
         }

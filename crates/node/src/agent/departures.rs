@@ -65,8 +65,10 @@ impl Agent {
         let grace = left.max(SignedDuration::ZERO).unsigned_abs();
         if again {
             let why = match departure.purpose {
-                Purpose::Rejection { .. } => "was started though it is not let in; it is ended",
-                _ => "was started again before its status was published; it is ended again",
+                Purpose::Rejection { .. } => {
+                    "was started although it was not admitted; it is terminated"
+                }
+                _ => "was started again before its status was published; it is terminated again",
             };
             warn!(
                 EVICTD_DECISION_ID = departure.id,
@@ -92,7 +94,7 @@ impl Agent {
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,
                 EVICTD_POD_UID = uid,
-                "a hard threshold is crossed: {} has no grace any more",
+                "a hard threshold is crossed: the grace period of {} ends now",
                 departure.pod
             );
         }
@@ -182,7 +184,7 @@ impl Agent {
         self.refresh();
         if again {
             if let Err(error) = &result {
-                error!("pod {} was not ended again: {error}", departure.pod);
+                error!("pod {} was not terminated again: {error}", departure.pod);
             }
             return None;
         }
@@ -315,7 +317,7 @@ impl Agent {
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,
                 EVICTD_POD_UID = departure.uid,
-                "what was decided about {} was not finished; it is taken up",
+                "the decision about {} was not finished; it is continued",
                 departure.pod
             );
             self.unfinished.insert(departure.id.clone());
@@ -332,7 +334,7 @@ fn log_wait(departure: &Departure) {
     if departure.purpose.condition() == Some(NodeCondition::DiskPressure) {
         info!(
             EVICTD_POD = departure.pod,
-            "waiting at most {} s for what {} has written to be cleaned up",
+            "waiting at most {} s until the files of {} are removed",
             CLEANUP_TIMEOUT.as_secs(),
             departure.pod
         );

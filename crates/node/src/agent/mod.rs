@@ -575,9 +575,7 @@ impl Agent {
             .await
             .is_err()
         {
-            tracing::warn!(
-                "stopping while pods are still on their way out; they are left as they are"
-            );
+            tracing::warn!("stopping while pods are still terminating; they are left as they are");
         }
         self.close_cluster().await;
     }

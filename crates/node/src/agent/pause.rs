@@ -79,7 +79,7 @@ impl Pauses {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(problem) = &problem {
-                tracing::error!("the pause cannot be kept for the next start: {problem}");
+                tracing::error!("the pause cannot be saved for the next start: {problem}");
             }
             if let Some(answer) = answer {
                 // The receiver may have gone meanwhile.
@@ -110,7 +110,7 @@ impl Agent {
     pub(super) fn pause(&mut self, pause: Pause, answer: Answer) {
         if pause.is_over(self.clock.now()) {
             let _ = answer.send(Err(Unanswered::Refused(
-                "that pause is over already".into(),
+                "that pause has already ended".into(),
             )));
             return;
         }

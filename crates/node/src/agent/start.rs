@@ -52,8 +52,8 @@ const HISTORY_RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for the last process after SIGKILL.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
 /// The error for `admission: reject` if only the kubelet is known.
-const REJECT_NEEDS_API_SERVER: &str = "admission: reject needs an API server, which alone keeps the \
-    kubelet from starting a pod: name it under kubernetes; until then new pods are only reported";
+const REJECT_NEEDS_API_SERVER: &str = "admission: reject needs an API server, because only that \
+    keeps the kubelet from starting a pod; configure it under kubernetes. Until then new pods are only reported";
 /// The main loop counts as stuck if no cycle has ended for this long.
 const LONGEST_CYCLE: SignedDuration = SignedDuration::from_secs(30);
 /// The kubelet's container runtime leaves at least two seconds between SIGTERM and SIGKILL (S1-049).
@@ -67,7 +67,7 @@ pub enum StartError {
     NotBuilt(String),
     /// The process may not signal other processes: it would run, but fail at its first eviction.
     #[error(
-        "this process may not end those of others (CAP_KILL is missing); with --dry-run it decides and tells, and ends nobody"
+        "this process may not terminate processes of other users (CAP_KILL is missing); with --dry-run it decides and reports, and terminates nothing"
     )]
     MayNotKill,
     /// Without cgroups no pod can be found or terminated.
@@ -80,7 +80,7 @@ pub enum StartError {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The main loop's timer cannot be created.
-    #[error("the kernel gives no timer (timerfd)")]
+    #[error("the kernel provides no timer (timerfd)")]
     Timer(#[source] io::Error),
     /// The socket cannot be opened.
     #[error(transparent)]
@@ -90,7 +90,7 @@ pub enum StartError {
     Http(#[from] HttpError),
     /// The configured way to evict needs an API server.
     #[error(
-        "evict.method: delete and eviction need an API server: name it under kubernetes, or take the pods from it"
+        "evict.method: delete and eviction need an API server: configure it under kubernetes, or take the pods from it"
     )]
     NoCluster,
     /// The access to the API server is wrong.
@@ -134,7 +134,7 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     let mut rules = config.rules();
     if pods_source != PodsSource::Manifests {
         rules.withhold_disk_evictions = Some(
-            "nothing can be reclaimed on this node yet, and what a pod has written is not known whole",
+            "nothing can be reclaimed on this node yet, and not all that a pod has written is known",
         );
     }
     Behaviour {
@@ -396,7 +396,7 @@ fn first_status(
         why: why.to_owned(),
     };
     let (method, why) = match config.evict.method {
-        EvictMethod::Auto => ("cgroup", "it works wherever evictd does"),
+        EvictMethod::Auto => ("cgroup", "works on every node"),
         EvictMethod::Cri => ("cri", "configured"),
         EvictMethod::Cgroup => ("cgroup", "configured"),
         EvictMethod::Delete => ("delete", "configured"),
@@ -441,7 +441,7 @@ async fn start_servers(
     if let Some(address) = &config.probes.address {
         let listener = http::bind("probes.address", address).await?;
         if let Ok(address) = listener.local_addr() {
-            tracing::info!("probes are answered at http://{address}");
+            tracing::info!("probes (/livez, /readyz) are at http://{address}");
         }
         tokio::spawn(server.serve_probes(listener));
     }

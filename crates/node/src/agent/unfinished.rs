@@ -26,7 +26,7 @@ impl Unfinished {
         let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
             let id = &record.id;
             tracing::warn!(
-                "decision {id} was not finished, and its record is no help: it lacks pod, uid or grace"
+                "decision {id} was not finished and cannot be continued: its record lacks pod, uid or grace"
             );
             return None;
         };

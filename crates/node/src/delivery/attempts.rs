@@ -79,7 +79,7 @@ pub(super) async fn deliver(
             EVICTD_DECISION_ID = notice.id,
             EVICTD_POD = notice.pod(),
             EVICTD_POD_UID = notice.uid,
-            "the status of {} was overwritten by its kubelet; it is published again",
+            "the kubelet has overwritten the status of {}; it is published again",
             notice.pod()
         );
         sleep(backoff.next(Backoff::NO_JITTER)).await;
@@ -111,7 +111,10 @@ pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Noti
                 writes += 1;
                 let words = json!({ "reason": notice.reason, "message": notice.message });
                 if let Err(error) = delivery.patch(None, words).await {
-                    tracing::debug!("{} is without its reason: {error}", notice.pod());
+                    tracing::debug!(
+                        "the status of {} is published without its reason: {error}",
+                        notice.pod()
+                    );
                 }
             }
             Ok(ReasonState::MayReturn) | Err(_) => {}
@@ -234,7 +237,7 @@ impl<'a> Delivery<'a> {
                 EVICTD_DECISION_ID = self.notice.id,
                 EVICTD_POD = self.notice.pod(),
                 EVICTD_POD_UID = self.notice.uid,
-                "the API server is not informed yet: {error}"
+                "the API server does not know yet: {error}"
             );
         }
     }
@@ -302,7 +305,7 @@ impl<'a> Delivery<'a> {
     /// Patches annotation and phase together: without a new annotation value the kubelet would not process the pod
     /// again, but write the old phase back. The UID is a precondition.
     async fn patch(&self, record: Option<String>, status: Value) -> Result<(), ApiError> {
-        let what = format!("telling the status of pod {}", self.notice.pod());
+        let what = format!("writing the status of pod {}", self.notice.pod());
         let by = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
@@ -319,7 +322,7 @@ impl<'a> Delivery<'a> {
 
     /// The pod, if it still exists with this UID; else why there is no pod to inform.
     async fn find(&self) -> Result<Result<Pod, &'static str>, ApiError> {
-        let what = format!("looking at pod {}", self.notice.pod());
+        let what = format!("reading pod {}", self.notice.pod());
         let pods: Api<Pod> = Api::namespaced(self.actions.client(), &self.notice.namespace);
         let call = pods.get_opt(&self.notice.name);
         let found = self.actions.call(&what, CALL_TIMEOUT, call).await?;

@@ -141,7 +141,7 @@ impl DeliveryQueue {
         let mut pending = self.pending();
         if pending.len() >= MAX_PENDING && !pending.contains_key(&notice.uid) {
             drop(pending);
-            let why = format!("{MAX_PENDING} others wait for the API server already");
+            let why = format!("{MAX_PENDING} others already wait for the API server");
             self.publish(&notice, DeliveryOutcome::NotPublished(why));
             return first_attempt;
         }

@@ -272,7 +272,7 @@ impl NodeReporter {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {
-                    tracing::warn!("the cluster does not see this node's pressure: {error}");
+                    tracing::warn!("the cluster does not know this node's pressure: {error}");
                 }
                 let wait = self
                     .stagger

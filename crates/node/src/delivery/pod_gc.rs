@@ -155,7 +155,7 @@ impl PodGarbageCollector {
             Err(error) => {
                 let pause = self.backoff.next(Backoff::NO_JITTER);
                 if pause == REFUSED_PAUSE {
-                    tracing::warn!("evicted pods stay longer than evictedPods says: {error}");
+                    tracing::warn!("evicted pods are kept longer than evictedPods says: {error}");
                 }
                 self.refused.insert(due.uid);
                 return pause;

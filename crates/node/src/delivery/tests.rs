@@ -211,7 +211,7 @@ async fn a_refusal_for_good_ends_it() {
     post.api
         .fault(Fault::refuse(invalid).on("patch", "pods/status"));
     post.delivery_queue.submit(post.notice()).await.unwrap();
-    let why = "telling the status of pod shop/web: 422 Invalid: not like this";
+    let why = "writing the status of pod shop/web: 422 Invalid: not like this";
     assert_eq!(
         post.outcome().await,
         DeliveryOutcome::NotPublished(why.into())

@@ -132,7 +132,7 @@ impl ApiEvictor {
     async fn is_terminating(&self, victim: &Victim, timeout: Duration) -> Result<bool, ApiError> {
         let pods: Api<PartialObjectMeta<Pod>> =
             Api::namespaced(self.actions.client(), &self.namespace);
-        let what = format!("looking at pod {}/{}", self.namespace, self.name);
+        let what = format!("reading pod {}/{}", self.namespace, self.name);
         let call = pods.get_opt(&self.name);
         let found = self.actions.call(&what, timeout, call).await?;
         Ok(found.is_none_or(|pod| {

@@ -36,7 +36,9 @@ pub enum EvictError {
         again: Duration,
     },
     /// evictd was away for so long that the reason to evict the pod is over.
-    #[error("evictd ended before the pod did, and the pod runs on after the pressure")]
+    #[error(
+        "evictd stopped before the pod did, and the pod still runs after the pressure has ended"
+    )]
     StillRuns,
 }
 

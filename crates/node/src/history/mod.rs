@@ -85,7 +85,7 @@ pub enum HistoryError {
     },
     /// Writes fail and the memory for waiting records is used up: this record is lost.
     #[error(
-        "the history {path} cannot be written and {waiting} records wait already: this one is not kept"
+        "the history {path} cannot be written and {waiting} records already wait: this one is lost"
     )]
     Full {
         /// The directory of the history.
@@ -94,7 +94,7 @@ pub enum HistoryError {
         waiting: usize,
     },
     /// The record is larger than [`LARGEST_RECORD`]: it is not kept.
-    #[error("a record of {size} bytes is larger than the history keeps ({LARGEST_RECORD})")]
+    #[error("a record of {size} bytes is larger than the history allows ({LARGEST_RECORD})")]
     TooLarge {
         /// Its size in bytes.
         size: usize,
@@ -103,13 +103,13 @@ pub enum HistoryError {
     #[error("cannot encode a record for the history: {0}")]
     Encode(#[from] serde_json::Error),
     /// The disk is so slow that the writer's queue is full: this record is not kept.
-    #[error("the history's disk is slow and {waiting} records wait already: this one is not kept")]
+    #[error("the history's disk is slow and {waiting} records already wait: this one is lost")]
     Behind {
         /// How many records wait.
         waiting: usize,
     },
     /// The writing thread has ended.
-    #[error("the history's writer has ended: the record is not kept")]
+    #[error("the history's writer has stopped: the record is lost")]
     Ended,
 }
 
@@ -183,8 +183,8 @@ impl History {
             Err(error) if error.is_lasting() => Err(error),
             Err(error) => {
                 tracing::warn!(
-                    "no decision can be kept yet: {error}; evictd works without its history and tries again with each \
-                     decision: give that disk space, or make it writable, or name another stateDirectory"
+                    "no decision can be saved yet: {error}; evictd works without its history and tries again with each \
+                     decision: free space on that disk, make it writable, or set another stateDirectory"
                 );
                 history.last_error = Some(error.to_string());
                 Ok(history)
@@ -395,7 +395,7 @@ impl History {
         if file.metadata()?.nlink() > 0 {
             return Ok(());
         }
-        tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one begins");
+        tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one is begun");
         create_directory(&self.directory)?;
         self.handle = Some(File::open(&self.directory)?);
         self.begin_segment(Tally::default());
@@ -492,13 +492,13 @@ impl Checked {
         if self.damaged > 0 {
             tracing::warn!(
                 %path, bytes = self.damaged, records,
-                "damage in the history was stepped over; the records around it are kept",
+                "damaged records in the history were skipped; the others are kept",
             );
         }
         if self.tail > 0 {
             tracing::warn!(
                 %path, bytes = self.tail, records,
-                "a damaged tail of the history is cut: the record being written was lost",
+                "the end of the history was damaged and is cut off: the last record is lost",
             );
         }
     }

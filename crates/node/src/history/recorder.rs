@@ -80,7 +80,7 @@ impl Recorder {
         };
         if let Err(error) = recorder.start_thread() {
             tracing::warn!(
-                "no thread is to be had that writes the history alone ({error}); others do until there is one"
+                "no thread can be created to write the history ({error}); others write it until then"
             );
         }
         recorder
@@ -213,7 +213,7 @@ impl Writer {
 
 fn log_lost(mut history: History) {
     if let Err(error) = history.retry() {
-        tracing::error!(%error, records = history.waiting(), "stopping with decisions that the disk never took");
+        tracing::error!(%error, records = history.waiting(), "stopping with decisions that could not be written to disk");
     }
 }
 
@@ -228,13 +228,16 @@ fn note_outcome(
         (_, Err(_)) if history.waiting() == 0 => {}
         // There is at most one decision per cycle, so each lost record is logged.
         (_, Err(error)) if !matches!(error, HistoryError::Write { .. }) => {
-            tracing::error!(%error, "a decision is not kept in the history; evictions go on");
+            tracing::error!(%error, "a decision is missing in the history; evictions continue");
         }
         (_, Err(error)) if state.waiting == 0 => {
-            tracing::error!(%error, "a decision could not be written; evictions go on");
+            tracing::error!(%error, "a decision could not be written; evictions continue");
         }
         (Some(_), Ok(())) => {
-            tracing::info!(records = history.records(), "the history is written again");
+            tracing::info!(
+                records = history.records(),
+                "the history can be written again"
+            );
         }
         _ => {}
     }
@@ -275,8 +278,8 @@ mod tests {
             let log = logged(|| writer.write_all());
             let said = |words| log.matches(words).count();
             assert_eq!(said("a decision could not be written"), 1, "{log}");
-            assert_eq!(said("a decision is not kept"), 3, "{log}");
-            assert_eq!(said("that the disk never took"), 1, "{log}");
+            assert_eq!(said("a decision is missing"), 3, "{log}");
+            assert_eq!(said("that could not be written to disk"), 1, "{log}");
         });
     }
 }

@@ -251,7 +251,7 @@ impl Binder {
     ) -> Option<(String, Result<PathBuf, Refusal>)> {
         let problem = match &found {
             Some((_, Err(Refusal::Unreadable(problem)))) => problem.clone(),
-            None => "it was not found where it is".to_owned(),
+            None => "it was not found at its path".to_owned(),
             Some(_) => return found,
         };
         let Some(held) = held.filter(|held| self.may_be_there(&held.relative)) else {

@@ -290,7 +290,7 @@ impl PodCache {
                 tracing::info!(
                     EVICTD_POD = gone.pod.full_name(),
                     EVICTD_POD_UID = gone.pod.uid,
-                    "pod {} is listed no more and still runs",
+                    "pod {} is no longer listed and still runs",
                     gone.pod
                 );
             }

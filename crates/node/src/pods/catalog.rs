@@ -306,8 +306,8 @@ mod tests {
         bad["spec"]["priority"] = json!("high");
         catalog.apply(parse(&bad.to_string()));
         assert_eq!(names(&catalog), [""; 0]);
-        assert!(warnings(&catalog)[0].starts_with("pod shop/a is not understood"));
-        assert!(warnings(&catalog)[0].ends_with("it is never chosen"));
+        assert!(warnings(&catalog)[0].starts_with("pod shop/a cannot be read"));
+        assert!(warnings(&catalog)[0].ends_with("it is never evicted"));
         catalog.apply(parse(&pod("a", "1").to_string()));
         assert_eq!(warnings(&catalog), [""; 0]);
         for listing in [false, true] {

@@ -304,7 +304,7 @@ impl fmt::Display for Warning {
         match self {
             Self::Directory { directory, problem } => write!(
                 f,
-                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay",
+                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay in use",
                 directory.display()
             ),
             Self::NotWatching { problem } => write!(
@@ -324,14 +324,14 @@ impl fmt::Display for Warning {
             }
             Self::Duplicate { pod, first, second } => write!(
                 f,
-                "{}: pod {pod} is already described by {}, which counts",
+                "{}: pod {pod} is already described by {}, which is used",
                 second.display(),
                 first.display()
             ),
             Self::Stale(stale) => stale.fmt(f),
             Self::Snapshot { file, problem } => write!(
                 f,
-                "{}: the pods kept there are of no use: {problem}",
+                "{}: the pods saved there cannot be used: {problem}",
                 file.display()
             ),
             Self::Pod {
@@ -342,21 +342,21 @@ impl fmt::Display for Warning {
                 let so = if *earlier_in_use {
                     "it stays as it was"
                 } else {
-                    "it is never chosen"
+                    "it is never evicted"
                 };
-                write!(f, "pod {pod} is not understood ({problem}); {so}")
+                write!(f, "pod {pod} cannot be read ({problem}); {so}")
             }
             Self::Cgroup { pod, path, refusal } => {
                 write!(f, "pod {pod} is not tied to cgroup {path:?}: {refusal}")
             }
             Self::CgroupStays { pod, path, problem } => write!(
                 f,
-                "cannot look at the cgroup of pod {pod} ({problem}); it stays tied to {}",
+                "cannot inspect the cgroup of pod {pod} ({problem}); it stays tied to {}",
                 path.display()
             ),
             Self::Cgroups { problem } => write!(
                 f,
-                "cannot look through the cgroups: {problem}; pods stay tied to those that they had"
+                "cannot search the cgroups: {problem}; pods stay tied to the ones they had"
             ),
         }
     }
@@ -374,7 +374,7 @@ impl fmt::Display for Stale {
             ),
             None => write!(
                 f,
-                "no pods from {server} ({problem}), and none are known from before: nobody is evicted"
+                "no pods from {server} ({problem}), and none are known from before: no pod is evicted"
             ),
         }
     }

@@ -119,7 +119,7 @@ impl Follow for Remote {
             self.publish();
         }
         if stale.is_some() {
-            tracing::info!("{} tells the pods", self.server);
+            tracing::info!("{} reports the pods", self.server);
         }
     }
 }

@@ -114,7 +114,7 @@ impl SnapshotFile {
                 .filter(|problem| logged.as_ref() != Some(*problem))
             {
                 tracing::warn!(
-                    "cannot keep the pods in {} for a restart: {problem}",
+                    "cannot save the pods in {} for a restart: {problem}",
                     self.path().display()
                 );
             }

@@ -31,7 +31,7 @@ impl Events {
 
     fn send(&self, event: Event) {
         if self.send.try_send(event).is_err() {
-            tracing::debug!("an event is lost: too many wait");
+            tracing::debug!("an event is lost: too many are waiting");
         }
     }
 

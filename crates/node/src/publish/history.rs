@@ -91,7 +91,7 @@ impl HistoryPublisher {
     fn keep(&mut self, record: &Record) {
         self.has_new_records = true;
         if let Err(error) = self.write(record) {
-            tracing::error!("a decision is not kept in the history: {error}");
+            tracing::error!("a decision is missing in the history: {error}");
         }
     }
 

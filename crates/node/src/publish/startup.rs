@@ -1,5 +1,5 @@
-//! The log lines at the start: version, configuration, mode, what the node has, the thresholds in force, and where pods come
-//! from. One line each, which fits a terminal of 80 columns.
+//! What the log says at the start: version, configuration, mode, the node's resources, thresholds in force, and the sources
+//! in use. One sentence each, in lines of at most 80 columns.
 
 use super::status::configured;
 use crate::{fact::Cycle, server::state::SourceStatus};
@@ -27,35 +27,92 @@ pub struct StartInfo {
     pub sources: Arc<OnceLock<Vec<SourceStatus>>>,
 }
 
-/// The lines, in order.
-pub(super) fn lines(start_info: &StartInfo, cycle: &Cycle<'_>) -> Vec<String> {
-    let mut all_lines = vec![
-        format!(
-            "evictd {} has started: {}{}",
-            env!("CARGO_PKG_VERSION"),
-            configuration(start_info),
-            mode(cycle)
-        ),
-        node(cycle),
-        thresholds(cycle),
+/// A sentence, and its journal fields: `None` where the sentence does not contain the fact.
+#[derive(Debug, Default)]
+struct Sentence<'a> {
+    text: String,
+    version: Option<&'static str>,
+    configuration: Option<&'a str>,
+    rules: Option<&'static str>,
+    mode: Option<&'static str>,
+    memory_bytes: Option<i64>,
+    thresholds: Option<String>,
+    setting: Option<&'a str>,
+    value: Option<&'a str>,
+}
+
+/// Logs the start. A sentence may take several lines; each of them has all fields of the sentence.
+pub(super) fn log(start_info: &StartInfo, cycle: &Cycle<'_>) {
+    for sentence in sentences(start_info, cycle) {
+        for line in wrapped(&sentence.text) {
+            tracing::info!(
+                EVICTD_REASON = "Started",
+                EVICTD_VERSION = sentence.version,
+                EVICTD_CONFIGURATION = sentence.configuration,
+                EVICTD_RULES = sentence.rules,
+                EVICTD_MODE = sentence.mode,
+                EVICTD_MEMORY_BYTES = sentence.memory_bytes,
+                EVICTD_THRESHOLDS = sentence.thresholds,
+                EVICTD_SETTING = sentence.setting,
+                EVICTD_VALUE = sentence.value,
+                "{line}"
+            );
+        }
+    }
+}
+
+fn sentences<'a>(start_info: &'a StartInfo, cycle: &Cycle<'_>) -> Vec<Sentence<'a>> {
+    let version = env!("CARGO_PKG_VERSION");
+    let (mode, suffix) = mode(cycle);
+    let memory = cycle.sample.observations.get(Signal::MemoryAvailable);
+    let thresholds = thresholds(cycle);
+    let mut sentences = vec![
+        Sentence {
+            text: format!(
+                "evictd {version} has started: {}{suffix}",
+                configuration(start_info)
+            ),
+            version: Some(version),
+            configuration: Some(&start_info.configuration),
+            rules: Some(start_info.rules),
+            mode: Some(mode),
+            ..Sentence::default()
+        },
+        Sentence {
+            text: node(cycle),
+            memory_bytes: memory.map(|memory| memory.capacity),
+            ..Sentence::default()
+        },
+        Sentence {
+            text: match thresholds.as_str() {
+                "" => "no thresholds: no pod is ever evicted for pressure".to_owned(),
+                some => format!("thresholds: {some}"),
+            },
+            thresholds: Some(thresholds),
+            ..Sentence::default()
+        },
     ];
     let sources = start_info.sources.get().into_iter().flatten();
-    all_lines.extend(sources.map(source));
-    all_lines.iter().flat_map(|line| wrapped(line)).collect()
+    sentences.extend(sources.map(|chosen| Sentence {
+        text: source(chosen),
+        setting: Some(&chosen.port),
+        value: Some(&chosen.chosen),
+        ..Sentence::default()
+    }));
+    sentences
 }
 
 /// `/etc/evictd/evictd.yaml with 10-site.yaml, 20-gpu.yaml (EvictionConfiguration)`
 fn configuration(start_info: &StartInfo) -> String {
     let file = match start_info.configuration.as_str() {
-        "" => "everything at its default",
+        "" => "every key at its default",
         file => file,
     };
-    let names: Vec<_> = start_info
+    let names = start_info
         .drop_ins
         .iter()
-        .filter_map(|path| path.file_name())
-        .map(|name| name.to_string_lossy())
-        .collect();
+        .filter_map(|path| path.file_name());
+    let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
     let on_top = match names.as_slice() {
         [] => String::new(),
         names => format!(" with {}", names.join(", ")),
@@ -63,11 +120,12 @@ fn configuration(start_info: &StartInfo) -> String {
     format!("{file}{on_top} ({})", start_info.rules)
 }
 
-fn mode(cycle: &Cycle<'_>) -> &'static str {
+/// The mode as a journal field, and as the end of the first sentence.
+fn mode(cycle: &Cycle<'_>) -> (&'static str, &'static str) {
     match (cycle.paused.is_some(), cycle.dry_run) {
-        (true, _) => ", PAUSED: nobody is ended",
-        (false, true) => ", DRY RUN: nobody is ended",
-        (false, false) => "",
+        (true, _) => ("paused", ", PAUSED: no pod is terminated"),
+        (false, true) => ("dryRun", ", DRY RUN: no pod is terminated"),
+        (false, false) => ("evict", ""),
     }
 }
 
@@ -76,7 +134,8 @@ fn node(cycle: &Cycle<'_>) -> String {
         let seen = cycle.sample.observations.get(signal)?;
         Some(amount(signal, seen.capacity))
     };
-    let memory = capacity(Signal::MemoryAvailable).map_or("memory unknown".to_owned(), |all| {
+    let memory = capacity(Signal::MemoryAvailable);
+    let memory = memory.map_or("memory unknown".to_owned(), |all| {
         format!("{all} of memory")
     });
     let swap = match cycle.sample.swap.map(|swap| swap.total) {
@@ -104,14 +163,12 @@ fn node(cycle: &Cycle<'_>) -> String {
     )
 }
 
+/// The thresholds in force, without those that only follow others; empty if there are none.
 fn thresholds(cycle: &Cycle<'_>) -> String {
     let all: Vec<&Threshold> = cycle.housekeeper.thresholds().collect();
     let own = all.iter().filter(|threshold| !follows(threshold, &all));
     let shown: Vec<String> = own.map(|threshold| in_force(cycle, threshold)).collect();
-    match shown.as_slice() {
-        [] => "no thresholds: nobody is ever evicted for pressure".to_owned(),
-        some => format!("thresholds: {}", some.join(", ")),
-    }
+    shown.join(", ")
 }
 
 /// Whether this threshold is a copy of another one for a signal that nobody configures: `allocatableMemory.available` has the
@@ -164,7 +221,7 @@ fn source(source: &SourceStatus) -> String {
     }
 }
 
-/// The value in the unit of the signal.
+/// In the unit of the signal.
 pub(super) fn amount(signal: Signal, value: i64) -> String {
     if signal.counts_bytes() {
         human_bytes(value)
@@ -173,7 +230,7 @@ pub(super) fn amount(signal: Signal, value: i64) -> String {
     }
 }
 
-/// The lines of the text, broken at spaces.
+/// Broken at spaces.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -220,8 +277,8 @@ mod tests {
         let same = threshold(Signal::AllocatableMemoryAvailable, "100Mi");
         let other = threshold(Signal::AllocatableMemoryAvailable, "200Mi");
         let all = [&memory, &same, &other];
-        let all_lines = all.map(|threshold| !follows(threshold, &all));
-        assert_eq!(all_lines, [true, false, true]);
+        let told = all.map(|threshold| !follows(threshold, &all));
+        assert_eq!(told, [true, false, true]);
     }
 
     #[test]
@@ -232,8 +289,8 @@ mod tests {
             rules: "EvictionConfiguration",
             sources: Arc::default(),
         };
-        let all_lines = "everything at its default (EvictionConfiguration)";
-        assert_eq!(configuration(&start_info), all_lines);
+        let told = "every key at its default (EvictionConfiguration)";
+        assert_eq!(configuration(&start_info), told);
         start_info.configuration = "/etc/evictd/evictd.yaml".to_owned();
         start_info.drop_ins = vec![PathBuf::from("/etc/evictd/conf.d/10-site.yaml")];
         assert_eq!(

@@ -114,7 +114,7 @@ impl StatusPage {
             .map(|(_, warning)| warning.clone());
         let rejected = pods.rejected.iter().map(|rejected| {
             let message = rejected.rejection.message.trim_end();
-            format!("{} is not let in: {message}", rejected.pod)
+            format!("{} is not admitted: {message}", rejected.pod)
         });
         let of_pods = pods.warnings.iter().map(ToString::to_string);
         let of_usage = self.usage_problem.iter().cloned();
@@ -215,7 +215,7 @@ impl StatusPage {
                 .update(|status| status.last_decision = Some(record));
         } else {
             let warning = format!(
-                "{} has crossed its threshold and nobody is evicted: {}",
+                "{} has crossed its threshold and no pod is evicted: {}",
                 decision.signal, decision.why
             );
             self.withheld = Some((decision.acting_signal(), warning));
@@ -339,7 +339,7 @@ fn problem(cycle: &Cycle<'_>, signal: Signal, wanted: bool) -> Option<String> {
         // On a busy machine an answer may come slightly late; that is not a problem.
         SignalState::Stale if !health.hangs => None,
         SignalState::Failed => Some("its source cannot be read".to_owned()),
-        SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
+        SignalState::Rejected => Some("its source gives impossible figures".to_owned()),
         SignalState::Stale => Some("its source does not answer".to_owned()),
     }
 }

@@ -37,7 +37,7 @@ impl Transitions {
             return;
         }
         if let Some(pause) = cycle.paused {
-            tracing::warn!("PAUSED {pause}; nobody is ended");
+            tracing::warn!("PAUSED {pause}; no pod is terminated");
         } else {
             tracing::warn!("the pause is over");
         }
@@ -88,7 +88,7 @@ impl Transitions {
             } else {
                 tracing::info!(
                     EVICTD_SIGNAL = signal,
-                    "{signal} is back from its soft threshold of {value}{left}"
+                    "{signal} is above its soft threshold of {value} again{left}"
                 );
             }
         }
@@ -106,9 +106,7 @@ impl Publish for Transitions {
 impl Transitions {
     fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
         if let Some(start_info) = self.start_info.take() {
-            for line in startup::lines(&start_info, cycle) {
-                tracing::info!("{line}");
-            }
+            startup::log(&start_info, cycle);
         }
         self.log_pause(cycle);
         self.log_conditions(cycle);

@@ -28,7 +28,7 @@ impl Watchdog {
 /// The status line of systemd.
 pub fn status_line(paused: Option<&Pause>) -> String {
     paused.map_or(WATCHING.to_owned(), |pause| {
-        format!("PAUSED {pause}; nobody is ended")
+        format!("PAUSED {pause}; no pod is terminated")
     })
 }
 

@@ -100,7 +100,7 @@ impl HttpServer {
 
 #[allow(
     clippy::unnecessary_wraps,
-    reason = "a server of another kind knows no addresses"
+    reason = "only TCP connections have addresses"
 )]
 fn of(peer: &SocketAddr) -> Option<IpAddr> {
     Some(peer.ip())
@@ -121,7 +121,7 @@ async fn livez(State(server): State<HttpServer>) -> Response {
         return "ok\n".into_response();
     }
     let message = format!(
-        "the sampling loop has not turned for {:.1} s (at most {:.1} s)\n",
+        "the sampling loop has not completed a cycle for {:.1} s (limit {:.1} s)\n",
         age.as_secs_f64(),
         server.longest_cycle.as_secs_f64(),
     );

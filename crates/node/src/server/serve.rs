@@ -51,7 +51,7 @@ pub(super) async fn serve<L: Listener>(
         let peer = peer(&address);
         connections.retain(|one| !one.task.is_finished());
         if !make_room(&mut connections, limits, peer) {
-            tracing::debug!("a connection too many was closed");
+            tracing::debug!("a connection was closed because there are too many");
             continue;
         }
         let request_read = Arc::new(AtomicBool::new(false));
@@ -70,7 +70,7 @@ pub(super) async fn serve<L: Listener>(
             match tokio::time::timeout(limits.duration, connection).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a connection broke"),
-                Err(_) => tracing::debug!("a connection took too long and was closed"),
+                Err(_) => tracing::debug!("a connection was closed because it took too long"),
             }
         });
         connections.push(Connection {

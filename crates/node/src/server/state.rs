@@ -399,7 +399,7 @@ pub enum Unanswered {
     #[error("{0}")]
     NotYet(&'static str),
     /// Too many others are waiting.
-    #[error("too many questions wait for the sampling loop already")]
+    #[error("too many requests already wait for the sampling loop")]
     Busy,
     /// The main loop did not answer in time.
     #[error("the sampling loop did not answer within {} s", ANSWER_TIMEOUT.as_secs())]

@@ -158,7 +158,7 @@ async fn alive_while_the_loop_turns() {
     let dead = http.ask("GET", "/livez").await;
     assert_eq!(dead.code, StatusCode::SERVICE_UNAVAILABLE);
     assert!(
-        dead.text.contains("has not turned for 20."),
+        dead.text.contains("has not completed a cycle for 20."),
         "{}",
         dead.text
     );

@@ -109,8 +109,8 @@ impl DiskMeter {
     pub fn problem(&self) -> Option<String> {
         self.found_no_directory.then(|| {
             format!(
-                "disk usage of pods is unknown: none of them has a directory in {}; name the kubelet's --root-dir under \
-                 kubelet.rootDir",
+                "disk usage of pods is unknown: no pod has a directory in {}; set kubelet.rootDir to the kubelet's \
+                 --root-dir",
                 self.roots.pods().display()
             )
         })

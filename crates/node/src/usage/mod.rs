@@ -109,8 +109,8 @@ impl fmt::Display for UsageWarning {
                     NotWalked::Hangs => "its filesystem does not answer",
                     NotWalked::StillHangs => "its filesystem still does not answer",
                     NotWalked::TooManyHang => "too many filesystems do not answer",
-                    NotWalked::NoTime => "no time was left for it",
-                    NotWalked::NoThread => "there is no thread for it",
+                    NotWalked::NoTime => "the time for it was over",
+                    NotWalked::NoThread => "no thread is free for it",
                 };
                 write!(f, "disk usage of pod {pod} is unknown: {why}")
             }

@@ -41,7 +41,7 @@ impl Postponement {
         }
         let names = unread.iter().map(|index| set.pods[*index].full_name());
         tracing::warn!(
-            "usage of {} could not be read in {} looks in a row: a decision is made without it, and counts it as unknown",
+            "usage of {} could not be read in {} samples in a row: the decision counts it as unknown",
             names.collect::<Vec<_>>().join(", "),
             MAX_POSTPONED + 1
         );

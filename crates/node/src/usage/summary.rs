@@ -209,7 +209,7 @@ async fn ask(
 pub async fn summary(kubelet: &KubeletClient) -> Result<Summary, String> {
     let text = kubelet.get(PATH).await.map_err(|error| chain(&error))?;
     serde_json::from_str(&text)
-        .map_err(|error| format!("{kubelet}{PATH} is not understood: {error}"))
+        .map_err(|error| format!("{kubelet}{PATH} cannot be parsed: {error}"))
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ fn start_pod_gc(
     let (dry_run, rehearsal) = watch::channel(config.dry_run);
     publishers.push(Box::new(DryRunPublisher(dry_run)));
     let known = history::evicted(&config.state_directory).unwrap_or_else(|error| {
-        tracing::warn!("pods that were evicted before stay: {error}");
+        tracing::warn!("pods that were evicted earlier are not deleted: {error}");
         BTreeSet::new()
     });
     let (known, evicted) = watch::channel(known);

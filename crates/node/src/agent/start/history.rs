@@ -29,8 +29,8 @@ pub(super) fn find(
     let opened = Intents::open(&config.runtime_directory);
     if let Err(error) = &opened {
         tracing::warn!(
-            "if evictd is killed right after it has ended a pod, that may be in no record: {error}; let \
-             runtimeDirectory be a tmpfs that evictd may write to"
+            "if evictd is killed right after it has killed a pod, that eviction may be missing in the history: {error}; \
+             set runtimeDirectory to a tmpfs that evictd may write to"
         );
     }
     let (intents, found_intents) = opened.ok().unzip();
@@ -48,8 +48,8 @@ pub(super) fn find(
         && let Err(error) = earlier.read(&config.state_directory)
     {
         tracing::warn!(
-            "decisions that were not finished may not be taken up, and owners whose pods come back be counted anew: \
-             {error}; mend that disk, or name another stateDirectory"
+            "unfinished decisions may not be continued, and evictions by owner are counted from zero: {error}; repair \
+             that disk, or set another stateDirectory"
         );
     }
     let lacking = earlier.add_intents(found_intents, boot_id);

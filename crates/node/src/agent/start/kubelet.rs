@@ -32,7 +32,9 @@ pub(super) async fn compare(config: Effective, shared: Arc<Shared>) {
         config.memory_available,
     );
     if warnings.is_empty() {
-        tracing::info!("asked the kubelet: each threshold here is crossed before its own");
+        tracing::info!(
+            "the kubelet was asked: each threshold here is crossed before the kubelet's"
+        );
     }
     for warning in &warnings {
         tracing::warn!("{warning}");
@@ -100,8 +102,8 @@ fn later_than_the_kubelet(
         };
         if let Some((one, our)) = late.find(|(one, our)| is_late(one, our)) {
             return Some(format!(
-                "the kubelet evicts for {} at {} already, before evictd does at {}: set a higher threshold here, or a \
-                 lower one there",
+                "the kubelet evicts for {} at {}, before evictd does at {}: set a higher threshold here, or a lower one \
+                 in the kubelet",
                 signal.signal,
                 configured(one),
                 our.configured
@@ -111,8 +113,8 @@ fn later_than_the_kubelet(
             && memory == MemoryAvailable::MemAvailable
             && theirs.iter().any(|one| one.signal == signal.signal);
         other_formula.then(|| {
-            "the kubelet counts page cache in use as memory used, and may be below its threshold for memory.available \
-             before evictd is below its own: set memoryAvailable: workingSet, as long as the kubelet evicts too"
+            "the kubelet counts active page cache as used memory, and may cross its threshold for memory.available \
+             before evictd does: set memoryAvailable: workingSet while the kubelet evicts, too"
                 .to_owned()
         })
     });
@@ -220,7 +222,7 @@ mod tests {
             (
                 hard,
                 ours(memory, &[100]),
-                Some("at 100Mi already, before evictd does at 100Mi"),
+                Some("at 100Mi, before evictd does at 100Mi"),
             ),
             (
                 hard,
@@ -232,7 +234,7 @@ mod tests {
             (
                 hard,
                 ours(Signal::NodefsAvailable, &[100]),
-                Some("nodefs.available at 10% already, before evictd does at 100Mi"),
+                Some("nodefs.available at 10%, before evictd does at 100Mi"),
             ),
             (hard, ours(Signal::PidAvailable, &[1]), None),
             (

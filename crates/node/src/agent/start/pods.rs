@@ -124,7 +124,7 @@ async fn kubernetes(config: &Effective) -> Result<String, String> {
     match server_knows_node(&access, &node).await {
         Ok(()) => Ok(format!("{access}, answers and knows this node, {node}")),
         Err(error) => match error.status().map(|status| status.code) {
-            Some(404) => Err(format!("{access}, knows no node {node}")),
+            Some(404) => Err(format!("{access}, has no node {node}")),
             Some(_) => Ok(format!("{access}, answers ({error})")),
             // The API server was the source before: that it does not answer now does not mean that the node has no
             // pods.

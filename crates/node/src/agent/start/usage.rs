@@ -74,9 +74,7 @@ pub(super) async fn find(
         },
         Err(problem) => ChosenSource {
             source: UsageSource::Cgroup,
-            why: format!(
-                "there are no cgroups of pods yet, and the kubelet cannot be used ({problem})"
-            ),
+            why: format!("no pod has a cgroup yet, and the kubelet cannot be used ({problem})"),
         },
     }
 }

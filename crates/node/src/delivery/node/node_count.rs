@@ -53,7 +53,7 @@ impl NodeReporter {
                     self.fleet.set_nodes(nodes);
                 }
             }
-            Err(error) => tracing::debug!("the nodes are not counted: {error}"),
+            Err(error) => tracing::debug!("the nodes of the cluster could not be counted: {error}"),
         }
     }
 

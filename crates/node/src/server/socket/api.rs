@@ -32,7 +32,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/ranking", get(ranking))
         .route("/v1/history", get(history))
         .route("/v1/admit", post(admit))
-        .route("/v1/hush", post(stop_node_reports))
+        .route("/v1/stop-node-updates", post(stop_node_reports))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
         .with_state(shared)
@@ -139,7 +139,7 @@ async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure>
     let (sender, body) = Channel::<Bytes, BoxError>::new(1);
     tokio::spawn(async move {
         if let Err((sender, error)) = send_records(sender, records, shared.waiting()).await {
-            tracing::warn!(%error, "the history could not be sent whole");
+            tracing::warn!(%error, "the history could not be sent completely");
             // Breaks the connection, so that the client does not take a part for the whole.
             sender.abort(error);
         }

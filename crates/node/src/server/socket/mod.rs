@@ -137,7 +137,7 @@ async fn make_room(path: &Path) -> Result<(), SocketError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(source) => {
             return Err(SocketError::Refused {
-                action: "look at",
+                action: "inspect",
                 path: owned(),
                 source,
             });
@@ -153,7 +153,7 @@ async fn make_room(path: &Path) -> Result<(), SocketError> {
             pid: stream.peer_cred().ok().and_then(|peer| peer.pid()),
         }),
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
-            tracing::info!(path = %path.display(), "replacing the socket that a dead daemon left behind");
+            tracing::info!(path = %path.display(), "replacing the socket that a daemon left behind when it ended");
             Ok(())
         }
         Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => Err(SocketError::Taken {

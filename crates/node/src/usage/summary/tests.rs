@@ -109,7 +109,7 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
     while usage.is_pending() {
         usage.answered().await;
     }
-    assert!(usage.problem().unwrap().contains("is not understood"));
+    assert!(usage.problem().unwrap().contains("cannot be parsed"));
     assert!(!usage.is_awaited(later(4), ANY));
     assert!(usage.is_awaited(later(9), ANY));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
