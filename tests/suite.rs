@@ -231,7 +231,8 @@ fn cgroup_of_all_pods(uid: &str) -> Option<PathBuf> {
     let mut tops = vec![PathBuf::new()];
     // A kubelet may have a root of its own, and the testkit's has.
     let names =
-        evictd_kernel::cgroup::subdirectories(&hierarchies.home(Path::new("")).ok()?).ok()?;
+        evictd_kernel::cgroup::subdirectories(&hierarchies.process_directory(Path::new("")).ok()?)
+            .ok()?;
     tops.extend(names.into_iter().map(PathBuf::from));
     let mut found = tops
         .iter()

@@ -13,7 +13,7 @@ use evictd_node::{
     logging,
     notify::Notifier,
     publish::{
-        startup::Begun,
+        startup::StartInfo,
         transitions::Transitions,
         watchdog::{WATCHING, status_line},
     },
@@ -76,7 +76,7 @@ impl Arguments {
     async fn serve(self, file: Option<PathBuf>, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
         let sources = Arc::new(OnceLock::new());
-        let lines = Transitions::new(Begun {
+        let lines = Transitions::new(StartInfo {
             configuration: file
                 .as_ref()
                 .map_or(String::new(), |file| file.display().to_string()),
@@ -132,7 +132,7 @@ impl Arguments {
 fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(threads::CALLS)
+        .max_blocking_threads(threads::BLOCKING_THREADS)
         .thread_keep_alive(KEPT)
         .build()
 }

@@ -6,7 +6,7 @@ use evictd_eviction::{
     record::{Outcome, Record},
 };
 use evictd_node::{
-    fact::{Decided, Fact, Look, Terminated},
+    fact::{Cycle, Decided, Fact, Terminated},
     publish::Publish,
 };
 use jiff::Timestamp;
@@ -278,7 +278,7 @@ pub struct Watcher {
 impl Publish for Watcher {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Looked(look) => self.looked(look),
+            Fact::CycleEnded(look) => self.looked(look),
             Fact::Decided(decided) => self.decided(decided),
             Fact::Terminated(ended) => self.terminated(ended),
             _ => {}
@@ -287,7 +287,7 @@ impl Publish for Watcher {
 }
 
 impl Watcher {
-    fn looked(&mut self, look: &Look<'_>) {
+    fn looked(&mut self, look: &Cycle<'_>) {
         let mut scene = self.stage.scene();
         let observations = &look.sample.observations;
         scene.look(look.now, observations, look.housekeeper, look.sleep);

@@ -17,8 +17,8 @@ pub(crate) fn why(
     (shares, in_vain): (&Shares, Option<u32>),
 ) -> String {
     let resource = acting.threshold.signal.resource();
-    let gives_back = victim.and_then(|victim| victim.gives_back(acting.threshold.signal));
-    let alone = gives_back.is_some_and(|gives_back| gives_back >= shares.short);
+    let frees = victim.and_then(|victim| victim.frees(acting.threshold.signal));
+    let alone = frees.is_some_and(|frees| frees >= shares.short);
     let mut sentence = match (victim, in_vain) {
         (Some(victim), Some(evictions)) if alone && withheld.is_none() => format!(
             "the last {evictions} evictions gained too little, and {} alone holds the {} that are missing: it {}",

@@ -38,7 +38,7 @@ pub struct RankingRow {
     /// Why it could not be terminated at that time.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,
-    /// Its QoS class.
+    /// QoS class; it is shown only, the ranking does not use it.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosClass>,
     /// What its annotation asks for.

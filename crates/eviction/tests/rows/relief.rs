@@ -5,7 +5,7 @@ use crate::node::{pod, priority, processes, requesting};
 use evictd_eviction::{
     Rules, Signal, Threshold,
     decision::Withheld,
-    departures::{Event, Remains, Sighting},
+    departures::{Event, PodState, RemainingUsage},
     usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
@@ -115,17 +115,17 @@ fn files_in_memory_that_outlive_their_pod_are_waited_for() {
     node.pods.remove(0);
     node.usage.pods.remove(0);
     let held = |mebibytes: i64| {
-        Event::Seen(vec![Sighting {
+        Event::Observed(vec![PodState {
             uid: "uid-a".to_owned(),
             cgroup: Some(PathBuf::from("a")),
             runs: Some(false),
             listed: true,
-            remains: Some(Remains {
+            remaining: Some(RemainingUsage {
                 memory: Some(mebibytes * MI),
                 swap: None,
                 processes: Some(0),
             }),
-            ..Sighting::default()
+            ..PodState::default()
         }])
     };
     node.keeper.on_event(at(2), held(55));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cgroup_support::{TestCgroup, eventually, left_out};
 use crate::evictor_support::{IGNORES_TERM, evictor, victim};
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Method, Termination, Victim};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, Method, SigtermBy, Termination, Victim};
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -28,7 +28,7 @@ const HOPPER: &str = r#"HOP='sh -c "$HOP" &'; export HOP; echo ready; eval "$HOP
 async fn leave(group: &TestCgroup, grace: Duration) -> Termination {
     let cut = GraceCut::default();
     let termination = evictor(group)
-        .end(&victim(group), grace, &cut, Asks::Evictd)
+        .end(&victim(group), grace, &cut, SigtermBy::Evictd)
         .await;
     let termination = termination.unwrap();
     assert_eq!(termination.survivors, []);
@@ -238,7 +238,8 @@ async fn a_grace_can_be_cut() {
         until_exists(&heard).await;
         cut.clone().cut_grace();
     };
-    let (termination, ()) = tokio::join!(evictor.end(&victim, LONG, &cut, Asks::Evictd), cutter);
+    let (termination, ()) =
+        tokio::join!(evictor.end(&victim, LONG, &cut, SigtermBy::Evictd), cutter);
     let termination = termination.unwrap();
     assert_eq!(termination.method, expected(Method::FrozenKill));
     let took = milliseconds(termination.first_signal_at, termination.gone_at);
@@ -296,7 +297,8 @@ async fn only_the_first_process_of_each_container_is_asked_to_stop() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         cut.cut_grace();
     };
-    let (termination, ()) = tokio::join!(evictor.end(&victim, LONG, &cut, Asks::Evictd), cutter);
+    let (termination, ()) =
+        tokio::join!(evictor.end(&victim, LONG, &cut, SigtermBy::Evictd), cutter);
     assert!(termination.unwrap().processes >= 5);
     for never in ["sandbox-by-name", "sandbox-by-id", "second-of-a"] {
         assert!(!file(never).exists(), "{never} got SIGTERM");
@@ -317,7 +319,7 @@ async fn a_sandbox_that_is_left_alone_ends_the_grace() {
     };
     let cut = GraceCut::default();
     let termination = evictor(&group)
-        .end(&victim, LONG, &cut, Asks::Evictd)
+        .end(&victim, LONG, &cut, SigtermBy::Evictd)
         .await
         .unwrap();
     assert_eq!(termination.method, expected(Method::FrozenKill));
@@ -388,7 +390,8 @@ async fn a_cgroup_made_anew_under_the_same_name_is_left_alone() {
         group.remove("pod");
         group.script("pod", SLEEPER)
     };
-    let (termination, new) = tokio::join!(evictor.end(&victim, LONG, &cut, Asks::Evictd), replace);
+    let (termination, new) =
+        tokio::join!(evictor.end(&victim, LONG, &cut, SigtermBy::Evictd), replace);
     assert_eq!(termination.unwrap().method, Method::Terminated);
     assert!(!TestCgroup::has_ended(new));
 }
@@ -482,7 +485,7 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
                 &victim(&group),
                 NO_GRACE,
                 &GraceCut::default(),
-                Asks::Evictd,
+                SigtermBy::Evictd,
             )
             .await;
         let termination = termination.unwrap();

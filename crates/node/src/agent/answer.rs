@@ -18,8 +18,8 @@ impl Agent {
             }
             Question::Pause { pause, answer } => self.pause(pause, answer),
             Question::Resume { answer } => self.resume(answer),
-            Question::Hush { answer } => match &self.ports.cluster {
-                Some(cluster) => cluster.hush(answer),
+            Question::StopNodeReports { answer } => match &self.ports.cluster {
+                Some(cluster) => cluster.stop_reports(answer),
                 None => {
                     let _ = answer.send(Ok(json!({})));
                 }
@@ -31,7 +31,7 @@ impl Agent {
     /// nearest to its threshold for which the usage of any pod is known.
     async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, Unanswered> {
         let signals = signal.map_or_else(|| self.nearest(), |signal| vec![signal]);
-        self.look_at_cgroups(self.clock.now());
+        self.update_cgroups(self.clock.now());
         let mut first = None;
         for signal in signals {
             let (answer, is_known) = match self.rank_for(signal).await {

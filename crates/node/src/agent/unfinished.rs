@@ -3,7 +3,7 @@
 use crate::delivery::{Notice, Way};
 use evictd_eviction::{
     NodeCondition,
-    departures::{Departure, Found, Purpose, Telling},
+    departures::{Departure, NoticeState, Purpose, UnfinishedDecision},
     record::{Kind, Publication, Record},
 };
 use jiff::SignedDuration;
@@ -39,7 +39,11 @@ impl Unfinished {
     }
 
     /// The pod that was leaving, and the notice that may not have been sent. `boot_id` is the present one.
-    pub(super) fn found(self, boot_id: &str, least_grace: Duration) -> (Found, Option<Notice>) {
+    pub(super) fn decision(
+        self,
+        boot_id: &str,
+        least_grace: Duration,
+    ) -> (UnfinishedDecision, Option<Notice>) {
         let record = self.record;
         let asked = u64::try_from(self.grace_period_seconds).unwrap_or(0);
         let grace = Duration::from_secs(asked).max(least_grace);
@@ -66,20 +70,20 @@ impl Unfinished {
         let notice = match record.publication {
             None => None,
             Some(Publication::Waiting { notice }) => {
-                departure.telling = Telling::Owed;
+                departure.notice_state = NoticeState::Pending;
                 notice.map(|notice| *notice)
             }
             Some(_) => {
-                departure.telling = Telling::Told;
+                departure.notice_state = NoticeState::Sent;
                 None
             }
         };
-        let found = Found {
+        let decision = UnfinishedDecision {
             departure,
             ended: record.outcome.is_some(),
             rebooted: record.boot_id.unwrap_or_default() != boot_id,
         };
-        (found, notice)
+        (decision, notice)
     }
 }
 

@@ -3,10 +3,10 @@
 mod cluster;
 mod eviction;
 
-pub use cluster::{ClusterEvictor, Haste, ToldBefore};
+pub use cluster::{ClusterEvictor, ResumedEvictor, Urgency};
 pub use eviction::ApiEvictor;
 
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, KillError, Termination, Victim};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, KillError, SigtermBy, Termination, Victim};
 use std::{future::Future, time::Duration};
 
 /// A way to evict a pod.
@@ -39,7 +39,7 @@ pub enum EvictError {
     #[error(
         "evictd stopped before the pod did, and the pod still runs after the pressure has ended"
     )]
-    RunsOn,
+    StillRuns,
 }
 
 impl EvictError {
@@ -57,6 +57,6 @@ impl Evict for CgroupEvictor {
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<Termination, EvictError> {
-        Ok(self.end(victim, grace, cut, Asks::Evictd).await?)
+        Ok(self.end(victim, grace, cut, SigtermBy::Evictd).await?)
     }
 }

@@ -33,23 +33,23 @@ pub enum IntentsError {
     /// The file could not be opened or prepared.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// The failed action.
+        /// What failed, in a few words.
         doing: &'static str,
         /// The file or its directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The file is on a disk, which could delay a kill.
     #[error("{path} is on a disk, and not in memory (tmpfs)")]
     NotInMemory {
-        /// The file.
+        /// The file of the intents.
         path: PathBuf,
     },
     /// Another process holds it.
     #[error("{path} is in use by another process")]
     InUse {
-        /// The file.
+        /// The file of the intents.
         path: PathBuf,
     },
 }

@@ -12,7 +12,7 @@ use std::{
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) records: u64,
-    /// Hashes of the decisions' ids, enough to tell them apart.
+    /// Hashes of the decisions' ids, long enough to distinguish them.
     evictions: BTreeSet<u64>,
 }
 

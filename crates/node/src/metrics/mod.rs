@@ -400,7 +400,7 @@ impl Metrics {
     }
 
     /// Sets how long ago the pods were last certain.
-    pub fn pods_age(&self, age: Duration) {
+    pub(crate) fn pods_age(&self, age: Duration) {
         self.pods_age
             .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     }
@@ -418,7 +418,7 @@ impl Metrics {
     }
 
     /// An eviction failed in the named stage.
-    pub fn eviction_failed(&self, stage: &'static str) {
+    pub(crate) fn eviction_failed(&self, stage: &'static str) {
         self.eviction_failures
             .get_or_create(&ByStage { stage })
             .inc();
@@ -435,7 +435,7 @@ impl Metrics {
     }
 
     /// Counts a new pod that should not have been admitted, with what was done about it.
-    pub fn admission_finding(&self, action: &'static str, reason: &str) {
+    pub(crate) fn admission_finding(&self, action: &'static str, reason: &str) {
         let reason = reason.to_owned();
         self.admission_findings
             .get_or_create(&ByFinding { action, reason })
@@ -458,7 +458,7 @@ impl Metrics {
     }
 
     /// Records the age of the sample that an eviction was decided on (S1-043).
-    pub fn stats_age(&self, signal: Signal, age: Duration) {
+    pub(crate) fn stats_age(&self, signal: Signal, age: Duration) {
         self.stats_age
             .get_or_create(&BySignal {
                 signal: signal.as_str(),
@@ -477,12 +477,12 @@ impl Metrics {
     }
 
     /// Counts an impossible sample of this signal.
-    pub fn sample_rejected(&self, signal: Signal) {
+    pub(crate) fn sample_rejected(&self, signal: Signal) {
         self.samples_rejected[signal].inc();
     }
 
     /// This signal could not be read.
-    pub fn read_failed(&self, signal: Signal) {
+    pub(crate) fn read_failed(&self, signal: Signal) {
         self.read_errors[signal].inc();
     }
 }

@@ -3,18 +3,18 @@
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated};
 use crate::{
-    delivery::{Fate, Publication},
+    delivery::{DeliveryOutcome, Publication},
     evict::EvictError,
     logging::chain,
     pause::Pause,
 };
 use evictd_eviction::{
     Cause, Decision, Returned,
-    departures::{LET_IN, Purpose},
+    departures::{ADMITTED, Purpose},
 };
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` what started the cycle.
-pub fn announce(
+pub(crate) fn announce(
     id: &str,
     decision: &Decision,
     (dry_run, paused): (bool, Option<&Pause>),
@@ -107,7 +107,7 @@ fn since(ended: &Terminated<'_>) -> String {
         ),
         Purpose::Rejection { .. } => "because it was not admitted".to_owned(),
         Purpose::Preemption { resource } => format!("because a critical pod lacks {resource}"),
-        Purpose::Elsewhere | Purpose::Deleted => "by its kubelet".to_owned(),
+        Purpose::KubeletEviction | Purpose::Deleted => "by its kubelet".to_owned(),
     }
 }
 
@@ -215,7 +215,7 @@ fn returned(returned: &Returned) {
 
 fn published(publication: &Publication) {
     let pod = &publication.pod;
-    let told = |sentence: String| {
+    let info_line = |sentence: String| {
         tracing::info!(
             EVICTD_DECISION_ID = publication.id,
             EVICTD_POD = pod,
@@ -223,13 +223,17 @@ fn published(publication: &Publication) {
             "{sentence}"
         );
     };
-    match &publication.fate {
-        Fate::Published => told(format!("the API server knows the decision about {pod}")),
-        Fate::Recorded(why) => told(format!("the decision about {pod} is only recorded: {why}")),
-        Fate::NotPublished(why) if why == LET_IN => {
-            told(format!("the notice about {pod} is dropped: {why}"));
+    match &publication.outcome {
+        DeliveryOutcome::Published => {
+            info_line(format!("the API server knows the decision about {pod}"));
         }
-        Fate::NotPublished(why) => tracing::error!(
+        DeliveryOutcome::Recorded(why) => {
+            info_line(format!("the decision about {pod} is only recorded: {why}"))
+        }
+        DeliveryOutcome::NotPublished(why) if why == ADMITTED => {
+            info_line(format!("the notice about {pod} is dropped: {why}"));
+        }
+        DeliveryOutcome::NotPublished(why) => tracing::error!(
             EVICTD_DECISION_ID = publication.id,
             EVICTD_POD = pod,
             EVICTD_POD_UID = publication.uid,
@@ -266,25 +270,25 @@ mod tests {
 
     #[test]
     fn what_was_told_is_worded_for_whatever_was_decided_and_only_a_failure_is_an_error() {
-        let log = |fate| {
+        let log = |outcome| {
             let publication = Publication {
                 id: "1".to_owned(),
                 pod: "shop/cart".to_owned(),
                 uid: "u".to_owned(),
-                fate,
+                outcome,
             };
             logged(|| published(&publication))
         };
-        let let_in = || Fate::NotPublished(LET_IN.to_owned());
-        let refused = || Fate::NotPublished("forbidden".to_owned());
+        let admitted = || DeliveryOutcome::NotPublished(ADMITTED.to_owned());
+        let refused = || DeliveryOutcome::NotPublished("forbidden".to_owned());
         let all = [
-            (Fate::Published, " INFO "),
-            (Fate::Recorded("the pod is gone"), " INFO "),
-            (let_in(), " INFO "),
+            (DeliveryOutcome::Published, " INFO "),
+            (DeliveryOutcome::Recorded("the pod is gone"), " INFO "),
+            (admitted(), " INFO "),
             (refused(), " ERROR "),
         ];
-        for (fate, level) in all {
-            let log = log(fate);
+        for (outcome, level) in all {
+            let log = log(outcome);
             assert!(log.contains(level) && log.contains("shop/cart"), "{log}");
             for words in ["its status", "eviction"] {
                 assert!(!log.contains(words), "{log}");

@@ -22,8 +22,9 @@ const INTRODUCTION: &str = "\
 
 `just generate` writes this page. The requests of one agent are measured with the built daemon against the API server of
 `crates/testkit`, by a test that fails when they change; the rest is computed from that and from the daemon's own schedule
-(`crates/cluster-client/src/turn.rs`), which a test simulates for every node. Bytes are those of requests with their headers and of
-the bodies of answers, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of headers to an answer.
+(`crates/cluster-client/src/stagger.rs`), which a test simulates for every node. Bytes are those of requests with their headers and
+of the bodies of answers, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of headers to an
+answer.
 
 Each agent has one watch, of the pods of its own node only, on a connection of its own, and writes through a second one.
 ";

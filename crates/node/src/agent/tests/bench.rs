@@ -16,7 +16,7 @@ use evictd_kernel::{
     clock::Clock,
     kill::{CgroupEvictor, SpareFiles},
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources},
-    wake::{WakeSources, Wakers},
+    wake::{WakeListeners, WakeSources},
 };
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
@@ -68,16 +68,16 @@ impl Publish for Recorder {
         let mut heard = self.heard.lock().unwrap();
         let since = |now: Timestamp| now.duration_since(self.began).as_secs_f64();
         let (now, what) = match fact {
-            Fact::Looked(look) => {
-                heard.looks.push(since(look.now));
-                let mut raised = look.housekeeper.conditions();
+            Fact::CycleEnded(cycle) => {
+                heard.looks.push(since(cycle.now));
+                let mut raised = cycle.housekeeper.conditions();
                 let raised = raised.any(|one| one == NodeCondition::MemoryPressure);
                 if raised == heard.pressure {
                     return;
                 }
                 heard.pressure = raised;
                 let what = if raised { "raised" } else { "cleared" };
-                (look.now, what.to_owned())
+                (cycle.now, what.to_owned())
             }
             Fact::Decided(decided) => {
                 heard.records.push(decided.record.clone());
@@ -324,7 +324,7 @@ impl Bench {
         let kept = PauseFile::new(self.path("run"));
         let ports = Ports {
             timer: Timer::of_runtime(),
-            wakers: Wakers::new(WakeSources::default(), None),
+            wake_listeners: WakeListeners::new(WakeSources::default(), None),
             sampler: Sampler::new(&sources).unwrap(),
             pod_cache: PodCache::new(self.listings.subscribe(), binder),
             allocatable: Allocatable::of_machine(&proc),

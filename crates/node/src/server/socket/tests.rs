@@ -30,7 +30,7 @@ impl Door {
                         let told = json!({ "allowed": allowed, "reason": "OutOfcpu", "message": "no", "preempt": ["a/b"] });
                         (answer, told)
                     }
-                    Question::Hush { answer } => (answer, json!({})),
+                    Question::StopNodeReports { answer } => (answer, json!({})),
                     Question::Pause { pause, answer } => (answer, json!({ "paused": pause })),
                     Question::Resume { answer } => (answer, json!({ "paused": null })),
                 };

@@ -1,9 +1,9 @@
-//! What went wrong, in one line that says what to do where that is known.
+//! Errors as one line of text, with advice if the cause is known.
 
 use kube::core::Status;
 use std::error::Error;
 
-/// Who is asked: what helps is set in another place.
+/// The server of a request. The settings that help depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// The API server, as a kubeconfig or this pod's service account names it.
@@ -12,7 +12,7 @@ pub enum Peer {
     Kubelet,
 }
 
-/// An error of the client in one line: the server's own words, else the cause at the bottom.
+/// An error of the client in one line: the server's own message, else the innermost cause.
 pub(crate) fn of(error: &kube::Error, peer: Peer) -> String {
     if let kube::Error::Api(status) = error {
         return answer(status);
@@ -37,7 +37,7 @@ pub(crate) fn answer(status: &Status) -> String {
     }
 }
 
-/// What helps where TLS fails: rustls' words, and for each peer what is wrong and what to set.
+/// Advice for failures of TLS: the words of rustls, and for each peer what is wrong and what to set.
 const ADVICE: [(&str, &str, &str); 7] = [
     (
         "certificate: UnknownIssuer",
