@@ -265,11 +265,24 @@ impl Daemon {
             .clone()
     }
 
-    /// Waits until the loop has turned for a while since now, so that what it would do it has done.
+    /// Waits until the loop has turned some times since now, so that what it would do at once it has done. What it would
+    /// do after minutes, too, the agent's own tests see in paused time.
     pub(crate) fn some_turns_pass(&self) {
-        let seconds = || self.status()["uptimeSeconds"].as_i64().unwrap();
-        let then = seconds() + 3;
-        self.eventually("three seconds pass", |_| seconds() >= then);
+        let turns = || self.count("evictd_cycle_duration_seconds_count");
+        let then = turns() + 10;
+        self.eventually("the loop has turned ten times", |daemon| {
+            // A question has it turn at once.
+            daemon.get("/v1/ranking?signal=memory.available");
+            turns() >= then
+        });
+    }
+
+    /// Waits for so many seconds at least, where somebody else than the loop takes them: a kubelet, the kernel, a back-off
+    /// of the delivery.
+    pub(crate) fn seconds_pass(&self, seconds: i64) {
+        let uptime = || self.status()["uptimeSeconds"].as_i64().unwrap();
+        let then = uptime() + seconds + 1;
+        self.eventually("time passes", |_| uptime() >= then);
     }
 }
 

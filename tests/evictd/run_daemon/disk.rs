@@ -128,8 +128,8 @@ fn s1_059_when_the_nodes_disk_fills_up_only_whoever_filled_it_goes() {
     assert_eq!(decisions[0]["signal"], "nodefs.available");
     let ranking = decisions[0]["ranking"].to_string();
     assert!(!ranking.contains("\"usage\":null"), "{ranking}");
-    // What it has written is still there.
-    daemon.some_turns_pass();
+    // What it has written is still there, and disks are looked at beside the loop.
+    daemon.seconds_pass(1);
     assert!(!writer.lives() && limited.lives());
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const LOW: [(&str, &str); 1] = [("memory.available", "64Mi")];
 const SOFT: &str = "evictionSoft: {memory.available: 110Mi}
-evictionSoftGracePeriod: {memory.available: 1s}
+evictionSoftGracePeriod: {memory.available: 100ms}
 evictionMaxPodGracePeriod: 4";
 
 /// A node, and the API server of its cluster.

@@ -119,7 +119,7 @@ fn a_daemon_set_that_is_being_deleted_takes_its_marks_along_and_its_daemon_puts_
     daemon.eventually("the pressure is over", |daemon| {
         daemon.condition("MemoryPressure")["raised"] == false
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     assert_eq!(cluster.marks(), [""; 0]);
     assert_eq!(daemon.said("are left as they are"), 1);
 }

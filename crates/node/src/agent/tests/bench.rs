@@ -4,10 +4,11 @@ use crate::{
     agent::{Agent, Allocatable, Order, Pauses, Ports, Timer, Unfinished, start::behaviour},
     config::{self, PodsSource},
     fact::Fact,
+    history::Waiting,
     pause::{Pause, PauseFile},
     pods::{Binder, Listed, Listing, PodCache},
-    publish::{Publish, Publishers},
-    server::state::Question,
+    publish::{Publish, Publishers, status::StatusPage},
+    server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
 use evictd_eviction::{NodeCondition, record::Record};
@@ -111,7 +112,9 @@ impl Publish for Recorder {
 struct Runs {
     process: Child,
     memory: u64,
-    spec: Value,
+    manifest: Value,
+    /// Whether the source of pods tells of it.
+    is_listed: bool,
     /// Whether a SIGKILL ends it, as it should.
     dies: bool,
 }
@@ -127,6 +130,8 @@ pub(super) struct Bench {
     /// Taken outside of every pod.
     outside: u64,
     pub(super) annotation: watch::Sender<Option<Pause>>,
+    /// What `evictd status` shows of the agent.
+    status: Option<Arc<Shared>>,
     questions: Option<mpsc::Sender<Question>>,
     orders: Option<mpsc::Sender<Order>>,
     agent: Option<JoinHandle<()>>,
@@ -157,6 +162,7 @@ impl Bench {
             pods: BTreeMap::new(),
             outside: 0,
             annotation: watch::Sender::default(),
+            status: None,
             questions: None,
             orders: None,
             agent: None,
@@ -212,6 +218,14 @@ impl Bench {
 
     /// The same with this specification.
     pub(super) fn pod_with(&mut self, name: &str, mebibytes: u64, spec: Value) {
+        self.pod_of(name, mebibytes, json!({ "spec": spec }));
+    }
+
+    /// The same of this manifest, whose name and UID are added.
+    pub(super) fn pod_of(&mut self, name: &str, mebibytes: u64, mut manifest: Value) {
+        for (key, value) in [("name", name), ("namespace", "shop"), ("uid", name)] {
+            manifest["metadata"][key] = json!(value);
+        }
         let mut process = Command::new("/bin/sh")
             .args(["-c", "trap '' TERM; echo ready; exec sleep 600"])
             .stdout(Stdio::piped())
@@ -235,7 +249,8 @@ impl Bench {
         let runs = Runs {
             process,
             memory: 0,
-            spec,
+            manifest,
+            is_listed: true,
             dies: true,
         };
         self.pods.insert(name.to_owned(), runs);
@@ -259,6 +274,12 @@ impl Bench {
         self.pods.get_mut(name).unwrap().dies = false;
     }
 
+    /// The source of pods does not tell of it any more, and it runs on.
+    pub(super) fn delete_by_force(&mut self, name: &str) {
+        self.pods.get_mut(name).unwrap().is_listed = false;
+        self.list();
+    }
+
     /// Its last process ends.
     pub(super) fn leave(&mut self, name: &str) {
         let group = format!("cgroup/kubepods/pod{name}");
@@ -275,10 +296,8 @@ impl Bench {
     }
 
     fn list(&self) {
-        let listed = |(name, runs): (&String, &Runs)| {
-            let metadata = json!({ "name": name, "namespace": "shop", "uid": name });
-            let pod = json!({ "metadata": metadata, "spec": runs.spec });
-            let pod: wire::Pod = serde_json::from_value(pod).unwrap();
+        let listed = |runs: &Runs| {
+            let pod: wire::Pod = serde_json::from_value(runs.manifest.clone()).unwrap();
             Listed {
                 pod: Arc::new(Pod::from_wire(pod)),
                 manifest: None,
@@ -288,7 +307,12 @@ impl Bench {
             }
         };
         let listing = Listing {
-            pods: self.pods.iter().map(listed).collect(),
+            pods: self
+                .pods
+                .values()
+                .filter(|pod| pod.is_listed)
+                .map(listed)
+                .collect(),
             ..Listing::default()
         };
         self.listings.send_replace(Arc::new(listing));
@@ -320,6 +344,14 @@ impl Bench {
             began: self.clock.now() - jiff::SignedDuration::try_from(self.began.elapsed()).unwrap(),
             heard: Arc::clone(&self.heard),
         };
+        let (shared, _) = Shared::new(
+            self.clock,
+            Status::default(),
+            self.path("state"),
+            Waiting::default(),
+        );
+        let page = StatusPage::new(Arc::clone(&shared), hierarchies.clone());
+        self.status = Some(shared);
         let binder = Binder::new(hierarchies.clone(), proc.clone(), roots.clone());
         let kept = PauseFile::new(self.path("run"));
         let ports = Ports {
@@ -339,7 +371,7 @@ impl Bench {
             }),
             cluster: None,
             pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
-            publishers: Publishers(vec![Box::new(recorder)]),
+            publishers: Publishers(vec![Box::new(recorder), Box::new(page)]),
             unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
@@ -442,6 +474,11 @@ impl Bench {
                 self.leave(&name);
             }
         }
+    }
+
+    /// What `evictd status -o json` says.
+    pub(super) fn status(&self) -> Value {
+        serde_json::to_value(self.status.as_ref().unwrap().status()).unwrap()
     }
 
     /// Everything told so far, without the times.
