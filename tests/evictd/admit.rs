@@ -1,12 +1,13 @@
 //! `evictd admit` as a user runs it.
 
+use evictd_testkit::program;
 use serde_json::{Value, json};
 use std::{
     fs,
     io::{Read, Write},
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Output,
     thread,
 };
 use tempfile::TempDir;
@@ -31,23 +32,22 @@ impl Bench {
 }
 
 fn admit(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    command.arg("admit").args(arguments).output().unwrap()
+    admit_with(arguments, "")
+}
+
+/// The same with this on its standard input.
+fn admit_with(arguments: &[&str], input: &str) -> Output {
+    program::run(crate::evictd(&["admit"]).args(arguments), input)
 }
 
 fn answer(arguments: &[&str]) -> Value {
-    let output = admit(&[arguments, &["-o", "json"]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    program::answer(&admit(&[arguments, &["-o", "json"]].concat()))
 }
 
 fn refused(arguments: &[&str]) -> String {
     let output = admit(arguments);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
     assert!(output.stdout.is_empty());
-    errors
+    program::refusal(&output, 2)
 }
 
 fn text(output: &[u8]) -> String {
@@ -309,17 +309,7 @@ fn a_table_for_people_and_yaml_for_programs() {
 #[test]
 fn a_file_may_be_standard_input_but_only_one() {
     let files = files();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    command.args(["admit", "--pod", "-", "--conditions", "DiskPressure"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(CRITICAL.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = admit_with(&["--pod", "-", "--conditions", "DiskPressure"], CRITICAL);
     assert!(text(&output.stdout).starts_with("Let in.\n"));
     let error = refused(&["--pod", "-", "--pods", "-"]);
     assert!(

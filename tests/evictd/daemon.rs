@@ -1,6 +1,7 @@
 //! `evictd run` under test: its configuration, its doors, its log.
 
 use crate::node::{EVICTD, Node};
+use evictd_testkit::program;
 use nix::poll::{PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,7 +11,7 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, ExitStatus};
 use std::str::FromStr;
 
 /// A running daemon; dropping it kills it.
@@ -199,18 +200,9 @@ impl Daemon {
 
     /// What an operator's command prints as JSON.
     pub(crate) fn command(&self, arguments: &[&str]) -> Value {
-        let output = self.output(arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn output(&self, arguments: &[&str]) -> Output {
-        Command::new(EVICTD)
-            .args(arguments)
-            .args(["-o", "json", "--socket"])
-            .arg(&self.socket)
-            .output()
-            .unwrap()
+        let mut command = crate::evictd(arguments);
+        command.args(["-o", "json", "--socket"]).arg(&self.socket);
+        program::answer(&program::run(&mut command, ""))
     }
 
     /// Decisions so far, oldest first, each with the last word on it.

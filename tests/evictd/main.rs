@@ -33,3 +33,12 @@ mod daemon;
 mod node;
 mod packaged;
 mod promtool;
+
+use std::process::Command;
+
+/// The built program with these arguments.
+fn evictd(arguments: &[&str]) -> Command {
+    let mut command = Command::new(node::EVICTD);
+    command.args(arguments);
+    command
+}

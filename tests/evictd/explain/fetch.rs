@@ -1,7 +1,12 @@
 //! `evictd explain NODE`, against an API server and a kubelet of our own.
 
-use super::{assert_has, stderr};
-use evictd_testkit::{ApiServer, Imagined, Kubelet, testing::left_out};
+use super::assert_has;
+use crate::node::EVICTD;
+use evictd_testkit::{
+    ApiServer, Imagined, Kubelet,
+    program::{self, page, refusal, stderr},
+    testing::left_out,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -75,30 +80,25 @@ impl Cluster {
     }
 
     fn explain(&self, arguments: &[&str]) -> Output {
-        self.explain_as(Path::new(env!("CARGO_BIN_EXE_evictd")), arguments)
+        self.explain_as(Path::new(EVICTD), arguments)
     }
 
     fn explain_as(&self, program: &Path, arguments: &[&str]) -> Output {
-        Command::new(program)
+        let mut command = Command::new(program);
+        command
             .current_dir(self.folder.path())
             .env("KUBECONFIG", self.path("kubeconfig"))
             .env_remove("KUBERNETES_SERVICE_HOST")
-            .arg("explain")
-            .args(arguments)
-            .output()
-            .unwrap()
+            .arg("explain");
+        program::run(command.args(arguments), "")
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.explain(&[arguments, &["-o", "json"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        program::answer(&self.explain(&[arguments, &["-o", "json"]].concat()))
     }
 
     fn refused(&self, arguments: &[&str], code: i32) -> String {
-        let output = self.explain(arguments);
-        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        stderr(&output)
+        refusal(&self.explain(arguments), code)
     }
 }
 
@@ -175,12 +175,9 @@ fn a_silent_node_is_told_by_its_lease() {
 fn as_a_plugin_of_kubectl_it_takes_the_current_context() {
     let cluster = Cluster::start();
     let plugin = cluster.path("kubectl-evictd");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evictd"), &plugin).unwrap();
+    std::os::unix::fs::symlink(EVICTD, &plugin).unwrap();
     let lines = ["default/hog goes now", "Node one: Ready is"];
-    let shows = |output: Output| {
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert_has(&String::from_utf8(output.stdout).unwrap(), &lines);
-    };
+    let shows = |output: Output| assert_has(&page(&output), &lines);
     shows(cluster.explain_as(&plugin, &["one", "-o", "table"]));
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", cluster.folder.path().display());

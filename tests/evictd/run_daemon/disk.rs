@@ -2,13 +2,13 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{EVICTD, Node, Traits, Worker, requests, spec};
+use crate::node::{Node, Traits, Worker, requests, spec};
+use evictd_testkit::program;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Gives this thread and the processes it starts mounts of their own.
 pub(crate) fn own_mounts(test: &str) -> bool {
@@ -218,13 +218,9 @@ fn a_history_that_cannot_be_had_is_told_before_anything_is_decided() {
     let lines = format!("stateDirectory: {}/state", disk.display());
     let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], &lines);
     let history = || {
-        let mut evictd = Command::new(EVICTD);
-        let output = evictd.args(["history", "--socket"]).arg(&daemon.socket);
-        let output = output.output().unwrap();
-        (
-            String::from_utf8(output.stdout).unwrap(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        let mut command = crate::evictd(&["history", "--socket"]);
+        let output = program::run(command.arg(&daemon.socket), "");
+        (program::stdout(&output), program::stderr(&output))
     };
     daemon.eventually("it is told", |daemon| {
         daemon.status()["history"]["error"].is_string()

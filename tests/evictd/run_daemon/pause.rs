@@ -2,22 +2,20 @@
 
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names, seconds_between};
-use crate::node::{EVICTD, Node, Traits};
+use crate::node::{Node, Traits};
+use evictd_testkit::program;
 use serde_json::{Value, json};
-use std::process::Command;
 
 const LOW: [(&str, &str); 1] = [("memory.available", "110Mi")];
 const GROWS: &str = "--hold 2Mi --grow-to 100Mi --per-second 400Mi";
 
 /// What a person is shown.
 fn page(daemon: &Daemon, command: &[&str]) -> String {
-    let mut shown = Command::new(EVICTD);
-    let output = shown
-        .args(command)
-        .arg("--socket")
-        .arg(&daemon.socket)
-        .output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
+    let mut command = crate::evictd(command);
+    program::page(&program::run(
+        command.arg("--socket").arg(&daemon.socket),
+        "",
+    ))
 }
 
 #[test]
