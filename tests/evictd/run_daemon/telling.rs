@@ -206,7 +206,8 @@ fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
         let decision = daemon.evicted(1).remove(0);
         assert_eq!(decision["publication"]["state"], "waiting");
         let killed = decision["outcome"]["killedSeconds"].as_f64().unwrap();
-        assert!(killed < 1.0, "away: {away}, {killed} s");
+        // It would have had to wait for the answer, else.
+        assert!(killed < 3.0, "away: {away}, {killed} s");
         if away {
             cluster.api.come_back();
         }
