@@ -4,7 +4,7 @@ use super::{daemon::Daemon, run};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, Actions, ApiError};
-use evictd_command::{Column, Failure, Output, Table, View, printable};
+use evictd_command::{Column, Failure, Output, Table, View, tell};
 use evictd_kernel::clock::Clock;
 use evictd_node::{
     agent::start::node_name,
@@ -90,8 +90,7 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("it took longer than {} s", DEADLINE.as_secs()),
     };
-    let why = printable(&why);
-    eprintln!("evictd: this node is left as it is now: {why}");
+    tell("evictd", &format!("this node is left as it is now: {why}"));
     Vec::new()
 }
 
@@ -108,7 +107,10 @@ async fn leave_with(
     // The daemon still runs, and would write again what is removed.
     let daemon = Daemon::at(config.socket.clone());
     if let Err(failure) = daemon.send("/v1/hush", &json!({})).await {
-        eprintln!("evictd: {failure}; this node is cleaned all the same");
+        tell(
+            "evictd",
+            &format!("{failure}; this node is cleaned all the same"),
+        );
     }
     Ok(vec![clean_node(node_name(config), &actions).await?])
 }

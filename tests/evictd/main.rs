@@ -15,6 +15,7 @@ mod explain;
 #[cfg(target_arch = "x86_64")]
 mod faults;
 mod monitoring;
+mod outputs;
 mod packaging;
 mod run_daemon;
 mod schema;
