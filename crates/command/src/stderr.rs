@@ -1,6 +1,6 @@
 //! What is said beside the result, on standard error.
 
-use crate::{View, printable};
+use crate::View;
 use std::io::{self, Write};
 
 /// Says on standard error what the user of `program` should know, wrapped where that is a terminal, with whatever would
@@ -15,7 +15,7 @@ pub fn tell(program: &str, what: &str) {
 }
 
 fn say(head: &str, what: &str) {
-    write_line(&View::of_stderr().hanging(head, &printable(what)));
+    write_line(&View::of_stderr().hanging(head, what));
 }
 
 /// A line that is wrapped already. That standard error is closed, or its disk full, nobody can be told: the work goes on.
