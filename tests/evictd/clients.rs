@@ -8,7 +8,7 @@ use evictd_node::server::socket;
 use evictd_node::server::state::{
     ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
 };
-use evictd_testkit::program::{self, page, refusal};
+use evictd_testkit::program::{self, refusal};
 use evictd_testkit::testing::left_out;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -162,7 +162,7 @@ fn shows(page: &str, parts: &[&str]) {
 #[test]
 fn status_tells_the_worst_first() {
     let daemon = Daemon::start();
-    let page = page(&daemon.run(&["status"]));
+    let page = program::page(&daemon.run(&["status"]));
     assert!(
         page.starts_with(
             "UNDER PRESSURE: memory.available is 80Mi, below the hard threshold of 100Mi.\n"
@@ -188,10 +188,10 @@ fn status_tells_the_worst_first() {
 fn status_is_one_document_for_programs() {
     let daemon = Daemon::start();
     let document: Value =
-        serde_json::from_str(&page(&daemon.run(&["status", "-o", "json"]))).unwrap();
+        serde_json::from_str(&program::page(&daemon.run(&["status", "-o", "json"]))).unwrap();
     assert_eq!(document["signals"][0]["available"], 80 << 20);
     assert!(document["machine"]["memoryBytes"].as_u64().unwrap() > 0);
-    let yaml = page(&daemon.run(&["status", "-o", "yaml"]));
+    let yaml = program::page(&daemon.run(&["status", "-o", "yaml"]));
     let same: Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(same["signals"], document["signals"]);
 }
@@ -199,7 +199,7 @@ fn status_is_one_document_for_programs() {
 #[test]
 fn rank_shows_the_keys_and_who_is_spared() {
     let daemon = Daemon::start();
-    let page = page(&daemon.run(&["rank"]));
+    let page = program::page(&daemon.run(&["rank"]));
     shows(
         &page,
         &[
@@ -211,7 +211,7 @@ fn rank_shows_the_keys_and_who_is_spared() {
     );
     let told = refused(&daemon.run(&["rank", "--signal", "pid.available"]), 2);
     shows(&told, &["pid.available is not looked at here"]);
-    let page = page(&daemon.run(&["rank", "--signal", "imagefs.available"]));
+    let page = program::page(&daemon.run(&["rank", "--signal", "imagefs.available"]));
     shows(&page, &["shop/hog would go next"]); // asked again while it was being measured
     let told = refused(&daemon.run(&["rank", "--signal", "nodefs.available"]), 1);
     shows(&told, &["the first walk is under way"]);
@@ -222,13 +222,13 @@ fn rank_shows_the_keys_and_who_is_spared() {
 #[test]
 fn history_lists_and_shows_one_in_full() {
     let daemon = Daemon::start();
-    let page = page(&daemon.run(&["history"]));
+    let page = program::page(&daemon.run(&["history"]));
     shows(&page, &["2026-11-21 13:15:00Z", "d-1", "shop/hog", "120ms"]);
     for (id, told) in [("d-2", "dry run"), ("d-3", "FAILED: no permission to kill")] {
         shows(&page, &[id, told]);
-        shows(&page(&daemon.run(&["history", id])), &[told]);
+        shows(&program::page(&daemon.run(&["history", id])), &[told]);
     }
-    let page = page(&daemon.run(&["history", "d-1"]));
+    let page = program::page(&daemon.run(&["history", "d-1"]));
     shows(
         &page,
         &[
@@ -240,7 +240,8 @@ fn history_lists_and_shows_one_in_full() {
             "passed over for now: its disruption budget does not let it go",
         ],
     );
-    let all: Value = serde_json::from_str(&page(&daemon.run(&["history", "-o", "json"]))).unwrap();
+    let all: Value =
+        serde_json::from_str(&program::page(&daemon.run(&["history", "-o", "json"]))).unwrap();
     assert_eq!(all[0]["uid"], "u-1");
     shows(&refused(&daemon.run(&["history", "d-9"]), 2), &["d-9"]);
 }
@@ -248,7 +249,7 @@ fn history_lists_and_shows_one_in_full() {
 #[test]
 fn top_prints_one_frame_where_there_is_no_terminal() {
     let daemon = Daemon::start();
-    let page = page(&daemon.run(&["top"]));
+    let page = program::page(&daemon.run(&["top"]));
     shows(
         &page,
         &[
