@@ -72,7 +72,7 @@ fn what_standard_output_does_not_take_is_told_and_a_reader_that_has_gone_is_no_f
 fn an_error_that_standard_error_does_not_take_still_has_its_exit_code() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
-    fs::write(path("bad.yaml"), "dryRun: true\n").unwrap();
+    fs::write(path("bad.yaml"), "dryRunn: true\n").unwrap();
     let (bad, missing) = (path("bad.yaml"), path("missing"));
     let socket = ["--socket", &missing];
     let table: [(&[&str], i32); 6] = [

@@ -6,7 +6,7 @@ use crate::{
     fact::Fact,
     history::Waiting,
     pause::{Pause, PauseFile},
-    pods::{Binder, Listed, Listing, PodCache},
+    pods::{Binder, Departed, Listed, Listing, PodCache},
     publish::{Publish, Publishers, status::StatusPage},
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
@@ -113,10 +113,17 @@ struct Runs {
     process: Child,
     memory: u64,
     manifest: Value,
-    /// Whether the source of pods tells of it.
-    is_listed: bool,
+    /// Since when the source of pods does not tell of it any more.
+    deleted_at: Option<Timestamp>,
     /// Whether a SIGKILL ends it, as it should.
     dies: bool,
+}
+
+impl Runs {
+    fn pod(&self) -> Arc<Pod> {
+        let pod: wire::Pod = serde_json::from_value(self.manifest.clone()).unwrap();
+        Arc::new(Pod::from_wire(pod))
+    }
 }
 
 /// A node with an agent.
@@ -250,7 +257,7 @@ impl Bench {
             process,
             memory: 0,
             manifest,
-            is_listed: true,
+            deleted_at: None,
             dies: true,
         };
         self.pods.insert(name.to_owned(), runs);
@@ -276,7 +283,8 @@ impl Bench {
 
     /// The source of pods does not tell of it any more, and it runs on.
     pub(super) fn delete_by_force(&mut self, name: &str) {
-        self.pods.get_mut(name).unwrap().is_listed = false;
+        let now = self.clock.now();
+        self.pods.get_mut(name).unwrap().deleted_at = Some(now);
         self.list();
     }
 
@@ -296,23 +304,29 @@ impl Bench {
     }
 
     fn list(&self) {
-        let listed = |runs: &Runs| {
-            let pod: wire::Pod = serde_json::from_value(runs.manifest.clone()).unwrap();
-            Listed {
-                pod: Arc::new(Pod::from_wire(pod)),
-                manifest: None,
-                wire: None,
-                evicted: false,
-                evicted_at: None,
-            }
+        let listed = |runs: &Runs| Listed {
+            pod: runs.pod(),
+            manifest: None,
+            wire: None,
+            evicted: false,
+            evicted_at: None,
         };
+        let departed = |runs: &Runs| {
+            let departed = Departed {
+                pod: runs.pod(),
+                at: runs.deleted_at?,
+                grace: Duration::ZERO,
+            };
+            Some(Arc::new(departed))
+        };
+        let pods = self.pods.values();
         let listing = Listing {
-            pods: self
-                .pods
-                .values()
-                .filter(|pod| pod.is_listed)
+            pods: pods
+                .clone()
+                .filter(|pod| pod.deleted_at.is_none())
                 .map(listed)
                 .collect(),
+            departed: pods.filter_map(departed).collect(),
             ..Listing::default()
         };
         self.listings.send_replace(Arc::new(listing));

