@@ -386,10 +386,15 @@ fn files_that_cannot_be_used_are_bad_input() {
 }
 
 #[test]
-fn a_list_of_100_000_pods() {
+fn a_list_of_very_many_pods() {
+    let count = if cfg!(debug_assertions) {
+        10_000
+    } else {
+        100_000
+    };
     let files = files();
     let mut list = String::from(r#"{"kind":"PodList","apiVersion":"v1","items":["#);
-    for index in 0..100_000 {
+    for index in 0..count {
         let comma = if index == 0 { "" } else { "," };
         let pod = format!(
             r#"{comma}{{"metadata":{{"name":"pod-{index}","namespace":"n","uid":"u-{index}","labels":{{"app":"a"}}}},"spec":{{"containers":[{{"name":"c","image":"i","resources":{{"requests":{{"cpu":"10m"}}}}}}]}},"status":{{"phase":"Running"}}}}"#
@@ -406,8 +411,14 @@ fn a_list_of_100_000_pods() {
         "--insufficient",
         "cpu=15m",
     ]);
-    assert_eq!(answer["preempt"], json!(["n/pod-99999", "n/pod-99998"]));
-    assert_eq!(answer["qos"].as_object().unwrap().len(), 100_000);
+    assert_eq!(
+        answer["preempt"],
+        json!([
+            format!("n/pod-{}", count - 1),
+            format!("n/pod-{}", count - 2)
+        ])
+    );
+    assert_eq!(answer["qos"].as_object().unwrap().len(), count);
 }
 
 /// Answers one request on `socket` with `body` and returns what was asked.
