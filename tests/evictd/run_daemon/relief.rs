@@ -3,6 +3,8 @@
 use crate::daemon::{Daemon, names};
 use crate::node::{Node, Traits, spec};
 use nix::mount::{MsFlags, mount, umount};
+use nix::sys::wait::waitpid;
+use nix::unistd::Pid;
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,12 +45,14 @@ fn nobody_goes_while_the_files_in_memory_of_the_last_victim_are_still_there() {
         "dd if=/dev/zero of={} bs=1M count=85 2>/dev/null; echo ready; exec sleep 600",
         file.display()
     );
-    node.group.script("writer", &script);
+    let writer = node.group.script("writer", &script).cast_signed();
     node.admit("writer", Traits::default());
     let important = spec(json!({ "priority": 1000 }));
     let mut neighbour = node.pod("neighbour", "--hold 20Mi", important);
     let daemon = Daemon::start(&node, &LOW, "");
     assert_eq!(names(&daemon.evicted(1)), ["shop/writer"]);
+    // A process that nobody has waited for holds its id.
+    waitpid(Pid::from_raw(writer), None).unwrap();
     // Its processes are gone, and its memory stays until the volume is unmounted.
     daemon.eventually("it is said what is waited for", |daemon| {
         let leaving = daemon.status()["leaving"].to_string();
