@@ -13,6 +13,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::str::FromStr;
+use std::time::Duration;
+
+/// A daemon that takes longer for an answer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running daemon; dropping it kills it.
 pub(crate) struct Daemon {
@@ -166,6 +170,7 @@ impl Daemon {
     /// What the socket answers, if it does.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         let stream = UnixStream::connect(&self.socket).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         serde_json::from_str(&exchange(stream, path).ok()?.1).ok()
     }
 
@@ -182,7 +187,9 @@ impl Daemon {
             .expect("it says where the metrics are")
             .1
             .to_owned();
-        exchange(TcpStream::connect(address).unwrap(), path).unwrap()
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        exchange(stream, path).unwrap()
     }
 
     /// The value of this line of the metrics, labels included.
