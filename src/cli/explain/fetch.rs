@@ -263,7 +263,7 @@ mod tests {
             node: Some("one"),
             config: None,
         };
-        let answers = cluster.answers("one", true).await;
+        let answers = Box::pin(cluster.answers("one", true)).await;
         let failure = asked.sources(&cluster, "one", answers).await.err();
         let told = format!(
             "{}: GET /api/v1/pods?fieldSelector=spec.nodeName%3Done: no answer within 15 s",

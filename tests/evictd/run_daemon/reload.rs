@@ -145,12 +145,12 @@ const MISHAPS: [Mishap; 11] = [
 
 fn unreadable(file: &Path) {
     fs::write(file, "kind: EvictionConfiguration\n").unwrap();
-    fs::set_permissions(file, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(file, Permissions::from_mode(0o0)).unwrap();
 }
 
 fn closed(directory: &Path) {
     fs::create_dir(directory).unwrap();
-    fs::set_permissions(directory, Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(directory, Permissions::from_mode(0o0)).unwrap();
 }
 
 /// Started so, root may read no more than its files' modes say.
