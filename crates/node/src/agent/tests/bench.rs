@@ -225,7 +225,9 @@ impl Bench {
 
     /// The same with this specification.
     pub(super) fn pod_with(&mut self, name: &str, mebibytes: u64, spec: Value) {
-        self.pod_of(name, mebibytes, json!({ "spec": spec }));
+        let mut manifest = json!({});
+        manifest["spec"] = spec;
+        self.pod_of(name, mebibytes, manifest);
     }
 
     /// The same of this manifest, whose name and UID are added.

@@ -121,7 +121,7 @@ async fn evictions_that_do_not_help_are_tried_again_after_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_goes_in_vain_and_it_is_decided_once() {
+async fn nobody_goes_in_vain_and_it_is_said_who_holds_what_is_missing() {
     let mut bench = Bench::new();
     for name in ["a", "b", "c"] {
         bench.pod(name, 1);
