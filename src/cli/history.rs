@@ -6,7 +6,7 @@ use super::ranking;
 use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, printable};
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl Arguments {
         let all = latest(records(self.daemon.get("/v1/history")?));
         let problem = problem(&self.daemon.get("/v1/status")?);
         if let Some(problem) = &problem {
-            eprintln!("evictd: warning: {}", printable(problem));
+            warn("evictd", problem);
         }
         let Some(id) = self.id else {
             return self

@@ -27,6 +27,7 @@ use std::{
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
+    task::{JoinHandle, spawn_blocking},
 };
 
 /// The file that is read if no other is named; without it every setting has its default.
@@ -95,29 +96,32 @@ impl Arguments {
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
         notifier.ready(WATCHING);
+        let mut reloading = Reloading::new(self, file);
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
         loop {
-            tokio::select! {
+            let order = tokio::select! {
                 ended = &mut agent => {
                     notifier.stopping();
                     tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
                     return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
                 }
                 reload = signals.next() => {
-                    let order = if reload {
+                    if reload {
                         notifier.reloading();
-                        let taken = ready.reload.take(self.read_again(file.as_deref()));
-                        notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
-                        taken.map(|behaviour| Order::Reload(Box::new(behaviour)))
-                    } else {
-                        Some(Order::Stop)
-                    };
-                    if let Some(order) = order {
-                        // The agent takes orders as long as it runs, and this task waits for its end.
-                        let _ = ready.give_order.try_send(order);
+                        reloading.begin();
+                        continue;
                     }
+                    Order::Stop
                 }
-            }
+                read = reloading.read() => {
+                    let taken = ready.reload.take(read);
+                    notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
+                    let Some(behaviour) = taken else { continue };
+                    Order::Reload(Box::new(behaviour))
+                }
+            };
+            // The agent takes orders as long as it runs, and this task waits for its end.
+            let _ = ready.give_order.try_send(order);
         }
     }
 
@@ -125,6 +129,54 @@ impl Arguments {
     /// default.
     fn read_again(&self, file: Option<&Path>) -> Result<Effective, Refused> {
         self.read(file.or_else(|| named(self.config.as_ref())))
+    }
+}
+
+/// Reads the configuration again on a thread of its own: a file may be on a disk that hangs, or be a pipe into which
+/// nobody writes, and evictions must not wait for it.
+struct Reloading {
+    arguments: Arc<Arguments>,
+    file: Option<PathBuf>,
+    under_way: Option<JoinHandle<Result<Effective, Refused>>>,
+    /// Asked for again meanwhile: what is being read may be the state before that.
+    again: bool,
+}
+
+impl Reloading {
+    fn new(arguments: Arguments, file: Option<PathBuf>) -> Self {
+        Self {
+            arguments: Arc::new(arguments),
+            file,
+            under_way: None,
+            again: false,
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.under_way.is_some() {
+            self.again = true;
+            return;
+        }
+        let (arguments, file) = (Arc::clone(&self.arguments), self.file.clone());
+        self.under_way = Some(spawn_blocking(move || {
+            arguments.read_again(file.as_deref())
+        }));
+    }
+
+    /// What has been read; waits for ever where nothing is. Cancel safe.
+    async fn read(&mut self) -> Result<Effective, Refused> {
+        loop {
+            let Some(under_way) = &mut self.under_way else {
+                return std::future::pending().await;
+            };
+            let read = under_way.await;
+            self.under_way = None;
+            if std::mem::take(&mut self.again) {
+                self.begin();
+            } else if let Ok(read) = read {
+                return read;
+            }
+        }
     }
 }
 

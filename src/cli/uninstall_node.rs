@@ -4,7 +4,7 @@ use super::{daemon::Daemon, run};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, Actions, ApiError};
-use evictd_command::{Column, Failure, Output, Table, View, printable};
+use evictd_command::{Column, Failure, Output, Table, View, note};
 use evictd_kernel::clock::Clock;
 use evictd_node::{
     agent::start::node_name,
@@ -92,8 +92,10 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("it took longer than {} s", DEADLINE.as_secs()),
     };
-    let why = printable(&why);
-    eprintln!("evictd: nothing was removed from this node: {why}");
+    note(
+        "evictd",
+        &format!("nothing was removed from this node: {why}"),
+    );
     Vec::new()
 }
 
@@ -110,7 +112,7 @@ async fn leave_with(
     // The daemon still runs, and would write again what is removed.
     let daemon = Daemon::at(config.socket.clone());
     if let Err(failure) = daemon.send("/v1/stop-node-updates", &json!({})).await {
-        eprintln!("evictd: {failure}; this node is cleaned anyway");
+        note("evictd", &format!("{failure}; this node is cleaned anyway"));
     }
     Ok(vec![clean_node(node_name(config), &actions).await?])
 }

@@ -1,34 +1,14 @@
 //! `evictd simulate` as a user starts it.
 
 use crate::comparison;
+use evictd_testkit::program::{self, stderr, stdout};
 use serde_json::{Value, json};
-use std::{
-    io::Write,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{path::Path, process::Output};
 
 /// Runs `evictd simulate - ARGUMENTS` on `file`.
 fn simulate(file: &str, arguments: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["simulate", "-"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A program that refuses early closes its end; what it said tells more than the broken pipe.
-    let _ = child.stdin.take().unwrap().write_all(file.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    let mut command = crate::evictd(&["simulate", "-"]);
+    program::run(command.args(arguments), file)
 }
 
 /// A pod above its request on a node below its threshold.
@@ -264,14 +244,16 @@ fn a_kind_in_the_configuration_brings_its_defaults_and_rules() {
 
 /// The part of `--help` that shows a file, as far as its config.
 fn config_of_the_help() -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["simulate", "--help"])
-        .output()
+    let help = stdout(&program::run(
+        &mut crate::evictd(&["simulate", "--help"]),
+        "",
+    ));
+    let line = help
+        .lines()
+        .find(|line| line.contains("\"config\":"))
         .unwrap();
-    let help = stdout(&output);
-    let (_, config) = help.split_once("\"config\":").unwrap();
-    let (config, _) = config.split_once(",\n    \"pods\"").unwrap();
-    serde_json::from_str(config).unwrap()
+    let line = line.trim().trim_end_matches(',');
+    serde_json::from_str::<Value>(&format!("{{{line}}}")).unwrap()["config"].clone()
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What an operator sees on a terminal of 80 columns or a little more, with pods whose names are as long as real ones.
 
 use evictd_kernel::clock::Clock;
+use evictd_testkit::program;
 use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -286,14 +287,12 @@ fn whoever_asks_for_all_gets_all() {
     let folder = capture();
     let wide = [&EXPLAIN[..], &["-o", "wide"]].concat();
     let seen = Terminal::new(80, 60).run(folder.path(), &wide);
-    let piped = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(EXPLAIN)
+    let mut piped = crate::evictd(&EXPLAIN);
+    piped
         .current_dir(folder.path())
         .env_remove("COLUMNS")
-        .env("TERM", "xterm")
-        .output()
-        .unwrap();
-    let piped = String::from_utf8(piped.stdout).unwrap();
+        .env("TERM", "xterm");
+    let piped = program::page(&program::run(&mut piped, ""));
     assert!(!piped.contains('\u{1b}'), "{piped}");
     for page in [without_colours(&seen.written), piped] {
         for index in 0..PODS {
@@ -340,13 +339,9 @@ fn a_name_cannot_colour_a_page() {
 
 /// What a daemon under pressure answers.
 fn answers(folder: &Path) -> [(&'static str, Value); 3] {
-    let explained = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(EXPLAIN)
-        .args(["-o", "json"])
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    let mut explained = crate::evictd(&EXPLAIN);
+    explained.args(["-o", "json"]).current_dir(folder);
+    let explained = program::answer(&program::run(&mut explained, ""));
     let victim = format!("{}/{}", namespace(1), pod_name(1));
     let gib = 1_i64 << 30;
     let signal = |name: &str, available: i64, capacity: i64, threshold: i64| {

@@ -70,7 +70,7 @@ impl Reader {
 /// Whether the API server itself refused for lack of a right. A kubelet behind it or a proxy before it answers differently,
 /// and there no role of the cluster helps.
 fn is_api_rejection(status: &Status) -> bool {
-    status.code == 403 && status.reason == "Forbidden"
+    status.code == 403 && status.status.is_some()
 }
 
 /// Like `Client::request_text`, but with a limit on the length.
@@ -91,9 +91,15 @@ async fn text(client: Client, request: hyper::Request<Vec<u8>>) -> kube::Result<
     if code.is_success() {
         return Ok(text);
     }
-    let status = serde_json::from_str(&text).unwrap_or_else(|_| {
+    let status = serde_json::from_str(&text).ok();
+    let status = status.filter(|status: &Status| status.status.is_some());
+    let status = status.unwrap_or_else(|| {
         let reason = code.canonical_reason().unwrap_or_default();
-        Status::failure(text.trim(), reason)
+        // No `status`: that is the API server's alone.
+        Status {
+            status: None,
+            ..Status::failure(text.trim(), reason)
+        }
     });
     Err(kube::Error::Api(status.with_code(code.as_u16()).boxed()))
 }

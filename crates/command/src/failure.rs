@@ -1,6 +1,6 @@
 //! Why a command failed, and its exit code.
 
-use crate::{View, printable};
+use crate::{View, printable, stderr::write_line};
 use std::{fmt, process::ExitCode};
 
 /// Why a command failed.
@@ -46,7 +46,7 @@ impl Failure {
                 0 => view.hanging(&format!("{program}: "), line),
                 _ => view.hanging("", line),
             };
-            eprintln!("{line}");
+            write_line(&line);
         }
         self.exit_code()
     }

@@ -1,6 +1,7 @@
 //! `-o`: the same result as a table for people, as JSON or as YAML for programs.
 
 use crate::{Failure, View, colour::rendered, printable, printable::printable_but_marks};
+use anyhow::Error;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -66,12 +67,6 @@ impl Output {
     }
 }
 
-/// Prints a warning of `program` on standard error, wrapped if that is a terminal.
-pub fn warn(program: &str, what: &str) {
-    let view = View::of_stderr();
-    eprintln!("{}", view.hanging(&format!("{program}: warning: "), what));
-}
-
 /// Writes `text` and a line end, with control characters escaped; a closed pipe (`| head`) is no failure.
 pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
     write(&printable(text))
@@ -86,7 +81,9 @@ fn write(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::from(error)
+            .context("cannot write to standard output")
+            .into()),
         _ => Ok(()),
     }
 }

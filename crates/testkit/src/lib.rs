@@ -43,6 +43,7 @@ mod kubelet;
 mod log;
 mod patch;
 mod policy;
+pub mod program;
 mod read;
 mod resource;
 mod select;

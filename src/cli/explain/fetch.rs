@@ -240,3 +240,36 @@ fn failure(server: &str, needed: Vec<ApiError>, others: &[ApiError]) -> Failure 
     let first = first.unwrap_or_else(|| anyhow!("nothing was answered"));
     Failure::Work(first.context(server.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_testkit::{ApiServer, Fault};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_in_time_is_told_and_is_no_bad_input() {
+        let api = ApiServer::start().unwrap();
+        api.fault(Fault::delay(Duration::from_hours(1)));
+        let config = kube::Config::new(api.url().parse().unwrap());
+        let access = Access::new("a test".into(), config);
+        let cluster = Cluster {
+            reader: access.reader(ANSWER_TIMEOUT).unwrap(),
+            server: access.server(),
+        };
+        let asked = Asked {
+            credentials: Credentials::default(),
+            node: Some("one"),
+            config: None,
+        };
+        let answers = Box::pin(cluster.answers("one", true)).await;
+        let failure = asked.sources(&cluster, "one", answers).await.err();
+        let told = format!(
+            "{}: GET /api/v1/pods?fieldSelector=spec.nodeName%3Done: no answer within 15 s",
+            api.url()
+        );
+        assert!(matches!(failure, Some(Failure::Work(_))), "{failure:?}");
+        assert_eq!(failure.unwrap().to_string(), told);
+        let failure = cluster.choose().await.unwrap_err();
+        assert!(failure.to_string().contains("no answer within 15 s"));
+    }
+}

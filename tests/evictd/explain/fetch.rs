@@ -1,9 +1,14 @@
 //! `evictd explain NODE`, against an API server and a kubelet of our own.
 
-use super::{assert_has, stderr};
+use super::assert_has;
+use crate::node::EVICTD;
 use crate::pages::{self, Outputs};
 use evictd_kernel::clock::Clock;
-use evictd_testkit::{ApiServer, Imagined, Kubelet, testing::left_out};
+use evictd_testkit::{
+    ApiServer, Authority, Fault, Imagined, Kubelet, Status, TlsDoor,
+    program::{self, page, refusal, stderr},
+    testing::left_out,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -81,31 +86,26 @@ impl Cluster {
     }
 
     fn explain(&self, arguments: &[&str]) -> Output {
-        self.explain_as(Path::new(env!("CARGO_BIN_EXE_evictd")), arguments)
+        self.explain_as(Path::new(EVICTD), arguments)
     }
 
     fn explain_as(&self, program: &Path, arguments: &[&str]) -> Output {
-        Command::new(program)
+        let mut command = Command::new(program);
+        command
             .current_dir(self.folder.path())
             .env("KUBECONFIG", self.path("kubeconfig"))
             .env("COLUMNS", "80")
             .env_remove("KUBERNETES_SERVICE_HOST")
-            .arg("explain")
-            .args(arguments)
-            .output()
-            .unwrap()
+            .arg("explain");
+        program::run(command.args(arguments), "")
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.explain(&[arguments, &["-o", "json"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        program::answer(&self.explain(&[arguments, &["-o", "json"]].concat()))
     }
 
     fn refused(&self, arguments: &[&str], code: i32) -> String {
-        let output = self.explain(arguments);
-        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        stderr(&output)
+        refusal(&self.explain(arguments), code)
     }
 }
 
@@ -176,12 +176,9 @@ fn a_silent_node_is_told_by_its_lease() {
 fn as_a_plugin_of_kubectl_it_takes_the_current_context() {
     let cluster = Cluster::start();
     let plugin = cluster.path("kubectl-evictd");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evictd"), &plugin).unwrap();
+    std::os::unix::fs::symlink(EVICTD, &plugin).unwrap();
     let lines = ["default/hog is evicted now", "Node one: Ready is"];
-    let shows = |output: Output| {
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert_has(&String::from_utf8(output.stdout).unwrap(), &lines);
-    };
+    let shows = |output: Output| assert_has(&page(&output), &lines);
     shows(cluster.explain_as(&plugin, &["one", "-o", "table"]));
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", cluster.folder.path().display());
@@ -338,4 +335,126 @@ fn the_page_on_explain_says_what_it_says() {
         ("rights", refused.replace(&server, "https://10.0.0.1:6443")),
     ]);
     pages::check("explain.md", &outputs, &[]);
+}
+
+/// What a request may meet, and what is said of it.
+fn failures() -> [(Fault, &'static str); 7] {
+    [
+        (Fault::answer(401), "401 Unauthorized"),
+        (Fault::answer(403), "the RBAC verb "),
+        (Fault::answer(429), "429 TooManyRequests"),
+        (Fault::answer(500), "500 InternalError"),
+        (Fault::answer(503), "503 ServiceUnavailable"),
+        (
+            Fault::cut_after(0),
+            "connection closed before message completed",
+        ),
+        (Fault::cut_after(9), "unexpected EOF during chunk size line"),
+    ]
+}
+
+#[test]
+fn whatever_fails_of_what_is_needed_is_named_and_no_answer_is_given() {
+    let cluster = Cluster::start();
+    for (verb, what, path) in [
+        ("list", "pods", "GET /api/v1/pods?fieldSelector"),
+        (
+            "get",
+            "nodes/proxy",
+            "GET /api/v1/nodes/one/proxy/stats/summary: ",
+        ),
+    ] {
+        for (fault, words) in failures() {
+            cluster.api.fault(fault.on(verb, what));
+            let output = cluster.explain(&["one", "-o", "json"]);
+            let told = stderr(&output);
+            let (code, words) = match words {
+                "the RBAC verb " => (3, format!("missing: {verb} {what}\n")),
+                words => (1, words.to_owned()),
+            };
+            assert_eq!(output.status.code(), Some(code), "{what}: {told}");
+            assert!(told.contains(&words), "{words}: {told}");
+            assert!(told.contains(&cluster.api.url()), "{told}");
+            assert!(code == 3 || told.contains(path), "{path}: {told}");
+            assert!(output.stdout.is_empty(), "{output:?}");
+            cluster.api.clear_faults();
+        }
+    }
+    cluster.api.fault(Fault::garbage().on("list", "pods"));
+    let told = cluster.refused(&["one"], 2);
+    assert!(told.contains("the pods of one:1:"), "{told}");
+}
+
+#[test]
+fn whatever_fails_of_what_only_helps_is_warned_of_and_the_answer_is_given() {
+    let cluster = Cluster::start();
+    for (what, missed) in [
+        (
+            "nodes",
+            "/api/v1/nodes/one: |; nothing is said of its taints",
+        ),
+        (
+            "leases",
+            "/kube-node-lease/leases/one: |; nothing is said of whether it is silent",
+        ),
+    ] {
+        for (fault, words) in failures() {
+            cluster.api.fault(fault.on("get", what));
+            let output = cluster.explain(&["one", "-o", "json"]);
+            assert_eq!(program::answer(&output)["next"], "default/hog");
+            let told = stderr(&output);
+            for words in missed.split('|').chain([words]) {
+                assert!(told.contains(words), "{what}: {words}: {told}");
+            }
+            cluster.api.clear_faults();
+        }
+    }
+    let steering = Status::new(500, "InternalError", "\u{1b}[2J");
+    cluster
+        .api
+        .fault(Fault::refuse(steering).on("get", "nodes"));
+    let told = stderr(&cluster.explain(&["one"]));
+    assert!(told.contains("500 InternalError: \\u001b[2J; "), "{told}");
+}
+
+#[test]
+fn what_fails_of_tls_is_told_with_what_to_do() {
+    let cluster = Cluster::start();
+    let [known, unknown] = ["known", "unknown"].map(|name| Authority::new(name).unwrap());
+    let here = ["127.0.0.1"];
+    cluster.write("ca.crt", &known.pem());
+    let through = |url: String| {
+        let mut kubeconfig: Value = serde_json::from_str(&cluster.api.kubeconfig()).unwrap();
+        let authority = cluster.path("ca.crt");
+        kubeconfig["clusters"][0]["cluster"] =
+            json!({ "server": url, "certificate-authority": authority });
+        cluster.write("kubeconfig", &kubeconfig.to_string());
+    };
+    for (identity, clients, words) in [
+        (unknown.sign(&here), None, "nobody trusted here signed"),
+        (known.sign_expired(&here), None, "has expired: renew it"),
+        (known.sign(&["elsewhere"]), None, "is for other names"),
+        (
+            known.sign(&here),
+            Some(&known),
+            "takes nobody without a client certificate",
+        ),
+    ] {
+        let door = TlsDoor::start(&cluster.api.url(), &identity.unwrap(), clients).unwrap();
+        through(door.url());
+        let told = cluster.refused(&["one"], 1);
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(told.contains(&door.url()), "{told}");
+    }
+    // No TLS at all is spoken there.
+    through(cluster.api.url().replace("http:", "https:"));
+    let told = cluster.refused(&["one"], 1);
+    assert!(told.contains("InvalidContentType"), "{told}");
+    let identity = known.sign(&here).unwrap();
+    let door = TlsDoor::start(&cluster.api.url(), &identity, None).unwrap();
+    through(door.url());
+    assert_eq!(cluster.json(&["one"])["next"], "default/hog");
+    cluster.write("ca.crt", "no certificate");
+    let told = cluster.refused(&["one"], 1);
+    assert!(told.contains("nobody trusted here signed"), "{told}");
 }

@@ -5,14 +5,14 @@ mod oracle;
 mod words;
 
 use evictd_kernel::clock::Clock;
+use evictd_testkit::program::{self, page, stderr};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
-};
+use std::{fs, path::PathBuf, process::Output};
 use tempfile::TempDir;
+
+/// Five seconds after the real node's figures were measured.
+const NOW: &str = "2026-11-21T00:12:20Z";
 
 fn fixture(name: &str) -> String {
     format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -58,38 +58,21 @@ impl Files {
         self.write(name, &value.to_string());
     }
 
-    /// Runs `evictd explain` in the folder, five seconds after the figures were measured.
+    /// Runs `evictd explain` in the folder.
     fn explain(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_evictd"))
-            .current_dir(self.folder.path())
-            .args([
-                "explain",
-                "--pods",
-                "pods.json",
-                "--summary",
-                "summary.json",
-            ])
-            .args(["--now", "2026-11-21T00:12:20Z"])
-            .args(arguments)
-            .output()
-            .unwrap()
+        let files = ["--pods", "pods.json", "--summary", "summary.json"];
+        let mut command = crate::evictd(&["explain", "--now", NOW]);
+        command.current_dir(self.folder.path());
+        program::run(command.args(files).args(arguments), "")
     }
 
     fn page(&self, arguments: &[&str]) -> String {
-        let output = self.explain(&[arguments, &["-o", "table"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
+        page(&self.explain(&[arguments, &["-o", "table"]].concat()))
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.explain(&[arguments, &["-o", "json"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        program::answer(&self.explain(&[arguments, &["-o", "json"]].concat()))
     }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn assert_has(page: &str, lines: &[&str]) {
@@ -335,17 +318,11 @@ fn yaml_and_stdin_will_do() {
     let files = Files::real();
     let pods: Value = serde_json::from_slice(&fs::read(files.path("pods.json")).unwrap()).unwrap();
     files.write("pods.yaml", &serde_saphyr::to_string(&pods).unwrap());
-    let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["explain", "--summary", "-", "-o", "yaml", "--pods"])
-        .arg(files.path("pods.yaml"))
-        .args(["--now", "2026-11-21T00:12:20Z"])
-        .stdin(Stdio::from(
-            fs::File::open(files.path("summary.json")).unwrap(),
-        ))
-        .output()
-        .unwrap();
-    let answer: Value =
-        serde_saphyr::from_str(std::str::from_utf8(&output.stdout).unwrap()).unwrap();
+    let mut command = crate::evictd(&["explain", "--summary", "-", "-o", "yaml", "--now", NOW]);
+    command.arg("--pods").arg(files.path("pods.yaml"));
+    let summary = fs::read(files.path("summary.json")).unwrap();
+    let answer = page(&program::run(&mut command, summary));
+    let answer: Value = serde_saphyr::from_str(&answer).unwrap();
     assert_eq!(answer, files.json(&[]));
 }
 
@@ -384,8 +361,8 @@ fn what_is_no_capture_is_an_error() {
     for text in ["", "{", "7", "\u{0}", "[]"] {
         files.write("broken", text);
         for option in ["--pods", "--summary", "--node"] {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
-            command.current_dir(files.folder.path()).arg("explain");
+            let mut command = crate::evictd(&["explain"]);
+            command.current_dir(files.folder.path());
             for (name, file) in [
                 ("--pods", "pods.json"),
                 ("--summary", "summary.json"),
@@ -394,7 +371,7 @@ fn what_is_no_capture_is_an_error() {
                 let file = if name == option { "broken" } else { file };
                 command.args([name, file]);
             }
-            let output = command.output().unwrap();
+            let output = program::run(&mut command, "");
             assert_eq!(output.status.code(), Some(2), "{option} {text:?}");
         }
     }

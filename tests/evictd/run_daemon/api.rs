@@ -280,7 +280,7 @@ fn of_five_thousand_nodes_one_under_pressure_does_not_wait_its_turn() {
         let log = cluster.api.log();
         log.iter().any(|entry| entry.verb == "list")
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     cluster.api.cut_watches();
     cluster.create("late", &Value::Null);
     hog.grow();

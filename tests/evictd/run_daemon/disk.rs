@@ -2,13 +2,13 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{EVICTD, Node, Traits, Worker, requests, spec};
+use crate::node::{Node, Traits, Worker, requests, spec};
+use evictd_testkit::program;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Gives this thread and the processes it starts mounts of their own.
 pub(crate) fn own_mounts(test: &str) -> bool {
@@ -128,8 +128,8 @@ fn s1_059_when_the_nodes_disk_fills_up_only_whoever_filled_it_goes() {
     assert_eq!(decisions[0]["signal"], "nodefs.available");
     let ranking = decisions[0]["ranking"].to_string();
     assert!(!ranking.contains("\"usage\":null"), "{ranking}");
-    // What it has written is still there.
-    daemon.some_turns_pass();
+    // What it has written is still there, and disks are looked at beside the loop.
+    daemon.seconds_pass(1);
     assert!(!writer.lives() && limited.lives());
 }
 
@@ -218,13 +218,9 @@ fn a_history_that_cannot_be_had_is_told_before_anything_is_decided() {
     let lines = format!("stateDirectory: {}/state", disk.display());
     let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], &lines);
     let history = || {
-        let mut evictd = Command::new(EVICTD);
-        let output = evictd.args(["history", "--socket"]).arg(&daemon.socket);
-        let output = output.output().unwrap();
-        (
-            String::from_utf8(output.stdout).unwrap(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        let mut command = crate::evictd(&["history", "--socket"]);
+        let output = program::run(command.arg(&daemon.socket), "");
+        (program::stdout(&output), program::stderr(&output))
     };
     daemon.eventually("it is told", |daemon| {
         daemon.status()["history"]["error"].is_string()

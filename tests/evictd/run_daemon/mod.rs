@@ -7,7 +7,6 @@ mod container;
 mod crashes;
 mod disk;
 mod evicted_pods;
-mod futility;
 mod hidden;
 pub(crate) mod kubelet;
 mod lines;

@@ -373,7 +373,7 @@ fn a_kubelet_tears_down_what_is_turned_away_and_starts_it_never_again() {
     };
     let (_cause, daemon) = cluster.pressed(REJECT);
     // A kubelet tells the second alone in which it takes a pod over.
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     // One of its seconds is a tenth of ours: it writes its own view of the pod's phase each second.
     let second = Duration::from_millis(100);
     let containers = Processes::new([cluster.node.group.dir("")], Driver::Cgroupfs);
@@ -391,7 +391,8 @@ fn a_kubelet_tears_down_what_is_turned_away_and_starts_it_never_again() {
         let pod = cluster.get("besteffort");
         ended(&pod["status"]) && pod["status"]["reason"] == "Evicted"
     });
-    daemon.some_turns_pass();
+    // Ten seconds of this kubelet.
+    daemon.seconds_pass(1);
     let status = cluster.get("besteffort")["status"].clone();
     assert_eq!(
         (&status["phase"], &status["message"]),

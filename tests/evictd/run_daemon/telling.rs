@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const LOW: [(&str, &str); 1] = [("memory.available", "64Mi")];
 const SOFT: &str = "evictionSoft: {memory.available: 110Mi}
-evictionSoftGracePeriod: {memory.available: 1s}
+evictionSoftGracePeriod: {memory.available: 100ms}
 evictionMaxPodGracePeriod: 4";
 
 /// A node, and the API server of its cluster.
@@ -206,7 +206,8 @@ fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
         let decision = daemon.evicted(1).remove(0);
         assert_eq!(decision["publication"]["state"], "waiting");
         let killed = decision["outcome"]["killedSeconds"].as_f64().unwrap();
-        assert!(killed < 1.0, "away: {away}, {killed} s");
+        // It would have had to wait for the answer, else.
+        assert!(killed < 3.0, "away: {away}, {killed} s");
         if away {
             cluster.api.come_back();
         }
@@ -463,7 +464,12 @@ fn a_pod_that_was_let_go_without_an_answer_costs_no_other() {
         for fault in faults {
             cluster.api.fault(fault);
         }
-        let lines = format!("{SOFT}\nevict: {{method: eviction}}");
+        // An answer that takes longer than the grace costs another pod.
+        let soft = match case {
+            "slow" => SOFT.to_owned(),
+            _ => SOFT.replace("Period: 4", "Period: 2"),
+        };
+        let lines = format!("{soft}\nevict: {{method: eviction}}");
         let daemon = cluster.daemon(&[("memory.available", "16Mi")], &lines);
         let gone = daemon.evicted(1);
         assert_eq!(names(&gone), ["shop/first"], "{case}");

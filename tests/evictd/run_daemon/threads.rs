@@ -69,7 +69,8 @@ fn a_daemon_that_runs_needs_no_other_thread_when_all_ids_are_taken() {
     let beside = node.beside_the_pods(EVICTD);
     let daemon = Daemon::start_by(&node, beside, &[("memory.available", "1Mi")], "");
     assert!(crate::daemon::wait(|| node.pids() > 62));
-    daemon.some_turns_pass();
+    // What it begins on threads of their own is begun by now.
+    daemon.seconds_pass(2);
     let held = node.pids();
     node.limit_pids(held);
     node.admit("late", Traits::default());

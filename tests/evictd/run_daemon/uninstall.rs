@@ -1,11 +1,10 @@
 //! `evictd uninstall-node`, by hand and as a DaemonSet's preStop.
 
 use crate::cluster::Cluster;
-use crate::node::EVICTD;
-use evictd_testkit::{ApiServer, Fault};
+use evictd_testkit::{ApiServer, Fault, program};
 use serde_json::{Value, json};
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 /// Crossed by 100 MiB of the node's 192.
@@ -23,12 +22,9 @@ impl Cluster {
 
     /// What the container's preStop runs.
     fn pre_stop(&self) -> Output {
-        Command::new(EVICTD)
-            .args(["uninstall-node", "--if-daemonset-deleted", "shop/evictd"])
-            .args(["-o", "json", "--config"])
-            .arg(self.node.path("evictd.yaml"))
-            .output()
-            .unwrap()
+        let mut command = crate::evictd(&["uninstall-node", "-o", "json"]);
+        command.args(["--if-daemonset-deleted", "shop/evictd", "--config"]);
+        program::run(command.arg(self.node.path("evictd.yaml")), "")
     }
 
     /// Our taints and conditions on the Node.
@@ -46,8 +42,7 @@ impl Cluster {
 }
 
 fn removed(output: &Output) -> Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    program::answer(output)
 }
 
 #[test]
@@ -122,7 +117,7 @@ fn a_daemon_set_that_is_being_deleted_takes_its_marks_along_and_its_daemon_puts_
     daemon.eventually("the pressure is over", |daemon| {
         daemon.condition("MemoryPressure")["raised"] == false
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     assert_eq!(cluster.marks(), [""; 0]);
     assert_eq!(daemon.said("are no longer written"), 1);
 }
@@ -181,11 +176,8 @@ fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
         }
     }
     let uninstall = |more: &[&str]| -> Value {
-        let mut command = Command::new(EVICTD);
-        command.arg("uninstall-node").arg("--config").arg(&config);
-        let output = command.args(["-o", "json"]).args(more).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        let mut command = crate::evictd(&["uninstall-node", "-o", "json", "--config"]);
+        program::answer(&program::run(command.arg(&config).args(more), ""))
     };
     let ours = |node: &str| {
         let of_pod = format!("annotation evictd.dev/evicted of pod default/evicted-{node}");

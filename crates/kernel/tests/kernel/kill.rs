@@ -92,23 +92,6 @@ async fn a_stopped_process_is_killed() {
     all_ways("a_stopped_process_is_killed", "echo ready; kill -STOP $$").await;
 }
 
-#[tokio::test]
-async fn a_hog_is_gone_within_tens_of_milliseconds() {
-    let test = "a_hog_is_gone_within_tens_of_milliseconds";
-    for (hierarchies, method) in WAYS {
-        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
-            continue;
-        };
-        let hog =
-            "exec 3>&1; { head -c 150M /dev/zero; echo ready >&3; sleep 600; } | tail -c 150M";
-        group.script("pod/app", hog);
-        let termination = leave(&group, NO_GRACE).await;
-        let took = milliseconds(termination.first_signal_at, termination.gone_at);
-        eprintln!("{test} by {}: {took} ms", method.as_str());
-        assert!(took < 1000, "{took} ms");
-    }
-}
-
 /// It is lifted meanwhile (tests/vm/scenarios/limited); what starts in that group again is limited as before.
 #[tokio::test]
 async fn a_killed_pods_limit_on_cpu_time_is_put_back() {
@@ -168,25 +151,6 @@ async fn a_zombie_is_not_waited_for() {
     let termination = leave(&group, LONG).await;
     assert_eq!(termination.method, Method::AlreadyGone);
     assert_eq!(termination.first_signal_at, None);
-}
-
-#[tokio::test]
-async fn the_grace_is_waited_then_the_pod_is_killed() {
-    let test = "the_grace_is_waited_then_the_pod_is_killed";
-    let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
-        return;
-    };
-    group.script("pod", IGNORES_TERM);
-    // Sampling goes on meanwhile.
-    let mut looks = 0;
-    let termination = tokio::select! {
-        termination = leave(&group, Duration::from_millis(400)) => termination,
-        () = async { loop { tokio::time::sleep(Duration::from_millis(5)).await; looks += 1; } } => unreachable!(),
-    };
-    let graced = milliseconds(termination.first_signal_at, termination.killed_at);
-    assert!(graced >= 400, "{graced} ms");
-    assert!(looks > 10, "only {looks} looks in 400 ms");
-    assert_eq!(termination.method, expected(Method::CgroupKill));
 }
 
 /// A threaded group has no list of processes of its own.
@@ -496,5 +460,46 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
         assert_eq!(termination.survivors[0].state, 'D');
         filesystem.thaw();
         eventually("it dies once it wakes", || TestCgroup::has_ended(sleeper));
+    }
+}
+
+/// Those that count milliseconds.
+mod alone {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hog_is_gone_within_tens_of_milliseconds() {
+        let test = "a_hog_is_gone_within_tens_of_milliseconds";
+        for (hierarchies, method) in WAYS {
+            let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+                continue;
+            };
+            let hog =
+                "exec 3>&1; { head -c 150M /dev/zero; echo ready >&3; sleep 600; } | tail -c 150M";
+            group.script("pod/app", hog);
+            let termination = leave(&group, NO_GRACE).await;
+            let took = milliseconds(termination.first_signal_at, termination.gone_at);
+            eprintln!("{test} by {}: {took} ms", method.as_str());
+            assert!(took < 1000, "{took} ms");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_grace_is_waited_then_the_pod_is_killed() {
+        let test = "the_grace_is_waited_then_the_pod_is_killed";
+        let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
+            return;
+        };
+        group.script("pod", IGNORES_TERM);
+        // Sampling goes on meanwhile.
+        let mut looks = 0;
+        let termination = tokio::select! {
+            termination = leave(&group, Duration::from_millis(400)) => termination,
+            () = async { loop { tokio::time::sleep(Duration::from_millis(5)).await; looks += 1; } } => unreachable!(),
+        };
+        let graced = milliseconds(termination.first_signal_at, termination.killed_at);
+        assert!(graced >= 400, "{graced} ms");
+        assert!(looks > 10, "only {looks} looks in 400 ms");
+        assert_eq!(termination.method, expected(Method::CgroupKill));
     }
 }

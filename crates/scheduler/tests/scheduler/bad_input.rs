@@ -1,7 +1,8 @@
 //! Whatever is wrong with the input is told with its object and key, or what is assumed instead; nothing panics.
 
 use crate::cluster::{cluster, list, node, pending, pod};
-use crate::{answer, plan, run, stderr};
+use crate::{plan, run, scheduler};
+use evictd_testkit::program::{self, answer, stderr};
 use serde_json::{Value, json};
 
 /// Adds `extra` to the cluster and plans.
@@ -352,10 +353,9 @@ fn what_has_no_end_is_not_read_for_ever() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).ends_with("there may be more mistakes\n"));
     for file in ["/dev/zero", "/dev/null"] {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"))
-            .args(["plan", "--cluster", file, "--pod", file])
-            .output()
-            .unwrap();
+        let mut command = scheduler();
+        command.args(["plan", "--cluster", file, "--pod", file]);
+        let output = program::run(&mut command, "");
         assert_eq!(output.status.code(), Some(2), "{file}");
         assert!(stderr(&output).contains(file), "{}", stderr(&output));
     }

@@ -1,7 +1,8 @@
 //! The pod that is planned for.
 
 use crate::cluster::{cluster, list, pending, pod};
-use crate::{answer, plan, run, stderr};
+use crate::{plan, run};
+use evictd_testkit::program::{answer, stderr};
 use serde_json::{Value, json};
 
 fn class(name: &str, value: i32, default: bool) -> Value {

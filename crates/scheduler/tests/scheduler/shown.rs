@@ -1,10 +1,10 @@
 //! What is printed.
 
 use crate::cluster::{cluster, list, node, pending, pod};
-use crate::{answer, plan, run, stderr, stdout};
+use crate::{plan, run, scheduler};
+use evictd_testkit::program::{self, answer, page, stderr, stdout};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::process::Command;
 
 #[test]
 fn a_person_reads_what_would_happen_and_why() {
@@ -213,14 +213,12 @@ fn a_plan_fits_the_terminal_and_a_pipe_has_all_of_it() {
         write!(pod, "{wants}").unwrap();
         let mut cluster = tempfile::NamedTempFile::new().unwrap();
         write!(cluster, "{}", list(&items)).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
+        let mut command = scheduler();
         command.arg("plan").arg("--cluster").arg(cluster.path());
         command.arg("--pod").arg(pod.path()).args(arguments);
         command.env_remove("COLUMNS");
         command.envs(columns.map(|columns| ("COLUMNS", columns)));
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
-        stdout(&output)
+        page(&program::run(&mut command, ""))
     };
     for columns in [80, 100] {
         let page = shown(Some(&columns.to_string()), &[]);
