@@ -248,12 +248,9 @@ fn config_of_the_help() -> Value {
         &mut crate::evictd(&["simulate", "--help"]),
         "",
     ));
-    let line = help
-        .lines()
-        .find(|line| line.contains("\"config\":"))
-        .unwrap();
-    let line = line.trim().trim_end_matches(',');
-    serde_json::from_str::<Value>(&format!("{{{line}}}")).unwrap()["config"].clone()
+    let (_, config) = help.split_once("\"config\":").unwrap();
+    let (config, _) = config.split_once(",\n    \"pods\"").unwrap();
+    serde_json::from_str(config).unwrap()
 }
 
 #[test]

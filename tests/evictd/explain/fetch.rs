@@ -389,13 +389,10 @@ fn whatever_fails_of_what_is_needed_is_named_and_no_answer_is_given() {
 fn whatever_fails_of_what_only_helps_is_warned_of_and_the_answer_is_given() {
     let cluster = Cluster::start();
     for (what, missed) in [
-        (
-            "nodes",
-            "/api/v1/nodes/one: |; nothing is said of its taints",
-        ),
+        ("nodes", "/api/v1/nodes/one: |; its taints are left out"),
         (
             "leases",
-            "/kube-node-lease/leases/one: |; nothing is said of whether it is silent",
+            "/kube-node-lease/leases/one: |; whether the node has stopped reporting is left out",
         ),
     ] {
         for (fault, words) in failures() {
@@ -431,13 +428,17 @@ fn what_fails_of_tls_is_told_with_what_to_do() {
         cluster.write("kubeconfig", &kubeconfig.to_string());
     };
     for (identity, clients, words) in [
-        (unknown.sign(&here), None, "nobody trusted here signed"),
+        (
+            unknown.sign(&here),
+            None,
+            "signed by an authority that is not trusted here",
+        ),
         (known.sign_expired(&here), None, "has expired: renew it"),
         (known.sign(&["elsewhere"]), None, "is for other names"),
         (
             known.sign(&here),
             Some(&known),
-            "takes nobody without a client certificate",
+            "requires a client certificate",
         ),
     ] {
         let door = TlsDoor::start(&cluster.api.url(), &identity.unwrap(), clients).unwrap();
@@ -456,5 +457,8 @@ fn what_fails_of_tls_is_told_with_what_to_do() {
     assert_eq!(cluster.json(&["one"])["next"], "default/hog");
     cluster.write("ca.crt", "no certificate");
     let told = cluster.refused(&["one"], 1);
-    assert!(told.contains("nobody trusted here signed"), "{told}");
+    assert!(
+        told.contains("signed by an authority that is not trusted here"),
+        "{told}"
+    );
 }

@@ -245,5 +245,5 @@ fn a_file_that_hangs_delays_no_eviction() {
     daemon.eventually("the last state is in force", |daemon| {
         threshold(daemon) == "90Mi"
     });
-    assert_eq!(daemon.said("is read again and in force"), 1);
+    assert_eq!(daemon.said("was reloaded and is in force"), 1);
 }
