@@ -228,7 +228,7 @@ fn published(publication: &Publication) {
             info_line(format!("the API server knows the decision about {pod}"));
         }
         DeliveryOutcome::Recorded(why) => {
-            info_line(format!("the decision about {pod} is only recorded: {why}"))
+            info_line(format!("the decision about {pod} is only recorded: {why}"));
         }
         DeliveryOutcome::NotPublished(why) if why == ADMITTED => {
             info_line(format!("the notice about {pod} is dropped: {why}"));
