@@ -35,9 +35,6 @@ Without access to the cluster, from files:
   evictd explain --pods pods.json --summary summary.json \\
     --config kubelet.json --node node.json";
 
-/// The arguments that make `explain` fetch from a cluster.
-const CLUSTER: [&str; 3] = ["node_name", "context", "kubeconfig"];
-
 /// Which pod a node would evict next, and why: one cycle over the state of a real node, fetched or read from files.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
@@ -45,17 +42,17 @@ pub(super) struct Arguments {
     /// A node of the cluster, whose state is fetched; nothing is changed. Default: this machine, or the only node.
     #[arg(value_name = "NODE", value_parser = node_name, conflicts_with_all = ["pods", "summary", "node"])]
     node_name: Option<String>,
-    /// The cluster, as a context of the kubeconfig. Default, if NODE is given: the current context.
+    /// The cluster, as a context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pods", "summary", "node"])]
     context: Option<String>,
     /// The kubeconfig. Default: the one that kubectl would use.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pods", "summary", "node"])]
     kubeconfig: Option<PathBuf>,
     /// The node's pods: a list as kubectl or the kubelet prints it, JSON or YAML; - is stdin.
-    #[arg(long, value_name = "FILE", required_unless_present_any = CLUSTER)]
+    #[arg(long, value_name = "FILE", requires = "summary")]
     pods: Option<PathBuf>,
     /// The node's figures: the kubelet's /stats/summary; - is stdin.
-    #[arg(long, value_name = "FILE", required_unless_present_any = CLUSTER)]
+    #[arg(long, value_name = "FILE", requires = "pods")]
     summary: Option<PathBuf>,
     /// Thresholds and rules: a configuration of the kubelet or of evictd. Default: that of the node's kubelet if it is
     /// fetched, else the kubelet's defaults.
@@ -63,7 +60,7 @@ pub(super) struct Arguments {
     config: Option<PathBuf>,
     /// The v1 Node: adds its taints, and which pods they remove and when. In a List with the node's Lease, also whether
     /// the node has stopped reporting.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "pods")]
     node: Option<PathBuf>,
     /// The images have a filesystem of their own. Without this and --split-container-fs, the figures decide.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

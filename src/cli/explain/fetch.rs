@@ -43,7 +43,13 @@ impl Asked<'_> {
             .context("cannot start the runtime")?;
         runtime.block_on(async {
             let access = Access::find(&self.credentials).await;
-            let access = access.map_err(Failure::input)?;
+            let access = access.map_err(|error| match error {
+                ApiError::Unknown => Failure::Input(anyhow!(
+                    "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; name one with \
+                     --kubeconfig, or read captured files: --pods FILE --summary FILE (see --help)"
+                )),
+                other => Failure::input(other),
+            })?;
             let server = access.server();
             let cluster = Cluster {
                 reader: access

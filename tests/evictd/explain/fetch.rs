@@ -109,6 +109,21 @@ impl Cluster {
     }
 }
 
+#[test]
+fn without_arguments_and_without_a_cluster_it_says_what_it_can_read() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = crate::evictd(&["explain"]);
+    command.env("HOME", home.path()).env_remove("KUBECONFIG");
+    command.env_remove("KUBERNETES_SERVICE_HOST");
+    let why = refusal(&program::run(&mut command, ""), 2);
+    assert!(why.contains("no API server is known"), "{why}");
+    assert!(why.contains("--pods FILE --summary FILE"), "{why}");
+    for half in [["--pods", "-"], ["--summary", "-"], ["--node", "-"]] {
+        let half = program::run(crate::evictd(&["explain"]).args(half), "");
+        assert_eq!(half.status.code(), Some(2));
+    }
+}
+
 fn node(api: &ApiServer, name: &str) {
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
     api.actor("test").create(node).unwrap();
