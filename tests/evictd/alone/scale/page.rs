@@ -20,10 +20,10 @@ const AWAY: [u64; 5] = [0, 10, 60, 300, 1800];
 const INTRODUCTION: &str = "\
 # 5000 nodes on one API server
 
-`just generate` makes this page. What one agent asks is measured of the built daemon against the API server of
-`crates/testkit`, by a test that fails when it changes; the rest follows from that and from the daemon's own schedule
-(`crates/cluster-client/src/stagger.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
-bodies, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of heads to an answer.
+`just generate` writes this page. The requests of one agent are measured with the built daemon against the API server of
+`crates/testkit`, by a test that fails when they change; the rest is computed from that and from the daemon's own schedule
+(`crates/cluster-client/src/stagger.rs`), which a test simulates for every node. Bytes are those of requests with their headers and of
+the bodies of answers, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of headers to an answer.
 
 Each agent has one watch, of the pods of its own node only, on a connection of its own, and writes through a second one.
 ";
