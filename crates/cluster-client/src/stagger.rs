@@ -109,14 +109,17 @@ impl Stagger {
     }
 
     /// When to repeat a periodic request: the first time at a random moment of the period, so that agents that were
-    /// started together do not stay in step. `chance` is at least 0 and below 1, as everywhere here.
+    /// started together do not stay in step, but not in its first quarter, when a repetition would say nothing new.
+    /// `chance` is at least 0 and below 1, as everywhere here.
     pub fn interval(&mut self, period: Duration, chance: f64) -> Duration {
+        let earliest = if self.unplaced { period / 4 } else { period };
+        earliest + self.place(period - earliest, chance)
+    }
+
+    /// A random part of the span the first time, then the whole of it.
+    fn place(&mut self, span: Duration, chance: f64) -> Duration {
         let unplaced = std::mem::take(&mut self.unplaced);
-        if unplaced {
-            period.mul_f64(chance)
-        } else {
-            period
-        }
+        if unplaced { span.mul_f64(chance) } else { span }
     }
 
     /// How long to wait after a failure. Waits double, and are at least as long as the span.
@@ -127,7 +130,7 @@ impl Stagger {
         let pause = self.backoff.next(chance);
         let soon = pause.min(backoff::spread(LONGEST_PAUSE, chance));
         let spread = spread.unwrap_or_default();
-        let place = self.interval(spread, chance);
+        let place = self.place(spread, chance);
         Delay {
             urgent: soon.max(spread.mul_f64(chance) / URGENT_FRACTION),
             normal: pause.max(place),
@@ -194,7 +197,8 @@ mod tests {
         assert_eq!(stagger.after_failure(spread, 0.1).normal, 300 * SECOND);
         stagger.succeeded();
         assert_eq!(stagger.interval(60 * SECOND, 0.1), 60 * SECOND);
-        assert_eq!(Stagger::default().interval(60 * SECOND, 0.1), 6 * SECOND);
+        assert_eq!(Stagger::default().interval(60 * SECOND, 0.0), 15 * SECOND);
+        assert_eq!(Stagger::default().interval(60 * SECOND, 0.2), 24 * SECOND);
     }
 
     #[test]

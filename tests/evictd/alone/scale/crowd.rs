@@ -82,7 +82,7 @@ impl Restart {
         }
     }
 
-    /// As `outbox::NodeReporter` does; its heartbeats have their places already.
+    /// As `delivery::NodeReporter` does; its heartbeats have their places already.
     fn report(&mut self, crowd: &Fleet, chances: &mut Chances, away: Duration, pressed: bool) {
         let period = if pressed { HEARTBEAT } else { CALM_HEARTBEAT };
         let mut stagger = Stagger::default();
