@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 const NOBODY: u32 = 65534;
 
-/// The doors of a daemon whose node is short of memory.
+/// The sockets of a daemon whose node is short of memory.
 struct Daemon {
     directory: TempDir,
     socket: PathBuf,

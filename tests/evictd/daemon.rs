@@ -1,4 +1,4 @@
-//! `evictd run` under test: its configuration, its doors, its log.
+//! `evictd run` under test: its configuration, its sockets, its log.
 
 use crate::node::{EVICTD, Node};
 use evictd_testkit::program;
@@ -178,7 +178,7 @@ impl Daemon {
         self.get("/v1/status").expect("a daemon that answers")
     }
 
-    /// Code and text of a page of the metrics door.
+    /// Code and text of a page of the metrics server.
     pub(crate) fn page(&self, path: &str) -> (String, String) {
         let log = self.log();
         let address = log

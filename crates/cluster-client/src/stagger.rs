@@ -112,8 +112,8 @@ impl Stagger {
     /// started together do not stay in step, but not in its first quarter, when a repetition would say nothing new.
     /// `chance` is at least 0 and below 1, as everywhere here.
     pub fn interval(&mut self, period: Duration, chance: f64) -> Duration {
-        let earliest = if self.unplaced { period / 4 } else { period };
-        earliest + self.place(period - earliest, chance)
+        let quarter = period / 4;
+        quarter + self.place(quarter * 3, chance)
     }
 
     /// A random part of the span the first time, then the whole of it.

@@ -272,7 +272,7 @@ pub struct Watcher {
     /// The pods' directories on the node's disk.
     pub disk: PathBuf,
     /// Receives `namespace/name` and outcome of each pod whose termination has ended.
-    pub landed: mpsc::UnboundedSender<(String, Outcome)>,
+    pub terminated: mpsc::UnboundedSender<(String, Outcome)>,
 }
 
 impl Publish for Watcher {
@@ -311,6 +311,6 @@ impl Watcher {
             .scene()
             .terminated(&departure.id, &departure.pod, &outcome);
         // The receiver is gone when the scenario is over.
-        let _ = self.landed.send((departure.pod.clone(), outcome));
+        let _ = self.terminated.send((departure.pod.clone(), outcome));
     }
 }

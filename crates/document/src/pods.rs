@@ -94,7 +94,7 @@ fn find_twins(finder: &mut Finder, pods: &[Pod]) {
     }
 }
 
-/// A UID that the API server has given to another pod is no static pod's: whoever names it as its own is no mirror.
+/// A UID that the API server has given to another pod cannot be a static pod's: a pod that claims it is no mirror.
 fn without_forged_mirrors(mut pods: Vec<Pod>) -> Vec<Pod> {
     let forged: Vec<usize> = {
         let others = pods.iter().filter(|pod| !pod.is_static());

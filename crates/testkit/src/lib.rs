@@ -68,4 +68,4 @@ pub use kubelet::{Driver, Exits, Imagined, KILLED, Kubelet, Processes, Runtime};
 pub use log::{Counters, Entry};
 pub use resource::Resource;
 pub use status::Status;
-pub use tls::{Authority, Identity, TlsDoor};
+pub use tls::{Authority, Identity, TlsProxy};

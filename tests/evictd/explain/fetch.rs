@@ -5,7 +5,7 @@ use crate::node::EVICTD;
 use crate::pages::{self, Outputs};
 use evictd_kernel::clock::Clock;
 use evictd_testkit::{
-    ApiServer, Authority, Fault, Imagined, Kubelet, Status, TlsDoor,
+    ApiServer, Authority, Fault, Imagined, Kubelet, Status, TlsProxy,
     program::{self, page, refusal, stderr},
     testing::left_out,
 };
@@ -456,19 +456,19 @@ fn what_fails_of_tls_is_told_with_what_to_do() {
             "requires a client certificate",
         ),
     ] {
-        let door = TlsDoor::start(&cluster.api.url(), &identity.unwrap(), clients).unwrap();
-        through(door.url());
+        let proxy = TlsProxy::start(&cluster.api.url(), &identity.unwrap(), clients).unwrap();
+        through(proxy.url());
         let told = cluster.refused(&["one"], 1);
         assert!(told.contains(words), "{words}: {told}");
-        assert!(told.contains(&door.url()), "{told}");
+        assert!(told.contains(&proxy.url()), "{told}");
     }
     // No TLS at all is spoken there.
     through(cluster.api.url().replace("http:", "https:"));
     let told = cluster.refused(&["one"], 1);
     assert!(told.contains("InvalidContentType"), "{told}");
     let identity = known.sign(&here).unwrap();
-    let door = TlsDoor::start(&cluster.api.url(), &identity, None).unwrap();
-    through(door.url());
+    let proxy = TlsProxy::start(&cluster.api.url(), &identity, None).unwrap();
+    through(proxy.url());
     assert_eq!(cluster.json(&["one"])["next"], "default/hog");
     cluster.write("ca.crt", "no certificate");
     let told = cluster.refused(&["one"], 1);

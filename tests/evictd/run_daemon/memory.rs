@@ -54,7 +54,7 @@ fn s1_023_s1_036_s1_043_s1_051_s1_052_s1_053_s1_058_a_hog_goes_and_everything_is
             >= outcome["lastProcessGoneSeconds"].as_f64().unwrap()
     );
 
-    the_doors_tell_it(&daemon, decision);
+    the_sockets_tell_it(&daemon, decision);
     the_log_tells_it(&daemon, decision);
     the_condition_outlives_its_cause(&daemon, decision);
     daemon.some_turns_pass();
@@ -62,7 +62,7 @@ fn s1_023_s1_036_s1_043_s1_051_s1_052_s1_053_s1_058_a_hog_goes_and_everything_is
     assert!(modest.lives());
 }
 
-fn the_doors_tell_it(daemon: &Daemon, decision: &Value) {
+fn the_sockets_tell_it(daemon: &Daemon, decision: &Value) {
     let by_signal = "{signal=\"memory.available\"}";
     let labels = "{signal=\"memory.available\",kind=\"hard\"}";
     assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);

@@ -78,8 +78,8 @@ mod alone {
     use super::*;
 
     #[test]
-    fn probes_are_answered_at_their_own_door_whoever_fills_both() {
-        let Some(cluster) = Cluster::new("probes_are_answered_at_their_own_door") else {
+    fn probes_are_answered_on_their_own_port_even_if_both_are_full() {
+        let Some(cluster) = Cluster::new("probes_are_answered_on_their_own_port") else {
             return;
         };
         let lines = format!("{}\nprobes: {{address: '127.0.0.1:0'}}", cluster.lines());

@@ -56,8 +56,8 @@ fn a_wrong_configuration_is_bad_input_and_every_mistake_is_told() {
 }
 
 #[test]
-fn doors_that_are_taken_are_refused_and_left_alone() {
-    let Some(node) = Node::new("doors_that_are_taken_are_refused") else {
+fn addresses_that_are_taken_are_refused_and_left_alone() {
+    let Some(node) = Node::new("addresses_that_are_taken_are_refused") else {
         return;
     };
     let first = Daemon::start(&node, &CALM, "");

@@ -92,7 +92,7 @@ fn place(
     rank: usize,
     resource: StarvedResource,
 ) -> Line<'static> {
-    let goes = act
+    let is_evicted = act
         .decision
         .eviction
         .as_ref()
@@ -113,11 +113,13 @@ fn place(
     let (because, style) = match (pod.spared, next) {
         (Some(Spared::Critical(_)), _) => ("spared: critical".to_owned(), SPECIAL.bold()),
         (Some(spared), _) => (format!("spared: {spared}"), SPECIAL),
-        (None, Some(next)) if goes => (format!("EVICTED: {}", pod.because(next, resource)), BAD),
-        (None, None) if goes => ("EVICTED".to_owned(), BAD),
+        (None, Some(next)) if is_evicted => {
+            (format!("EVICTED: {}", pod.because(next, resource)), BAD)
+        }
+        (None, None) if is_evicted => ("EVICTED".to_owned(), BAD),
         (None, _) => (String::new(), FAINT),
     };
-    let keys = Span::styled(keys, if goes { BAD } else { Style::new() });
+    let keys = Span::styled(keys, if is_evicted { BAD } else { Style::new() });
     Line::from(vec![keys, Span::styled(because, style)])
 }
 

@@ -229,14 +229,14 @@ mod tests {
     fn the_latest_eviction_is_known_after_a_start_by_its_last_word() {
         let place = tempfile::tempdir().unwrap();
         let gone = json!({ "outcome": { "lastProcessGoneSeconds": 0.1 } });
-        let door =
+        let rejected =
             json!({ "kind": "admission", "outcome": { "processes": 0, "method": "not-started" } });
         let records = [
             json!({ "note": "of another version" }),
             decision("a", 1, json!({ "kind": "soft" })),
             decision("b", 2, json!({})),
             decision("b", 2, gone.clone()),
-            decision("turned away", 3, door),
+            decision("turned away", 3, rejected),
             decision("nobody", 4, json!({ "uid": null })),
             decision("a", 1, gone),
         ];

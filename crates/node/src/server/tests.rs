@@ -85,13 +85,13 @@ impl Http {
         let (metrics, probes) = (free().await, free().await);
         let address = metrics.local_addr().unwrap();
         let probe_address = probes.local_addr().unwrap();
-        let door = HttpServer {
+        let server = HttpServer {
             shared: Arc::clone(&shared),
             exposition: Arc::new(exposition),
             longest_cycle,
         };
-        tokio::spawn(door.clone().serve(metrics));
-        tokio::spawn(door.serve_probes(probes));
+        tokio::spawn(server.clone().serve(metrics));
+        tokio::spawn(server.serve_probes(probes));
         Self {
             address,
             probe_address,
