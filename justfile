@@ -37,9 +37,9 @@ fuzz TARGET SECONDS="60":
 vm *SCENARIOS:
     tests/vm/run {{ SCENARIOS }}
 
-# what is made from the code: dashboards, rules and JSON Schemas, and the figures of docs/scale.md
+# what is generated: dashboards, rules, JSON Schemas, and in docs/ the page scale.md and the examples of explain.md and one-eviction.md
 generate:
-    EVICTD_WRITE=1 cargo test --test evictd -- monitoring:: schema:: alone::scale
+    EVICTD_WRITE=1 cargo test --test evictd -- monitoring:: schema:: alone::scale the_page_on_
 
 # what people install, in target/packages: deb, rpm, tarball, krew, static
 package *WHAT:

@@ -231,7 +231,8 @@ fn cgroup_of_all_pods(uid: &str) -> Option<PathBuf> {
     let mut tops = vec![PathBuf::new()];
     // A kubelet may have a root of its own, and the testkit's has.
     let names =
-        evictd_kernel::cgroup::subdirectories(&hierarchies.home(Path::new("")).ok()?).ok()?;
+        evictd_kernel::cgroup::subdirectories(&hierarchies.process_directory(Path::new("")).ok()?)
+            .ok()?;
     tops.extend(names.into_iter().map(PathBuf::from));
     let mut found = tops
         .iter()
@@ -247,61 +248,6 @@ fn cgroup_of_all_pods(uid: &str) -> Option<PathBuf> {
 fn tells_why(pod: &Value) -> bool {
     let message = pod["status"]["message"].as_str().unwrap_or_default();
     was_evicted(pod) && message.starts_with("The node was low on resource: memory. ")
-}
-
-#[tokio::test]
-async fn a_hog_is_evicted_and_the_node_shows_its_pressure_until_it_is_over() {
-    let _one = NODE.lock().await;
-    let Some(mut ward) = Ward::start("hog", Driver::Systemd).await else {
-        return;
-    };
-    ward.watch(&[]).await;
-    ward.suite.pod("hog", HOG).await;
-    ward.suite
-        .node(|node| has_condition(node, CONDITION, "True") && has_taint(node, TAINT))
-        .await;
-    let pod = ward.suite.sees("hog", tells_why).await;
-    assert!(has_condition(&pod, "DisruptionTarget", "True"));
-    let record = pod["metadata"]["annotations"]["evictd.dev/evicted"]
-        .as_str()
-        .unwrap();
-    let record: Value = serde_json::from_str(record).unwrap();
-    assert_eq!(record["signal"], "memory.available");
-    let history = ward.ask(&["history"]);
-    let decisions = history.as_array().unwrap().iter();
-    let evicted: Vec<&Value> = decisions.filter(|one| one["pod"].is_string()).collect();
-    assert_eq!(evicted.len(), 1, "{history:#}");
-    assert_eq!(evicted[0]["id"], record["decision"]);
-    ward.eventually("the history says that the cluster knows", |ward| {
-        ward.ask(&["history"])[0]["publication"]["state"] == "published"
-    })
-    .await;
-    let reaction = ward.ask(&["history"])[0]["outcome"]["reactionSeconds"].as_f64();
-    assert!(
-        reaction.is_some_and(|seconds| seconds < 1.0),
-        "{reaction:?}"
-    );
-
-    ward.suite
-        .node(|node| has_condition(node, CONDITION, "False") && !has_taint(node, TAINT))
-        .await;
-    ward.suite.stays("hog", 30, tells_why).await;
-    let lives = |pod: &Value| {
-        pod["status"]["phase"] == "Running"
-            && pod["status"]["containerStatuses"][0]["restartCount"] == 0
-    };
-    ward.suite.sees("modest", lives).await;
-    let removed = ward.forget_what_was();
-    assert!(removed.to_string().contains(CONDITION), "{removed}");
-    let clean = |node: &Value| {
-        let conditions = node["status"]["conditions"]
-            .as_array()
-            .into_iter()
-            .flatten();
-        let mut kinds = conditions.filter_map(|condition| condition["type"].as_str());
-        !node.is_null() && !kinds.any(|kind| kind.starts_with("Evictd")) && !has_taint(node, TAINT)
-    };
-    ward.suite.node(clean).await;
 }
 
 #[tokio::test]
@@ -379,4 +325,66 @@ async fn an_evicted_pod_is_replaced_by_its_owner_and_the_node_keeps_the_next_one
     sets.delete("owner", &DeleteParams::background())
         .await
         .unwrap();
+}
+
+/// What is measured in seconds.
+mod alone {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hog_is_evicted_and_the_node_shows_its_pressure_until_it_is_over() {
+        let _one = NODE.lock().await;
+        let Some(mut ward) = Ward::start("hog", Driver::Systemd).await else {
+            return;
+        };
+        ward.watch(&[]).await;
+        ward.suite.pod("hog", HOG).await;
+        ward.suite
+            .node(|node| has_condition(node, CONDITION, "True") && has_taint(node, TAINT))
+            .await;
+        let pod = ward.suite.sees("hog", tells_why).await;
+        assert!(has_condition(&pod, "DisruptionTarget", "True"));
+        let record = pod["metadata"]["annotations"]["evictd.dev/evicted"]
+            .as_str()
+            .unwrap();
+        let record: Value = serde_json::from_str(record).unwrap();
+        assert_eq!(record["signal"], "memory.available");
+        let history = ward.ask(&["history"]);
+        let decisions = history.as_array().unwrap().iter();
+        let evicted: Vec<&Value> = decisions.filter(|one| one["pod"].is_string()).collect();
+        assert_eq!(evicted.len(), 1, "{history:#}");
+        assert_eq!(evicted[0]["id"], record["decision"]);
+        ward.eventually("the history says that the cluster knows", |ward| {
+            ward.ask(&["history"])[0]["publication"]["state"] == "published"
+        })
+        .await;
+        let reaction = ward.ask(&["history"])[0]["outcome"]["reactionSeconds"].as_f64();
+        assert!(
+            reaction.is_some_and(|seconds| seconds < 1.0),
+            "{reaction:?}"
+        );
+
+        ward.suite
+            .node(|node| has_condition(node, CONDITION, "False") && !has_taint(node, TAINT))
+            .await;
+        ward.suite.stays("hog", 30, tells_why).await;
+        let lives = |pod: &Value| {
+            pod["status"]["phase"] == "Running"
+                && pod["status"]["containerStatuses"][0]["restartCount"] == 0
+        };
+        ward.suite.sees("modest", lives).await;
+        let removed = ward.forget_what_was();
+        assert!(removed.to_string().contains(CONDITION), "{removed}");
+        let clean = |node: &Value| {
+            let conditions = node["status"]["conditions"]
+                .as_array()
+                .into_iter()
+                .flatten();
+            let mut kinds = conditions.filter_map(|condition| condition["type"].as_str());
+            !node.is_null()
+                && !kinds.any(|kind| kind.starts_with("Evictd"))
+                && !has_taint(node, TAINT)
+        };
+        ward.suite.node(clean).await;
+    }
 }

@@ -17,36 +17,37 @@ const EXAMPLE: &str = "Example:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get node node-1 -o json > node.json
   evictd admit --pod new.yaml --pods pods.json --node node.json
-  evictd admit --pod coredns.yaml --pods pods.json --insufficient cpu=446m,memory=2Gi -o json
-  evictd admit --pod new.yaml --pods pods.json --node node.json --exit-code || echo 'not let in'
+  evictd admit --pod new.yaml --pods pods.json --insufficient cpu=446m
+  evictd admit --pod new.yaml --exit-code || echo 'not admitted'
 
-Exit codes: 0 the question is answered, 1 it could not be, 2 bad usage or bad input, 4 with --exit-code: not let in";
+Exit codes: 0 answered, 1 could not be answered, 2 bad usage or bad input,
+4 not admitted (only with --exit-code)";
 
-/// Would this pod be let in here; if not, why; if it is critical, which pods would go for it.
+/// Would this pod be admitted to this node; if not, why; if it is critical, which pods would be preempted for it.
 ///
-/// FILE is YAML or JSON, `-` is stdin. With --pod alone the running daemon is asked about its own node.
+/// FILE is YAML or JSON, `-` is stdin. With --pod alone, the running daemon answers for its own node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The pod that wants in: a v1 Pod.
+    /// The pod to be admitted: a v1 Pod.
     #[arg(long, value_name = "FILE")]
     pod: PathBuf,
-    /// The pods already here: a v1 `PodList` or List, or a kubelet's /pods.
+    /// The pods already on the node: a v1 `PodList` or List, or a kubelet's /pods.
     #[arg(long, value_name = "FILE")]
     pods: Option<PathBuf>,
     /// The node: a v1 Node. Its resources, labels, taints and conditions are checked.
     #[arg(long, value_name = "FILE")]
     node: Option<PathBuf>,
-    /// Conditions that the node holds, in place of those of --node.
+    /// Node conditions that are True, instead of those in --node.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     conditions: Option<Vec<String>>,
-    /// Resources that are short, with the amounts still missing; then nothing else is checked.
+    /// Insufficient resources, with the missing amount of each; then nothing else is checked.
     #[arg(long, value_name = "cpu=446m,memory=2Gi", value_delimiter = ',')]
     insufficient: Option<Vec<String>>,
-    /// Other checks that failed, by name; then no pod goes for this one.
+    /// Other predicates that failed, by name; then no pod is preempted.
     #[arg(long, value_name = "NodeAffinity,..", value_delimiter = ',')]
     failed: Option<Vec<String>>,
-    /// Exit with 4 where the pod is not let in; without this the answer, whatever it is, exits with 0.
+    /// Exit with 4 if the pod is not admitted. Without this option every answer exits with 0.
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]
@@ -84,7 +85,7 @@ impl Arguments {
     fn unchecked(&self) -> Option<&'static str> {
         let is_whole = !self.are_offline() || self.node.is_some() || self.insufficient.is_some();
         (!is_whole).then_some(
-            "Not checked, since there is no --node: whether its resources suffice, and its labels, taints and host ports.",
+            "Not checked, because --node is missing: free resources, labels, taints and host ports.",
         )
     }
 
@@ -123,13 +124,13 @@ impl Arguments {
 fn page(outcome: &Outcome, pods: &[Pod], view: View) -> String {
     if !outcome.allowed {
         let message = outcome.message.trim_end();
-        let head = view.sentence(&format!("Not let in: {}", outcome.reason));
+        let head = view.sentence(&format!("Not admitted: {}", outcome.reason));
         let (head, message) = (view.paint(Colour::Bad, &head), view.sentence(message));
         return format!("{head}\n{message}\n");
     }
     let count = outcome.preempt.len();
     if count == 0 {
-        return view.paint(Colour::Good, "Let in.");
+        return view.paint(Colour::Good, "Admitted.");
     }
     let known: HashMap<String, &Pod> = pods.iter().map(|pod| (pod.full_name(), pod)).collect();
     let rows = outcome.preempt.iter().enumerate().map(|(index, name)| {
@@ -157,6 +158,6 @@ fn page(outcome: &Outcome, pods: &[Pod], view: View) -> String {
     } else {
         "these pods are killed, one after the other"
     };
-    let head = view.paint(Colour::Warning, &format!("Let in, once {them}:"));
+    let head = view.paint(Colour::Warning, &format!("Admitted, after {them}:"));
     format!("{head}\n\n{}\n", Table::new(columns, rows).shown(view))
 }

@@ -24,10 +24,10 @@ pub(super) struct Arguments {
     /// A configuration of evictd or of a kubelet, or a kubelet's /configz; - is stdin.
     #[arg(value_name = "FILE", required_unless_present_any = ["defaults", "schema"])]
     files: Vec<PathBuf>,
-    /// Print every key with its default and why it is there: a file to start from.
+    /// Print every key with its default and its purpose: a file to start from.
     #[arg(long, conflicts_with = "files")]
     defaults: bool,
-    /// Print the JSON Schema of a configuration, by which editors complete and check one.
+    /// Print the JSON Schema of a configuration, for completion and checks in an editor.
     #[arg(long, conflicts_with_all = ["files", "defaults"])]
     schema: bool,
     #[command(flatten)]
@@ -140,7 +140,7 @@ impl Report {
         let mut text = match &self.found {
             Some(found) => format!("{}: a valid {}\n", self.file, found.kind),
             None => format!(
-                "{}: can't be used: {}\n",
+                "{}: cannot be used: {}\n",
                 self.file,
                 counted(self.errors.len(), "mistake")
             ),
@@ -184,7 +184,7 @@ impl Found {
     fn threshold_table(&self, file: &str, view: View) -> String {
         if self.thresholds.is_empty() {
             return view.sentence(
-                "No thresholds: nothing is ever evicted for lack of memory, disk or process ids.",
+                "No thresholds: no pod is ever evicted for lack of memory, disk or process ids.",
             );
         }
         let rows = self.thresholds.iter().map(|line| {
@@ -201,7 +201,7 @@ impl Found {
                 grace,
                 min_reclaim,
                 match line.derived_from {
-                    Some(signal) => format!("follows from {signal}"),
+                    Some(signal) => format!("derived from {signal}"),
                     None => in_this_file(file, line.origin.as_ref()),
                 },
             ]
@@ -210,7 +210,7 @@ impl Found {
             Column::words("SIGNAL", 5),
             Column::words("THRESHOLD", 4),
             Column::words("ACTS", 3),
-            Column::words("RECLAIMS MORE", 1),
+            Column::words("MINIMUM RECLAIM", 1),
             Column::sentence("FROM", 2),
         ];
         Table::new(columns, rows).shown(view)

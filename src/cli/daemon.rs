@@ -71,7 +71,7 @@ impl Daemon {
             .await
             .unwrap_or_else(|_| {
                 let socket = self.socket.display();
-                Err(anyhow!("the daemon at {socket} did not answer within {} s; is it stuck? `systemctl status evictd`", PATIENCE.as_secs()).into())
+                Err(anyhow!("the daemon at {socket} did not answer within {} s; see `systemctl status evictd`", PATIENCE.as_secs()).into())
             })?;
         let answer = serde_json::from_slice(&answer).with_context(|| {
             format!("{} answered {code} and not in JSON", self.socket.display())
@@ -108,7 +108,12 @@ async fn exchange(
         Ok(stream) => stream,
         Err(error) => return Err(unreachable_daemon(socket, error)),
     };
-    let broke = || format!("the daemon at {} broke off", socket.display());
+    let broke = || {
+        format!(
+            "the daemon at {} closed the connection before it had answered",
+            socket.display()
+        )
+    };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .with_context(broke)?;
@@ -124,7 +129,7 @@ fn unreachable_daemon(socket: &Path, error: std::io::Error) -> Failure {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Failure::Work(anyhow!(
             "no daemon answers at {path}; start it with `systemctl start evictd` or `evictd run`, \
-             or say with --socket where it listens"
+             or name its socket with --socket"
         )),
         ErrorKind::PermissionDenied => Failure::not_permitted(anyhow!(
             "{path} is only for root and the group `{}`; run this with sudo, or join the group \

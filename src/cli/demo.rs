@@ -18,11 +18,12 @@ const EXAMPLE: &str = "Example:
   evictd demo --scenario memory
   evictd demo --scenario soft -o json
 
-It makes a cgroup of 512 MiB as its node, starts real pods in it, runs the daemon's own loop against them, and removes
-everything again, whatever happens. Where no cgroup can be made, which needs root, it says what is missing and
-simulates the same.
+A cgroup of 512 MiB stands for the node, and real processes in it are the
+pods. The daemon's own loop runs on them. Everything is removed at the end,
+also after a failure. Creating a cgroup needs root; without it the same
+scenario is simulated, and the output says what is missing.
 
-Exit codes: 0 exactly the expected pod went and every other lives, 1 anything else, 2 bad usage";
+Exit codes: 0 only the expected pod was evicted, 1 otherwise, 2 bad usage";
 
 /// How long nothing happens at the beginning and at the end, so that a person can look at the node. A program gets
 /// no pause.
@@ -31,11 +32,11 @@ const CALM: Duration = Duration::from_millis(300);
 /// Size of a frame that is written to a file.
 const PICTURE: Rect = Rect::new(0, 0, 100, 30);
 
-/// A real eviction, on a small node that is made for it and removed again; needs no cluster.
+/// Shows a real eviction on a small node that is created for it and removed again; needs no cluster.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// What is played
+    /// The scenario to play
     #[arg(long, value_enum, default_value = "memory")]
     scenario: Scenario,
     #[command(flatten)]
@@ -89,7 +90,10 @@ impl Arguments {
         if let Some(screen) = screen {
             pictured = screen.finish();
         } else if let Some(missing) = &stage.scene().missing {
-            warn("evictd", &format!("{missing}; the same play is simulated"));
+            warn(
+                "evictd",
+                &format!("{missing}; the scenario is simulated instead"),
+            );
         }
         let report = played?;
         if let Some(path) = &self.picture {

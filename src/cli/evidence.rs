@@ -14,7 +14,7 @@ pub(super) fn threshold(threshold: &Threshold) -> String {
         format!(", soft: acts after {grace}")
     };
     let min_reclaim = threshold.min_reclaim.map_or(String::new(), |more| {
-        format!(", then on until {} more is available", value(more))
+        format!(", then until {} more is available", value(more))
     });
     let (signal, limit) = (threshold.signal, value(threshold.value));
     let below = if signal.is_pressure() { "" } else { "< " };
@@ -68,8 +68,8 @@ pub(super) fn value(value: ThresholdValue) -> String {
 /// The grace period of the pod.
 pub(super) fn grace(eviction: &Eviction) -> String {
     match eviction.grace_period_seconds {
-        ..=0 => "at once".to_owned(),
-        seconds => format!("with {seconds} s to end"),
+        ..=0 => "without a grace period".to_owned(),
+        seconds => format!("with a grace period of {seconds} s"),
     }
 }
 

@@ -24,54 +24,54 @@ use jiff::Timestamp;
 use std::{collections::HashSet, path::PathBuf};
 
 const EXAMPLE: &str = "Examples:
-  evictd explain node-1 --context prod    # or, as kubectl's plugin: kubectl evictd explain node-1
+  evictd explain node-1 --context prod
+  kubectl evictd explain node-1    # the same as a plugin of kubectl
 
-Without a way to the cluster, from files:
+Without access to the cluster, from files:
   kubectl get pods -A --field-selector spec.nodeName=node-1 -o json > pods.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/stats/summary > summary.json
   kubectl get --raw /api/v1/nodes/node-1/proxy/configz > kubelet.json
   kubectl get -n kube-node-lease node/node-1 lease/node-1 -o json > node.json
-  evictd explain --pods pods.json --summary summary.json --config kubelet.json --node node.json";
+  evictd explain --pods pods.json --summary summary.json \\
+    --config kubelet.json --node node.json";
 
-/// What says that a cluster is asked.
-const CLUSTER: [&str; 3] = ["node_name", "context", "kubeconfig"];
-
-/// Who a node would evict next, and why: one cycle over the state of any real node, fetched or captured in files.
+/// Which pod a node would evict next, and why: one cycle over the state of a real node, fetched or read from files.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// A node of the cluster, whose state is fetched; nothing is changed. Left out: the only one, or this machine.
+    /// A node of the cluster, whose state is fetched; nothing is changed. Default: this machine, or the only node.
     #[arg(value_name = "NODE", value_parser = node_name, conflicts_with_all = ["pods", "summary", "node"])]
     node_name: Option<String>,
-    /// The cluster, by its context in the kubeconfig; without it, where NODE is given, the current one.
+    /// The cluster, as a context of the kubeconfig. Default: the current context.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pods", "summary", "node"])]
     context: Option<String>,
-    /// The kubeconfig; without it, as kubectl finds it.
+    /// The kubeconfig. Default: the one that kubectl would use.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["pods", "summary", "node"])]
     kubeconfig: Option<PathBuf>,
     /// The node's pods: a list as kubectl or the kubelet prints it, JSON or YAML; - is stdin.
-    #[arg(long, value_name = "FILE", required_unless_present_any = CLUSTER)]
+    #[arg(long, value_name = "FILE", requires = "summary")]
     pods: Option<PathBuf>,
-    /// What the node reports: the kubelet's /stats/summary; - is stdin.
-    #[arg(long, value_name = "FILE", required_unless_present_any = CLUSTER)]
+    /// The node's figures: the kubelet's /stats/summary; - is stdin.
+    #[arg(long, value_name = "FILE", requires = "pods")]
     summary: Option<PathBuf>,
-    /// Thresholds and rules, the kubelet's own configuration or evictd's; without it, those of the kubelet that is asked,
-    /// or the kubelet's defaults.
+    /// Thresholds and rules: a configuration of the kubelet or of evictd. Default: that of the node's kubelet if it is
+    /// fetched, else the kubelet's defaults.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The v1 Node: adds its taints, and whom they remove when. In a List with its Lease, whether it is silent, too.
-    #[arg(long, value_name = "FILE")]
+    /// The v1 Node: adds its taints, and which pods they remove and when. In a List with the node's Lease, also whether
+    /// the node has stopped reporting.
+    #[arg(long, value_name = "FILE", requires = "pods")]
     node: Option<PathBuf>,
-    /// The images have a filesystem of their own. Without this and the next one, what the figures show.
+    /// The images have a filesystem of their own. Without this and --split-container-fs, the figures decide.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     dedicated_image_fs: Option<bool>,
     /// The containers' writable layers are not on the filesystem of the images.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     split_container_fs: Option<bool>,
-    /// Rank the pods for this signal rather than for the one that is lowest.
+    /// Rank the pods for this signal. Default: the one that acts or is crossed, else memory.available.
     #[arg(long, value_name = "SIGNAL", value_parser = PossibleValuesParser::new(Signal::ALL.map(Signal::as_str)))]
     signal: Option<String>,
-    /// When all this was captured (2026-11-21T00:12:20Z), for ages and times to come; without it, now.
+    /// The time of the capture (2026-11-21T00:12:20Z), to which ages and times to come refer. Default: now.
     #[arg(long, value_name = "TIME", value_parser = time)]
     now: Option<Timestamp>,
     #[command(flatten)]
@@ -112,17 +112,17 @@ impl Arguments {
     }
 }
 
-/// What was read or fetched, each text under the name by which its mistakes are told.
+/// The texts that were read or fetched, each with the name that mistakes in it are reported under.
 struct Sources {
     pods: Result<Document, DocumentError>,
     summary: Result<Document, DocumentError>,
     node: Option<Result<Document, DocumentError>>,
     loaded: Result<Loaded, config::Refused>,
-    /// Where the rules come from, after "the kubelet's rules ".
+    /// The origin of the rules, as it follows "the kubelet's rules ".
     rules_from: String,
 }
 
-/// What that says.
+/// The parsed input.
 struct Captured {
     pods: Vec<Pod>,
     summary: Summary,
@@ -155,16 +155,13 @@ impl Arguments {
             .flatten()
             .filter(|path| path.as_os_str() == "-");
         if stdin.count() > 1 {
-            return Err(Failure::Input(anyhow!("only one file can be -, stdin")));
+            return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
         }
         let (loaded, rules_from) = match self.config.as_deref() {
-            Some(file) => (
-                config::open(file),
-                format!("as {} has them", file.display()),
-            ),
+            Some(file) => (config::open(file), format!("from {}", file.display())),
             None => (
                 kubelet_defaults(),
-                "with its default thresholds, since there is no --config".to_owned(),
+                "with its default thresholds, because --config is missing".to_owned(),
             ),
         };
         let node = self.node.as_deref();
@@ -179,7 +176,7 @@ impl Arguments {
 }
 
 impl Sources {
-    /// What they say, or what is wrong with all of them.
+    /// The parsed input, or the mistakes of all sources together.
     fn understood(self) -> Result<Captured, Failure> {
         let node = self.node.map(|read| read?.node_and_lease()).transpose();
         let mut mistakes = Mistakes::default();
@@ -219,15 +216,15 @@ fn node_name(text: &str) -> Result<String, String> {
     if named && text.bytes().all(fits) {
         return Ok(text.to_owned());
     }
-    Err("no node can have such a name; it has letters, digits, - and . only".to_owned())
+    Err("not the name of a node; letters, digits, - and . are allowed".to_owned())
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {
-    let needed = "a time as in RFC 3339 is needed, such as 2026-11-21T00:12:20Z or 2026-11-21T01:12:20+01:00";
+    let needed = "a time in the format of RFC 3339 is needed, such as 2026-11-21T00:12:20Z or 2026-11-21T01:12:20+01:00";
     text.parse().map_err(|_| needed.to_owned())
 }
 
-/// Whatever such a configuration is warned of, nobody has written it.
+/// The kubelet's defaults, without warnings, because no user has written them.
 fn kubelet_defaults() -> Result<Loaded, config::Refused> {
     let loaded = config::parse("the kubelet's defaults", "kind: KubeletConfiguration");
     loaded.map(|loaded| Loaded {
@@ -240,13 +237,13 @@ fn kubelet_defaults() -> Result<Loaded, config::Refused> {
 fn summary(document: &Document) -> Result<Summary, DocumentError> {
     let summary: Summary = document.parse()?;
     if summary.pods.is_empty() && summary.observations().iter().next().is_none() {
-        let needed = "tells nothing of a node or its pods; a kubelet's /stats/summary is needed";
+        let needed = "holds no figures of a node or its pods; a kubelet's /stats/summary is needed";
         return Err(document.wrong(needed));
     }
     Ok(summary)
 }
 
-/// The pods on the node of the summary; all pods if their node names do not tell.
+/// The pods on the node of the summary; all pods if none names that node.
 fn on_this_node(mut pods: Vec<Pod>, summary: &Summary) -> Vec<Pod> {
     pods.retain(|pod| !pod.terminal);
     let name = &summary.node.node_name;
@@ -276,7 +273,7 @@ fn doubt(pods: &[Pod], summary: &Summary) {
         .map(Pod::full_name);
     warn_of(
         nameless,
-        "pods without metadata.uid, so that no figures can be theirs",
+        "pods without metadata.uid, to which no figures can be assigned",
     );
     let measured: HashSet<&str> = summary
         .pods
@@ -288,7 +285,7 @@ fn doubt(pods: &[Pod], summary: &Summary) {
         .filter(|pod| !pod.uid.is_empty() && !measured.contains(pod.uid.as_str()));
     warn_of(
         unmeasured.map(Pod::full_name),
-        "pods that the summary does not have, so that nothing is known of what they use",
+        "pods that are not in the summary, so that their usage is unknown",
     );
     let listed: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
     let unlisted = summary
@@ -298,7 +295,7 @@ fn doubt(pods: &[Pod], summary: &Summary) {
         .filter(|pod| !listed.contains(pod.uid.as_str()));
     warn_of(
         unlisted.map(|pod| format!("{}/{}", pod.namespace, pod.name)),
-        "pods that only the summary has, so that they are not ranked",
+        "pods that are only in the summary, and are not ranked",
     );
 }
 

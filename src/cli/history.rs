@@ -6,7 +6,7 @@ use super::ranking;
 use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, printable};
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl Arguments {
         let all = latest(records(self.daemon.get("/v1/history")?));
         let problem = problem(&self.daemon.get("/v1/status")?);
         if let Some(problem) = &problem {
-            eprintln!("evictd: warning: {}", printable(problem));
+            warn("evictd", problem);
         }
         let Some(id) = self.id else {
             return self
@@ -48,7 +48,7 @@ impl Arguments {
             Failure::Input(match &problem {
                 None => anyhow!("no decision {id:?} is kept; {listed}"),
                 Some(_) => {
-                    anyhow!("no decision {id:?} is known, and not all of them are; {listed}")
+                    anyhow!("no decision {id:?} is known, and the history is incomplete; {listed}")
                 }
             })
         })?;
@@ -59,9 +59,7 @@ impl Arguments {
 /// Why the records may be incomplete.
 fn problem(status: &Value) -> Option<String> {
     let error = status["history"]["error"].as_str()?;
-    Some(format!(
-        "the history is not all there while its disk refuses it: {error}"
-    ))
+    Some(format!("the history is incomplete: {error}"))
 }
 
 /// Records of another version that cannot be parsed are left out.
@@ -91,7 +89,7 @@ fn latest(records: Vec<Record>) -> Vec<Record> {
 fn words(record: &Record) -> String {
     match &record.message {
         Some(message) => message.clone(),
-        None => format!("nobody: {}", told(record.why.as_ref())),
+        None => format!("no pod: {}", told(record.why.as_ref())),
     }
 }
 
@@ -181,7 +179,7 @@ fn owner(record: &Record) -> String {
     let counted = record.owner.as_ref();
     told(counted.map(|counted| {
         let (owner, evictions) = (&counted.owner, counted.evictions);
-        format!("{owner}, {evictions} of its pods evicted here lately")
+        format!("{owner}, {evictions} of its pods evicted here recently")
     }))
 }
 

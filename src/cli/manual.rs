@@ -12,25 +12,25 @@ const FILES: [(&str, &str); 8] = [
     ),
     (
         "/etc/evictd/conf.d/*.yaml",
-        "What comes on top of it, in the order of the names, key by key.",
+        "Drop-ins: they override it key by key, in the order of their names.",
     ),
     (
         "/etc/evictd/manifests",
-        "Manifests of this node's pods, where they come from no cluster (pods.source: manifests).",
+        "Manifests of this node's pods, for pods.source: manifests.",
     ),
-    ("/usr/share/evictd/presets", "Configurations to begin with."),
+    ("/usr/share/evictd/presets", "Example configurations."),
     (
         "/run/evictd/evictd.sock",
-        "Where the running daemon is asked; the group evictd may.",
+        "The socket of the running daemon, for root and the group evictd.",
     ),
     (
         "/run/evictd",
-        "The pods last known, a pause, and decisions that no disk has yet.",
+        "The last known pods, a pause, and decisions that are not on disk yet.",
     ),
     ("/var/lib/evictd", "The history of decisions."),
     (
         "$KUBECONFIG, ~/.kube/config",
-        "How to reach the API server, where kubernetes.kubeconfig says nothing else.",
+        "Access to the API server, unless kubernetes.kubeconfig names another.",
     ),
 ];
 
@@ -49,11 +49,11 @@ fn configuration() -> Page {
         .collect();
     let paragraphs = [
         "YAML that begins with apiVersion: evictd.dev/v1alpha1 and kind: EvictionConfiguration. Every key may be left out. \
-         A key with a point is written below the one before the point.",
-        "Files in /etc/evictd/conf.d come on top, in the order of their names, key by key; maps by signal are merged.",
-        "A KubeletConfiguration is taken in its place: then evictd decides as the kubelet does.",
-        "`evictd check-config FILE` tells every mistake, what takes effect, and where each setting came from; \
-         `systemctl reload evictd` takes a changed file over.",
+         A key with a dot is nested: pods.source is written as source below pods.",
+        "Files in /etc/evictd/conf.d override it key by key, in the order of their names; maps by signal are merged.",
+        "A KubeletConfiguration can be used instead; evictd then decides as the kubelet does.",
+        "`evictd check-config FILE` reports every mistake, the settings in force, and where each came from; \
+         `systemctl reload evictd` applies a changed file.",
     ];
     Page::of_settings(
         "evictd.yaml",

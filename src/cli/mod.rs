@@ -91,6 +91,23 @@ mod tests {
     }
 
     #[test]
+    fn every_help_fits_80_columns() {
+        let mut commands: Vec<_> = Cli::command().get_subcommands().cloned().collect();
+        commands.push(Cli::command());
+        for command in commands {
+            let mut command = command.term_width(80);
+            let help = command.render_long_help().to_string();
+            let long: Vec<&str> = help.lines().filter(|line| line.len() > 80).collect();
+            assert!(long.is_empty(), "{}: {long:#?}", command.get_name());
+            // A longer line of an example would be wrapped, and could not be copied.
+            let examples = command.get_after_help().map(ToString::to_string);
+            let examples = examples.unwrap_or_default();
+            let wrapped: Vec<&str> = examples.lines().filter(|line| line.len() > 79).collect();
+            assert!(wrapped.is_empty(), "{}: {wrapped:#?}", command.get_name());
+        }
+    }
+
+    #[test]
     fn every_command_shows_an_example() {
         for command in Cli::command()
             .get_subcommands()

@@ -13,7 +13,7 @@ pub(super) fn shortfall(record: &Record) -> Option<String> {
         Outcome::Ended(ended) => {
             let survivors = ended.survivors.len();
             let some = survivors > 0 && ended.last_process_gone_seconds.is_none();
-            some.then(|| format!("FAILED: processes that outlive SIGKILL: {survivors}"))
+            some.then(|| format!("FAILED: processes that survived SIGKILL: {survivors}"))
         }
     }
 }
@@ -53,8 +53,8 @@ mod tests {
             ),
             (
                 json!({ "outcome": survivors }),
-                "FAILED: processes that outlive SIGKILL: 1",
-                " [FAILED: processes that outlive SIGKILL: 1]",
+                "FAILED: processes that survived SIGKILL: 1",
+                " [FAILED: processes that survived SIGKILL: 1]",
             ),
         ] {
             let mut record = decision;

@@ -8,17 +8,20 @@ use std::time::Duration;
 
 const EXAMPLE: &str = "Example:
   evictd pause --for 30m --reason 'moving the database'
-  kubectl annotate node NODE evictd.dev/paused='moving the database'   # the same in a cluster, within a minute";
+  kubectl annotate node NODE evictd.dev/paused='moving the database'
 
-/// Pauses evictions until `evictd resume`, or for a given time: decisions are only published, as in a dry run.
-/// Terminations that have begun are finished. The pause survives a restart of the daemon, but not a reboot.
+The annotation does the same in a cluster, within a minute.";
+
+/// Pauses evictions until `evictd resume`, or for a given time
+///
+/// Decisions are only published, as in a dry run. Terminations that have begun are finished. The pause survives a restart of the daemon, but not a reboot.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// How long, such as 90s, 30m or 2h; without it, until `evictd resume`.
     #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
     duration: Option<Duration>,
-    /// The reason, shown wherever the pause is
+    /// The reason, shown wherever the pause is shown
     #[arg(
         long,
         value_name = "TEXT",
@@ -54,14 +57,14 @@ pub(super) fn told(answer: &Value) -> String {
         let until = until.map_or_else(String::new, |time| format!(", until {}", moment(time)));
         let by = match paused["by"].as_str() {
             Some("annotation") => {
-                " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- takes it back)"
+                " by this node's annotation (kubectl annotate node NODE evictd.dev/paused- ends it)"
             }
-            _ => " (`evictd resume` takes it back)",
+            _ => " (`evictd resume` ends it)",
         };
-        format!("Paused{until}: nobody is ended{by}.")
+        format!("Paused{until}: no pod is terminated{by}.")
     };
     if let Some(problem) = answer["notKept"].as_str() {
-        told.push_str("\nA restart of the daemon will not know it: ");
+        told.push_str("\nThe pause will not survive a restart of the daemon: ");
         told.push_str(problem);
     }
     told + "\n"

@@ -13,11 +13,11 @@ const EXAMPLE: &str = "Example:
   evictd rank
   evictd rank --signal nodefs.available -o json";
 
-/// The pods in the order in which they would go now, with every key that put them there.
+/// The pods in the order in which they would be evicted now, with every sort key.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// Rank for this signal; without it, for the one nearest to its threshold.
+    /// Rank for this signal. Default: the one nearest to its threshold.
     #[arg(long, value_name = "SIGNAL", value_parser = PossibleValuesParser::new(Signal::ALL.map(Signal::as_str)))]
     signal: Option<String>,
     #[command(flatten)]
@@ -39,11 +39,11 @@ impl Arguments {
 
 fn page(answer: &Value, view: View) -> String {
     let next = match &answer["next"] {
-        Value::Null => "nobody would go".to_owned(),
-        next => format!("{} would go next", text(next)),
+        Value::Null => "no pod would be evicted".to_owned(),
+        next => format!("{} would be evicted next", text(next)),
     };
     let age = answer["ageSeconds"].as_f64().filter(|age| *age >= 1.0);
-    let age = age.map(|age| format!(" (by figures up to {} old)", seconds(age)));
+    let age = age.map(|age| format!(" (from figures up to {} old)", seconds(age)));
     let age = age.unwrap_or_default();
     let ranking = ranking::told(answer, view);
     let signal = text(&answer["signal"]);

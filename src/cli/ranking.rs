@@ -111,8 +111,8 @@ fn because(place: &Place) -> String {
     let row = &place.row;
     match &place.because {
         Some(because) => because.clone(),
-        None if row.critical => "never goes: critical".to_owned(),
-        None if row.protected => "never goes: protected".to_owned(),
+        None if row.critical => "never evicted: critical".to_owned(),
+        None if row.protected => "never evicted: protected".to_owned(),
         None => row
             .unreachable
             .map_or_else(String::new, |why| Spared::Unreachable(why).because()),

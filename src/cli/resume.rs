@@ -7,9 +7,9 @@ use serde_json::json;
 
 const EXAMPLE: &str = "Example:
   evictd resume
-  kubectl annotate node NODE evictd.dev/paused-   # where that was the pause";
+  kubectl annotate node NODE evictd.dev/paused-   # if an annotation began it";
 
-/// Takes `evictd pause` back.
+/// Ends the pause that `evictd pause` began.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

@@ -13,7 +13,7 @@ use evictd_node::{
     logging,
     notify::Notifier,
     publish::{
-        startup::Begun,
+        startup::StartInfo,
         transitions::Transitions,
         watchdog::{WATCHING, status_line},
     },
@@ -27,6 +27,7 @@ use std::{
 use tokio::{
     runtime::{Builder, Handle, Runtime},
     signal::unix::{Signal, SignalKind, signal},
+    task::{JoinHandle, spawn_blocking},
 };
 
 /// The file that is read if no other is named; without it every setting has its default.
@@ -41,22 +42,22 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 const EXAMPLE: &str = "Example:
   evictd run --config /etc/evictd/evictd.yaml --dry-run";
 
-/// The daemon: watches this node, and ends one pod at a time before the node runs out.
+/// The daemon: watches this node and evicts one pod at a time before a resource runs out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON; /etc/evictd/evictd.yaml where it exists.
-    /// What conf.d beside it holds comes on top, in the order of its names
+    /// An `EvictionConfiguration` or a `KubeletConfiguration`, YAML or JSON. Default: /etc/evictd/evictd.yaml if it
+    /// exists. Files in conf.d beside it override it, in the order of their names
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Decide and tell, but end nothing
+    /// Decide and report, but terminate nothing
     #[arg(long)]
     dry_run: bool,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let log = logging::init().context("cannot begin to log")?;
+        let log = logging::init().context("cannot start logging")?;
         let file = named(self.config.as_ref()).map(Path::to_owned);
         let config = self.read(file.as_deref()).map_err(Failure::input)?;
         evictd_kernel::protect::protect_self();
@@ -76,7 +77,7 @@ impl Arguments {
     async fn serve(self, file: Option<PathBuf>, config: Effective) -> Result<(), Failure> {
         let clock = Clock::start();
         let sources = Arc::new(OnceLock::new());
-        let lines = Transitions::new(Begun {
+        let lines = Transitions::new(StartInfo {
             configuration: file
                 .as_ref()
                 .map_or(String::new(), |file| file.display().to_string()),
@@ -95,29 +96,32 @@ impl Arguments {
         let mut signals = Signals::new()?;
         let mut notifier = Notifier::from_environment();
         notifier.ready(WATCHING);
+        let mut reloading = Reloading::new(self, file);
         let mut agent = std::pin::pin!(ready.agent.run(ready.questions, ready.orders));
         loop {
-            tokio::select! {
+            let order = tokio::select! {
                 ended = &mut agent => {
                     notifier.stopping();
                     tracing::info!("evictd {} has stopped", env!("CARGO_PKG_VERSION"));
                     return ended.map_err(|error| Failure::not_permitted(anyhow!(error)));
                 }
                 reload = signals.next() => {
-                    let order = if reload {
+                    if reload {
                         notifier.reloading();
-                        let taken = ready.reload.take(self.read_again(file.as_deref()));
-                        notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
-                        taken.map(|behaviour| Order::Reload(Box::new(behaviour)))
-                    } else {
-                        Some(Order::Stop)
-                    };
-                    if let Some(order) = order {
-                        // The agent takes orders as long as it runs, and this task waits for its end.
-                        let _ = ready.give_order.try_send(order);
+                        reloading.begin();
+                        continue;
                     }
+                    Order::Stop
                 }
-            }
+                read = reloading.read() => {
+                    let taken = ready.reload.take(read);
+                    notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
+                    let Some(behaviour) = taken else { continue };
+                    Order::Reload(Box::new(behaviour))
+                }
+            };
+            // The agent takes orders as long as it runs, and this task waits for its end.
+            let _ = ready.give_order.try_send(order);
         }
     }
 
@@ -128,11 +132,59 @@ impl Arguments {
     }
 }
 
+/// Reads the configuration again on a thread of its own: a file may be on a disk that hangs, or be a pipe into which
+/// nobody writes, and evictions must not wait for it.
+struct Reloading {
+    arguments: Arc<Arguments>,
+    file: Option<PathBuf>,
+    under_way: Option<JoinHandle<Result<Effective, Refused>>>,
+    /// Asked for again meanwhile: what is being read may be the state before that.
+    again: bool,
+}
+
+impl Reloading {
+    fn new(arguments: Arguments, file: Option<PathBuf>) -> Self {
+        Self {
+            arguments: Arc::new(arguments),
+            file,
+            under_way: None,
+            again: false,
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.under_way.is_some() {
+            self.again = true;
+            return;
+        }
+        let (arguments, file) = (Arc::clone(&self.arguments), self.file.clone());
+        self.under_way = Some(spawn_blocking(move || {
+            arguments.read_again(file.as_deref())
+        }));
+    }
+
+    /// What has been read; waits for ever where nothing is. Cancel safe.
+    async fn read(&mut self) -> Result<Effective, Refused> {
+        loop {
+            let Some(under_way) = &mut self.under_way else {
+                return std::future::pending().await;
+            };
+            let read = under_way.await;
+            self.under_way = None;
+            if std::mem::take(&mut self.again) {
+                self.begin();
+            } else if let Ok(read) = read {
+                return read;
+            }
+        }
+    }
+}
+
 /// A runtime that keeps idle threads until it ends.
 fn runtime() -> io::Result<Runtime> {
     Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(threads::CALLS)
+        .max_blocking_threads(threads::BLOCKING_THREADS)
         .thread_keep_alive(KEPT)
         .build()
 }
@@ -140,18 +192,18 @@ fn runtime() -> io::Result<Runtime> {
 /// Starts all threads now: once process ids are exhausted, none can be created.
 fn start_threads(runtime: &Handle, log: &logging::Guard) -> Result<(), Failure> {
     threads::start(runtime).context(
-        "cannot start: no thread is to be had; it takes three free process ids (pids.max, TasksMax, threads-max)",
+        "cannot start: no thread can be created; three free process ids are needed (pids.max, TasksMax, threads-max)",
     )?;
     if let Err(error) = log.start() {
         tracing::warn!(
-            "no thread is to be had that writes the log ({error}); lines that their reader does not take at once are lost"
+            "no thread can be created to write the log ({error}); lines that the log's reader does not take at once are lost"
         );
     }
     let missing = threads::fill(runtime);
     if missing > 0 {
         tracing::warn!(
-            "{missing} of this process's threads are not to be had (pids.max, TasksMax or threads-max is reached): walks \
-             of directories and questions to other machines wait for each other until they are"
+            "{missing} threads of this process cannot be created (pids.max, TasksMax or threads-max is reached): until they \
+             can, directory walks and network requests wait for each other"
         );
     }
     Ok(())

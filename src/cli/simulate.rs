@@ -21,20 +21,22 @@ const EXAMPLE: &str = r#"Example:
 
 The file:
   { "now": "2026-01-01T00:00:00Z",
-    "config": { "kind": "KubeletConfiguration", "evictionHard": { "memory.available": "500Mi" } },
+    "config": { "kind": "KubeletConfiguration",
+                "evictionHard": { "memory.available": "500Mi" } },
     "pods": [ v1 Pod, ... ],
     "steps": [ { "offsetSeconds": 0, "summary": { ... } }, ... ] }
 
-kind is KubeletConfiguration or EvictionConfiguration and brings its own defaults and rules. A config without a kind has the
-kubelet's rules and no defaults: without evictionPressureTransitionPeriod, say, no condition is held."#;
+kind is KubeletConfiguration or EvictionConfiguration, each with its defaults
+and rules. A config without a kind has the kubelet's rules and no defaults:
+for example, without evictionPressureTransitionPeriod no condition is held."#;
 
-const NO_CONDITION: &str = "No condition is held: evictionPressureTransitionPeriod is 0 s, as without a kind in config \
-                            where it is absent; with 5m, say, conditions show.";
+const NO_CONDITION: &str = "No condition is held, because evictionPressureTransitionPeriod is 0 s (its default in a config \
+                            without a kind); with 5m, for example, conditions are held.";
 
 /// How many ranked pods are shown per step.
 const SHOWN: usize = 10;
 
-/// Run many cycles over a timeline of captured state: who would have gone, when, and why.
+/// Runs many cycles over a timeline of captured state: which pods would have been evicted, when, and why.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -162,7 +164,7 @@ fn plain_rules(document: &Document, config: &Value) -> Result<Rules, Refused> {
     let name = document.name();
     let keys = config.as_object().into_iter().flat_map(|keys| keys.keys());
     for key in keys.filter(|key| !PlainConfig::KEYS.contains(&key.as_str())) {
-        let ignored = format!("config.{key}: is no key of a simulation and is ignored");
+        let ignored = format!("config.{key}: is not a key of a simulation; it is ignored");
         warn(name, &ignored);
     }
     let configured: Configured<PlainConfig> = document.parse().map_err(|error| Refused {
@@ -193,11 +195,11 @@ fn misplaced(timeline: &Timeline) -> Vec<String> {
             .and_then(|offset| timeline.now.checked_add(offset).ok());
         if moment.is_none() {
             mistakes.push(format!(
-                "steps[{index}].offsetSeconds: {offset} is beyond every calendar"
+                "steps[{index}].offsetSeconds: {offset} is too large"
             ));
         } else if offset < last {
             mistakes.push(format!(
-                "steps[{index}].offsetSeconds: {offset} is before the step before it, at {last}"
+                "steps[{index}].offsetSeconds: {offset} is before the previous step's, {last}"
             ));
         }
         last = last.max(offset);
@@ -226,7 +228,7 @@ fn wrong_pods(timeline: &Timeline) -> impl Iterator<Item = String> {
                 mistakes.push(format!("{list}[{index}] ({name}): {key}: {what}"));
             };
             if !uid.is_empty() && !uids.insert(uid) {
-                let what = format!("{uid:?} is the UID of another pod, too");
+                let what = format!("{uid:?} is also the UID of another pod");
                 wrong("metadata.uid", what);
             }
             let amounts = amounts_of_pod(pod).into_iter();
@@ -246,7 +248,7 @@ fn doubts(timeline: &Timeline) -> Vec<String> {
         nameless.map(move |(index, pod)| {
             let name = &pod.metadata.name;
             format!(
-                "{list}[{index}] ({name}): has no metadata.uid, so no figures are known to be its own"
+                "{list}[{index}] ({name}): has no metadata.uid, so no figures can be assigned to it"
             )
         })
     });
@@ -296,7 +298,7 @@ fn headline(step: &StepOutcome) -> String {
         .collect::<Vec<_>>()
         .join("; ")
     {
-        nobody if nobody.is_empty() => format!("{conditions}; nobody goes"),
+        nobody if nobody.is_empty() => format!("{conditions}; no pod is evicted"),
         gone => format!("{conditions}; {gone}"),
     }
 }

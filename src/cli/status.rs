@@ -20,7 +20,7 @@ const EXAMPLE: &str = "Example:
   evictd status
   evictd status -o json | jq '.signals[] | {signal, available, headroom}'";
 
-/// How the running daemon and its node stand: signals, conditions, pods, last eviction, warnings.
+/// The state of the running daemon and its node: signals, conditions, pods, last eviction, warnings.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -79,7 +79,10 @@ impl Lines {
 
 fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
     if let Some(pause) = &status.paused {
-        let told = format!("since {} {pause}; nobody is ended", moment(pause.since));
+        let told = format!(
+            "since {} {pause}; no pod is terminated",
+            moment(pause.since)
+        );
         page.tell("PAUSED", &told);
     }
     tell_configuration(&status.configuration, page);
@@ -120,12 +123,12 @@ fn tell_what_is_wrong(status: &Status, page: &mut Lines) {
         if let Some(outside) = signal.in_no_pod {
             let shown = |figure| amount(Some(signal.signal), figure);
             let told = format!(
-                "{} of {} of {} were in no pod at the last decision",
+                "{} of {} of {} were used outside of pods at the last decision",
                 shown(Some(outside)),
                 shown(signal.capacity),
                 signal.signal
             );
-            page.tell("HELD", &told);
+            page.tell("OUTSIDE", &told);
         }
     }
     for returning in &status.returning_owners {
@@ -154,7 +157,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     page.tell("OBSERVED", &observed(&status.observed));
     let call = status.last_call.map(|call| {
         let (by, at) = (call.by.as_str(), moment(call.at));
-        format!("the kernel last called for a look at {at}: {by}")
+        format!("the kernel last woke the loop at {at}: {by}")
     });
     page.tell("WOKEN", &call.unwrap_or_default());
     let pods = &status.pods;
@@ -163,7 +166,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
         format!(", as they were {age} ago")
     });
     let counted = format!(
-        "{} active, {} of unknown usage, {} never chosen{}",
+        "{} active, {} of unknown usage, {} never evicted{}",
         pods.active,
         pods.unknown,
         pods.protected,
@@ -205,7 +208,7 @@ fn tell_configuration(configuration: &ConfigurationStatus, page: &mut Lines) {
     }
     if !configuration.waits_for_restart.is_empty() {
         let told = format!(
-            "changed, and in force after a restart only: {}",
+            "changed, and in force only after a restart: {}",
             configuration.waits_for_restart.join(", ")
         );
         page.tell("RESTART", &told);
@@ -294,7 +297,7 @@ fn observed(figures: &ObservedStatus) -> String {
         });
     format!(
         "memory left {} (kernel) {} (kubelet), swap {swap}, stalled on memory {}, on I/O {}, on CPU {}; \
-         up to {} s old where no threshold is on it",
+         figures without a threshold are up to {} s old",
         bytes(figures.mem_available_bytes),
         bytes(figures.working_set_available_bytes),
         stalled(figures.memory_pressure),
@@ -312,14 +315,14 @@ fn admission(status: &AdmissionStatus) -> String {
         Admission::Reject => "reject",
     };
     let Some(latest) = status.latest.last() else {
-        return format!("{mode}; no new pod was one that this node should not take");
+        return format!("{mode}; no new pod has failed admission");
     };
     let for_it = match latest.preempt.as_slice() {
         [] => String::new(),
         pods => format!(" (preempts {})", pods.join(", ")),
     };
     format!(
-        "{mode}; new pods that this node should not take: {}, the latest {} {}: {}: {}{for_it}",
+        "{mode}; new pods that failed admission: {}, the latest {} {}: {}: {}{for_it}",
         status.findings,
         moment(latest.time),
         latest.pod,
@@ -389,7 +392,7 @@ fn signals(status: &Status, view: View) -> String {
         Column::sentence("THRESHOLDS", 6),
         Column::figure("HEADROOM", 5),
         Column::figure("AGE", 2),
-        Column::figure("NEXT LOOK", 1),
+        Column::figure("NEXT SAMPLE", 1),
         Column::sentence("STATE", 8),
     ];
     Table::new(columns, rows).shown(view)
@@ -425,7 +428,7 @@ fn state(signal: &SignalStatus) -> String {
     ) {
         (Some(why), ..) => why.clone(),
         (None, _, true) => "LOW".to_owned(),
-        (None, None, false) => "not seen yet".to_owned(),
+        (None, None, false) => "not sampled yet".to_owned(),
         (None, Some(_), false) => "ok".to_owned(),
     }
 }
@@ -510,7 +513,7 @@ mod tests {
         for shown in [
             "is refused, that of ",
             mistake,
-            "RESTART   changed, and in force after a restart only: pods.source, socket",
+            "RESTART   changed, and in force only after a restart: pods.source, socket",
             "LAST      unknown while the history cannot be read or written",
             "0 evictions kept, 1 record waits for the disk",
         ] {

@@ -17,7 +17,7 @@ const EXAMPLE: &str = "Example:
   evictd top
   evictd top | head -20    # not a terminal: one frame";
 
-/// A live screen of signals against thresholds and of who would go next; q quits.
+/// A live screen of signals, thresholds and the pods that would be evicted next; q quits.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {

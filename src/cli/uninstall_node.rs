@@ -4,7 +4,7 @@ use super::{daemon::Daemon, run};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, Actions, ApiError};
-use evictd_command::{Column, Failure, Output, Table, View, printable};
+use evictd_command::{Column, Failure, Output, Table, View, note};
 use evictd_kernel::clock::Clock;
 use evictd_node::{
     agent::start::node_name,
@@ -22,21 +22,23 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const EXAMPLE: &str = "Example:
   evictd uninstall-node --config /etc/evictd/evictd.yaml
   evictd uninstall-node --all -o json
-  evictd uninstall-node --if-daemonset-deleted evictd/evictd   # the DaemonSet's preStop";
+  evictd uninstall-node --if-daemonset-deleted evictd/evictd   # a preStop hook";
 
-/// Removes our conditions, taints and annotations from this Node and its pods, or from every one. Stop the daemons
-/// first: one that runs puts them back.
+/// Removes evictd's conditions, taints and annotations from this Node and its pods, or from all of them
+///
+/// Stop the daemons first: a running daemon adds them again.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
     /// From every Node of the cluster
     #[arg(long, conflicts_with = "if_daemonset_deleted")]
     all: bool,
-    /// Only where this DaemonSet is gone or being deleted, and not from pods; this node's daemon need not be stopped
-    /// first. For a preStop hook: says on stderr why nothing was removed, within 15 s, and that is no failure
+    /// Only if this DaemonSet is deleted or being deleted, and only from the Node; its daemon need not be stopped. For
+    /// a preStop hook: if nothing is removed within 15 s, it says why on stderr and exits with 0
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced)]
     if_daemonset_deleted: Option<(String, String)>,
-    /// The daemon's configuration, for the way to the API server and this node's name; /etc/evictd/evictd.yaml where it exists
+    /// The daemon's configuration, which names the API server and this node. Default: /etc/evictd/evictd.yaml if it
+    /// exists
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -90,8 +92,10 @@ async fn leave_in_time(set: &(String, String), config: &Effective) -> Vec<Cleane
         Ok(Err(failure)) => failure.to_string(),
         Err(_) => format!("it took longer than {} s", DEADLINE.as_secs()),
     };
-    let why = printable(&why);
-    eprintln!("evictd: this node is left as it is now: {why}");
+    note(
+        "evictd",
+        &format!("nothing was removed from this node: {why}"),
+    );
     Vec::new()
 }
 
@@ -103,12 +107,12 @@ async fn leave_with(
 ) -> Result<Vec<Cleaned>, Failure> {
     let actions = Access::find(&config.kubernetes).await?.actions()?;
     if !daemon_set_is_deleted(&actions, namespace, name).await? {
-        return Err(anyhow!("DaemonSet {namespace}/{name} is there and stays").into());
+        return Err(anyhow!("DaemonSet {namespace}/{name} is not being deleted").into());
     }
     // The daemon still runs, and would write again what is removed.
     let daemon = Daemon::at(config.socket.clone());
-    if let Err(failure) = daemon.send("/v1/hush", &json!({})).await {
-        eprintln!("evictd: {failure}; this node is cleaned all the same");
+    if let Err(failure) = daemon.send("/v1/stop-node-updates", &json!({})).await {
+        note("evictd", &format!("{failure}; this node is cleaned anyway"));
     }
     Ok(vec![clean_node(node_name(config), &actions).await?])
 }
@@ -141,7 +145,7 @@ fn namespaced(text: &str) -> Result<(String, String), String> {
 fn list(cleaned: &[Cleaned], view: View) -> String {
     let rows = cleaned.iter().map(|one| {
         let removed = match one.removed.as_slice() {
-            [] => "nothing was there".to_owned(),
+            [] => "nothing to remove".to_owned(),
             removed => removed.join(", "),
         };
         vec![one.node.clone(), removed]

@@ -1,12 +1,13 @@
 //! `evictd admit` as a user runs it.
 
+use evictd_testkit::program;
 use serde_json::{Value, json};
 use std::{
     fs,
     io::{Read, Write},
     os::unix::net::UnixListener,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::Output,
     thread,
 };
 use tempfile::TempDir;
@@ -31,23 +32,22 @@ impl Bench {
 }
 
 fn admit(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    command.arg("admit").args(arguments).output().unwrap()
+    admit_with(arguments, "")
+}
+
+/// The same with this on its standard input.
+fn admit_with(arguments: &[&str], input: &str) -> Output {
+    program::run(crate::evictd(&["admit"]).args(arguments), input)
 }
 
 fn answer(arguments: &[&str]) -> Value {
-    let output = admit(&[arguments, &["-o", "json"]].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    program::answer(&admit(&[arguments, &["-o", "json"]].concat()))
 }
 
 fn refused(arguments: &[&str]) -> String {
     let output = admit(arguments);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {errors}");
     assert!(output.stdout.is_empty());
-    errors
+    program::refusal(&output, 2)
 }
 
 fn text(output: &[u8]) -> String {
@@ -286,7 +286,7 @@ fn a_table_for_people_and_yaml_for_programs() {
     let output = admit(&arguments);
     assert_eq!(
         text(&output.stdout),
-        "Let in, once these pods are killed, one after the other:
+        "Admitted, after these pods are killed, one after the other:
 
 #  POD         QOS        PRIORITY   CPU  MEMORY
 1  shop/web    Burstable         0     1     3Gi
@@ -302,25 +302,15 @@ fn a_table_for_people_and_yaml_for_programs() {
     let output = admit(&["--pod", &files.ordinary, "--insufficient", "cpu=1,pods=1"]);
     assert_eq!(
         text(&output.stdout),
-        "Not let in: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
+        "Not admitted: OutOfcpu\nNode didn't have enough resource: cpu, requested: 1000, used: 0, capacity: 0\n"
     );
 }
 
 #[test]
 fn a_file_may_be_standard_input_but_only_one() {
     let files = files();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    command.args(["admit", "--pod", "-", "--conditions", "DiskPressure"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(CRITICAL.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(text(&output.stdout).starts_with("Let in.\n"));
+    let output = admit_with(&["--pod", "-", "--conditions", "DiskPressure"], CRITICAL);
+    assert!(text(&output.stdout).starts_with("Admitted.\n"));
     let error = refused(&["--pod", "-", "--pods", "-"]);
     assert!(
         error.contains("only one of --pod, --pods and --node"),
@@ -352,11 +342,11 @@ fn every_mistake_in_one_go() {
         "pods.yaml:12:56: shop/batch: spec.containers[0].resources.requests.cpu: \"many\": ",
         "pods.yaml:16:56: shop/elsewhere: spec.containers[0].resources.requests.cpu: \"many\": ",
         "dns.yaml: is a Pod; a v1 Node is needed",
-        "--conditions: Sunny is none that admission knows: DiskPressure, MemoryPressure, PIDPressure",
+        "--conditions: Sunny is not a condition that admission knows: DiskPressure, MemoryPressure, PIDPressure",
         "--insufficient: cpu=lots: ",
         "--insufficient: memory is not of the form RESOURCE=AMOUNT",
         "--insufficient: =3 is not of the form RESOURCE=AMOUNT",
-        "--insufficient: pods=-1: less than nothing is missing",
+        "--insufficient: pods=-1: the missing amount is negative",
     ];
     let lines: Vec<&str> = error.lines().collect();
     assert_eq!(lines.len(), expected.len(), "{error}");
@@ -386,7 +376,7 @@ fn files_that_cannot_be_used_are_bad_input() {
         ),
         (
             files.bench.file("other.json", r#"{"some":"thing"}"#),
-            "is no Kubernetes object",
+            "is not a Kubernetes object",
         ),
     ];
     for (file, why) in table {
@@ -396,10 +386,15 @@ fn files_that_cannot_be_used_are_bad_input() {
 }
 
 #[test]
-fn a_list_of_100_000_pods() {
+fn a_list_of_very_many_pods() {
+    let count = if cfg!(debug_assertions) {
+        10_000
+    } else {
+        100_000
+    };
     let files = files();
     let mut list = String::from(r#"{"kind":"PodList","apiVersion":"v1","items":["#);
-    for index in 0..100_000 {
+    for index in 0..count {
         let comma = if index == 0 { "" } else { "," };
         let pod = format!(
             r#"{comma}{{"metadata":{{"name":"pod-{index}","namespace":"n","uid":"u-{index}","labels":{{"app":"a"}}}},"spec":{{"containers":[{{"name":"c","image":"i","resources":{{"requests":{{"cpu":"10m"}}}}}}]}},"status":{{"phase":"Running"}}}}"#
@@ -416,8 +411,14 @@ fn a_list_of_100_000_pods() {
         "--insufficient",
         "cpu=15m",
     ]);
-    assert_eq!(answer["preempt"], json!(["n/pod-99999", "n/pod-99998"]));
-    assert_eq!(answer["qos"].as_object().unwrap().len(), 100_000);
+    assert_eq!(
+        answer["preempt"],
+        json!([
+            format!("n/pod-{}", count - 1),
+            format!("n/pod-{}", count - 2)
+        ])
+    );
+    assert_eq!(answer["qos"].as_object().unwrap().len(), count);
 }
 
 /// Answers one request on `socket` with `body` and returns what was asked.
@@ -476,7 +477,7 @@ fn without_a_daemon_it_says_where_it_looked() {
 #[test]
 fn an_answer_without_the_node_says_what_it_does_not_know() {
     let files = files();
-    let said = "Not checked, since there is no --node";
+    let said = "Not checked, because --node is missing";
     let pods = ["--pod", &files.ordinary, "--pods", &files.pods];
     let output = admit(&pods);
     let page = text(&output.stdout);

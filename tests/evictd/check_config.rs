@@ -1,10 +1,8 @@
 //! `evictd check-config` as a person and a program see it.
 
+use evictd_testkit::program::{self, refusal};
 use serde_json::{Value, json};
-use std::{
-    io::Write,
-    process::{Command, Output, Stdio},
-};
+use std::process::Output;
 
 const KUBELET: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -14,28 +12,12 @@ const NOTHING: &str = "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfigurat
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/config/evictd.yaml");
 
 fn check_config(arguments: &[&str], stdin: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .arg("check-config")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(stdin.as_bytes())
-        .unwrap();
-    child.wait_with_output().unwrap()
+    let mut command = crate::evictd(&["check-config"]);
+    program::run(command.args(arguments), stdin)
 }
 
 fn stdout(arguments: &[&str], stdin: &str) -> String {
-    let output = check_config(arguments, stdin);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{errors}");
-    String::from_utf8(output.stdout).unwrap()
+    program::page(&check_config(arguments, stdin))
 }
 
 fn json(arguments: &[&str], stdin: &str) -> Value {
@@ -60,9 +42,8 @@ fn the_shipped_file_holds_the_built_in_defaults() {
 #[test]
 fn nothing_but_the_kind_is_all_defaults_and_an_empty_file_is_a_mistake() {
     let empty = check_config(&["-"], "# everything is commented out\n");
-    assert_eq!(empty.status.code(), Some(2));
-    let told = String::from_utf8(empty.stderr).unwrap();
-    assert!(told.contains("the file is empty: it would set everything to its default"));
+    let told = refusal(&empty, 2);
+    assert!(told.contains("the file is empty, which would set every key to its default"));
     let report = json(&["-"], NOTHING);
     assert_eq!(report["valid"], true);
     assert_eq!(report["kind"], "EvictionConfiguration");
@@ -137,7 +118,7 @@ fn s1_012_derived_thresholds_are_marked() {
         .find(|line| line.starts_with("allocatableMemory"))
         .unwrap();
     let words: Vec<&str> = line.split_whitespace().collect();
-    let expected = "allocatableMemory.available 4.1% at once 50Mi follows from memory.available";
+    let expected = "allocatableMemory.available 4.1% at once 50Mi derived from memory.available";
     assert_eq!(words.join(" "), expected);
     assert!(table.contains("line 2"), "{table}");
 }

@@ -8,6 +8,7 @@ use evictd_node::server::socket;
 use evictd_node::server::state::{
     ConditionStatus, Question, Shared, SignalStatus, Status, ThresholdStatus, Unanswered,
 };
+use evictd_testkit::program::{self, refusal};
 use evictd_testkit::testing::left_out;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +20,7 @@ use tempfile::TempDir;
 
 const NOBODY: u32 = 65534;
 
-/// The doors of a daemon whose node is short of memory.
+/// The sockets of a daemon whose node is short of memory.
 struct Daemon {
     directory: TempDir,
     socket: PathBuf,
@@ -144,23 +145,12 @@ fn ranking(signal: Option<Signal>) -> Result<Value, Unanswered> {
 }
 
 fn run(socket: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(arguments)
-        .arg("--socket")
-        .arg(socket)
-        .output()
-        .unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout.clone()).unwrap()
+    program::run(crate::evictd(arguments).arg("--socket").arg(socket), "")
 }
 
 fn refused(output: &Output, code: i32) -> String {
-    assert_eq!(output.status.code(), Some(code), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    String::from_utf8(output.stderr.clone()).unwrap()
+    refusal(output, code)
 }
 
 fn shows(page: &str, parts: &[&str]) {
@@ -172,7 +162,7 @@ fn shows(page: &str, parts: &[&str]) {
 #[test]
 fn status_tells_the_worst_first() {
     let daemon = Daemon::start();
-    let page = stdout(&daemon.run(&["status"]));
+    let page = program::page(&daemon.run(&["status"]));
     assert!(
         page.starts_with(
             "UNDER PRESSURE: memory.available is 80Mi, below the hard threshold of 100Mi.\n"
@@ -198,10 +188,10 @@ fn status_tells_the_worst_first() {
 fn status_is_one_document_for_programs() {
     let daemon = Daemon::start();
     let document: Value =
-        serde_json::from_str(&stdout(&daemon.run(&["status", "-o", "json"]))).unwrap();
+        serde_json::from_str(&program::page(&daemon.run(&["status", "-o", "json"]))).unwrap();
     assert_eq!(document["signals"][0]["available"], 80 << 20);
     assert!(document["machine"]["memoryBytes"].as_u64().unwrap() > 0);
-    let yaml = stdout(&daemon.run(&["status", "-o", "yaml"]));
+    let yaml = program::page(&daemon.run(&["status", "-o", "yaml"]));
     let same: Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(same["signals"], document["signals"]);
 }
@@ -209,20 +199,20 @@ fn status_is_one_document_for_programs() {
 #[test]
 fn rank_shows_the_keys_and_who_is_spared() {
     let daemon = Daemon::start();
-    let page = stdout(&daemon.run(&["rank"]));
+    let page = program::page(&daemon.run(&["rank"]));
     shows(
         &page,
         &[
-            "For memory.available, shop/hog would go next (by figures up to 7s old).",
+            "For memory.available, shop/hog would be evicted next (from figures up to 7s old).",
             "300Mi",
             "250Mi",
-            "never goes: critical",
+            "never evicted: critical",
         ],
     );
     let told = refused(&daemon.run(&["rank", "--signal", "pid.available"]), 2);
     shows(&told, &["pid.available is not looked at here"]);
-    let page = stdout(&daemon.run(&["rank", "--signal", "imagefs.available"]));
-    shows(&page, &["shop/hog would go next"]); // asked again while it was being measured
+    let page = program::page(&daemon.run(&["rank", "--signal", "imagefs.available"]));
+    shows(&page, &["shop/hog would be evicted next"]); // asked again while it was being measured
     let told = refused(&daemon.run(&["rank", "--signal", "nodefs.available"]), 1);
     shows(&told, &["the first walk is under way"]);
     let told = refused(&daemon.run(&["rank", "--signal", "memory.free"]), 2);
@@ -232,13 +222,13 @@ fn rank_shows_the_keys_and_who_is_spared() {
 #[test]
 fn history_lists_and_shows_one_in_full() {
     let daemon = Daemon::start();
-    let page = stdout(&daemon.run(&["history"]));
+    let page = program::page(&daemon.run(&["history"]));
     shows(&page, &["2026-11-21 13:15:00Z", "d-1", "shop/hog", "120ms"]);
     for (id, told) in [("d-2", "dry run"), ("d-3", "FAILED: no permission to kill")] {
         shows(&page, &[id, told]);
-        shows(&stdout(&daemon.run(&["history", id])), &[told]);
+        shows(&program::page(&daemon.run(&["history", id])), &[told]);
     }
-    let page = stdout(&daemon.run(&["history", "d-1"]));
+    let page = program::page(&daemon.run(&["history", "d-1"]));
     shows(
         &page,
         &[
@@ -247,11 +237,11 @@ fn history_lists_and_shows_one_in_full() {
             "it uses the most",
             "shop/cart",
             "300Mi",
-            "passed over for now: its disruption budget does not let it go",
+            "passed over for now: its disruption budget does not allow it",
         ],
     );
     let all: Value =
-        serde_json::from_str(&stdout(&daemon.run(&["history", "-o", "json"]))).unwrap();
+        serde_json::from_str(&program::page(&daemon.run(&["history", "-o", "json"]))).unwrap();
     assert_eq!(all[0]["uid"], "u-1");
     shows(&refused(&daemon.run(&["history", "d-9"]), 2), &["d-9"]);
 }
@@ -259,7 +249,7 @@ fn history_lists_and_shows_one_in_full() {
 #[test]
 fn top_prints_one_frame_where_there_is_no_terminal() {
     let daemon = Daemon::start();
-    let page = stdout(&daemon.run(&["top"]));
+    let page = program::page(&daemon.run(&["top"]));
     shows(
         &page,
         &[
@@ -309,7 +299,7 @@ fn who_may_not_ask_is_told_the_group() {
     // descriptor open for writing and make the program busy.
     let program = directory.join("evictd");
     let copied = Command::new("cp")
-        .arg(env!("CARGO_BIN_EXE_evictd"))
+        .arg(crate::node::EVICTD)
         .arg(&program)
         .status()
         .unwrap();

@@ -1,12 +1,12 @@
 //! Configurations that can't be used: exit code 2, every mistake with its place, and nothing taken for good.
 
+use evictd_testkit::program;
 use evictd_testkit::testing::left_out;
 use serde_json::Value;
 use std::{
     fs::{self, File},
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::Path,
-    process::Command,
 };
 use tempfile::TempDir;
 
@@ -14,11 +14,8 @@ const NOBODY: u32 = 65534;
 
 /// Runs `check-config` on a file that must be refused; gives back what it says on stderr.
 fn refusal(file: &Path) -> String {
-    let mut check = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    let output = check.arg("check-config").arg(file).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    said
+    let mut check = crate::evictd(&["check-config"]);
+    program::refusal(&program::run(check.arg(file), ""), 2)
 }
 
 fn file(directory: &TempDir, content: impl AsRef<[u8]>) -> std::path::PathBuf {
@@ -53,7 +50,7 @@ fn every_mistake_is_told_in_one_go_with_file_line_and_key() {
             "{name}:7:18: evictionHard.pid.available: eviction percentage threshold pid.available must be <= 100%"
         ),
         format!(
-            "{name}:9:3: evictionHard.nodefs.available: is there twice, first in line 8; remove one"
+            "{name}:9:3: evictionHard.nodefs.available: appears twice, first in line 8; remove one"
         ),
         format!("{name}:11:22: evictionSoft.imagefs.available: grace period must be specified"),
     ];
@@ -67,9 +64,8 @@ fn every_mistake_is_told_in_one_go_with_file_line_and_key() {
 fn mistakes_are_in_the_json_too() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "kind: EvictionConfiguration\ndryRun: maybe\n");
-    let mut check = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    let output = check.args(["check-config", "-o", "json"]).arg(&path);
-    let output = output.output().unwrap();
+    let mut check = crate::evictd(&["check-config", "-o", "json"]);
+    let output = program::run(check.arg(&path), "");
     assert_eq!(output.status.code(), Some(2));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["valid"], false);
@@ -97,8 +93,8 @@ fn a_file_that_may_not_be_read() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(&directory, "kind: EvictionConfiguration\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    let mut check = Command::new(env!("CARGO_BIN_EXE_evictd"));
-    check.arg("check-config").arg(&path);
+    let mut check = crate::evictd(&["check-config"]);
+    check.arg(&path);
     if File::open(&path).is_ok() {
         check.uid(NOBODY);
     }

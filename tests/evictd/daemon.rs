@@ -1,6 +1,7 @@
-//! `evictd run` under test: its configuration, its doors, its log.
+//! `evictd run` under test: its configuration, its sockets, its log.
 
 use crate::node::{EVICTD, Node};
+use evictd_testkit::program;
 use nix::poll::{PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -10,8 +11,12 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, Command, ExitStatus};
 use std::str::FromStr;
+use std::time::Duration;
+
+/// A daemon that takes longer for an answer hangs.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running daemon; dropping it kills it.
 pub(crate) struct Daemon {
@@ -131,7 +136,7 @@ impl Daemon {
 
     /// Gives it another configuration, and waits until it is in force.
     pub(crate) fn reload(&self, node: &Node, hard: &[(&str, &str)], lines: &str) {
-        let words = "the configuration is read again and in force";
+        let words = "the configuration was reloaded and is in force";
         let before = self.said(words);
         write_configuration(node, hard, lines);
         self.signal(Signal::SIGHUP);
@@ -165,6 +170,7 @@ impl Daemon {
     /// What the socket answers, if it does.
     pub(crate) fn get(&self, path: &str) -> Option<Value> {
         let stream = UnixStream::connect(&self.socket).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         serde_json::from_str(&exchange(stream, path).ok()?.1).ok()
     }
 
@@ -172,7 +178,7 @@ impl Daemon {
         self.get("/v1/status").expect("a daemon that answers")
     }
 
-    /// Code and text of a page of the metrics door.
+    /// Code and text of a page of the metrics server.
     pub(crate) fn page(&self, path: &str) -> (String, String) {
         let log = self.log();
         let address = log
@@ -181,7 +187,9 @@ impl Daemon {
             .expect("it says where the metrics are")
             .1
             .to_owned();
-        exchange(TcpStream::connect(address).unwrap(), path).unwrap()
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        exchange(stream, path).unwrap()
     }
 
     /// The value of this line of the metrics, labels included.
@@ -199,18 +207,9 @@ impl Daemon {
 
     /// What an operator's command prints as JSON.
     pub(crate) fn command(&self, arguments: &[&str]) -> Value {
-        let output = self.output(arguments);
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    fn output(&self, arguments: &[&str]) -> Output {
-        Command::new(EVICTD)
-            .args(arguments)
-            .args(["-o", "json", "--socket"])
-            .arg(&self.socket)
-            .output()
-            .unwrap()
+        let mut command = crate::evictd(arguments);
+        command.args(["-o", "json", "--socket"]).arg(&self.socket);
+        program::answer(&program::run(&mut command, ""))
     }
 
     /// Decisions so far, oldest first, each with the last word on it.
@@ -265,11 +264,24 @@ impl Daemon {
             .clone()
     }
 
-    /// Waits until the loop has turned for a while since now, so that what it would do it has done.
+    /// Waits until the loop has turned some times since now, so that what it would do at once it has done. What it would
+    /// do after minutes, too, the agent's own tests see in paused time.
     pub(crate) fn some_turns_pass(&self) {
-        let seconds = || self.status()["uptimeSeconds"].as_i64().unwrap();
-        let then = seconds() + 3;
-        self.eventually("three seconds pass", |_| seconds() >= then);
+        let turns = || self.count("evictd_cycle_duration_seconds_count");
+        let then = turns() + 10;
+        self.eventually("the loop has turned ten times", |daemon| {
+            // A question has it turn at once.
+            daemon.get("/v1/ranking?signal=memory.available");
+            turns() >= then
+        });
+    }
+
+    /// Waits for so many seconds at least, where somebody else than the loop takes them: a kubelet, the kernel, a back-off
+    /// of the delivery.
+    pub(crate) fn seconds_pass(&self, seconds: i64) {
+        let uptime = || self.status()["uptimeSeconds"].as_i64().unwrap();
+        let then = uptime() + seconds + 1;
+        self.eventually("time passes", |_| uptime() >= then);
     }
 }
 

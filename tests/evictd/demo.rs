@@ -225,7 +225,7 @@ fn an_interrupted_demo_clears_up() {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(
             errors,
-            "evictd: interrupted; everything it had made is removed\n"
+            "evictd: interrupted; everything that it created is removed\n"
         );
         assert!(output.stdout.is_empty());
     }

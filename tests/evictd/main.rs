@@ -15,6 +15,7 @@ mod explain;
 #[cfg(target_arch = "x86_64")]
 mod faults;
 mod monitoring;
+mod outputs;
 mod packaging;
 mod run_daemon;
 mod schema;
@@ -32,4 +33,14 @@ mod comparison;
 mod daemon;
 mod node;
 mod packaged;
+mod pages;
 mod promtool;
+
+use std::process::Command;
+
+/// The built program with these arguments.
+fn evictd(arguments: &[&str]) -> Command {
+    let mut command = Command::new(node::EVICTD);
+    command.args(arguments);
+    command
+}

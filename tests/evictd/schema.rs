@@ -2,12 +2,12 @@
 //! and what a reader takes, and refuse what is plainly wrong.
 
 use evictd_node::config::{self, json_schema};
+use evictd_testkit::program;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 const OURS: &str = "EvictionConfiguration";
@@ -50,10 +50,7 @@ fn assert_made(file: &str, schema: &Value) {
 fn what_ships_is_as_it_is_made() {
     assert_made("config/evictd.schema.json", &json_schema());
     assert_made("packaging/helm/evictd/values.schema.json", &values_schema());
-    let printed = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["check-config", "--schema"])
-        .output()
-        .unwrap();
+    let printed = program::run(&mut crate::evictd(&["check-config", "--schema"]), "");
     let shipped = fs::read(place("config/evictd.schema.json")).unwrap();
     assert!(printed.stdout == shipped, "{printed:?}");
 }

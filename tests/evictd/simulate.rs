@@ -1,34 +1,14 @@
 //! `evictd simulate` as a user starts it.
 
 use crate::comparison;
+use evictd_testkit::program::{self, stderr, stdout};
 use serde_json::{Value, json};
-use std::{
-    io::Write,
-    path::Path,
-    process::{Command, Output, Stdio},
-};
+use std::{path::Path, process::Output};
 
 /// Runs `evictd simulate - ARGUMENTS` on `file`.
 fn simulate(file: &str, arguments: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["simulate", "-"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A program that refuses early closes its end; what it said tells more than the broken pipe.
-    let _ = child.stdin.take().unwrap().write_all(file.as_bytes());
-    child.wait_with_output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
+    let mut command = crate::evictd(&["simulate", "-"]);
+    program::run(command.args(arguments), file)
 }
 
 /// A pod above its request on a node below its threshold.
@@ -112,8 +92,8 @@ fn a_person_reads_what_happened_and_why() {
     let page = stdout(&output);
     for line in [
         "memory.available < 1Gi",
-        "Step 1, at 0 s: no condition; nobody goes",
-        "team/hog is evicted with 1 s to end",
+        "Step 1, at 0 s: no condition; no pod is evicted",
+        "team/hog is evicted with a grace period of 1 s",
         "met      memory.available 500Mi < 1Gi since 10 s",
         "team/hog uses 300Mi, 250Mi above its request of 50Mi, while team/calm, next, uses 30Mi",
         "The node was low on resource: memory.",
@@ -154,7 +134,7 @@ fn malformed_input_is_told_with_its_key() {
         ),
         (
             |case| case["steps"][0]["offsetSeconds"] = json!(20),
-            &["steps[1].offsetSeconds: 10 is before the step before it, at 20"],
+            &["steps[1].offsetSeconds: 10 is before the previous step's, 20"],
         ),
         (
             |case| case["steps"][1]["offsetSeconds"] = json!(1e300),
@@ -264,17 +244,13 @@ fn a_kind_in_the_configuration_brings_its_defaults_and_rules() {
 
 /// The part of `--help` that shows a file, as far as its config.
 fn config_of_the_help() -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["simulate", "--help"])
-        .output()
-        .unwrap();
-    let help = stdout(&output);
-    let line = help
-        .lines()
-        .find(|line| line.contains("\"config\":"))
-        .unwrap();
-    let line = line.trim().trim_end_matches(',');
-    serde_json::from_str::<Value>(&format!("{{{line}}}")).unwrap()["config"].clone()
+    let help = stdout(&program::run(
+        &mut crate::evictd(&["simulate", "--help"]),
+        "",
+    ));
+    let (_, config) = help.split_once("\"config\":").unwrap();
+    let (config, _) = config.split_once(",\n    \"pods\"").unwrap();
+    serde_json::from_str(config).unwrap()
 }
 
 #[test]
@@ -292,7 +268,7 @@ fn the_example_of_the_help_shows_conditions() {
     case["config"].as_object_mut().unwrap().remove("kind");
     let page = stdout(&simulate(&case.to_string(), &[]));
     assert!(
-        page.contains("No condition is held: evictionPressureTransitionPeriod is 0 s"),
+        page.contains("No condition is held, because evictionPressureTransitionPeriod is 0 s"),
         "{page}"
     );
 }
@@ -309,7 +285,7 @@ fn what_no_timeline_may_hold_is_bad_input() {
     assert_eq!(output.status.code(), Some(2));
     let told = stderr(&output);
     for said in [
-        "pods[1] (calm): metadata.uid: \"1\" is the UID of another pod, too",
+        "pods[1] (calm): metadata.uid: \"1\" is also the UID of another pod",
         "steps[1].pods[0] (hog): spec.containers[0].resources.requests.memory: -1Gi is negative",
     ] {
         assert!(told.contains(said), "{told}");

@@ -1,6 +1,7 @@
 //! What an operator sees on a terminal of 80 columns or a little more, with pods whose names are as long as real ones.
 
 use evictd_kernel::clock::Clock;
+use evictd_testkit::program;
 use nix::fcntl::OFlag;
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -267,7 +268,12 @@ fn explain_fits_the_terminal() {
         for index in 0..PODS {
             assert!(page.contains(&tail(index)), "{columns}: {index}\n{page}");
         }
-        for shown in ["goes now", "MET, acts now", "which acts now:", "payme"] {
+        for shown in [
+            "without a grace",
+            "MET, acts now",
+            "whose threshold acts now:",
+            "payme",
+        ] {
             assert!(page.contains(shown), "{shown}\n{page}");
         }
         let names_more = page.contains("(-o wide adds ");
@@ -281,14 +287,12 @@ fn whoever_asks_for_all_gets_all() {
     let folder = capture();
     let wide = [&EXPLAIN[..], &["-o", "wide"]].concat();
     let seen = Terminal::new(80, 60).run(folder.path(), &wide);
-    let piped = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(EXPLAIN)
+    let mut piped = crate::evictd(&EXPLAIN);
+    piped
         .current_dir(folder.path())
         .env_remove("COLUMNS")
-        .env("TERM", "xterm")
-        .output()
-        .unwrap();
-    let piped = String::from_utf8(piped.stdout).unwrap();
+        .env("TERM", "xterm");
+    let piped = program::page(&program::run(&mut piped, ""));
     assert!(!piped.contains('\u{1b}'), "{piped}");
     for page in [without_colours(&seen.written), piped] {
         for index in 0..PODS {
@@ -296,7 +300,7 @@ fn whoever_asks_for_all_gets_all() {
             assert!(page.contains(&name), "{name}\n{page}");
         }
         assert!(
-            page.contains("FIRST TO GO") && page.contains("QOS"),
+            page.contains("FIRST VICTIM") && page.contains("QOS"),
             "{page}"
         );
         assert!(!page.contains("-o wide"), "{page}");
@@ -335,13 +339,9 @@ fn a_name_cannot_colour_a_page() {
 
 /// What a daemon under pressure answers.
 fn answers(folder: &Path) -> [(&'static str, Value); 3] {
-    let explained = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(EXPLAIN)
-        .args(["-o", "json"])
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    let explained: Value = serde_json::from_slice(&explained.stdout).unwrap();
+    let mut explained = crate::evictd(&EXPLAIN);
+    explained.args(["-o", "json"]).current_dir(folder);
+    let explained = program::answer(&program::run(&mut explained, ""));
     let victim = format!("{}/{}", namespace(1), pod_name(1));
     let gib = 1_i64 << 30;
     let signal = |name: &str, available: i64, capacity: i64, threshold: i64| {
@@ -366,7 +366,7 @@ fn answers(folder: &Path) -> [(&'static str, Value); 3] {
     ]);
     let decision = json!({
         "id": "1a2006d362d-1", "time": "2026-11-21T23:26:43Z", "kind": "hard", "signal": "memory.available",
-        "pod": victim, "why": format!("{victim} uses 457Mi and asked for none, the most of its kind"),
+        "pod": victim, "why": format!("{victim} uses 457Mi and requested none, the most of its kind"),
         "message": "The node was low on resource: memory. Threshold quantity: 1Gi, available: 102Mi. ",
         "ranking": explained["pods"], "outcome": { "error": "cgroup.kill: Permission denied" },
     });
@@ -431,7 +431,7 @@ fn what_the_daemon_says_fits_the_terminal() {
             ),
             (
                 &["rank"],
-                &["would go", "-x000", "-x019", "USAGE", "BECAUSE"],
+                &["would be", "-x000", "-x019", "USAGE", "BECAUSE"],
             ),
             (&["history"], &["1a2006d362d-1", "-x001", "Permission"]),
             (
@@ -471,7 +471,7 @@ fn top_shows_what_matters_on_a_low_screen() {
             "102Mi",
             "threshold      1Gi",
             "its source cannot be read",
-            "who would go for memory.available",
+            "first victim for memory.available",
             "USAGE",
             "-x003",
             "2026-11-21 23:26:43Z",
@@ -495,9 +495,9 @@ fn the_demo_asks_the_terminal_nothing_and_its_headline_stays() {
     let page = seen.text();
     for words in [
         "evictd demo  memory",
-        "a hog takes 1 GiB/s",
+        "hog takes 1 GiB/s",
         "✖ evicted",
-        "✔ as expected: hog went",
+        "✔ as expected: hog was evicted",
         "gone after",
     ] {
         assert!(page.contains(words), "{words}\n{page}");

@@ -14,7 +14,7 @@ use std::{
 /// The longest time to connect. A server that is reachable answers sooner, from anywhere in the cluster.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A watch that is silent for longer is given up; a live one gets a bookmark every minute.
-const SILENCE: Duration = Duration::from_secs(100);
+const READ_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Which kubeconfig to use, and which of its contexts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Access {
         Ok(Self::new(origin, config))
     }
 
-    /// The way to a kubelet, as this kubeconfig says, which is in no file.
+    /// An access to a kubelet, from a kubeconfig that is in memory only.
     pub(super) async fn to_kubelet(
         origin: &str,
         kubeconfig: &serde_json::Value,
@@ -90,7 +90,7 @@ impl Access {
     /// A client for watches: it gives up a silent connection. Must be called inside the runtime.
     pub fn watch_client(&self) -> Result<Client, ApiError> {
         let mut config = self.config.clone();
-        config.read_timeout = Some(SILENCE);
+        config.read_timeout = Some(READ_TIMEOUT);
         config.reset_reader_on_write = true;
         self.client(config)
     }
@@ -103,7 +103,7 @@ impl Access {
         })
     }
 
-    /// What to read through, where each answer gets so much time. Must be called within a runtime.
+    /// A reader whose requests have this time limit. Must be called inside the runtime.
     pub fn reader(&self, within: Duration) -> Result<Reader, ApiError> {
         Ok(Reader::new(self.actions()?, within))
     }
@@ -113,7 +113,7 @@ impl Access {
         self.config.root_cert_file.is_some()
     }
 
-    /// The server's address.
+    /// The URL of the API server, without a `/` at its end.
     pub fn server(&self) -> String {
         let url = self.config.cluster_url.to_string();
         url.trim_end_matches('/').to_owned()

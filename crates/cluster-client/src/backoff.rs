@@ -10,7 +10,7 @@ use std::time::Duration;
 /// use std::time::Duration;
 ///
 /// let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(1));
-/// let pauses = [(); 4].map(|()| backoff.next(Backoff::WHOLE).as_millis());
+/// let pauses = [(); 4].map(|()| backoff.next(Backoff::NO_JITTER).as_millis());
 /// assert_eq!(pauses, [250, 500, 1000, 1000]);
 /// backoff.reset();
 /// assert_eq!(backoff.next(0.0).as_millis(), 125);
@@ -24,7 +24,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// The chance to pass if no other client waits for the same thing: pauses are not shortened.
-    pub const WHOLE: f64 = 1.0;
+    pub const NO_JITTER: f64 = 1.0;
 
     /// From `first` to `longest`.
     pub const fn new(first: Duration, longest: Duration) -> Self {
@@ -70,13 +70,13 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest_and_begin_anew() {
         let mut backoff = Backoff::new(FIRST, LONGEST);
-        let pauses = [(); 10].map(|()| backoff.next(Backoff::WHOLE).as_millis());
+        let pauses = [(); 10].map(|()| backoff.next(Backoff::NO_JITTER).as_millis());
         let doubled = [
             250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000,
         ];
         assert_eq!(pauses, doubled);
         backoff.reset();
-        assert_eq!(backoff.next(Backoff::WHOLE), FIRST);
+        assert_eq!(backoff.next(Backoff::NO_JITTER), FIRST);
     }
 
     #[test]
@@ -99,9 +99,9 @@ mod tests {
             backoff.next(0.3);
         }
         backoff.limit(LONGEST);
-        assert_eq!(backoff.next(Backoff::WHOLE), LONGEST);
+        assert_eq!(backoff.next(Backoff::NO_JITTER), LONGEST);
         backoff.limit(FIRST / 2);
-        assert_eq!(backoff.next(Backoff::WHOLE), FIRST / 2);
+        assert_eq!(backoff.next(Backoff::NO_JITTER), FIRST / 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ mod tests {
         let mut backoff = Backoff::new(FIRST, Duration::from_secs(1));
         let mut attempts = Vec::new();
         for _ in 0..4 {
-            sleep(backoff.next(Backoff::WHOLE)).await;
+            sleep(backoff.next(Backoff::NO_JITTER)).await;
             attempts.push(began.elapsed().as_millis());
         }
         assert_eq!(attempts, [250, 750, 1750, 2750]);

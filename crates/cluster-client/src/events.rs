@@ -13,18 +13,18 @@ use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 use tokio::{sync::mpsc, time::sleep};
 
 /// The most events that may wait to be sent; more are dropped.
-pub const WAITING: usize = 64;
+pub const MAX_PENDING: usize = 64;
 
 /// The most events that are sent in one burst.
 const BURST: u32 = 25;
 /// After a burst, one more event is allowed per this time.
 const REFILL: SignedDuration = SignedDuration::from_secs(10);
 /// An event is a repeat if its predecessor is at most this old.
-const SERIES: SignedDuration = SignedDuration::from_mins(10);
+const SERIES_GAP: SignedDuration = SignedDuration::from_mins(10);
 /// How often the count of repeats is written.
-const SERIES_WRITTEN: SignedDuration = SignedDuration::from_secs(10);
+const SERIES_WRITE_PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// The most events whose repeats are counted at the same time.
-const SERIES_KEPT: usize = 64;
+const MAX_SERIES: usize = 64;
 /// The longest note in bytes that the API server accepts.
 const LONGEST_NOTE: usize = 1024;
 /// The longest name part in bytes, so that the name with its suffix is short enough for the API server.
@@ -37,15 +37,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// This node.
+    /// The node that this agent runs on.
     Node,
     /// This node, with a related controller.
     NodeAnd(ObjectReference),
-    /// A pod.
+    /// A pod of this node.
     Pod {
         /// `namespace/name`
         name: String,
-        /// Its UID.
+        /// UID of the pod.
         uid: String,
     },
 }
@@ -58,15 +58,15 @@ pub struct ObjectReference {
     pub api_version: String,
     /// `ReplicaSet`, ...
     pub kind: String,
-    /// Its namespace.
+    /// Namespace of the object; empty for one of the whole cluster.
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its unique id.
+    /// UID of the object.
     pub uid: String,
 }
 
-/// One event.
+/// What an agent reports of an object; a repeat of the last one is only counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// When it happened.
@@ -81,19 +81,19 @@ pub struct Event {
     pub action: &'static str,
     /// The note, in the kubelet's words.
     pub note: String,
-    /// Its annotations.
+    /// Annotations of the event; those of the kubelet's evictions name containers and figures (S1-057).
     pub annotations: BTreeMap<&'static str, String>,
 }
 
 /// Reads the clock that decides whether an event is a repeat.
 type Now = Box<dyn Fn() -> Timestamp + Send>;
 
-/// Sends events.
+/// Sends the events of one node, counts repeats and limits their rate.
 pub struct EventRecorder {
     node: String,
     actions: Actions,
     now: Now,
-    limit: Limit,
+    rate_limit: RateLimit,
     series: Vec<Series>,
 }
 
@@ -116,12 +116,12 @@ impl EventRecorder {
         actions: Actions,
         now: impl Fn() -> Timestamp + Send + 'static,
     ) -> Self {
-        let limit = Limit::new(now());
+        let rate_limit = RateLimit::new(now());
         Self {
             node,
             actions,
             now: Box::new(now),
-            limit,
+            rate_limit,
             series: Vec::new(),
         }
     }
@@ -138,7 +138,7 @@ impl EventRecorder {
     async fn record(&mut self, event: Event) -> Result<(), ApiError> {
         let now = (self.now)();
         self.series
-            .retain(|series| now.duration_since(series.last) < SERIES);
+            .retain(|series| now.duration_since(series.last) < SERIES_GAP);
         let same = |series: &Series| {
             let before = &series.event;
             before.subject == event.subject
@@ -149,18 +149,18 @@ impl EventRecorder {
         if let Some(series) = known.and_then(|index| self.series.get_mut(index)) {
             series.count += 1;
             series.last = event.time;
-            let told = series.created && now.duration_since(series.written) < SERIES_WRITTEN;
-            if told || !self.limit.take(now) {
+            let told = series.created && now.duration_since(series.written) < SERIES_WRITE_PERIOD;
+            if told || !self.rate_limit.take(now) {
                 return Ok(());
             }
             series.written = now;
             return series.send(&self.actions, &self.node).await;
         }
-        if !self.limit.take(now) {
+        if !self.rate_limit.take(now) {
             tracing::debug!("too many events: {} is not sent", event.reason);
             return Ok(());
         }
-        let (namespace, name) = place(&event.subject, &self.node, now);
+        let (namespace, name) = name_of(&event.subject, &self.node, now);
         let mut series = Series {
             last: event.time,
             event,
@@ -171,7 +171,7 @@ impl EventRecorder {
             written: now,
         };
         let sent = series.send(&self.actions, &self.node).await;
-        if self.series.len() == SERIES_KEPT {
+        if self.series.len() == MAX_SERIES {
             self.series.remove(0);
         }
         self.series.push(series);
@@ -275,12 +275,12 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
             return Err(error);
         }
         attempt += 1;
-        sleep(backoff.next(Backoff::WHOLE)).await;
+        sleep(backoff.next(Backoff::NO_JITTER)).await;
     }
 }
 
 /// Namespace and name of the event.
-fn place(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
+fn name_of(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
     let (namespace, name) = match subject {
         Subject::Node | Subject::NodeAnd(_) => ("default", node),
         Subject::Pod { name, .. } => name.split_once('/').unwrap_or(("default", name)),
@@ -332,12 +332,12 @@ fn precise(time: Timestamp) -> String {
 }
 
 /// Limits the rate: a burst, and after it one per [`REFILL`].
-struct Limit {
+struct RateLimit {
     left: u32,
     filled: Timestamp,
 }
 
-impl Limit {
+impl RateLimit {
     fn new(now: Timestamp) -> Self {
         Self {
             left: BURST,

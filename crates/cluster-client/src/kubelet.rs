@@ -1,6 +1,6 @@
 //! Access to this node's kubelet; it needs the right to `get` `nodes/pods`, `nodes/stats` and `nodes/configz`.
 
-use super::{Access, ApiError, Broken, Follow, actions::Actions, watch::read_list};
+use super::{Access, ApiError, Follow, WatchError, actions::Actions, watch::read_list};
 use serde_json::json;
 use std::{
     fmt,
@@ -13,7 +13,7 @@ use tokio::{net::TcpStream, time::timeout};
 /// The port that kubelets listen on.
 const PORT: u16 = 10250;
 /// The time limit of a request; a kubelet answers from memory.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// The token of a pod's service account.
 const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/token";
 const CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
@@ -27,7 +27,7 @@ pub struct KubeletSettings {
     pub url: String,
     /// A file with a bearer token; `None`: that of this pod's service account.
     pub token_file: Option<PathBuf>,
-    /// A client certificate.
+    /// A file with a client certificate. With one, the token of the service account is not used by itself.
     pub client_certificate: Option<PathBuf>,
     /// The key of the client certificate.
     pub client_key: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct KubeletSettings {
     pub insecure: bool,
 }
 
-/// This node's kubelet.
+/// A connection to this node's kubelet.
 #[derive(Clone)]
 pub struct KubeletClient {
     url: String,
@@ -87,8 +87,9 @@ impl KubeletClient {
         match settings.url.trim_end_matches('/') {
             "" => {
                 let told = std::env::var("NODE_IP").ok();
-                let node = told.and_then(|address| address.parse().ok());
-                let node = node.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+                let node = told
+                    .and_then(|address| address.parse().ok())
+                    .unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
                 format!("https://{}", SocketAddr::new(node, PORT))
             }
             configured => configured.to_owned(),
@@ -96,7 +97,7 @@ impl KubeletClient {
     }
 
     /// Whether something accepts connections at that address. Leaves nothing open.
-    pub async fn listens(settings: &KubeletSettings) -> bool {
+    pub async fn is_listening(settings: &KubeletSettings) -> bool {
         let parsed: Option<hyper::Uri> = Self::url(settings).parse().ok();
         let place = parsed
             .as_ref()
@@ -110,15 +111,16 @@ impl KubeletClient {
 
     /// Calls `follower` for each object of the list at this path as it arrives. Only `Ok` means that the list was
     /// complete.
-    pub async fn list(&self, path: &str, follower: &mut impl Follow) -> Result<(), Broken> {
-        let listed = timeout(PATIENCE, read_list(self.actions.client(), path, follower));
-        let listed = listed.await.unwrap_or_else(|_| {
-            Err(Broken {
-                problem: format!("no answer within {} s", PATIENCE.as_secs()),
-                code: None,
-            })
-        });
-        listed.map_err(|broken| Broken {
+    pub async fn list(&self, path: &str, follower: &mut impl Follow) -> Result<(), WatchError> {
+        let listed = timeout(TIMEOUT, read_list(self.actions.client(), path, follower))
+            .await
+            .unwrap_or_else(|_| {
+                Err(WatchError {
+                    problem: format!("no answer within {} s", TIMEOUT.as_secs()),
+                    code: None,
+                })
+            });
+        listed.map_err(|broken| WatchError {
             problem: format!("{}{path}: {}", self.url, broken.problem),
             ..broken
         })
@@ -129,15 +131,15 @@ impl KubeletClient {
         let what = format!("{}{path}", self.url);
         let client = self.actions.client();
         let ask = async {
-            let request = hyper::Request::get(path).body(Vec::new());
-            let request = request.map_err(kube::Error::HttpError)?;
+            let request = hyper::Request::get(path)
+                .body(Vec::new())
+                .map_err(kube::Error::HttpError)?;
             client.request_text(request).await
         };
-        self.actions.call(&what, PATIENCE, ask).await
+        self.actions.call(&what, TIMEOUT, ask).await
     }
 }
 
-/// The kubelet's address.
 impl fmt::Display for KubeletClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.url)

@@ -1,4 +1,4 @@
-//! The one way to a Kubernetes API server, for agents that must not burden it and must not wait for it.
+//! Access to a Kubernetes API server, for agents that must not overload it and must not wait for it.
 //!
 //! ```text
 //!   in the cluster, or a kubeconfig  ->  Access  --.-> Reader: one document, or a collection page by page
@@ -6,22 +6,22 @@
 //!                                                  `-> Actions: calls that change something
 //! ```
 //!
-//! - [`Access`] finds the server and the credentials, and is the one place where proxies, connect timeouts and retries are
-//!   decided. Nothing is sent by finding it; where credentials are refused it is found anew, since those on disk may be fresh.
-//! - [`Reader`] gives the text that came. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
-//! - [`Watch`] tells a [`Follow`] of each object, read into a type of its own, one at a time, however long the list is.
-//! - [`Actions`] gives each call a limited time. No client asks twice by itself: a refused eviction would be asked again
-//!   for minutes, by a decision that is stale. Whoever asks knows better when to ask again.
-//! - [`events`] records `events.k8s.io/v1` with repeats counted, and never more than a few.
-//! - [`KubeletClient`] asks this node's kubelet, which is another server with another certificate.
-//! - [`Fleet`] and [`Turn`] say when to ask again, so that the agents of a whole cluster do not come at once.
+//! - [`Access`] finds the server and the credentials. It alone decides on proxies, connect timeouts and retries. Finding it
+//!   sends nothing. After a refusal find it again, because the credentials on disk may have been renewed.
+//! - [`Reader`] returns answers as text. [`ApiError::Forbidden`] names the verb and the resource that a role must allow.
+//! - [`Watch`] passes each object to a [`Follow`], parsed into its own type and one at a time, however long the list is.
+//! - [`Actions`] gives each call a time limit. No client retries by itself: a refused eviction would be repeated for minutes,
+//!   although the decision is out of date. The caller knows better when to retry.
+//! - [`events`] records `events.k8s.io/v1`, counts repeats, and limits the rate.
+//! - [`KubeletClient`] sends requests to this node's kubelet, which is another server with another certificate.
+//! - [`Fleet`] and [`Stagger`] compute when to retry, so that the agents of a whole cluster do not do so at once.
 //!
 //! ```no_run
 //! use evictd_cluster_client::{Access, ApiError, Credentials};
 //! use std::time::Duration;
 //!
 //! # async fn nodes() -> Result<(), ApiError> {
-//! // Of this pod's service account, $KUBECONFIG or ~/.kube/config the first that is there.
+//! // The first that exists: this pod's service account, $KUBECONFIG, ~/.kube/config.
 //! let access = Access::find(&Credentials::default()).await?;
 //! let mut pages = access.reader(Duration::from_secs(10))?.pages("/api/v1/nodes");
 //! while let Some(page) = pages.next().await? {
@@ -38,22 +38,22 @@ mod actions;
 mod backoff;
 pub mod events;
 mod kubelet;
+mod message;
 mod reader;
 mod right;
 mod split;
-mod turn;
+mod stagger;
 mod watch;
-mod words;
 
 pub use access::{Access, Credentials};
 pub use actions::{Actions, CALL_TIMEOUT};
 pub use backoff::Backoff;
 pub use kubelet::{KubeletClient, KubeletSettings};
+pub use message::Peer;
 pub use reader::{Pages, Reader};
 pub use right::Right;
-pub use turn::{Fleet, Turn, Wait, chance};
-pub use watch::{Broken, Follow, NotUnderstood, Parsed, Watch, parse};
-pub use words::Peer;
+pub use stagger::{Delay, Fleet, Stagger, chance};
+pub use watch::{Follow, Parsed, Unparsable, Watch, WatchError, parse};
 
 use kube::config::{InClusterError, KubeconfigError};
 use std::time::Duration;
@@ -78,17 +78,17 @@ pub enum ApiError {
     Kubeconfig {
         /// The file, or what names it.
         origin: String,
-        /// Why not.
+        /// What is wrong with it.
         source: Box<KubeconfigError>,
     },
     /// No client can be made with these credentials or certificates.
-    #[error("cannot make a client for {server}: {}", words::of(cause, *peer))]
+    #[error("cannot make a client for {server}: {}", message::of(cause, *peer))]
     Client {
-        /// The server's address.
+        /// The URL of the server.
         server: String,
-        /// Why not; part of the message, and no `source`, so that it is told once.
+        /// The error. It is part of the message, so it is not a `source`, which would show it twice.
         cause: Box<kube::Error>,
-        /// Who is there.
+        /// Which server it is, because what helps is set in another place.
         peer: Peer,
     },
     /// No answer in time.
@@ -96,25 +96,25 @@ pub enum ApiError {
     TimedOut {
         /// The request in an operator's words.
         what: String,
-        /// How long was waited.
+        /// How long the answer was waited for.
         within: Duration,
     },
     /// The request could not be sent, or the server refused it.
-    #[error("{what}: {}", words::of(cause, *peer))]
+    #[error("{what}: {}", message::of(cause, *peer))]
     Call {
         /// The request in an operator's words.
         what: String,
         /// The answer, or why there is none; as for [`Self::Client`].
         cause: Box<kube::Error>,
-        /// Who was asked.
+        /// Which server was asked.
         peer: Peer,
     },
-    /// It knows who asks, and that they may not.
+    /// The server knows the user, and the user lacks a right.
     #[error("{what}: not permitted; {right}")]
     Forbidden {
         /// What was asked: `GET /api/v1/nodes`.
         what: String,
-        /// What is missing.
+        /// The right that a role must grant.
         right: Right,
     },
 }
@@ -132,8 +132,8 @@ impl ApiError {
     }
 }
 
-/// Runs `find` on another thread: it reads files, and may run a plugin for credentials.
-pub async fn beside_the_loop<T: Send + 'static>(
+/// Runs `find` on another thread, because it reads files and may run a plugin for credentials.
+pub async fn on_other_thread<T: Send + 'static>(
     find: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     let runtime = Handle::current();

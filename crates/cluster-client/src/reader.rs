@@ -1,4 +1,4 @@
-//! Reading documents and collections as the text that came.
+//! Reads documents and collections as text.
 
 use crate::{Actions, ApiError, Peer, Right};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -10,16 +10,16 @@ use kube::{
 use serde::{Deserialize, de::DeserializeOwned};
 use std::time::Duration;
 
-/// So many objects come at once, as with kubectl.
+/// Objects per page; kubectl uses the same number.
 const PAGE: u32 = 500;
-/// No answer is larger: 500 objects of the 1.5 MB that etcd takes at most are 750 MB, and nobody has such.
+/// Larger answers are refused. 500 objects of the size limit of etcd (1.5 MB) would be 750 MB, but real ones are far smaller.
 const LONGEST_ANSWER: usize = 512 << 20;
 
-/// Reads from the API server; changes nothing, and asks once.
+/// Reads from the API server. It changes nothing and does not retry.
 #[derive(Clone)]
 pub struct Reader {
     actions: Actions,
-    /// The time that each answer gets.
+    /// The time limit of each request.
     within: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Reader {
         let asked = async { text(client, request?).await };
         let what = format!("GET {path}");
         let answer = self.actions.call(&what, self.within, asked).await;
-        answer.map_err(|error| match error.status().map(rejects) {
+        answer.map_err(|error| match error.status().map(is_api_rejection) {
             Some(true) => ApiError::Forbidden {
                 what,
                 right: Right::to_read(path),
@@ -67,31 +67,39 @@ impl Reader {
     }
 }
 
-/// Whether the API server itself says that this user may not. What stands behind it or before it, a kubelet or a proxy,
-/// answers in words of its own, and no role of the cluster helps.
-fn rejects(status: &Status) -> bool {
-    status.code == 403 && status.reason == "Forbidden"
+/// Whether the API server itself refused for lack of a right. A kubelet behind it or a proxy before it answers differently,
+/// and there no role of the cluster helps.
+fn is_api_rejection(status: &Status) -> bool {
+    status.code == 403 && status.status.is_some()
 }
 
-/// As `Client::request_text`, but of a limited length.
+/// Like `Client::request_text`, but with a limit on the length.
 async fn text(client: Client, request: hyper::Request<Vec<u8>>) -> kube::Result<String> {
     let response = client.send(request.map(kube::client::Body::from)).await?;
     let code = response.status();
-    let body = Limited::new(response.into_body(), LONGEST_ANSWER);
-    let body = body.collect().await.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            let limit = LONGEST_ANSWER >> 20;
-            return kube::Error::Service(format!("an answer of more than {limit} MiB").into());
-        }
-        kube::Error::Service(error)
-    })?;
+    let body = Limited::new(response.into_body(), LONGEST_ANSWER)
+        .collect()
+        .await
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
+                let limit = LONGEST_ANSWER >> 20;
+                return kube::Error::Service(format!("an answer of more than {limit} MiB").into());
+            }
+            kube::Error::Service(error)
+        })?;
     let text = String::from_utf8(body.to_bytes().into()).map_err(kube::Error::FromUtf8)?;
     if code.is_success() {
         return Ok(text);
     }
-    let status = serde_json::from_str(&text).unwrap_or_else(|_| {
+    let status = serde_json::from_str(&text).ok();
+    let status = status.filter(|status: &Status| status.status.is_some());
+    let status = status.unwrap_or_else(|| {
         let reason = code.canonical_reason().unwrap_or_default();
-        Status::failure(text.trim(), reason)
+        // No `status`: that is the API server's alone.
+        Status {
+            status: None,
+            ..Status::failure(text.trim(), reason)
+        }
     });
     Err(kube::Error::Api(status.with_code(code.as_u16()).boxed()))
 }
@@ -100,15 +108,15 @@ async fn text(client: Client, request: hyper::Request<Vec<u8>>) -> kube::Result<
 pub struct Pages {
     reader: Reader,
     path: String,
-    /// Of the next page; none for the first.
+    /// The token of the next page; `None` for the first page.
     token: Option<String>,
-    /// After the last page, and after a failure.
+    /// Whether the last page was read, or a page failed.
     ended: bool,
 }
 
-/// What a page says of the next.
+/// The part of a page that says how to get the next one.
 #[derive(Deserialize)]
-struct Outline {
+struct PageHead {
     #[serde(default)]
     metadata: Option<ListMetadata>,
 }
@@ -135,11 +143,11 @@ struct Name {
 }
 
 impl Pages {
-    /// The next page, a v1 List of up to 500 objects; `None` after the last. A collection that takes longer to read than
-    /// the server remembers its state goes on with the state of the moment, so that an object may be missing or come twice.
+    /// The next page, a v1 List of up to 500 objects; `None` after the last. If reading takes so long that the server no longer
+    /// has the state of the first page, it goes on with the present state: then an object may be missing or occur twice.
     ///
     /// # Errors
-    /// As [`Reader::get`]; then there is no further page.
+    /// The errors of [`Reader::get`]; after one there are no further pages.
     pub async fn next(&mut self) -> Result<Option<String>, ApiError> {
         if std::mem::replace(&mut self.ended, true) {
             return Ok(None);
@@ -147,8 +155,8 @@ impl Pages {
         let mut token = self.token.take();
         let page = loop {
             match self.page(token.as_deref()).await {
-                // The token is older than what the server remembers; its refusal holds one that is not.
-                Err(error) if token.is_some() => match resumed(&error) {
+                // The token has expired. The refusal contains a new one, for the present state.
+                Err(error) if token.is_some() => match continue_token(&error) {
                     Some(fresh) if token.as_deref() != Some(fresh) => {
                         token = Some(fresh.to_owned());
                     }
@@ -157,7 +165,7 @@ impl Pages {
                 page => break page?,
             }
         };
-        let outline: Outline = self.parsed(&page)?;
+        let outline: PageHead = self.parsed(&page)?;
         let next = outline.metadata.and_then(|metadata| metadata.token);
         self.token = next.filter(|token| !token.is_empty());
         self.ended = self.token.is_none();
@@ -172,10 +180,10 @@ impl Pages {
         })
     }
 
-    /// The names of all objects on all pages that are left.
+    /// The names of all objects on the remaining pages.
     ///
     /// # Errors
-    /// As [`Self::next`].
+    /// The errors of [`Self::next`].
     pub async fn names(mut self) -> Result<Vec<String>, ApiError> {
         let mut names = Vec::new();
         while let Some(page) = self.next().await? {
@@ -191,13 +199,14 @@ impl Pages {
             continue_token: token.map(str::to_owned),
             ..ListParams::default()
         };
-        let request = Request::new(&self.path).list(&parameters);
-        let request = request.map_err(kube::Error::BuildRequest);
+        let request = Request::new(&self.path)
+            .list(&parameters)
+            .map_err(kube::Error::BuildRequest);
         self.reader.ask(&self.path, request).await
     }
 }
 
-fn resumed(error: &ApiError) -> Option<&str> {
+fn continue_token(error: &ApiError) -> Option<&str> {
     let status = error.status().filter(|status| status.code == 410)?;
     status.metadata.as_ref()?.continue_.as_deref()
 }

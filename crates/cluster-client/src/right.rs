@@ -1,4 +1,4 @@
-//! What a user of the API server needs to be allowed.
+//! The right that a request needs.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub struct Right {
     pub resource: String,
     /// Empty for the core group.
     pub group: String,
-    /// `None`: in the whole cluster.
+    /// `None` for a right in the whole cluster.
     pub namespace: Option<String>,
 }
 
 impl Right {
-    /// What reading this path needs: `get nodes/proxy` for `/api/v1/nodes/one/proxy/stats/summary`.
+    /// The right to read this path: `get nodes/proxy` for `/api/v1/nodes/one/proxy/stats/summary`.
     pub fn to_read(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
         let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
@@ -45,7 +45,7 @@ impl Right {
 }
 
 impl Right {
-    /// As `kubectl auth can-i` takes it: `get nodes/proxy`, `get leases.coordination.k8s.io -n kube-node-lease`.
+    /// In the form that `kubectl auth can-i` takes: `get nodes/proxy`, `get leases.coordination.k8s.io -n kube-node-lease`.
     pub fn brief(&self) -> String {
         let Self { verb, resource, .. } = self;
         let group = match self.group.as_str() {

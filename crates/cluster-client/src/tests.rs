@@ -151,7 +151,7 @@ async fn a_server_that_is_not_there_is_told_in_the_kernels_words() {
     let pods: Api<Pod> = Api::namespaced(access.watch_client().unwrap(), "shop");
     let error = pods.get("web").await.unwrap_err();
     assert!(
-        words::of(&error, Peer::ApiServer).starts_with("Connection refused"),
+        message::of(&error, Peer::ApiServer).starts_with("Connection refused"),
         "{error}"
     );
 }

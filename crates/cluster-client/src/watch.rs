@@ -4,8 +4,8 @@
 //! an object cannot be parsed, the error is reported for that object and the watch goes on.
 
 use super::{
+    message::{self, Peer, answer},
     split::Splitter,
-    words::{self, Peer, answer},
 };
 use http_body_util::BodyExt;
 use kube::{
@@ -40,25 +40,25 @@ pub trait Follow {
 }
 
 /// An object, or its text and the parse error.
-pub type Parsed<'a, T> = Result<T, NotUnderstood<'a>>;
+pub type Parsed<'a, T> = Result<T, Unparsable<'a>>;
 
 /// An object that could not be parsed.
 #[derive(Debug)]
-pub struct NotUnderstood<'a> {
+pub struct Unparsable<'a> {
     /// The text as received.
     pub text: &'a str,
-    /// The parse error.
+    /// Where the text differs from the type, and how.
     pub error: serde_json::Error,
 }
 
-/// Parses an object.
+/// The object in this text; the text itself if it cannot be parsed.
 pub fn parse<T: DeserializeOwned>(text: &str) -> Parsed<'_, T> {
-    serde_json::from_str(text).map_err(|error| NotUnderstood { text, error })
+    serde_json::from_str(text).map_err(|error| Unparsable { text, error })
 }
 
 /// Why a watch ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken {
+pub struct WatchError {
     /// The problem in a sentence.
     pub problem: String,
     /// The HTTP status of the server's answer, if there was one.
@@ -94,9 +94,9 @@ impl Watch {
         client: &Client,
         lifetime: Duration,
         follower: &mut impl Follow,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), WatchError> {
         let ended = self.one_connection(client, lifetime, follower).await;
-        let Err(Broken { code, .. }) = &ended else {
+        let Err(WatchError { code, .. }) = &ended else {
             return ended;
         };
         match code {
@@ -118,11 +118,11 @@ impl Watch {
         client: &Client,
         lifetime: Duration,
         follower: &mut impl Follow,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), WatchError> {
         if self.version.is_none() && self.streaming {
             match self.stream(client, lifetime, follower).await {
                 // The server is older than 1.27, or the feature is off.
-                Err(Broken {
+                Err(WatchError {
                     code: Some(400 | 422),
                     ..
                 }) => self.streaming = false,
@@ -135,7 +135,11 @@ impl Watch {
         self.stream(client, lifetime, follower).await
     }
 
-    async fn list(&mut self, client: &Client, follower: &mut impl Follow) -> Result<(), Broken> {
+    async fn list(
+        &mut self,
+        client: &Client,
+        follower: &mut impl Follow,
+    ) -> Result<(), WatchError> {
         // Without a resourceVersion the server would read from etcd. Its cache will do, because the watch continues
         // from that version.
         let parameters = ListParams {
@@ -146,7 +150,7 @@ impl Watch {
         };
         let request = Request::new(self.path)
             .list(&parameters)
-            .map_err(|error| broken(&error))?;
+            .map_err(|error| watch_error(&error))?;
         let list = objects(open(client, request, Peer::ApiServer).await?, follower).await?;
         follower.up_to_date();
         self.version = Some(list.resource_version);
@@ -159,7 +163,7 @@ impl Watch {
         client: &Client,
         lifetime: Duration,
         follower: &mut impl Follow,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), WatchError> {
         let parameters = WatchParams {
             field_selector: Some(self.fields.clone()),
             timeout: u32::try_from(lifetime.as_secs()).ok(),
@@ -172,7 +176,7 @@ impl Watch {
         let mut lines = Lines::new(
             open(
                 client,
-                request.map_err(|error| broken(&error))?,
+                request.map_err(|error| watch_error(&error))?,
                 Peer::ApiServer,
             )
             .await?,
@@ -183,13 +187,13 @@ impl Watch {
             follower.up_to_date();
         }
         while let Some(line) = lines.next().await? {
-            let line = std::str::from_utf8(line).map_err(|error| broken(&error))?;
+            let line = std::str::from_utf8(line).map_err(|error| watch_error(&error))?;
             self.event(line, follower)?;
         }
         Ok(())
     }
 
-    fn event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), Broken> {
+    fn event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), WatchError> {
         // Nearly every event contains an object that can be parsed, so this is tried first and needs one pass.
         let event: Event<'_, F::Object> = match serde_json::from_str(line) {
             Ok(event) => event,
@@ -216,10 +220,10 @@ impl Watch {
     }
 
     /// A bookmark, an error, or an object that cannot be parsed, which is passed to the follower.
-    fn other_event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), Broken> {
+    fn other_event<F: Follow>(&mut self, line: &str, follower: &mut F) -> Result<(), WatchError> {
         let event: Event<'_, &RawValue> = serde_json::from_str(line).map_err(|error| {
             self.version = None;
-            not_understood(&error)
+            unparsable(&error)
         })?;
         let object = event.object.get();
         let head: Head<'_> = serde_json::from_str(object).unwrap_or_default();
@@ -233,11 +237,13 @@ impl Watch {
             "BOOKMARK" => {}
             "ERROR" => {
                 let status: Status =
-                    serde_json::from_str(object).map_err(|error| not_understood(&error))?;
+                    serde_json::from_str(object).map_err(|error| unparsable(&error))?;
                 return Err(refused(&status));
             }
             other => {
-                return Err(broken(&format!("an event of the unknown type {other:?}")));
+                return Err(watch_error(&format!(
+                    "an event of the unknown type {other:?}"
+                )));
             }
         }
         if listed && !head.metadata.resource_version.is_empty() {
@@ -283,26 +289,27 @@ pub(super) async fn read_list(
     client: Client,
     path: &str,
     follower: &mut impl Follow,
-) -> Result<(), Broken> {
-    let request = hyper::Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| broken(&error))?;
+) -> Result<(), WatchError> {
+    let request = hyper::Request::get(path)
+        .body(Vec::new())
+        .map_err(|error| watch_error(&error))?;
     let body = open(&client, request, Peer::Kubelet).await?;
     objects(body, follower).await.map(drop)
 }
 
 /// Passes on the objects of a list; returns the list without them.
-async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, Broken> {
+async fn objects(mut body: Body, follower: &mut impl Follow) -> Result<ListEnd, WatchError> {
     follower.begin();
     let mut splitter = Splitter::new(LONGEST_LINE);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| broken(&error))?;
+        let frame = frame.map_err(|error| watch_error(&error))?;
         let data = frame.into_data().unwrap_or_default();
         let fed = splitter.feed(&data, |object| follower.applied(parse(object)));
-        fed.map_err(|error| broken(&error))?;
+        fed.map_err(|error| watch_error(&error))?;
     }
     serde_json::from_slice::<List>(splitter.rest())
         .map(|list| list.metadata)
-        .map_err(|error| not_understood(&error))
+        .map_err(|error| unparsable(&error))
 }
 
 /// A list without its items.
@@ -323,28 +330,30 @@ async fn open(
     client: &Client,
     request: hyper::Request<Vec<u8>>,
     peer: Peer,
-) -> Result<Body, Broken> {
-    let response = client.send(request.map(Body::from)).await;
-    let response = response.map_err(|error| broken(&words::of(&error, peer)))?;
+) -> Result<Body, WatchError> {
+    let response = client
+        .send(request.map(Body::from))
+        .await
+        .map_err(|error| watch_error(&message::of(&error, peer)))?;
     let code = response.status();
     if code.is_success() {
         return Ok(response.into_body());
     }
     let text = whole(response.into_body()).await.unwrap_or_default();
     let status = serde_json::from_str::<Status>(&text).unwrap_or_default();
-    Err(Broken {
+    Err(WatchError {
         code: Some(code.as_u16()),
         ..refused(&status.with_code(code.as_u16()))
     })
 }
 
-async fn whole(body: Body) -> Result<String, Broken> {
+async fn whole(body: Body) -> Result<String, WatchError> {
     let bytes = body
         .collect()
         .await
-        .map_err(|error| broken(&error))?
+        .map_err(|error| watch_error(&error))?
         .to_bytes();
-    String::from_utf8(bytes.into()).map_err(|error| broken(&error))
+    String::from_utf8(bytes.into()).map_err(|error| watch_error(&error))
 }
 
 /// The lines of a body as they arrive.
@@ -366,7 +375,7 @@ impl Lines {
 
     /// The next line; `None` when the body ends, even in the middle of a line: the next watch repeats what is
     /// missing.
-    async fn next(&mut self) -> Result<Option<&[u8]>, Broken> {
+    async fn next(&mut self) -> Result<Option<&[u8]>, WatchError> {
         self.buffer.drain(..self.taken);
         self.taken = 0;
         let mut searched = 0;
@@ -378,7 +387,9 @@ impl Lines {
             }
             searched = self.buffer.len();
             if searched > LONGEST_LINE {
-                return Err(broken(&format!("a line of more than {LONGEST_LINE} bytes")));
+                return Err(watch_error(&format!(
+                    "a line of more than {LONGEST_LINE} bytes"
+                )));
             }
             self.buffer.shrink_to(4096);
             match self.body.frame().await {
@@ -393,22 +404,22 @@ impl Lines {
     }
 }
 
-fn refused(status: &Status) -> Broken {
-    Broken {
+fn refused(status: &Status) -> WatchError {
+    WatchError {
         problem: answer(status),
         code: Some(status.code),
     }
 }
 
-fn broken(problem: &dyn ToString) -> Broken {
-    Broken {
+fn watch_error(problem: &dyn ToString) -> WatchError {
+    WatchError {
         problem: problem.to_string(),
         code: None,
     }
 }
 
-fn not_understood(error: &serde_json::Error) -> Broken {
-    broken(&format!("an answer that is not understood: {error}"))
+fn unparsable(error: &serde_json::Error) -> WatchError {
+    watch_error(&format!("an answer that cannot be parsed: {error}"))
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! Colours in a text for people. They are marks that no name can hold, since names are written out before; standard output
-//! makes what a terminal understands of them.
+//! Colours in a text for people. In the text they are marks, which no name can contain because names are escaped before;
+//! standard output replaces them with a terminal's control sequences.
 
-/// What a colour says.
+/// The meaning of a colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colour {
-    /// All is well.
+    /// Everything is in order.
     Good,
-    /// Somebody goes, or something failed.
+    /// A pod is evicted, or something failed.
     Bad,
-    /// Somebody should look at it.
+    /// An operator should check it.
     Warning,
-    /// What the eye should find first; the headings of tables.
+    /// The most important text; the headings of tables.
     Strong,
     /// Less important than the rest.
     Faint,
 }
 
-/// Characters of Unicode's tag block: they have no width and are shown by nobody.
+/// Characters of Unicode's tag block: they have no width, and no terminal shows them.
 const END: char = '\u{e007f}';
 
 impl Colour {
@@ -60,12 +60,12 @@ pub(crate) fn painted(colour: Colour, text: &str) -> String {
     lines.join("\n")
 }
 
-/// Whether a character is a mark, and so nothing that a name may hold.
+/// Whether a character is a mark, which a name may not contain.
 pub(crate) fn is_mark(character: char) -> bool {
     ('\u{e0000}'..='\u{e007f}').contains(&character)
 }
 
-/// The text with every mark as a terminal understands it.
+/// The text with control sequences in place of the marks.
 pub(crate) fn rendered(text: &str) -> String {
     let text = text.replace(END, "\u{1b}[0m");
     Colour::ALL.into_iter().fold(text, |text, colour| {

@@ -1,4 +1,4 @@
-//! Completions, made from the one definition of a command line.
+//! Completions, generated from the definition of a command line.
 
 use crate::{Failure, write_to_stdout};
 use clap::{Args, Command};
@@ -12,7 +12,7 @@ pub struct Completions {
 }
 
 impl Completions {
-    /// Prints those of this command line.
+    /// Prints the completions of this command line.
     pub fn print(&self, mut command: Command) -> Result<(), Failure> {
         let name = command.get_name().to_owned();
         let mut text = Vec::new();

@@ -1,18 +1,18 @@
-//! Why a command did not do its work, and the exit code that says so.
+//! Why a command failed, and its exit code.
 
-use crate::{View, printable};
+use crate::{View, printable, stderr::write_line};
 use std::{fmt, process::ExitCode};
 
-/// Why a command did not do its work.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// The work was begun and failed: exit code 1. What `?` makes of any error.
+    /// The command failed: exit code 1. `?` converts any error to this.
     Work(anyhow::Error),
     /// Bad usage or bad input, every mistake in one text: exit code 2.
     Input(anyhow::Error),
     /// Not permitted here; names the capability or RBAC verb that is missing: exit code 3.
     NotPermitted(anyhow::Error),
-    /// The answer is no, it is printed already, and the caller asked to be told by exit code 4.
+    /// The answer is no and already printed, and the caller asked for exit code 4 in that case.
     No,
 }
 
@@ -37,7 +37,7 @@ impl Failure {
         })
     }
 
-    /// Says on standard error why, and returns the exit code of `program`.
+    /// Prints the reason on standard error, and returns the exit code of `program`.
     pub fn report(&self, program: &str) -> ExitCode {
         let view = View::of_stderr();
         let told = self.to_string();
@@ -46,7 +46,7 @@ impl Failure {
                 0 => view.hanging(&format!("{program}: "), line),
                 _ => view.hanging("", line),
             };
-            eprintln!("{line}");
+            write_line(&line);
         }
         self.exit_code()
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Failure {
         };
         let mut told = String::new();
         for cause in error.chain().map(ToString::to_string) {
-            // Some errors tell their cause themselves.
+            // The message of some errors already contains their cause.
             if told.is_empty() {
                 told = cause;
             } else if !told.ends_with(&cause) {

@@ -31,7 +31,7 @@
 //! ```
 //!
 //! Whatever others have named (pods, files, errors of a server) goes through [`printable`] before it reaches a terminal;
-//! [`Table`], [`Output`] and the text of a [`Failure`] do that themselves.
+//! [`Table`], [`Output`], [`warn`] and the text of a [`Failure`] do that themselves.
 
 mod colour;
 mod completions;
@@ -40,6 +40,7 @@ mod manual;
 mod output;
 mod plugin;
 mod printable;
+mod stderr;
 mod table;
 mod view;
 
@@ -47,8 +48,9 @@ pub use colour::Colour;
 pub use completions::Completions;
 pub use failure::Failure;
 pub use manual::{Manual, ManualArguments, Page};
-pub use output::{Output, warn, write_to_stdout};
+pub use output::{Output, write_to_stdout};
 pub use plugin::parse;
 pub use printable::{printable, printable_line};
+pub use stderr::{note, warn};
 pub use table::{Column, Fitted, Row, Table};
 pub use view::{View, shortened};

@@ -1,4 +1,4 @@
-//! Manual pages, made from the one definition of a command line: a page for the program, and one for each subcommand.
+//! Manual pages, generated from the definition of a command line: a page for the program, and one for each subcommand.
 
 use crate::{Failure, write_to_stdout};
 use anyhow::{Context, anyhow};
@@ -15,8 +15,11 @@ const SECTION: &str = "8";
 /// The codes of [`Failure`], as every program returns them.
 const EXIT_STATUS: [(&str, &str); 4] = [
     ("0", "The command did its work."),
-    ("1", "The work was begun and failed."),
-    ("2", "Wrong usage or wrong input; every mistake is told."),
+    ("1", "The command failed."),
+    (
+        "2",
+        "Wrong usage or wrong input; every mistake is reported.",
+    ),
     (
         "3",
         "Not permitted here; the message names the capability or the right that is missing.",
@@ -26,15 +29,15 @@ const EXIT_STATUS: [(&str, &str); 4] = [
 /// Manual pages, to standard output
 #[derive(Debug, Args)]
 pub struct ManualArguments {
-    /// The page; the program's own by default
+    /// The page. Default: that of the program
     page: Option<String>,
-    /// Write every page there instead, as NAME.SECTION
+    /// Write every page to this directory instead, as NAME.SECTION
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "page")]
     directory: Option<PathBuf>,
 }
 
 impl ManualArguments {
-    /// Prints the page that was asked for, or writes all.
+    /// Prints one page, or writes all.
     pub fn print(&self, manual: &Manual) -> Result<(), Failure> {
         let pages = manual.pages()?;
         if let Some(directory) = &self.directory {
@@ -62,7 +65,7 @@ impl ManualArguments {
 /// One page, in roff.
 #[derive(Debug)]
 pub struct Page {
-    /// What `man` is asked for: `evictd-status`.
+    /// The name of the page: `evictd-status`.
     pub name: String,
     /// The manual's section.
     pub section: &'static str,
@@ -75,8 +78,8 @@ impl Page {
         format!("{}.{}", self.name, self.section)
     }
 
-    /// A page of settings with the manual's usual head: what it is about in a line, paragraphs, then each setting with
-    /// what is said of it.
+    /// A page of settings with the usual head of a manual page: one line about its subject, paragraphs, then each setting with
+    /// its description.
     pub fn of_settings(
         name: &str,
         about: &str,
@@ -112,7 +115,7 @@ pub struct Manual {
 }
 
 impl Manual {
-    /// Of the program with this command line.
+    /// The pages of the program with this command line.
     pub fn new(command: Command) -> Self {
         let mut command = command.disable_help_subcommand(true);
         command.build();
@@ -124,21 +127,21 @@ impl Manual {
         }
     }
 
-    /// With the files that it reads and writes, and what each is for.
+    /// Adds the files that the program uses, and the purpose of each.
     #[must_use]
     pub fn files(mut self, files: &'static [(&'static str, &'static str)]) -> Self {
         self.files = files;
         self
     }
 
-    /// With an exit status of its own.
+    /// Adds an exit status.
     #[must_use]
     pub fn exit_status(mut self, code: &'static str, meaning: &'static str) -> Self {
         self.exit_status.push((code, meaning));
         self
     }
 
-    /// With a page that is not of a command.
+    /// Adds a page that does not describe a command.
     #[must_use]
     pub fn page(mut self, page: Page) -> Self {
         self.further.push(page);
@@ -201,7 +204,8 @@ impl Manual {
         })
     }
 
-    /// The program's page and those that are not of a command, but for this one. The program's names its subcommands'.
+    /// References from this page: to the program's page and those that describe no command; from the program's page, to
+    /// those of its subcommands.
     fn see_also(&self, name: &str) -> Vec<String> {
         let program = (self.command.get_name(), SECTION);
         let further = self.further.iter().map(|page| (&*page.name, page.section));

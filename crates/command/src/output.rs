@@ -1,6 +1,7 @@
 //! `-o`: the same result as a table for people, as JSON or as YAML for programs.
 
 use crate::{Failure, View, colour::rendered, printable, printable::printable_but_marks};
+use anyhow::Error;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -8,8 +9,7 @@ use std::io::{self, Write};
 /// The `-o` option of every command that prints a result.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Output {
-    /// How to print the result: a table as wide as the terminal, one with everything in it, or JSON or YAML, which are
-    /// stable.
+    /// How to print the result: table fits the terminal, wide has every column, json and yaml are stable.
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
     format: Format,
 }
@@ -23,7 +23,7 @@ enum Format {
 }
 
 impl Output {
-    /// Whether a person is to read the result.
+    /// Whether the result is for people.
     pub fn is_for_people(self) -> bool {
         matches!(self.format, Format::Table | Format::Wide)
     }
@@ -37,7 +37,7 @@ impl Output {
         }
     }
 
-    /// Prints `result`, one document, on stdout. `table` is called only where a person is to read it.
+    /// Prints `result`, one document, on stdout. `table` is called only if the result is for people.
     pub fn print<T: Serialize>(
         self,
         result: &T,
@@ -53,7 +53,7 @@ impl Output {
         write_to_stdout(&text)
     }
 
-    /// As [`Self::print`], where YAML shows another side of the result than JSON.
+    /// As [`Self::print`], with a YAML document that differs from the JSON one.
     pub fn print_with_yaml<T: Serialize>(
         self,
         result: &T,
@@ -67,18 +67,12 @@ impl Output {
     }
 }
 
-/// Says on standard error what the user of `program` should know, wrapped where that is a terminal.
-pub fn warn(program: &str, what: &str) {
-    let view = View::of_stderr();
-    eprintln!("{}", view.hanging(&format!("{program}: warning: "), what));
-}
-
-/// Writes `text` and a line end, with whatever would steer a terminal written out; a reader that has gone away (`| head`) is no failure.
+/// Writes `text` and a line end, with control characters escaped; a closed pipe (`| head`) is no failure.
 pub fn write_to_stdout(text: &str) -> Result<(), Failure> {
     write(&printable(text))
 }
 
-/// What would steer a terminal is written out, but for our own colours.
+/// Escapes control characters, except evictd's own colours.
 fn rendered_page(page: &str) -> String {
     rendered(&printable_but_marks(page))
 }
@@ -87,7 +81,9 @@ fn write(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     let line_end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(stdout, "{text}{line_end}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Error::from(error)
+            .context("cannot write to standard output")
+            .into()),
         _ => Ok(()),
     }
 }

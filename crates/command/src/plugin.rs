@@ -6,7 +6,7 @@ use std::{env, path::Path};
 /// The prefix by which kubectl finds its plugins.
 const PREFIX: &str = "kubectl-";
 
-/// The command line of this process. Where it is wrong, or asks for help, this ends the process.
+/// The command line of this process. If it is wrong, or asks for help, this ends the process.
 pub fn parse<P: Parser>() -> P {
     let called = env::args_os().next().unwrap_or_default();
     let mut matches = as_called(P::command(), Path::new(&called)).get_matches();
@@ -47,7 +47,7 @@ fn examples_call(mut command: Command, words: &str) -> Command {
     command
 }
 
-/// An indented line of an example, with the program's name as the first word of a command written anew.
+/// An indented line of an example, in which `words` replace the program's name as the first word of a command.
 fn renamed(line: &str, program: &str, words: &str) -> String {
     let calls = |before: &str| format!("{before}{program} ");
     let call = |before: &str| format!("{before}{words} ");

@@ -1,16 +1,16 @@
-//! What others have named must not reach a terminal as it is: a name may hold the bytes that move a cursor, recolour a line
-//! or rename a window.
+//! Text from outside must not reach a terminal unchanged: a name may contain bytes that move the cursor, change colours or
+//! rename the window.
 
 use crate::colour::is_mark;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The text with every character that steers a terminal written out, as JSON writes it (`\\u001b`); lines and tabs stay.
+/// The text with control characters escaped as in JSON (`\\u001b`); line ends and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     written_out(text, |c| steers(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// The same where our own colours have been put in already.
+/// The same for text that already contains evictd's own colours.
 pub(crate) fn printable_but_marks(text: &str) -> Cow<'_, str> {
     written_out(text, |c| {
         steers(c) && !matches!(c, '\n' | '\t') && !is_mark(c)
@@ -22,7 +22,7 @@ pub fn printable_line(text: &str) -> Cow<'_, str> {
     written_out(text, steers)
 }
 
-/// Control characters, those that turn the direction of writing round, and the marks that become colours.
+/// Control characters, characters that reverse the direction of writing, and the marks that become colours.
 fn steers(c: char) -> bool {
     c.is_control() || is_mark(c) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -9,15 +9,15 @@ use unicode_width::UnicodeWidthStr;
 
 /// Between two columns.
 const GAP: usize = 2;
-/// A name is not made shorter than this while a column can be left out instead.
+/// A name is not shortened below this width while a column can be left out instead.
 const LEAST_NAME: usize = 30;
-/// A sentence gets no narrower column.
+/// The least width of a column of sentences.
 const LEAST_SENTENCE: usize = 24;
 
-/// What a column holds, which says what can be done where there is no room for it.
+/// The content of a column, which decides what happens if there is too little room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holds {
-    /// A figure or a word: shown whole or not at all.
+    /// A figure or a word: shown completely or not at all.
     Figure,
     /// A name: its middle may be left out.
     Name,
@@ -25,7 +25,7 @@ enum Holds {
     Sentence,
 }
 
-/// A column of a [`Table`]. The one of the least importance is left out first where there is not room for all.
+/// A column of a [`Table`]. If there is too little room, the least important one is left out first.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     heading: &'static str,
@@ -63,7 +63,7 @@ impl Column {
         }
     }
 
-    /// Names, which may lose their middle.
+    /// Names, which may be shortened in the middle.
     pub const fn name(heading: &'static str, importance: u8) -> Self {
         Self::new(heading, Holds::Name, importance)
     }
@@ -73,7 +73,7 @@ impl Column {
         Self::new(heading, Holds::Sentence, importance)
     }
 
-    /// The same with so many columns before another one is left out for it.
+    /// The same with this least width; below it another column is left out.
     #[must_use]
     pub const fn at_least(self, least: usize) -> Self {
         Self { least, ..self }
@@ -116,7 +116,7 @@ impl Row {
 pub struct Fitted {
     /// Its lines.
     pub text: String,
-    /// The headings of the columns that there was no room for.
+    /// The headings of the columns that were left out.
     pub left_out: Vec<&'static str>,
 }
 
@@ -171,8 +171,8 @@ impl Table {
         widest.max(self.columns[at].heading.width())
     }
 
-    /// Which columns stay, in their order, and the width of every column: names and sentences share what the others leave,
-    /// each by what it lacks.
+    /// The columns that stay, in their order, and the width of each: names and sentences share the room that the others leave,
+    /// in proportion to what they lack.
     fn arranged(&self, natural: &[usize], width: usize) -> (Vec<usize>, Vec<usize>) {
         let mut widths: Vec<usize> = self
             .columns

@@ -1,4 +1,4 @@
-//! For whom a text is laid out: how wide its lines may be, and whether it may have colours.
+//! The layout of a text: how wide its lines may be, and whether it may have colours.
 
 use crate::{
     colour::{Colour, painted},
@@ -13,13 +13,13 @@ use std::{
 use textwrap::{Options, WordSplitter};
 use unicode_width::UnicodeWidthStr;
 
-/// The width of a terminal that does not tell its own.
+/// The width of a terminal whose width is unknown.
 const USUAL: usize = 80;
-/// Less than this holds no sentence; a narrower terminal breaks the lines itself.
+/// The least width that is used; a narrower terminal breaks lines itself.
 const NARROWEST: usize = 40;
-/// What is left of a namespace, in columns.
+/// The least columns that a shortened namespace keeps.
 const LEAST_NAMESPACE: usize = 6;
-/// What a hanging indent must leave of a line.
+/// The least columns that a hanging indent must leave.
 const SHORTEST_LINE: usize = 20;
 
 /// How wide the lines of a text may be, and whether it may have colours.
@@ -30,7 +30,7 @@ pub struct View {
 }
 
 impl View {
-    /// The text in this colour, line by line, where there are colours.
+    /// The text in this colour, line by line, if colours are used.
     pub fn paint(self, colour: Colour, text: &str) -> String {
         if !self.has_colour() || text.is_empty() {
             return text.to_owned();
@@ -52,7 +52,7 @@ impl View {
         }
     }
 
-    /// What standard error calls for, where messages go: whoever reads them from a pipe looks for whole lines.
+    /// The view of standard error. In a pipe, messages stay whole lines, so that they can be searched.
     pub fn of_stderr() -> Self {
         let stderr = io::stderr();
         if stderr.is_terminal() {
@@ -62,9 +62,9 @@ impl View {
         }
     }
 
-    /// What standard output calls for. `COLUMNS` decides where it is set; else a terminal has its own width, and a pipe or
-    /// a file has none, so that nothing is shortened for whoever reads on. Colours are for terminals alone, and not where
-    /// `NO_COLOR` is set or `TERM` is `dumb`.
+    /// The view of standard output. `COLUMNS` sets the width; else a terminal has its own, and a pipe or a file has none, so
+    /// that nothing is shortened for the program that reads it. Colours are used only on terminals, and not if `NO_COLOR`
+    /// is set or `TERM` is `dumb`.
     pub fn of_stdout() -> Self {
         Self::of_stream(&io::stdout())
     }
@@ -102,7 +102,7 @@ impl View {
         }
     }
 
-    /// With lines as long as they come.
+    /// Without a limit of the width.
     #[must_use]
     pub fn wide(self) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl View {
         }
     }
 
-    /// For what is indented by so many columns.
+    /// For text that is indented by this many columns.
     #[must_use]
     pub fn within(self, indent: usize) -> Self {
         Self {
@@ -164,7 +164,7 @@ impl View {
     }
 }
 
-/// Names keep their hyphens: only what is longer than a line is broken inside a word.
+/// Names are not broken at hyphens; only a word that is longer than a line is broken.
 fn options<'a>(width: usize) -> Options<'a> {
     Options::new(width).word_splitter(WordSplitter::NoHyphenation)
 }
@@ -174,8 +174,8 @@ pub(crate) fn lines_of(text: &str, width: usize) -> String {
     textwrap::fill(text, options(width))
 }
 
-/// A name in at most so many columns, its middle left out where it has more: its beginning says what it is, its end which
-/// one. Of `namespace/name` the namespace gives way first.
+/// A name in at most this many columns. A longer one loses its middle, because its beginning says what it is and its end
+/// which one. Of `namespace/name` the namespace is shortened first.
 pub fn shortened(name: &str, columns: usize) -> String {
     if name.width() <= columns {
         return name.to_owned();

@@ -52,7 +52,7 @@ pub async fn guard() -> io::Result<u8> {
     let ended = ended_by(status);
     writeln!(
         io::stderr(),
-        "evictd: the demo {ended}; everything it had made is removed"
+        "evictd: the demo {ended}; everything that it created is removed"
     )?;
     Ok(FAILED)
 }
@@ -91,7 +91,9 @@ fn ended_by(status: ExitStatus) -> String {
 pub fn be_guarded(guardian: i32) -> io::Result<()> {
     prctl::set_pdeathsig(Signal::SIGTERM)?;
     if getppid() != Pid::from_raw(guardian) {
-        return Err(io::Error::other("the guardian of the demo is gone"));
+        return Err(io::Error::other(
+            "the guardian process of the demo has ended",
+        ));
     }
     Ok(())
 }

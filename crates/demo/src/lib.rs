@@ -35,16 +35,16 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// A play that takes longer has failed.
+/// A scenario that takes longer has failed.
 const LONGEST_PLAY: Duration = Duration::from_secs(20);
 /// How often the usage of the pods in the picture is updated.
 const USAGE_PERIOD: Duration = Duration::from_millis(50);
 
-/// The result of a play.
+/// The result of a scenario.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// The play.
+    /// The scenario.
     pub scenario: Scenario,
     /// `real` or `simulated`.
     pub mode: &'static str,
@@ -68,12 +68,12 @@ impl Report {
     /// Collected from what the stage has recorded.
     fn new(
         stage: &Stage,
-        landed: &[(String, Outcome)],
+        terminated: &[(String, Outcome)],
         survivors: Vec<String>,
         kernel_oom_kills: u64,
     ) -> Self {
         let scene = stage.scene();
-        let reaction = landed.first().map(|(_, outcome)| outcome);
+        let reaction = terminated.first().map(|(_, outcome)| outcome);
         Self {
             scenario: scene.scenario,
             mode: match scene.missing {
@@ -81,7 +81,7 @@ impl Report {
                 Some(_) => "simulated",
             },
             expected: Some(scene.scenario.play().expected.to_owned()),
-            evicted: landed.iter().map(|(pod, _)| pod.clone()).collect(),
+            evicted: terminated.iter().map(|(pod, _)| pod.clone()).collect(),
             survivors,
             reaction_seconds: reaction
                 .and_then(Outcome::ended)
@@ -100,7 +100,7 @@ impl Report {
     }
 }
 
-/// Why the play could not be run.
+/// Why the scenario could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     /// The node could not be built.
@@ -121,7 +121,7 @@ pub enum DemoError {
         source: io::Error,
     },
     /// It was interrupted.
-    #[error("interrupted; everything it had made is removed")]
+    #[error("interrupted; everything that it created is removed")]
     Interrupted,
 }
 
@@ -131,7 +131,7 @@ struct Actor {
     stdin: ChildStdin,
 }
 
-/// Runs the play: with a real node if one can be built, else simulated. The first and the last `calm` are without
+/// Runs the scenario: with a real node if one can be built, else simulated. The first and the last `calm` are without
 /// events.
 pub async fn play(
     scenario: Scenario,
@@ -157,8 +157,8 @@ pub async fn play(
         stage.scene().enter(player);
     }
     let performance = perform(&node, &play, &mut actors, clock, stage, calm);
-    let landed = tokio::select! {
-        landed = performance => landed,
+    let terminated = tokio::select! {
+        terminated = performance => terminated,
         () = stop => Err(DemoError::Interrupted),
     };
     let mut survivors = Vec::new();
@@ -173,7 +173,12 @@ pub async fn play(
         let _ = actor.child.kill().await;
     }
     drop(node);
-    Ok(Report::new(stage, &landed?, survivors, kernel_oom_kills))
+    Ok(Report::new(
+        stage,
+        &terminated?,
+        survivors,
+        kernel_oom_kills,
+    ))
 }
 
 fn build(play: &Play) -> Result<Node, NodeError> {
@@ -224,11 +229,11 @@ async fn perform(
     stage: &Stage,
     calm: Duration,
 ) -> Result<Vec<(String, Outcome)>, DemoError> {
-    let (landed, mut landings) = mpsc::unbounded_channel();
+    let (terminated, mut terminations) = mpsc::unbounded_channel();
     let watcher = Watcher {
         stage: stage.clone(),
         disk: node.directory.join("disk"),
-        landed,
+        terminated,
     };
     let config = configuration(&node.directory, &node.cgroup, play)?;
     let ready = start::ready(&config, clock, Some(Box::new(watcher))).await?;
@@ -240,15 +245,15 @@ async fn perform(
             // If the hog has exited already, the outcome shows it.
             let _ = hog.stdin.write_all(b"\n").await;
         }
-        while let Some(landing) = landings.recv().await {
-            let expected = landing.0 == play.expected;
-            gone.push(landing);
+        while let Some(ended) = terminations.recv().await {
+            let expected = ended.0 == play.expected;
+            gone.push(ended);
             if expected {
                 break;
             }
         }
         // Waits long enough to see an unexpected second victim.
-        if let Ok(Some(second)) = timeout(calm, landings.recv()).await {
+        if let Ok(Some(second)) = timeout(calm, terminations.recv()).await {
             gone.push(second);
         }
     };

@@ -1,4 +1,4 @@
-//! The small node of the demo: one cgroup with limits, the pods' cgroups in it, and a small disk if the play needs
+//! The small node of the demo: one cgroup with limits, the pods' cgroups in it, and a small disk if the scenario needs
 //! one. Everything is removed at the end, also after an error.
 
 use evictd_eviction::StarvedResource;
@@ -40,7 +40,7 @@ pub enum NodeError {
     },
     /// The small disk could not be mounted.
     #[error(
-        "cannot mount a small filesystem for the play: {source}{}",
+        "cannot mount a small filesystem for the demo: {source}{}",
         hint(source)
     )]
     Disk {
@@ -49,7 +49,7 @@ pub enum NodeError {
     },
 }
 
-/// What is missing, if the error tells.
+/// What is missing, if the error shows it.
 fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "the capability CAP_SYS_ADMIN is missing: ",
@@ -168,7 +168,7 @@ impl Node {
                 let sizes = files.filter_map(|file| file.ok()?.metadata().ok());
                 return i64::try_from(sizes.map(|file| file.len()).sum::<u64>()).ok();
             }
-            // No play uses this resource.
+            // No scenario uses this resource.
             (StarvedResource::Io, _) => return None,
             (StarvedResource::Pids, _) => (Controller::Pids, "pids.current"),
             (StarvedResource::Memory, Version::V2) => (Controller::Memory, "memory.current"),

@@ -1,4 +1,4 @@
-//! The plays of the demo: a small node, pods with manifests, and the pod that should be evicted.
+//! The scenarios of the demo: a small node, pods with manifests, and the pod that should be evicted.
 
 use super::worker::Role;
 use evictd_document::Document;
@@ -8,23 +8,23 @@ use evictd_pod::{Pod, wire};
 /// Name of the namespace all pods of the demo are in.
 pub const NAMESPACE: &str = "demo";
 
-/// A play.
+/// A scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scenario {
-    /// A hog takes memory at 1 GiB a second
+    /// A pod allocates memory at 1 GiB a second
     Memory,
-    /// A hog starts threads
+    /// A pod starts threads
     Pids,
-    /// A hog fills a small filesystem
+    /// A pod fills a small filesystem
     Disk,
-    /// A slow leak crosses a soft threshold and is asked to stop first
+    /// A pod leaks memory slowly, crosses a soft threshold, and gets SIGTERM first
     Soft,
-    /// The hog is critical and spared; another pod above its request goes
+    /// The pod that takes memory is critical; another pod above its request is evicted
     Critical,
 }
 
-/// A pod of the play.
+/// A pod of the scenario.
 #[derive(Debug, Clone)]
 pub struct Player {
     /// Its name.
@@ -39,7 +39,7 @@ pub struct Player {
     pub role: Role,
 }
 
-/// Everything about a play.
+/// Everything about a scenario.
 #[derive(Debug, Clone)]
 pub struct Play {
     /// The pods; the last one is the hog.
@@ -75,20 +75,22 @@ impl Scenario {
     pub fn story(self) -> &'static str {
         match self {
             Self::Memory => {
-                "a hog takes 1 GiB/s of a 512 MiB node: it must go before the OOM killer comes"
+                "hog takes 1 GiB/s of a 512 MiB node: it must be evicted before the OOM killer acts"
             }
-            Self::Pids => "a hog starts thread after thread: it must go while process ids are left",
-            Self::Disk => "a hog fills the disk: it must go while others can still write",
+            Self::Pids => {
+                "hog starts thread after thread: it must be evicted while process ids are left"
+            }
+            Self::Disk => "hog fills the disk: it must be evicted while others can still write",
             Self::Soft => {
-                "a slow leak crosses a soft threshold: after its grace it is asked to stop"
+                "hog leaks slowly past a soft threshold: after the grace period it gets SIGTERM"
             }
             Self::Critical => {
-                "the hog is critical and is spared: another pod above its request must go"
+                "hog is critical and never evicted: another pod above its request must be"
             }
         }
     }
 
-    /// The pods and limits of this play.
+    /// The pods and limits of this scenario.
     pub fn play(self) -> Play {
         let hog = |role: Role| Player {
             name: "hog",
@@ -152,7 +154,7 @@ impl Play {
         names.filter(|name| name != self.expected).collect()
     }
 
-    /// All hard thresholds: those of the play, and all defaults switched off.
+    /// All hard thresholds: those of the scenario, and all defaults switched off.
     pub fn eviction_hard(&self) -> String {
         let defaults = Signal::ALL.into_iter().map(Signal::as_str);
         let off = defaults.filter(|signal| self.hard.iter().all(|(of_play, _)| of_play != signal));

@@ -1,4 +1,4 @@
-//! The content of the picture: written by the play, read by the drawing thread.
+//! The content of the picture: written by the scenario, read by the drawing thread.
 
 use super::scenario::{Player, Scenario};
 use evictd_eviction::{
@@ -6,7 +6,7 @@ use evictd_eviction::{
     record::{Outcome, Record},
 };
 use evictd_node::{
-    fact::{Decided, Fact, Look, Terminated},
+    fact::{Cycle, Decided, Fact, Terminated},
     publish::Publish,
 };
 use jiff::Timestamp;
@@ -38,13 +38,13 @@ pub struct PodLine {
     pub qos: &'static str,
     /// Its priority.
     pub priority: i32,
-    /// Its request of the play's resource; `None` if no pod requests that.
+    /// Its request of the scenario's resource; `None` if no pod requests that.
     pub request: Option<i64>,
     /// Its present usage of that resource.
     pub usage: Option<i64>,
     /// The highest usage seen.
     pub peak: i64,
-    /// Whether it is never chosen.
+    /// Whether it is never evicted.
     pub critical: bool,
     /// Its state.
     pub fate: Fate,
@@ -86,9 +86,9 @@ pub struct Act {
 /// The picture's content.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// The play.
+    /// The scenario.
     pub scenario: Scenario,
-    /// What a real play would need, if this one is simulated.
+    /// What a real run would need, if this one is simulated.
     pub missing: Option<String>,
     /// When it began.
     pub started: Timestamp,
@@ -100,7 +100,7 @@ pub struct Scene {
     pub looks: u64,
     /// The watched signals.
     pub signals: Vec<SignalLine>,
-    /// The available amount of the play's signal over time.
+    /// The available amount of the scenario's signal over time.
     pub trace: Vec<(Timestamp, i64)>,
     /// The least available memory of all observations, in bytes.
     pub lowest_memory: Option<i64>,
@@ -108,7 +108,7 @@ pub struct Scene {
     pub pods: Vec<PodLine>,
     /// The decisions, in order.
     pub acts: Vec<Act>,
-    /// The result in one line, and whether it was as expected; `None` until the play has ended.
+    /// The result in one line, and whether it was as expected; `None` until the scenario has ended.
     pub verdict: Option<(bool, String)>,
 }
 
@@ -142,7 +142,7 @@ impl Stage {
 }
 
 impl Scene {
-    /// The signal of this play.
+    /// The signal of this scenario.
     pub fn signal(&self) -> Signal {
         match self.scenario {
             Scenario::Pids => Signal::PidAvailable,
@@ -151,7 +151,7 @@ impl Scene {
         }
     }
 
-    /// The resource of this play.
+    /// The resource of this scenario.
     pub fn resource(&self) -> StarvedResource {
         self.signal().resource()
     }
@@ -272,13 +272,13 @@ pub struct Watcher {
     /// The pods' directories on the node's disk.
     pub disk: PathBuf,
     /// Receives `namespace/name` and outcome of each pod whose termination has ended.
-    pub landed: mpsc::UnboundedSender<(String, Outcome)>,
+    pub terminated: mpsc::UnboundedSender<(String, Outcome)>,
 }
 
 impl Publish for Watcher {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Looked(look) => self.looked(look),
+            Fact::CycleEnded(look) => self.looked(look),
             Fact::Decided(decided) => self.decided(decided),
             Fact::Terminated(ended) => self.terminated(ended),
             _ => {}
@@ -287,7 +287,7 @@ impl Publish for Watcher {
 }
 
 impl Watcher {
-    fn looked(&mut self, look: &Look<'_>) {
+    fn looked(&mut self, look: &Cycle<'_>) {
         let mut scene = self.stage.scene();
         let observations = &look.sample.observations;
         scene.look(look.now, observations, look.housekeeper, look.sleep);
@@ -310,7 +310,7 @@ impl Watcher {
         self.stage
             .scene()
             .terminated(&departure.id, &departure.pod, &outcome);
-        // The receiver is gone when the play is over.
-        let _ = self.landed.send((departure.pod.clone(), outcome));
+        // The receiver is gone when the scenario is over.
+        let _ = self.terminated.send((departure.pod.clone(), outcome));
     }
 }

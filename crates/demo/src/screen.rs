@@ -1,4 +1,4 @@
-//! Shows a scene during the play: as a picture on a terminal, else as lines of progress. It is drawn by a separate
+//! Shows a scene during the scenario: as a picture on a terminal, else as lines of progress. It is drawn by a separate
 //! thread, so that a slow terminal delays nothing.
 
 use super::{
@@ -47,7 +47,7 @@ impl Screen {
     pub fn finish(self) -> bool {
         self.over.store(true, Ordering::Release);
         self.thread.thread().unpark();
-        // If the picture fails, the play goes on.
+        // If the picture fails, the scenario goes on.
         self.thread.join().unwrap_or(false)
     }
 }
@@ -204,8 +204,8 @@ impl Progress {
         }
         for act in scene.acts.iter().skip(self.decided) {
             let decision = &act.decision;
-            let who = decision.eviction.as_ref().map_or("nobody", |it| &it.pod);
-            tell(&format!("{who} goes: {}", decision.why))?;
+            let who = decision.eviction.as_ref().map_or("no pod", |it| &it.pod);
+            tell(&format!("{who} is evicted: {}", decision.why))?;
         }
         self.decided = scene.acts.len();
         let gone = |pod: &&super::scene::PodLine| pod.fate == Fate::Gone;

@@ -1,4 +1,4 @@
-//! The text after the play.
+//! The text after the scenario.
 
 use super::Report;
 use evictd_eviction::why::human_bytes;
@@ -12,16 +12,15 @@ const BUILD: &str = if cfg!(debug_assertions) {
 
 /// One line: was it as expected.
 pub fn verdict(report: &Report) -> String {
-    let gone = list(&report.evicted, "nobody");
+    let gone = list(&report.evicted, "none");
     let kills = report.kernel_oom_kills;
-    let lives = list(&report.survivors, "nobody");
-    let expected = report.expected.as_deref().unwrap_or("nobody");
+    let lives = list(&report.survivors, "none");
+    let expected = report.expected.as_deref().unwrap_or("none");
     if report.as_expected() {
-        format!("as expected: {gone} went; {lives} live on")
+        format!("as expected: {gone} was evicted; {lives} still run")
     } else {
         format!(
-            "{expected} should have gone and nobody else; {gone} went, {lives} live on, and the kernel's OOM killer \
-             struck {kills} times"
+            "NOT as expected: {gone} evicted instead of {expected}; still running: {lives}; kernel OOM kills: {kills}"
         )
     }
 }
@@ -43,18 +42,18 @@ pub fn summary(report: &Report, missing: Option<&str>) -> String {
     let mut lines = vec![format!("{}.", verdict(report))];
     if let Some(missing) = missing {
         lines.push(format!(
-            "This was simulated, with the daemon's own rules: {missing}."
+            "This was simulated with the daemon's own rules: {missing}."
         ));
     }
     if let Some(reaction) = report.reaction_seconds {
         lines.push(format!(
-            "{:.0} ms from the last look that was clear to the last process gone.",
+            "{:.0} ms from the last sample above the threshold to the exit of the last process.",
             reaction * 1000.0
         ));
     }
     if let Some(lowest) = report.lowest_available_bytes {
         lines.push(format!(
-            "At the lowest {} of memory were left; the kernel's OOM killer struck {} times.",
+            "At the lowest, {} of memory were left; kernel OOM kills: {}.",
             human_bytes(lowest),
             report.kernel_oom_kills
         ));

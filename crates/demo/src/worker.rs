@@ -1,4 +1,4 @@
-//! The hidden role in which this program plays a pod of the demo: takes memory, threads or disk at a set pace.
+//! The hidden subcommand that is the process of a demo pod: it uses memory, threads or disk space at a set rate.
 
 use evictd_eviction::StarvedResource;
 use evictd_pod::Quantity;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 /// Memory is taken in pieces of this size.
 const PIECE: usize = 1 << 20;
 
-/// What the pod does once it is told to go.
+/// What the pod does after its start signal.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Role {
     /// Memory taken at once
@@ -35,7 +35,7 @@ pub struct Role {
     /// Size of that file in the end
     #[arg(long, default_value = "0")]
     file_size: Quantity,
-    /// Begins at once and ends with nobody: in a container of its own
+    /// Begins at once and does not end with the demo: in a container of its own
     #[arg(long)]
     alone: bool,
 }
@@ -148,17 +148,17 @@ fn amount(text: &str) -> Quantity {
     text.parse().unwrap_or_default()
 }
 
-/// Waits for a line on standard input, since only then is it in its cgroup, unless it is alone; then plays its role
-/// until it is ended.
+/// Waits for a line on standard input, because only then it is in its cgroup, unless it is alone; then does its work until it
+/// is killed.
 pub async fn play(role: Role) -> io::Result<()> {
     let mut memory = Vec::new();
     if role.alone {
         take(&mut memory, bytes(role.hold));
     } else {
-        // Whatever becomes of the demo, its pods do not outlive it.
+        // The pods of the demo end with it, however it ends.
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?;
         if io::stdin().read_line(&mut String::new())? == 0 {
-            // The demo was gone before it could be noticed above.
+            // The demo had ended before the line above took effect.
             return Ok(());
         }
         take(&mut memory, bytes(role.hold));
@@ -197,7 +197,7 @@ fn bytes(quantity: Quantity) -> usize {
     usize::try_from(quantity.value()).unwrap_or(0)
 }
 
-/// Takes pieces until there are `total` bytes; every page is written to, so that it is really there.
+/// Allocates pieces up to `total` bytes and writes to every page, so that it is really used.
 fn take(memory: &mut Vec<Vec<u8>>, total: usize) {
     while memory.len() * PIECE < total {
         memory.push(vec![1; PIECE]);

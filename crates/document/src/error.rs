@@ -21,11 +21,11 @@ pub enum DocumentError {
     #[error("{0}: is empty")]
     Empty(String),
     /// It holds `null`, or nothing but comments.
-    #[error("{0}: is empty: it holds null and no object")]
+    #[error("{0}: is empty: it holds null instead of an object")]
     Null(String),
     /// It is a pipe or a device, and there is no end to it.
     #[error(
-        "{name}: has more than {} MiB and may have no end; so much is read of a regular file only",
+        "{name}: has more than {} MiB and may be endless; more is read only of a regular file",
         limit >> 20
     )]
     Endless {

@@ -38,10 +38,8 @@ impl Document {
                 self.check_amounts(&node)?;
                 Ok(node)
             }
-            "" => {
-                Err(self
-                    .wrong("is no Kubernetes object, since it has no kind; a v1 Node is needed"))
-            }
+            "" => Err(self
+                .wrong("is not a Kubernetes object, because it has no kind; a v1 Node is needed")),
             other => Err(self.wrong(format!("is a {other}; a v1 Node is needed"))),
         }
     }

@@ -61,7 +61,7 @@ fn shape(kind: Option<&str>, has_items: bool) -> Result<Shape, String> {
         "Pod" => Ok(Shape::Pod),
         "" if has_items => Ok(Shape::List),
         "" => Err(format!(
-            "is no Kubernetes object, since it has no kind; {NEEDED}"
+            "is not a Kubernetes object, because it has no kind; {NEEDED}"
         )),
         other => Err(format!("is a {other}; {NEEDED}")),
     }
@@ -88,14 +88,13 @@ fn find_twins(finder: &mut Finder, pods: &[Pod]) {
     for pod in pods.iter().filter(|pod| !pod.uid.is_empty()) {
         if let Some(twin) = seen.insert(&pod.uid, pod) {
             let (uid, twin) = (&pod.uid, twin.full_name());
-            let message =
-                format!("{uid:?} is the UID of {twin}, too; every pod has one of its own");
+            let message = format!("{uid:?} is also the UID of {twin}; every pod has its own");
             finder.add_key(&pod.full_name(), "metadata.uid", message);
         }
     }
 }
 
-/// A UID that the API server has given to another pod is no static pod's: whoever names it as its own is no mirror.
+/// A UID that the API server has given to another pod cannot be a static pod's: a pod that claims it is no mirror.
 fn without_forged_mirrors(mut pods: Vec<Pod>) -> Vec<Pod> {
     let forged: Vec<usize> = {
         let others = pods.iter().filter(|pod| !pod.is_static());

@@ -51,15 +51,15 @@ fn what_is_not_kubernetes() {
     let table = [
         (
             "{}",
-            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+            "x: is not a Kubernetes object, because it has no kind; a v1 PodList, List or Pod is needed",
         ),
         (
             r#"{"a":[1,2]}"#,
-            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+            "x: is not a Kubernetes object, because it has no kind; a v1 PodList, List or Pod is needed",
         ),
         (
             "a: 1",
-            "x: is no Kubernetes object, since it has no kind; a v1 PodList, List or Pod is needed",
+            "x: is not a Kubernetes object, because it has no kind; a v1 PodList, List or Pod is needed",
         ),
         (
             r#"{"kind":"Deployment"}"#,
@@ -87,7 +87,7 @@ fn what_is_not_kubernetes() {
         ),
         (
             "just words",
-            "x: is no Kubernetes object, since it has no kind; ",
+            "x: is not a Kubernetes object, because it has no kind; ",
         ),
     ];
     for (text, error) in table {
@@ -386,8 +386,7 @@ fn no_uid_is_there_twice_and_no_amount_is_negative() {
     };
     let list = |pods: &[String]| format!(r#"{{"kind":"List","items":[{}]}}"#, pods.join(","));
     let twins = list(&[pod("a", "1", "1Mi"), pod("b", "1", "1Mi")]);
-    let said =
-        "p.json: n/b: metadata.uid: \"1\" is the UID of n/a, too; every pod has one of its own";
+    let said = "p.json: n/b: metadata.uid: \"1\" is also the UID of n/a; every pod has its own";
     assert_eq!(pods("p.json", &twins).unwrap_err(), said);
     let negative = list(&[pod("a", "1", "1Mi"), pod("b", "2", "-1Mi")]);
     let said = "n/b: spec.containers[0].resources.requests.memory: -1Mi is negative";

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let summary: Summary = serde_json::from_value(summary)?;
 
     let outcome = simulation::cycle(&mut housekeeper, now, &pods, &summary, None);
-    let decision = outcome.decision.ok_or("nobody has to go")?;
+    let decision = outcome.decision.ok_or("no victim is needed")?;
     println!("{}\n", decision.why);
     println!(
         "{:14} {:>8} {:>8} {:>8}",

@@ -31,7 +31,7 @@ pub enum Failure {
 pub struct Insufficient {
     /// Name of the resource.
     pub resource: String,
-    /// The pod's request.
+    /// What the pod requests.
     pub requested: i64,
     /// The sum of the requests of the pods on this node.
     pub used: i64,
@@ -85,14 +85,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whether the pod is let in.
+/// Whether the pod is admitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// The pod is let in, after the pods of `preempt` have terminated.
+    /// The pod is admitted, after the pods of `preempt` have terminated.
     pub allowed: bool,
-    /// Reason of the refusal in one word; empty when the pod is let in.
+    /// Reason of the refusal in one word; empty when the pod is admitted.
     pub reason: String,
-    /// Reason of the refusal in a sentence; empty when the pod is let in.
+    /// Reason of the refusal in a sentence; empty when the pod is admitted.
     pub message: String,
     /// The pods to kill first, as indices into the pods given, in kill order.
     pub preempt: Vec<usize>,
@@ -121,11 +121,11 @@ impl Answer {
 /// An [`Answer`] with names in place of indices: what `evictd admit` and the daemon print.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The pod is let in.
+    /// The pod is admitted.
     pub allowed: bool,
-    /// Reason of the refusal in one word; empty when the pod is let in.
+    /// Reason of the refusal in one word; empty when the pod is admitted.
     pub reason: String,
-    /// Reason of the refusal in a sentence; empty when the pod is let in.
+    /// Reason of the refusal in a sentence; empty when the pod is admitted.
     pub message: String,
     /// The pods to kill first, `namespace/name`, in kill order.
     pub preempt: Vec<String>,
@@ -148,7 +148,7 @@ impl Answer {
     }
 }
 
-/// Whether `pod` is let in beside `pods`. `conditions` are those of the housekeeper, not those of the API's Node
+/// Whether `pod` is admitted beside `pods`. `conditions` are those of the housekeeper, not those of the API's Node
 /// (S1-089). `failures` are the failed predicates in the order of the checks.
 pub fn admit(
     pod: &Pod,
@@ -170,10 +170,11 @@ fn under_pressure(pod: &Pod, conditions: &[NodeCondition]) -> Option<Answer> {
     if only_memory && (pod.qos != QosClass::BestEffort || tolerates_memory_pressure(pod)) {
         return None;
     }
-    let held = NodeCondition::ALL
+    let held: Vec<&str> = NodeCondition::ALL
         .into_iter()
-        .filter(|condition| conditions.contains(condition));
-    let held: Vec<&str> = held.map(NodeCondition::as_str).collect();
+        .filter(|condition| conditions.contains(condition))
+        .map(NodeCondition::as_str)
+        .collect();
     let message = format!("The node had condition: [{}]. ", held.join(" "));
     Some(Answer::refused("Evicted", message))
 }
@@ -188,7 +189,7 @@ fn tolerates_memory_pressure(pod: &Pod) -> bool {
     taint.is_tolerated(&pod.tolerations)
 }
 
-/// The answer after `failures`. A critical pod that only lacks resources is let in if preemption frees enough.
+/// The answer after `failures`. A critical pod that only lacks resources is admitted if preemption frees enough.
 fn recover(pod: &Pod, pods: &[impl Borrow<Pod>], failures: &[Failure]) -> Answer {
     let refused = |failure: &Failure| Answer::refused(failure.reason(), failure.to_string());
     let incurable =

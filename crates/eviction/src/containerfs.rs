@@ -4,7 +4,7 @@ use crate::{Signal, Threshold, rules::FilesystemLayout};
 
 /// One threshold the housekeeper works with.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Worked {
+pub(crate) struct EffectiveThreshold {
     pub(crate) threshold: Threshold,
     /// Derived from another threshold, not configured; the kubelet leaves it out of its first cycle (S1-014).
     pub(crate) generated: bool,
@@ -12,7 +12,10 @@ pub(crate) struct Worked {
 
 /// The configured thresholds, in which those of containerfs are replaced by copies of their source thresholds.
 /// Without a source threshold there is no containerfs threshold either: the kubelet's would be empty and never met.
-pub(crate) fn worked(configured: &[Threshold], layout: FilesystemLayout) -> Vec<Worked> {
+pub(crate) fn effective(
+    configured: &[Threshold],
+    layout: FilesystemLayout,
+) -> Vec<EffectiveThreshold> {
     let follows_imagefs = layout.dedicated_image_fs && !layout.split_container_fs;
     let sources = if follows_imagefs {
         [Signal::ImagefsAvailable, Signal::ImagefsInodesFree]
@@ -23,8 +26,8 @@ pub(crate) fn worked(configured: &[Threshold], layout: FilesystemLayout) -> Vec<
     let own = configured
         .iter()
         .filter(|threshold| !copies.contains(&threshold.signal));
-    let mut all: Vec<Worked> = own
-        .map(|threshold| Worked {
+    let mut all: Vec<EffectiveThreshold> = own
+        .map(|threshold| EffectiveThreshold {
             threshold: threshold.clone(),
             generated: false,
         })
@@ -37,7 +40,7 @@ pub(crate) fn worked(configured: &[Threshold], layout: FilesystemLayout) -> Vec<
                 }
             };
             if let Some(source) = configured.iter().rfind(of(source)) {
-                all.push(Worked {
+                all.push(EffectiveThreshold {
                     threshold: Threshold {
                         signal: copy,
                         ..source.clone()

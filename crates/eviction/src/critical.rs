@@ -1,4 +1,4 @@
-//! Which pods are preempted so that a critical pod that lacks resources can be let in (S2-005 to S2-015).
+//! Which pods are preempted so that a critical pod that lacks resources can be admitted (S2-005 to S2-015).
 
 use evictd_pod::{Pod, resources};
 use std::borrow::Borrow;
@@ -16,7 +16,7 @@ pub const CONDITION_MESSAGE: &str = "Pod was preempted by Kubelet to accommodate
 pub struct Need {
     /// Name of the resource.
     pub resource: String,
-    /// The amount.
+    /// What is missing, above zero.
     pub amount: i64,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for NotEnough {
 }
 
 /// Whether `pod` may be killed to let `preemptor` in (S2-005).
-pub fn preemptable(preemptor: &Pod, pod: &Pod) -> bool {
+pub(crate) fn preemptable(preemptor: &Pod, pod: &Pod) -> bool {
     if pod.terminal {
         return false;
     }
@@ -98,8 +98,12 @@ impl<'a> Remaining<'a> {
             column,
             amount: need.amount,
         };
-        let needs = needs.iter().enumerate().map(shortfall);
-        Self(needs.filter(|need| need.amount > 0).collect())
+        let needs = needs
+            .iter()
+            .enumerate()
+            .map(shortfall)
+            .filter(|need| need.amount > 0);
+        Self(needs.collect())
     }
 
     fn is_empty(&self) -> bool {

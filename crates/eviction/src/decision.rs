@@ -44,7 +44,7 @@ pub enum LocalStorageLimit {
 }
 
 impl LocalStorageLimit {
-    /// The pseudo-signal's name.
+    /// The name under which metrics and the history show this limit, in place of a signal's.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::EmptyDir => "emptydirfs.limit",
@@ -98,7 +98,7 @@ pub enum Excess {
 
 impl Excess {
     /// As the API shows it: `None` where usage is not known.
-    pub const fn as_option(self) -> Option<bool> {
+    pub(crate) const fn as_option(self) -> Option<bool> {
         match self {
             Self::Exceeds => Some(true),
             Self::Within => Some(false),
@@ -197,7 +197,7 @@ pub struct Eviction {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerCount {
-    /// The owner.
+    /// The controller whose pod the victim is.
     #[serde(flatten)]
     pub owner: Owner,
     /// How many of the owner's pods were evicted on this node recently, including this one.
@@ -218,7 +218,7 @@ pub struct Shares {
     pub on_the_way: Quantity,
     /// Used, but by no known pod: programs of the host, the kernel, pods that are not listed.
     pub in_no_pod: Quantity,
-    /// The capacity.
+    /// The capacity of the signal.
     pub capacity: Quantity,
 }
 
@@ -267,7 +267,7 @@ pub struct Decision {
     pub kind: Cause,
     /// The acting signal or local-storage limit.
     pub signal: &'static str,
-    /// The starved resource.
+    /// The resource that the signal measures.
     pub resource: StarvedResource,
     /// The acting threshold; absent for a local-storage limit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -302,7 +302,7 @@ pub struct Decision {
 
 impl RankedPod {
     /// How much of `signal` the end of this pod frees; `None` for pressure signals, whose gain nobody can predict.
-    pub fn gives_back(&self, signal: Signal) -> Option<Quantity> {
+    pub fn frees(&self, signal: Signal) -> Option<Quantity> {
         let usage = self.usage?;
         match signal {
             Signal::MemoryPsi | Signal::IoPsi => None,

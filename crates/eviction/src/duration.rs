@@ -15,9 +15,9 @@ pub enum DurationError {
     /// A unit that Go does not know; days, months and years among them.
     #[error("time: unknown unit {unit:?} in duration {text:?}")]
     UnknownUnit {
-        /// The unit.
+        /// The unit that is not known: `d`.
         unit: String,
-        /// The whole text.
+        /// The whole text, as it was written.
         text: String,
     },
 }
@@ -33,7 +33,7 @@ const UNITS: [(&str, i128); 8] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Parses Go's notation.
+/// The duration that `1m30s` stands for; negative with a `-` before it.
 pub fn parse(text: &str) -> Result<SignedDuration, DurationError> {
     let invalid = || DurationError::Invalid(text.to_owned());
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);

@@ -53,12 +53,13 @@ pub fn shortages(pod: &Pod, pods: &[impl Borrow<Pod>], node: &Node) -> Vec<Failu
             capacity: shortage.capacity,
         })
     };
-    let many = predicates::too_many_pods(others.len(), node);
+    let many = predicates::too_many_pods(others.len(), node)
+        .map(|shortage| insufficient(resources::PODS, shortage));
     let short = wanted(pod, node).into_iter().filter_map(|resource| {
         let shortage = predicates::shortage(pod, &others, node, resource)?;
         Some(insufficient(resource, shortage))
     });
-    let many = many.map(|shortage| insufficient(resources::PODS, shortage));
+
     many.into_iter().chain(short).collect()
 }
 
@@ -68,8 +69,9 @@ fn others<'p>(
     pods: &'p [impl Borrow<Pod>],
     node: &'p Node,
 ) -> impl Iterator<Item = &'p Pod> {
-    let pods = pods.iter().map(Borrow::borrow);
-    pods.filter(move |other| is_here(other, node) && !is_same(other, pod))
+    pods.iter()
+        .map(Borrow::borrow)
+        .filter(move |other| is_here(other, node) && !is_same(other, pod))
 }
 
 /// Whether `pod` counts on `node`: it has not ended and is not bound to another node.

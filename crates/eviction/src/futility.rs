@@ -9,7 +9,7 @@ use jiff::Timestamp;
 #[derive(Debug, Clone)]
 struct Trial {
     victim: String,
-    /// Value of the acting threshold: it tells which figure to compare.
+    /// Value of the acting threshold, which decides which figure to compare.
     value: ThresholdValue,
     chosen_at: Timestamp,
     /// What was available when the pod was chosen.
@@ -28,7 +28,6 @@ enum Outcome {
     Chosen,
     /// The first observation from then on is compared; before that the pod may not be killed yet and frees nothing.
     DueAt(Timestamp),
-    /// Compared.
     Known,
     /// Compared, and the limit is reached: since when evictions are stopped, and what was available then.
     Stopped(Timestamp, i64),
@@ -51,8 +50,10 @@ impl Futile {
     ) {
         let Some(limit) = limit else { return };
         let (signal, observed) = (acting.threshold.signal, acting.observed);
-        let min_reclaim = acting.threshold.min_reclaim;
-        let min_reclaim = min_reclaim.map_or(0, |value| value.at(observed.capacity).value());
+        let min_reclaim = acting
+            .threshold
+            .min_reclaim
+            .map_or(0, |value| value.at(observed.capacity).value());
         let slot = &mut self.trials[signal];
         let in_a_row = match slot {
             // Evictions further apart than the length of a stop are not consecutive.
@@ -71,7 +72,7 @@ impl Futile {
     }
 
     /// Notes that this pod is terminating; its effect is visible from `at` on at the latest.
-    pub(crate) fn due(&mut self, uid: &str, at: Timestamp) {
+    pub(crate) fn set_due(&mut self, uid: &str, at: Timestamp) {
         for trial in self.trials.values_mut().flatten() {
             let open = matches!(trial.outcome, Outcome::Chosen | Outcome::DueAt(_));
             if open && trial.victim == uid {
@@ -81,7 +82,7 @@ impl Futile {
     }
 
     /// Notes that this pod was not terminated: that says nothing about whether its end would have helped.
-    pub(crate) fn lives_on(&mut self, uid: &str) {
+    pub(crate) fn not_terminated(&mut self, uid: &str) {
         for trial in self.trials.values_mut().flatten() {
             if trial.victim == uid && matches!(trial.outcome, Outcome::DueAt(_)) {
                 trial.outcome = Outcome::Chosen;
@@ -105,7 +106,7 @@ impl Futile {
             };
             match trial.outcome {
                 Outcome::DueAt(due) if due <= now && is_new(signal, trial.value, &seen) => {
-                    trial.weigh(now, seen.available, limit.evictions);
+                    trial.compare(now, seen.available, limit.evictions);
                 }
                 Outcome::Stopped(since, then) => {
                     let enough = trial.least_gain.unsigned_abs().max(1);
@@ -137,7 +138,7 @@ impl Futile {
 }
 
 impl Trial {
-    fn weigh(&mut self, now: Timestamp, available: i64, limit: u32) {
+    fn compare(&mut self, now: Timestamp, available: i64, limit: u32) {
         let helped = available.saturating_sub(self.before) >= self.least_gain;
         self.in_a_row = if helped { 0 } else { self.in_a_row + 1 };
         self.outcome = if self.in_a_row >= limit {

@@ -35,12 +35,12 @@ use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
-mod crank;
+mod dialogue;
 mod leaving;
 mod limits;
 mod withheld;
 
-pub use crank::Answer;
+pub use dialogue::Answer;
 
 /// Makes the decisions, cycle by cycle. It holds all state; the caller passes in the time.
 #[derive(Debug, Clone)]
@@ -57,11 +57,11 @@ pub struct Housekeeper {
     /// UIDs of pods without a cgroup of their own that the daemon may write to.
     without_cgroup: BTreeSet<String>,
     /// Dry run or pause.
-    ends_nobody: bool,
+    terminations_off: bool,
     /// A need for which no pod may be evicted, and when to think about it again.
-    quiet: Option<(UsageNeed, Timestamp)>,
+    no_victim: Option<(UsageNeed, Timestamp)>,
     /// Per signal: until when other signals go before it, since no pod may be evicted for it.
-    stands_back: SignalMap<Option<Timestamp>>,
+    deferred_until: SignalMap<Option<Timestamp>>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
@@ -77,7 +77,7 @@ pub struct Housekeeper {
 impl Housekeeper {
     /// Starts with no memory of earlier cycles.
     pub fn new(rules: Rules) -> Self {
-        let watched = containerfs::worked(&rules.thresholds, rules.layout);
+        let watched = containerfs::effective(&rules.thresholds, rules.layout);
         Self {
             watched: watched.into_iter().map(Watched::from).collect(),
             first_cycle: true,
@@ -87,9 +87,9 @@ impl Housekeeper {
             departures: Departures::default(),
             commands: Vec::new(),
             without_cgroup: BTreeSet::new(),
-            ends_nobody: false,
-            quiet: None,
-            stands_back: SignalMap::default(),
+            terminations_off: false,
+            no_victim: None,
+            deferred_until: SignalMap::default(),
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -111,8 +111,8 @@ impl Housekeeper {
         }
         self.rules = next.rules;
         self.watched = next.watched;
-        self.quiet = None;
-        self.stands_back = SignalMap::default();
+        self.no_victim = None;
+        self.deferred_until = SignalMap::default();
     }
 
     /// The rules in force.
@@ -133,13 +133,13 @@ impl Housekeeper {
         let is_new = |signal, value, observed: &Observation| {
             is_newer(observed, self.last.get(signal))
                 && observed.time.is_none_or(|time| Some(time) > last_action)
-                && tells_of_now(value, now, self.relieved)
+                && is_current(value, now, self.relieved)
         };
         let limit = self.rules.futility;
         self.futile.observe(now, observations, is_new, limit);
         for watched in &mut self.watched {
             let Threshold { signal, value, .. } = watched.threshold;
-            watched.look(observations.of(signal, value).as_ref(), waiting);
+            watched.compare(observations.of(signal, value).as_ref(), waiting);
         }
         if self.rules.memory_and_swap == MemoryAndSwap::Both {
             join_memory_and_swap(&mut self.watched, observations);
@@ -216,8 +216,8 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            let stands_back = self.stands_back[signal].is_some();
-            (stands_back || self.switched_off(signal).is_some(), order)
+            let deferred_until = self.deferred_until[signal].is_some();
+            (deferred_until || self.switched_off(signal).is_some(), order)
         };
         self.watched
             .iter()
@@ -293,7 +293,7 @@ impl Housekeeper {
     ) -> Option<Decision> {
         let acting = self.acting_threshold()?;
         let signal = acting.threshold.signal;
-        self.see_dying(now, signal, pods, &ranked);
+        self.update_terminating(now, signal, pods, &ranked);
         let shares = self.shares(now, &acting, pods, &ranked);
         let withheld = self.withheld(now, &acting, pods, &ranked, &shares);
         let first = self.first(&acting, &ranked, &shares);
@@ -308,8 +308,7 @@ impl Housekeeper {
         let victim_pod = victim.map(|victim| pods[victim.index].borrow());
         if let Some((victim, pod)) = victim.zip(victim_pod) {
             let uid = &pod.uid;
-            self.departures
-                .choose(uid, signal, victim.gives_back(signal));
+            self.departures.choose(uid, signal, victim.frees(signal));
             self.futile.chosen(now, &acting, uid, self.rules.futility);
             self.last_action = Some(now);
             self.relieved = Some(now);
@@ -326,7 +325,7 @@ impl Housekeeper {
                 (&shares, in_vain),
             ),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
-            expected_gain: victim.and_then(|victim| victim.gives_back(signal)),
+            expected_gain: victim.and_then(|victim| victim.frees(signal)),
             uid: victim_pod.map(|pod| pod.uid.clone()),
             owner: victim_pod.and_then(|pod| self.owner_of(now, pod)),
             threshold: Some(acting),
@@ -349,8 +348,8 @@ impl Housekeeper {
         let signal = acting.threshold.signal;
         let may_go = || ranked.iter().filter(|pod| pod.spared.is_none());
         let lifts = |pod: &&RankedPod| {
-            let gives_back = pod.gives_back(signal).unwrap_or_default();
-            gives_back >= shares.short
+            let frees = pod.frees(signal).unwrap_or_default();
+            frees >= shares.short
         };
         let in_vain = self.stopped_by_futility(signal).is_some();
         let alone = may_go().find(lifts).filter(|_| in_vain);
@@ -396,7 +395,7 @@ impl Housekeeper {
     /// reconsidered.
     pub fn set_without_cgroup(&mut self, pods: BTreeSet<String>) {
         self.without_cgroup = pods;
-        self.quiet = None;
+        self.no_victim = None;
     }
 
     /// Every pod in the order in which it would be evicted for this signal now. Decides nothing.
@@ -444,8 +443,10 @@ impl Housekeeper {
             .rules
             .futility
             .map_or(SignedDuration::ZERO, |futility| futility.pause);
-        let stopped = self.futile.stops();
-        let stopped = stopped.filter(|(signal, _)| self.futility_stops(*signal));
+        let stopped = self
+            .futile
+            .stops()
+            .filter(|(signal, _)| self.futility_stops(*signal));
         stopped.map(move |(signal, since)| {
             (signal, since, since.saturating_add(pause).unwrap_or(since))
         })
@@ -519,8 +520,10 @@ impl Housekeeper {
             let first = watched.first_observed.filter(|_| may_act)?;
             first.checked_add(watched.threshold.acts_after()).ok()
         };
-        let hard = self.watched.iter();
-        let hard = hard.filter(|watched| watched.threshold.is_hard());
+        let hard = self
+            .watched
+            .iter()
+            .filter(|watched| watched.threshold.is_hard());
         hard.filter_map(since).max()
     }
 
@@ -539,7 +542,7 @@ impl Housekeeper {
 
 /// Whether the figure describes the node after the last relief. An average does only once its whole window is
 /// later; a momentary figure always does.
-fn tells_of_now(value: ThresholdValue, now: Timestamp, relieved: Option<Timestamp>) -> bool {
+fn is_current(value: ThresholdValue, now: Timestamp, relieved: Option<Timestamp>) -> bool {
     let ThresholdValue::Pressure(limit) = value else {
         return true;
     };

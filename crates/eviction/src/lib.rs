@@ -9,9 +9,9 @@
 //! |---|---|
 //! | what can run out, and its thresholds | [`Signal`], [`Threshold`], [`ThresholdMaps`] |
 //! | the rules of a kubelet, and those of evictd | [`Rules`] |
-//! | who goes first, and why | [`rank`], [`why`] |
+//! | which pod is evicted first, and why | [`rank`], [`why`] |
 //! | what becomes of a pod that must leave | [`departures`] |
-//! | which pod is let in | [`admission`], [`critical`] |
+//! | which pod is admitted | [`admission`], [`critical`] |
 //! | what is remembered of a decision | [`record`] |
 //!
 //! One cycle; `examples/cycle.rs` ranks more pods, from the statistics of a kubelet:
@@ -51,7 +51,7 @@
 //!     decided.extend(decisions);
 //!     step = next;
 //! }
-//! let eviction = decided[0].eviction.as_ref().expect("somebody goes");
+//! let eviction = decided[0].eviction.as_ref().expect("a pod is evicted");
 //! assert_eq!(eviction.pod, "shop/hog");
 //! # Ok::<(), serde_json::Error>(())
 //! ```

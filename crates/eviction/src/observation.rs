@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Observation {
     /// The part that is not used.
     pub available: i64,
-    /// The whole.
+    /// All there is, used or not.
     pub capacity: i64,
     /// When it was measured. `None` if the source does not say; such an observation always counts as new (S1-033).
     #[serde(skip_serializing_if = "Option::is_none")]

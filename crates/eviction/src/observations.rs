@@ -1,4 +1,4 @@
-//! What the node had left when it was looked at.
+//! What the node had left of each signal in one observation.
 
 use crate::{
     Observation, ThresholdValue,

@@ -162,8 +162,10 @@ impl PressureLimit {
             let mut numbers = before.rsplit(|c: char| !c.is_ascii_digit() && c != '.');
             hundredths(numbers.next()?)
         });
-        let lasting = lower.split_once("for").map(|(_, rest)| rest.trim_ascii());
-        let lasting = lasting.and_then(|text| duration::parse(text).ok());
+        let lasting = lower
+            .split_once("for")
+            .map(|(_, rest)| rest.trim_ascii())
+            .and_then(|text| duration::parse(text).ok());
         Self {
             share: share.unwrap_or(Share::Full),
             average: average.unwrap_or(Average::Avg10),

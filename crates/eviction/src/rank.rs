@@ -15,11 +15,11 @@ use std::{cmp::Reverse, collections::BTreeSet};
 /// Which parts of a pod's disk usage count for a signal (S1-064 to S1-066). Images have no usage figure of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskParts {
-    /// Writable layers.
+    /// Whether the containers' writable layers count.
     pub rootfs: bool,
-    /// Logs.
+    /// Whether the containers' logs count.
     pub logs: bool,
-    /// Local volumes.
+    /// Whether the volumes that live and end with the pod count.
     pub volumes: bool,
 }
 
@@ -83,11 +83,11 @@ impl DiskParts {
 /// What a ranking depends on, apart from the pods.
 #[derive(Debug, Clone, Copy)]
 pub struct Ranking<'a> {
-    /// The acting signal.
+    /// The signal that is to be relieved.
     pub signal: Signal,
     /// Its capacity, from which the even share of process ids is computed.
     pub capacity: i64,
-    /// The rules.
+    /// The rules of the kubelet, or those of evictd.
     pub rules: &'a Rules,
     /// The time of the ranking.
     pub now: Timestamp,
@@ -120,7 +120,11 @@ impl Ranking<'_> {
     }
 
     /// The pods that were chosen before and have not left, in any order.
-    pub fn of_dying(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
+    pub(crate) fn of_terminating(
+        &self,
+        pods: &[impl Borrow<Pod>],
+        usage: &Usage,
+    ) -> Vec<RankedPod> {
         let is_dying = |pod: &Pod| self.departures.is_terminating(&pod.uid);
         self.rows(pods, usage, is_dying).collect()
     }
@@ -132,12 +136,14 @@ impl Ranking<'_> {
         wanted: impl Fn(&Pod) -> bool,
     ) -> impl Iterator<Item = RankedPod> {
         let share = self.share(usage);
-        let pods = pods.iter().map(Borrow::borrow).enumerate();
-        let wanted = pods.filter(move |(_, pod)| wanted(pod));
-        wanted.map(move |(index, pod)| {
-            let figures = self.figures(pod, usage.of(index), share);
-            self.row(index, pod, &figures)
-        })
+        pods.iter()
+            .map(Borrow::borrow)
+            .enumerate()
+            .filter(move |(_, pod)| wanted(pod))
+            .map(move |(index, pod)| {
+                let figures = self.figures(pod, usage.of(index), share);
+                self.row(index, pod, &figures)
+            })
     }
 
     fn row(&self, index: usize, pod: &Pod, figures: &Figures) -> RankedPod {

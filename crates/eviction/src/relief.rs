@@ -17,7 +17,7 @@ impl Shares {
     ) -> Self {
         let amount = |value| amount(signal, value);
         let sum = |pods: &mut dyn Iterator<Item = &RankedPod>| {
-            let held = pods.filter_map(|pod| pod.gives_back(signal));
+            let held = pods.filter_map(|pod| pod.frees(signal));
             held.fold(Quantity::ZERO, |sum, held| sum + held)
         };
         let available = amount(observed.available);
@@ -55,5 +55,5 @@ pub(crate) fn on_the_way<'a>(
     ranked
         .iter()
         .filter(move |pod| pod.spared == Some(Spared::Dying) && is_credited(pod))
-        .map(move |pod| (pod, pod.gives_back(signal).unwrap_or_default()))
+        .map(move |pod| (pod, pod.frees(signal).unwrap_or_default()))
 }

@@ -7,8 +7,8 @@ use std::{collections::BTreeMap, fmt};
 
 /// A pod that evictd evicted and whose object still exists.
 #[derive(Debug, Clone, Copy)]
-pub struct Remains<'a> {
-    /// The pod.
+pub struct EvictedPod<'a> {
+    /// The pod as the API server lists it.
     pub pod: &'a Pod,
     /// When it was evicted.
     pub evicted_at: Timestamp,
@@ -25,14 +25,14 @@ pub struct Retention {
 
 /// Why one is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overdue {
+pub enum DeletionReason {
     /// It is at least this old.
     Old(SignedDuration),
     /// Its owner has at least this many newer ones.
     TooMany(u32),
 }
 
-impl fmt::Display for Overdue {
+impl fmt::Display for DeletionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Old(ttl) => {
@@ -52,16 +52,20 @@ impl Retention {
 
     /// Which of these to delete now and why, the oldest first. Pods of a Job are kept because the Job counts them,
     /// and so are pods that may not have ended yet. A pod that is being deleted already is ignored.
-    pub fn overdue(&self, now: Timestamp, remains: &[Remains<'_>]) -> Vec<(usize, Overdue)> {
-        let mut newest_first: Vec<usize> = (0..remains.len()).collect();
+    pub fn due(
+        &self,
+        now: Timestamp,
+        evicted_pods: &[EvictedPod<'_>],
+    ) -> Vec<(usize, DeletionReason)> {
+        let mut newest_first: Vec<usize> = (0..evicted_pods.len()).collect();
         newest_first.sort_by_key(|index| {
-            let one = &remains[*index];
+            let one = &evicted_pods[*index];
             std::cmp::Reverse((one.evicted_at, &one.pod.uid))
         });
         let mut newer: BTreeMap<(&str, &str), u32> = BTreeMap::new();
-        let mut overdue = Vec::new();
+        let mut due = Vec::new();
         for index in newest_first {
-            let one = &remains[index];
+            let one = &evicted_pods[index];
             let owner = one.pod.controller.as_ref();
             let of_job = owner.is_some_and(|owner| owner.kind == "Job");
             if of_job || one.pod.deletion_timestamp.is_some() {
@@ -70,26 +74,28 @@ impl Retention {
             let too_many = owner.zip(self.keep_per_owner).and_then(|(owner, most)| {
                 let newer = newer.entry((&one.pod.namespace, &owner.uid)).or_default();
                 *newer += 1;
-                (*newer > most).then_some(Overdue::TooMany(most))
+                (*newer > most).then_some(DeletionReason::TooMany(most))
             });
             let age = now.duration_since(one.evicted_at);
-            let old = self.ttl.filter(|ttl| age >= *ttl).map(Overdue::Old);
+            let old = self.ttl.filter(|ttl| age >= *ttl).map(DeletionReason::Old);
             if let Some(why) = too_many.or(old).filter(|_| one.has_ended(now)) {
-                overdue.push((index, why));
+                due.push((index, why));
             }
         }
-        overdue.reverse();
-        overdue
+        due.reverse();
+        due
     }
 }
 
-impl Remains<'_> {
+impl EvictedPod<'_> {
     /// Deleting the object of a pod that still runs would cut its grace period short.
     fn has_ended(&self, now: Timestamp) -> bool {
-        const TEARDOWN: SignedDuration = SignedDuration::from_secs(10);
-        let own = self.pod.termination_grace_period_seconds;
-        let own = own.unwrap_or(crate::rules::DEFAULT_GRACE_PERIOD_SECONDS);
-        let grace = SignedDuration::from_secs(own.max(0)).saturating_add(TEARDOWN);
+        const TEARDOWN_MARGIN: SignedDuration = SignedDuration::from_secs(10);
+        let own = self
+            .pod
+            .termination_grace_period_seconds
+            .unwrap_or(crate::rules::DEFAULT_GRACE_PERIOD_SECONDS);
+        let grace = SignedDuration::from_secs(own.max(0)).saturating_add(TEARDOWN_MARGIN);
         now.duration_since(self.evicted_at) >= grace
     }
 }

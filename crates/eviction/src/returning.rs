@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 use std::{collections::VecDeque, fmt};
 
 /// From this eviction on the condition is held.
-const HOLDS: u32 = 2;
+const CONDITION_FROM: u32 = 2;
 /// From this eviction on the taint is held, too.
-const KEEPS_AWAY: u32 = 3;
+const TAINT_FROM: u32 = 3;
 /// Evictions are remembered for this many times the longest back-off, so that they outlast the back-off that they
 /// caused.
 const WINDOW: i32 = 3;
 /// The most evictions that are remembered.
-const MOST: usize = 256;
+const MAX_REMEMBERED: usize = 256;
 
 /// The controller of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,9 +30,9 @@ pub struct Owner {
     pub kind: String,
     /// Its pods' namespace.
     pub namespace: String,
-    /// Its name.
+    /// Name of the controller.
     pub name: String,
-    /// Its unique id.
+    /// UID of the controller; one that was created again has another.
     pub uid: String,
 }
 
@@ -61,14 +61,14 @@ impl fmt::Display for Owner {
 pub struct Backoff {
     /// The transition period: how long a condition lasts anyway after its cause is over.
     pub period: SignedDuration,
-    /// The longest time.
+    /// The longest time that the condition is held after one eviction.
     pub longest: SignedDuration,
 }
 
 impl Backoff {
     /// How long the condition is held after this eviction of an owner's pods, counted from 1; zero after the first.
     pub fn after(&self, evictions: u32) -> SignedDuration {
-        if evictions < HOLDS {
+        if evictions < CONDITION_FROM {
             return SignedDuration::ZERO;
         }
         let times = 1_i32.checked_shl(evictions - 1).filter(|times| *times > 0);
@@ -85,7 +85,7 @@ impl Backoff {
 /// An owner whose pods came back, and the consequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Returned {
-    /// The owner.
+    /// The controller of the pods.
     pub owner: Owner,
     /// How many of its pods were evicted on this node recently.
     pub evictions: u32,
@@ -150,7 +150,7 @@ impl Returning {
     ) {
         let evictions = self.count(&owner, time, backoff);
         let over = |past: &Past| time.duration_since(past.time) >= backoff.window();
-        while self.past.len() >= MOST || self.past.front().is_some_and(over) {
+        while self.past.len() >= MAX_REMEMBERED || self.past.front().is_some_and(over) {
             self.past.pop_front();
         }
         self.past.push_back(Past {
@@ -206,6 +206,6 @@ impl Returning {
 
 impl Past {
     const fn keeps_away(&self) -> bool {
-        self.evictions >= KEEPS_AWAY
+        self.evictions >= TAINT_FROM
     }
 }

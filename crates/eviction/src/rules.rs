@@ -58,7 +58,7 @@ pub enum MemoryAndSwap {
 /// Pods that are never chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Protect {
-    /// Namespaces.
+    /// Namespaces whose pods are all protected.
     pub namespaces: Vec<String>,
     /// Label selectors; a pod that matches any of them is protected.
     pub selectors: Vec<LabelSelector>,
@@ -80,9 +80,9 @@ pub struct LabelSelector {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LabelRequirement {
-    /// The label's key.
+    /// Key of the label that is compared.
     pub key: String,
-    /// How it compares.
+    /// How the label is compared with the values.
     pub operator: Operator,
     /// The values, for `In` and `NotIn`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -145,7 +145,7 @@ pub struct Rules {
     pub condition_holds_while_met: bool,
     /// Whether limits of emptyDirs, pods and containers on local storage are enforced (S1-073).
     pub local_storage_capacity_isolation: bool,
-    /// Filesystem layout (S1-025).
+    /// Which of the node's directories share a filesystem (S1-025).
     pub layout: FilesystemLayout,
     /// Generated containerfs thresholds wait for the second cycle (S1-014).
     pub generated_thresholds_wait: bool,
@@ -178,7 +178,7 @@ pub struct Rules {
     /// means that it is not held for this reason, as the kubelet.
     pub longest_owner_backoff: Option<SignedDuration>,
     /// Count what terminating pods still use as nearly free.
-    pub credit_dying_pods: bool,
+    pub credit_terminating_pods: bool,
     /// Evict only if evicting all eligible pods would bring the signal back to its threshold.
     pub requires_relief: bool,
     /// A kubelet manages the pods, and restarts containers that end without its doing.
@@ -214,7 +214,7 @@ impl Rules {
             protect: Protect::default(),
             futility: None,
             longest_owner_backoff: None,
-            credit_dying_pods: false,
+            credit_terminating_pods: false,
             requires_relief: false,
             kubelet_is_here: false,
             samples_follow_actions: false,
@@ -242,7 +242,7 @@ impl Rules {
                 pause: SignedDuration::from_mins(5),
             }),
             longest_owner_backoff: Some(SignedDuration::from_hours(1)),
-            credit_dying_pods: true,
+            credit_terminating_pods: true,
             requires_relief: true,
             samples_follow_actions: true,
             ..Self::kubelet()

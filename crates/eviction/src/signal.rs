@@ -153,7 +153,7 @@ impl<'de> Deserialize<'de> for Signal {
 /// The starved resource, as messages, events and annotations name it (S1-002).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum StarvedResource {
-    /// Bytes of memory.
+    /// Memory, for `memory.available`, `allocatableMemory.available`, `swap.available` and `memory.psi`.
     #[serde(rename = "memory")]
     Memory,
     /// Bytes of node-local disk.
@@ -162,10 +162,10 @@ pub enum StarvedResource {
     /// Inodes of node-local disk.
     #[serde(rename = "inodes")]
     Inodes,
-    /// Processes.
+    /// Process ids, for `pid.available`.
     #[serde(rename = "pids")]
     Pids,
-    /// Input and output.
+    /// Time on devices, for `io.psi`.
     #[serde(rename = "io")]
     Io,
 }
@@ -194,7 +194,7 @@ impl std::fmt::Display for StarvedResource {
 pub enum NodeCondition {
     /// Short of bytes or inodes.
     DiskPressure,
-    /// Short of memory.
+    /// Short of memory or swap.
     MemoryPressure,
     /// Short of process ids.
     #[serde(rename = "PIDPressure")]

@@ -23,10 +23,10 @@ use std::{
 pub struct Timeline {
     /// When the first step begins.
     pub now: Timestamp,
-    /// The node's pods.
+    /// The pods of the node in the first step.
     #[serde(default, deserialize_with = "null_is_default")]
     pub pods: Vec<wire::Pod>,
-    /// The cycles.
+    /// One entry per cycle, in the order of time.
     #[serde(default, deserialize_with = "null_is_default")]
     pub steps: Vec<TimelineStep>,
 }
@@ -169,7 +169,7 @@ pub struct StepOutcome {
     /// Pods were evicted because they exceeded a limit of their own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub local_storage_eviction: bool,
-    /// The evictions.
+    /// The pods that were evicted in this cycle; several only for limits of their own.
     pub evicted: Vec<Eviction>,
     /// Why no pod was evicted although a threshold was met; under the kubelet's rules this is always "all spared".
     #[serde(skip)]
@@ -180,7 +180,7 @@ pub struct StepOutcome {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstObserved {
-    /// The threshold.
+    /// The threshold that is crossed.
     #[serde(flatten)]
     pub threshold: Threshold,
     /// Offset in seconds of the step that first saw it crossed.

@@ -33,7 +33,7 @@ pub struct Reclaim {
 /// The usage that is needed of every pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UsageNeed {
-    /// The signal.
+    /// The signal that the usage is for.
     pub signal: Signal,
     /// Whether the threshold is hard.
     pub hard: bool,

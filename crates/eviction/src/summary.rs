@@ -11,14 +11,14 @@ use serde::{Deserialize, Deserializer};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 
-/// The document.
+/// What the kubelet answers at `/stats/summary`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// The node.
+    /// Figures of the node as a whole.
     #[serde(deserialize_with = "null_is_default")]
     pub node: NodeStats,
-    /// The pods.
+    /// Figures of each pod that the kubelet runs.
     #[serde(deserialize_with = "null_is_default")]
     pub pods: Vec<PodStats>,
 }
@@ -30,17 +30,17 @@ pub struct NodeStats {
     /// Name of the node.
     #[serde(deserialize_with = "null_is_default")]
     pub node_name: String,
-    /// Memory.
+    /// Memory of the whole node, in bytes.
     pub memory: Option<MemoryStats>,
     /// The filesystem with the kubelet's root directory.
     pub fs: Option<FsStats>,
     /// Filesystems of the container runtime.
     pub runtime: Option<RuntimeStats>,
-    /// Process ids.
+    /// Process ids in use, and the most there can be.
     pub rlimit: Option<RlimitStats>,
-    /// Input and output.
+    /// Pressure on devices.
     pub io: Option<IoStats>,
-    /// Swap.
+    /// Swap of the whole node, in bytes.
     pub swap: Option<SwapStats>,
     /// Cgroups such as `pods`.
     #[serde(deserialize_with = "null_is_default")]
@@ -105,7 +105,7 @@ pub struct ContainerStats {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodStats {
-    /// Which pod.
+    /// The pod that the figures are of.
     #[serde(deserialize_with = "null_is_default")]
     pub pod_ref: PodReference,
     memory: Option<MemoryStats>,
@@ -124,13 +124,13 @@ pub struct PodStats {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct PodReference {
-    /// Namespace.
+    /// The pod's namespace.
     #[serde(deserialize_with = "null_is_default")]
     pub namespace: String,
-    /// Name.
+    /// The pod's name.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
-    /// Unique id.
+    /// The pod's UID, by which figures and pods are matched.
     #[serde(deserialize_with = "null_is_default")]
     pub uid: String,
 }
@@ -150,7 +150,6 @@ struct ProcessStats {
     process_count: Option<u64>,
 }
 
-/// Pressure stall information.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 struct PsiStats {

@@ -64,7 +64,7 @@ impl std::fmt::Display for ThresholdValue {
 /// "Act when this signal has been below this value for this long."
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threshold {
-    /// The signal watched.
+    /// The signal whose available amount is compared.
     pub signal: Signal,
     /// Met while what is available is strictly below this (S1-004).
     pub value: ThresholdValue,
@@ -104,7 +104,7 @@ pub struct ThresholdMaps {
     pub minimum_reclaim: BTreeMap<String, String>,
 }
 
-/// What the maps hold, parsed. A threshold that is switched off is in none of them.
+/// The content of the maps, parsed. A threshold that is switched off is in none of them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedThresholds {
     /// Of `evictionHard`.
@@ -130,7 +130,7 @@ pub struct ThresholdError {
     pub map: &'static str,
     /// The key with the mistake.
     pub key: String,
-    /// What is wrong.
+    /// Which rule the text breaks.
     pub kind: ThresholdErrorKind,
 }
 
@@ -143,7 +143,7 @@ pub enum ThresholdErrorKind {
     /// S1-006
     #[error("eviction percentage threshold {signal} must be >= 0%: {value}")]
     BelowZeroPercent {
-        /// The signal.
+        /// The signal of the threshold.
         signal: Signal,
         /// As written.
         value: String,
@@ -151,7 +151,7 @@ pub enum ThresholdErrorKind {
     /// S1-006
     #[error("eviction percentage threshold {signal} must be <= 100%: {value}")]
     AboveHundredPercent {
-        /// The signal.
+        /// The signal of the threshold.
         signal: Signal,
         /// As written.
         value: String,
@@ -159,7 +159,7 @@ pub enum ThresholdErrorKind {
     /// S1-006
     #[error("eviction threshold {signal} must be positive: {value}")]
     NotPositive {
-        /// The signal.
+        /// The signal of the threshold.
         signal: Signal,
         /// The amount in canonical form.
         value: Quantity,
@@ -170,7 +170,7 @@ pub enum ThresholdErrorKind {
     /// The minimum reclaim of a pressure signal must be a percentage of the time.
     #[error("eviction minimum reclaim {signal} must be a percentage: {value}")]
     NotPercent {
-        /// The signal.
+        /// The signal of the threshold.
         signal: Signal,
         /// As written.
         value: String,
@@ -181,7 +181,7 @@ pub enum ThresholdErrorKind {
     /// S1-010
     #[error("eviction percentage minimum reclaim {signal} must be positive: {value}")]
     MinimumReclaimNotPositive {
-        /// The signal.
+        /// The signal of the threshold.
         signal: Signal,
         /// As written.
         value: String,
@@ -218,7 +218,7 @@ impl ThresholdMaps {
         self.parse_by_map(true).map(ParsedThresholds::into_all)
     }
 
-    /// The same map by map; with the signals that only we have where `ours`.
+    /// The same, one list per map; with evictd's own signals if `ours` is set.
     pub fn parse_by_map(&self, ours: bool) -> Result<ParsedThresholds, Vec<ThresholdError>> {
         if ours {
             self.parse_known(|_| true)

@@ -46,9 +46,9 @@ pub struct ContainerUsage {
     pub name: String,
     /// Memory that the kernel cannot easily reclaim, in bytes.
     pub working_set: Option<i64>,
-    /// Its writable layer.
+    /// Usage of its writable layer.
     pub rootfs: FsUsage,
-    /// Its logs.
+    /// Usage of its log files.
     pub logs: FsUsage,
 }
 
@@ -57,15 +57,15 @@ pub struct ContainerUsage {
 pub struct VolumeUsage {
     /// Name within the pod.
     pub name: String,
-    /// Its usage.
+    /// Bytes and inodes that it holds.
     pub usage: FsUsage,
 }
 
 /// Bytes and inodes on a filesystem.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct FsUsage {
-    /// Bytes.
+    /// Bytes, allocated on disk.
     pub bytes: Option<i64>,
-    /// Inodes.
+    /// Files and directories.
     pub inodes: Option<i64>,
 }

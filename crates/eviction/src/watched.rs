@@ -1,6 +1,8 @@
 //! The state of one threshold from cycle to cycle: crossed, held, acting.
 
-use crate::{Observation, Observations, Signal, Threshold, ThresholdValue, containerfs::Worked};
+use crate::{
+    Observation, Observations, Signal, Threshold, ThresholdValue, containerfs::EffectiveThreshold,
+};
 use evictd_pod::Quantity;
 use jiff::Timestamp;
 
@@ -23,11 +25,11 @@ pub(crate) struct Watched {
     pub(crate) acting: bool,
 }
 
-impl From<Worked> for Watched {
-    fn from(worked: Worked) -> Self {
+impl From<EffectiveThreshold> for Watched {
+    fn from(effective: EffectiveThreshold) -> Self {
         Self {
-            threshold: worked.threshold,
-            generated: worked.generated,
+            threshold: effective.threshold,
+            generated: effective.generated,
             first_observed: None,
             met: false,
             held: false,
@@ -38,7 +40,7 @@ impl From<Worked> for Watched {
 
 impl Watched {
     /// Compares with the current observation; `waiting` leaves out generated thresholds (S1-014).
-    pub(crate) fn look(&mut self, observed: Option<&Observation>, waiting: bool) {
+    pub(crate) fn compare(&mut self, observed: Option<&Observation>, waiting: bool) {
         let crossed = !(waiting && self.generated) && is_met(&self.threshold, observed, false);
         self.met = crossed || (self.held && is_met(&self.threshold, observed, true));
     }

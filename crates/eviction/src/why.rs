@@ -17,8 +17,8 @@ pub(crate) fn why(
     (shares, in_vain): (&Shares, Option<u32>),
 ) -> String {
     let resource = acting.threshold.signal.resource();
-    let gives_back = victim.and_then(|victim| victim.gives_back(acting.threshold.signal));
-    let alone = gives_back.is_some_and(|gives_back| gives_back >= shares.short);
+    let frees = victim.and_then(|victim| victim.frees(acting.threshold.signal));
+    let alone = frees.is_some_and(|frees| frees >= shares.short);
     let mut sentence = match (victim, in_vain) {
         (Some(victim), Some(evictions)) if alone && withheld.is_none() => format!(
             "the last {evictions} evictions gained too little, and {} alone holds the {} that are missing: it {}",
@@ -44,10 +44,10 @@ fn sentence(
 ) -> String {
     match (withheld, victim, runner_up) {
         (Some(withheld), ..) => withheld.to_string(),
-        (None, None, _) => "nobody may go".to_owned(),
+        (None, None, _) => "no pod may be evicted".to_owned(),
         (None, Some(victim), None) => {
             format!(
-                "{} is the only pod that may go; it {}",
+                "{} is the only pod that may be evicted; it {}",
                 victim.pod,
                 victim.uses(resource)
             )
@@ -153,11 +153,13 @@ impl RankedPod {
                 Excess::Exceeds => "above its request",
                 Excess::Within | Excess::UnknownLast => "the next has no figures",
             },
-            DecidingKey::Preference if self.preference == Preference::Prefer => "asked to go early",
-            DecidingKey::Preference => "the next asked to go late",
-            DecidingKey::Returns => "the next would come straight back",
+            DecidingKey::Preference if self.preference == Preference::Prefer => {
+                "prefers to be evicted early"
+            }
+            DecidingKey::Preference => "the next prefers to be evicted late",
+            DecidingKey::Returns => "the next would be started here again",
             DecidingKey::Priority => "lower priority",
-            DecidingKey::Terminating => "ending anyway",
+            DecidingKey::Terminating => "terminating anyway",
             DecidingKey::Overage => match (resource, self.excess) {
                 (StarvedResource::Pids, _) => "more processes",
                 (StarvedResource::Inodes, _) => "more inodes above its request",
@@ -179,23 +181,25 @@ impl RankedPod {
             }
             DecidingKey::Excess => format!("{own} {uses}, while {other}, next, {next_uses}"),
             DecidingKey::Preference if self.preference == Preference::Prefer => {
-                format!("{own} {uses} and asked to go early, unlike {other}, next")
+                format!("{own} {uses} and prefers to be evicted early, unlike {other}, next")
             }
             DecidingKey::Preference => {
-                format!("{own} {uses}; {other}, next, asked to go late")
+                format!("{own} {uses}; {other}, next, prefers to be evicted late")
             }
             DecidingKey::Returns => format!(
-                "{own} {uses}; {other}, next, would be started right here again by its DaemonSet"
+                "{own} {uses}; {other}, next, would be started here again at once by its DaemonSet"
             ),
             DecidingKey::Priority => format!(
                 "{own} {uses}, and its priority {} is lower than {} of {other}, next",
                 self.priority, next.priority
             ),
             DecidingKey::Terminating => {
-                format!("{own} {uses} and is ending anyway, unlike {other}, next")
+                format!("{own} {uses} and is terminating anyway, unlike {other}, next")
             }
             DecidingKey::Overage if self.excess == Excess::Within => {
-                format!("{own} {uses}, with the least to spare; {other}, next, {next_uses}")
+                format!(
+                    "{own} {uses}, with the least of its request left; {other}, next, {next_uses}"
+                )
             }
             DecidingKey::Overage => {
                 format!("{own} {uses}, the most of its kind; {other}, next, {next_uses}")
@@ -242,7 +246,7 @@ impl RankedPod {
                 format!("{uses}, {above} above an even share of {request}")
             }
             (StarvedResource::Pids, _) => format!("{uses}, within an even share of {request}"),
-            _ if request.is_zero() => format!("{uses} and asked for none"),
+            _ if request.is_zero() => format!("{uses} and requested none"),
             (_, Excess::Exceeds) => {
                 let above = human_bytes((usage - request).value());
                 format!("{uses}, {above} above its request of {asked}")
@@ -257,7 +261,7 @@ impl Shares {
     pub fn in_no_pod_words(&self) -> String {
         let amount = |quantity: Quantity| human_bytes(quantity.value());
         let (outside, capacity) = (amount(self.in_no_pod), amount(self.capacity));
-        format!("{outside} of {capacity} are in no pod")
+        format!("{outside} of {capacity} are used outside of pods")
     }
 }
 
@@ -282,13 +286,13 @@ impl std::fmt::Display for Withheld {
         match self {
             Self::NoPods => f.write_str("there is no pod on this node"),
             Self::AllSpared => {
-                f.write_str("every pod is critical, protected, out of reach or going already")
+                f.write_str("every pod is critical, protected, out of reach or already terminating")
             }
             Self::DyingPodsRelease { pods, release } if release.is_zero() => {
                 let pods = pods.join(", ");
                 write!(
                     f,
-                    "{pods} goes already, and what that does shows when it is gone"
+                    "{pods} is already terminating; its effect is known only once it is gone"
                 )
             }
             Self::DyingPodsRelease { pods, release } => {
@@ -309,12 +313,16 @@ impl std::fmt::Display for Withheld {
                 let amount = |quantity: Quantity| human_bytes(quantity.value());
                 write!(
                     f,
-                    "the pods that may go hold {} together, and {} are missing",
+                    "the pods that may be evicted hold {} together, and {} are missing",
                     amount(shares.may_go),
                     amount(shares.short)
                 )?;
                 if shares.on_the_way.is_positive() {
-                    write!(f, " ({} of it on its way)", amount(shares.on_the_way))?;
+                    write!(
+                        f,
+                        " ({} of it already being released)",
+                        amount(shares.on_the_way)
+                    )?;
                 }
                 write!(f, "; {}", shares.in_no_pod_words())
             }
@@ -330,7 +338,7 @@ impl Spared {
             Self::Unreachable(why @ (Unreachable::Budget | Unreachable::Failed)) => {
                 format!("passed over for now: {why}")
             }
-            lasting => format!("never goes: {lasting}"),
+            lasting => format!("never evicted: {lasting}"),
         }
     }
 }
@@ -339,8 +347,8 @@ impl std::fmt::Display for Unreachable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::NoCgroup => "no cgroup of its own that may be touched",
-            Self::Budget => "its disruption budget does not let it go",
-            Self::Failed => "to end it has just failed",
+            Self::Budget => "its disruption budget does not allow it",
+            Self::Failed => "its termination has just failed",
         })
     }
 }
@@ -353,7 +361,7 @@ impl std::fmt::Display for Spared {
             Self::Critical(Critical::Priority) => "critical priority",
             Self::Protected => "protected by the configuration",
             Self::Never => "its annotation says never",
-            Self::Dying => "going already",
+            Self::Dying => "already terminating",
             Self::Unreachable(why) => return why.fmt(f),
         })
     }
@@ -451,7 +459,7 @@ mod tests {
                 EphemeralStorage,
                 "uses 5Mi, within its request of 50Mi",
             ),
-            (pod("a", Some(0), 0), Memory, "uses 0 and asked for none"),
+            (pod("a", Some(0), 0), Memory, "uses 0 and requested none"),
             (counted(4000, 0), Inodes, "uses 4000 inodes"),
             (counted(37, 0), Pids, "runs 37 processes"),
             (

@@ -20,7 +20,7 @@ impl Clock {
         }
     }
 
-    /// The present moment.
+    /// The time at start plus the monotonic time since.
     pub fn now(&self) -> Timestamp {
         let elapsed =
             SignedDuration::try_from(self.started.elapsed()).unwrap_or(SignedDuration::MAX);

@@ -17,17 +17,17 @@ pub enum ReadError {
     /// The system refused to open or read it.
     #[error("cannot read {}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The file that was read.
         path: Arc<Path>,
-        /// The cause.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The content is not what the kernel writes.
     #[error("{} does not hold {expected}", path.display())]
     Malformed {
-        /// The file.
+        /// The file that was read.
         path: Arc<Path>,
-        /// The expected content.
+        /// What the kernel writes to it, in a few words for the message.
         expected: &'static str,
     },
 }
@@ -43,7 +43,7 @@ impl ReadError {
     }
 }
 
-/// A file that is kept open and read in every cycle; after any error it is opened anew.
+/// A file that is kept open and read in every cycle; after any error it is opened again.
 #[derive(Debug)]
 pub struct KernelFile {
     path: Arc<Path>,
@@ -59,6 +59,11 @@ impl KernelFile {
             path: path.into(),
             open: None,
         }
+    }
+
+    /// Whether it is open, so that the next read need not open it.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
     }
 
     /// Closes the file until the next read, for callers with too many files to keep them all open.

@@ -1,6 +1,9 @@
 //! Keeping the daemon itself alive when memory is short.
 
-use nix::sys::mman::{MlockAllFlags, mlockall};
+use nix::sys::{
+    mman::{MlockAllFlags, mlockall},
+    prctl,
+};
 use procfs::{FromRead, process::Status};
 use std::{fs, path::Path};
 
@@ -9,20 +12,25 @@ const ON_FAULT: MlockAllFlags = MlockAllFlags::from_bits_retain(4);
 
 const OOM_SCORE: &str = "/proc/self/oom_score_adj";
 /// The score that a kubelet gives to critical pods: the OOM killer takes them after almost all others.
-const OUT_OF_REACH: i32 = -997;
+const CRITICAL_POD_SCORE: i32 = -997;
 
-/// Locks this process into memory and lowers its OOM score. If either is refused, logs a warning that names the
-/// missing capability; the daemon works without it, but less safely.
+/// Locks this process into memory, keeps it small and lowers its OOM score; to be called before threads are started.
+/// If locking or the score is refused, logs a warning that names the missing capability; the daemon works without it,
+/// but less safely.
 pub fn protect_self() {
+    // The first write to a thread's stack could otherwise take a huge page (2 MiB) where one of 4 KiB is needed.
+    // A kernel without huge pages may refuse, and then has none to give.
+    let _ = prctl::set_thp_disable(true);
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     if mlockall(all | ON_FAULT).or_else(|_| mlockall(all)).is_err() {
         tracing::warn!(
             "this process may be swapped out: mlockall is refused; it needs CAP_IPC_LOCK or a higher LimitMEMLOCK"
         );
     }
-    let score = fs::read_to_string(OOM_SCORE).ok();
-    let score: Option<i32> = score.and_then(|score| score.trim().parse().ok());
-    if score.is_some_and(|score| score <= OUT_OF_REACH) {
+    let score: Option<i32> = fs::read_to_string(OOM_SCORE)
+        .ok()
+        .and_then(|score| score.trim().parse().ok());
+    if score.is_some_and(|score| score <= CRITICAL_POD_SCORE) {
         return;
     }
     if let Err(error) = fs::write(OOM_SCORE, "-999") {
@@ -33,7 +41,7 @@ pub fn protect_self() {
 }
 
 /// Whether this process may signal processes of other users (`CAP_KILL`); true if that is not known.
-pub fn may_end_others() -> bool {
+pub fn may_signal_others() -> bool {
     may_kill("/proc/self/status")
 }
 

@@ -18,31 +18,31 @@ use std::{
 use tokio::{runtime::Handle, sync::oneshot};
 
 /// Threads for calls that end sooner or later.
-pub const CALLS: usize = 4;
+pub const BLOCKING_THREADS: usize = 4;
 /// How many directory walks may hang at once; each occupies a thread.
 pub const HANGING_WALKS: usize = 4;
 /// Threads for calls that may hang: the walks that hang, one walk that does not, and the three filesystems that are
 /// watched.
-const MAY_HANG: usize = HANGING_WALKS + 4;
+const POOL_THREADS: usize = HANGING_WALKS + 4;
 /// The most jobs that may wait for a thread. Every caller waits for its previous job first, so this is never
 /// reached.
 const QUEUE: usize = 64;
 /// Stack size; a walk needs this much, and all of it may be locked into memory.
 const STACK_BYTES: usize = 128 << 10;
 /// How often, at intervals of a millisecond, to check whether an exited thread's id is free again.
-const ASKED_FOR_THE_ID: usize = 1000;
+const ID_CHECKS: usize = 1000;
 
 /// The pool of the daemon.
-static KEPT: OnceLock<Pool> = OnceLock::new();
+static POOL: OnceLock<Pool> = OnceLock::new();
 
 /// Why a job cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum NoThread {
     /// The pool has no thread, and the kernel does not give one.
-    #[error("no thread is to be had (pids.max, TasksMax or threads-max is reached)")]
+    #[error("no thread can be created (pids.max, TasksMax or threads-max is reached)")]
     None(#[source] io::Error),
     /// All threads are occupied by calls that hang.
-    #[error("all threads for calls that may hang do hang")]
+    #[error("all threads for calls that may hang are hanging")]
     Busy,
 }
 
@@ -89,7 +89,7 @@ impl Pool {
     /// The daemon's pool, whose threads exist already. In other programs a new pool, which starts threads when they
     /// are needed.
     pub fn of_this_process() -> Self {
-        KEPT.get().cloned().unwrap_or_else(Self::new)
+        POOL.get().cloned().unwrap_or_else(Self::new)
     }
 
     /// Starts threads until there are `threads`.
@@ -124,7 +124,7 @@ impl Pool {
         }
         let all_are_busy = state.jobs.len() >= state.idle;
         if all_are_busy
-            && state.threads < MAY_HANG
+            && state.threads < POOL_THREADS
             && let Err(error) = shared.start_one(&mut state)
             && state.threads == 0
         {
@@ -187,29 +187,29 @@ impl Drop for Owner {
 /// Starts one thread of each kind, the minimum for the daemon: three ids in all, including the main thread's. Call
 /// it once, before any blocking call; `runtime` must not end idle threads.
 pub fn start(runtime: &Handle) -> io::Result<()> {
-    let pool = KEPT.get_or_init(Pool::new);
+    let pool = POOL.get_or_init(Pool::new);
     pool.start(1)?;
     // tokio panics if it has no thread and cannot create one, so try to create a thread first.
-    try_one()?;
-    hold(runtime, 1);
+    try_thread()?;
+    occupy(runtime, 1);
     Ok(())
 }
 
 /// Starts the other threads, as many as the kernel allows, before anything else runs. Missing ones are tried again
 /// when they are needed. Returns how many are missing.
 pub fn fill(runtime: &Handle) -> usize {
-    let pool = KEPT.get_or_init(Pool::new);
+    let pool = POOL.get_or_init(Pool::new);
     // A failure is reported when the threads are needed.
-    let _ = pool.start(MAY_HANG);
+    let _ = pool.start(POOL_THREADS);
     let before = count();
-    hold(runtime, CALLS);
+    occupy(runtime, BLOCKING_THREADS);
     // One was started before.
-    let of_calls = 1 + count().saturating_sub(before);
-    MAY_HANG + CALLS - pool.0.0.lock().threads - of_calls.min(CALLS)
+    let blocking = 1 + count().saturating_sub(before);
+    POOL_THREADS + BLOCKING_THREADS - pool.0.0.lock().threads - blocking.min(BLOCKING_THREADS)
 }
 
 /// Occupies this many of tokio's blocking threads at once, so that tokio starts them.
-fn hold(runtime: &Handle, threads: usize) {
+fn occupy(runtime: &Handle, threads: usize) {
     let held: Vec<Sender<()>> = (0..threads)
         .map(|_| {
             let (release, released) = channel();
@@ -221,10 +221,10 @@ fn hold(runtime: &Handle, threads: usize) {
 }
 
 /// Starts a thread that exits at once, and waits until its id is free again.
-fn try_one() -> io::Result<()> {
+fn try_thread() -> io::Result<()> {
     let before = count();
     Builder::new().spawn(|| {})?;
-    for _ in 0..ASKED_FOR_THE_ID {
+    for _ in 0..ID_CHECKS {
         if count() <= before {
             break;
         }
@@ -258,7 +258,7 @@ mod tests {
             let answered = pool.run(move || number).unwrap();
             assert_eq!(answered.blocking_recv(), Ok(number));
         }
-        assert!(pool.0.0.lock().threads <= MAY_HANG);
+        assert!(pool.0.0.lock().threads <= POOL_THREADS);
         drop(release);
     }
 
@@ -266,12 +266,12 @@ mod tests {
     fn where_all_hang_jobs_wait_and_too_many_are_refused() {
         let pool = Pool::new();
         let (releases, (done, ended)) = (mpsc::channel(), mpsc::channel());
-        for _ in 0..MAY_HANG {
+        for _ in 0..POOL_THREADS {
             let (release, hanging) = mpsc::channel::<()>();
             releases.0.send(release).unwrap();
             pool.submit(move || hang(&hanging)).unwrap();
         }
-        let refused = (0..=QUEUE + MAY_HANG).find_map(|_| {
+        let refused = (0..=QUEUE + POOL_THREADS).find_map(|_| {
             let done = done.clone();
             let job = move || done.send(()).unwrap_or_default();
             pool.submit(job).err()
@@ -279,7 +279,7 @@ mod tests {
         assert!(matches!(refused, Some(NoThread::Busy)), "{refused:?}");
         drop(releases);
         // Some of the jobs that hang may have been waiting in the queue.
-        for _ in MAY_HANG..QUEUE {
+        for _ in POOL_THREADS..QUEUE {
             ended.recv_timeout(SOON).unwrap();
         }
     }
@@ -302,13 +302,13 @@ mod tests {
     #[test]
     fn what_is_filled_is_there_before_it_is_needed() {
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .max_blocking_threads(CALLS)
+            .max_blocking_threads(BLOCKING_THREADS)
             .thread_keep_alive(SOON)
             .build()
             .unwrap();
-        hold(runtime.handle(), CALLS);
+        occupy(runtime.handle(), BLOCKING_THREADS);
         let (release, (answer, answers)) = (mpsc::channel(), mpsc::channel());
-        for _ in 1..CALLS {
+        for _ in 1..BLOCKING_THREADS {
             let (held, hanging) = mpsc::channel::<()>();
             release.0.send(held).unwrap();
             runtime.spawn_blocking(move || hanging.recv());

@@ -15,13 +15,13 @@ use std::{
 };
 
 /// The deepest nesting that is followed; each level keeps a directory open.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// How many hard-linked files are remembered, so that none counts twice; they take about 1 MiB.
-const MOST_LINKED_FILES: usize = 64 * 1024;
+const MAX_LINKED_FILES: usize = 64 * 1024;
 
 /// Why a walk stopped before it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cut {
+pub enum Truncation {
     /// It took too long.
     Time,
     /// There were more entries than are counted for one pod.
@@ -34,7 +34,7 @@ pub enum Cut {
     Unreadable,
 }
 
-impl fmt::Display for Cut {
+impl fmt::Display for Truncation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Time => "counting it took too long",
@@ -48,13 +48,13 @@ impl fmt::Display for Cut {
 
 /// The usage of a directory, including the directory itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct DiskUsage {
     /// Allocated on disk.
     pub bytes: i64,
     /// Each hard-linked file counts once.
     pub inodes: i64,
     /// Why the figures are only a lower bound; `None` if they are exact.
-    pub cut: Option<Cut>,
+    pub truncation: Option<Truncation>,
 }
 
 /// What a walk may spend; shared by the walks of one pod.
@@ -67,7 +67,7 @@ pub struct Budget<'a> {
 }
 
 /// Walks a directory, or measures a single file; `None` if the path does not exist.
-pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<Held>, Errno> {
+pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<DiskUsage>, Errno> {
     // A host path may be a symbolic link; no link below it is followed.
     let top = match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
@@ -76,20 +76,20 @@ pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<Held>, Errno>
     let stat = fstat(&top)?;
     let mut walk = Walk {
         device: stat.st_dev,
-        tally: Tally::default(),
+        counts: Counts::default(),
         open: Vec::new(),
     };
-    walk.tally.count(&stat);
+    walk.counts.count(&stat);
     if is_directory(&stat) {
         walk.open.push(directory(&top, c".")?);
         walk.run(budget);
     }
-    Ok(Some(walk.tally.held))
+    Ok(Some(walk.counts.usage))
 }
 
 struct Walk {
     device: u64,
-    tally: Tally,
+    counts: Counts,
     /// The directories from the top to the one being read.
     open: Vec<Dir>,
 }
@@ -101,7 +101,7 @@ impl Walk {
                 Some(Ok(entry)) => entry,
                 finished => {
                     if finished.is_some() {
-                        self.tally.held.cut = Some(Cut::Unreadable);
+                        self.counts.usage.truncation = Some(Truncation::Unreadable);
                     }
                     self.open.pop();
                     continue;
@@ -111,14 +111,14 @@ impl Walk {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            if let Err(cut) = budget.take().and_then(|()| self.tally.has_room()) {
-                self.tally.held.cut = Some(cut);
+            if let Err(truncation) = budget.take_entry().and_then(|()| self.counts.check_links()) {
+                self.counts.usage.truncation = Some(truncation);
                 return;
             }
             match self.enter(name) {
                 // The entry was deleted meanwhile.
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(_) => self.tally.held.cut = Some(Cut::Unreadable),
+                Err(_) => self.counts.usage.truncation = Some(Truncation::Unreadable),
             }
         }
     }
@@ -133,12 +133,12 @@ impl Walk {
         if stat.st_dev != self.device {
             return Ok(());
         }
-        self.tally.count(&stat);
+        self.counts.count(&stat);
         if !is_directory(&stat) {
             return Ok(());
         }
-        if self.open.len() >= DEEPEST {
-            self.tally.held.cut = Some(Cut::Depth);
+        if self.open.len() >= MAX_DEPTH {
+            self.counts.usage.truncation = Some(Truncation::Depth);
             return Ok(());
         }
         let below = directory(innermost, name)?;
@@ -148,28 +148,28 @@ impl Walk {
 }
 
 impl Budget<'_> {
-    fn take(&mut self) -> Result<(), Cut> {
+    fn take_entry(&mut self) -> Result<(), Truncation> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Cut::Time);
+            return Err(Truncation::Time);
         }
-        self.entries = self.entries.checked_sub(1).ok_or(Cut::Entries)?;
+        self.entries = self.entries.checked_sub(1).ok_or(Truncation::Entries)?;
         Ok(())
     }
 }
 
 #[derive(Debug, Default)]
-struct Tally {
-    held: Held,
+struct Counts {
+    usage: DiskUsage,
     /// Inodes with more than one hard link.
     linked: HashSet<u64>,
 }
 
-impl Tally {
-    fn has_room(&self) -> Result<(), Cut> {
-        if self.linked.len() < MOST_LINKED_FILES {
+impl Counts {
+    fn check_links(&self) -> Result<(), Truncation> {
+        if self.linked.len() < MAX_LINKED_FILES {
             Ok(())
         } else {
-            Err(Cut::Links)
+            Err(Truncation::Links)
         }
     }
 
@@ -179,8 +179,8 @@ impl Tally {
             return;
         }
         let allocated = stat.st_blocks.saturating_mul(512);
-        self.held.bytes = self.held.bytes.saturating_add(allocated);
-        self.held.inodes += 1;
+        self.usage.bytes = self.usage.bytes.saturating_add(allocated);
+        self.usage.inodes += 1;
     }
 }
 

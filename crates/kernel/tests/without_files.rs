@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cgroup_support::TestCgroup;
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, KillError, SpareFiles};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, KillError, SigtermBy, SpareFiles};
 use evictor_support::{IGNORES_TERM, evictor, victim};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -65,7 +65,7 @@ async fn a_process_that_may_open_no_further_file_ends_a_pod_all_the_same() {
         let grace = Duration::ZERO;
         let without = {
             let _none = NoFiles::new();
-            evictor.end(&victim, grace, &cut, Asks::Evictd).await
+            evictor.end(&victim, grace, &cut, SigtermBy::Evictd).await
         };
         assert!(
             matches!(without, Err(KillError::GaveUp { .. })),
@@ -77,7 +77,7 @@ async fn a_process_that_may_open_no_further_file_ends_a_pod_all_the_same() {
         let departure = {
             let _none = NoFiles::new();
             evictor
-                .end(&victim, grace, &cut, Asks::Evictd)
+                .end(&victim, grace, &cut, SigtermBy::Evictd)
                 .await
                 .unwrap()
         };

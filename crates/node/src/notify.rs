@@ -6,12 +6,12 @@ use jiff::{SignedDuration, Timestamp};
 use sd_notify::NotifyState;
 use std::time::Duration;
 
-/// Speaks to the service manager named by `NOTIFY_SOCKET`.
+/// Sends notifications to the service manager that `NOTIFY_SOCKET` names.
 #[derive(Debug)]
 pub struct Notifier {
     /// Half of the watchdog's timeout.
-    beat: Option<Duration>,
-    last_beat: Option<Timestamp>,
+    watchdog_interval: Option<Duration>,
+    last_alive: Option<Timestamp>,
     failing: bool,
 }
 
@@ -19,15 +19,15 @@ impl Notifier {
     /// Reads `WATCHDOG_USEC` and `WATCHDOG_PID`.
     pub fn from_environment() -> Self {
         Self {
-            beat: sd_notify::watchdog_enabled().map(|granted| granted / 2),
-            last_beat: None,
+            watchdog_interval: sd_notify::watchdog_enabled().map(|granted| granted / 2),
+            last_alive: None,
             failing: false,
         }
     }
 
     /// The longest the loop may sleep so that [`Notifier::alive`] comes in time; `None` without a watchdog.
-    pub fn longest_sleep(&self) -> Option<Duration> {
-        self.beat
+    pub(crate) fn longest_sleep(&self) -> Option<Duration> {
+        self.watchdog_interval
     }
 
     /// Start or reload is complete.
@@ -35,9 +35,9 @@ impl Notifier {
         self.send(&[NotifyState::Ready, NotifyState::Status(status)]);
     }
 
-    /// A reload begins; [`Notifier::ready`] ends it, whether the new configuration was taken or not.
+    /// A reload begins; [`Notifier::ready`] ends it, whether the new configuration took effect or not.
     pub fn reloading(&mut self) {
-        // Without the time systemd takes the reload for failed and stops the service: better not to begin one.
+        // Without the time systemd counts the reload as failed and stops the service. So no reload is announced then.
         match NotifyState::monotonic_usec_now() {
             Ok(now) => self.send(&[NotifyState::Reloading, now]),
             Err(error) => self.note(Err(error)),
@@ -49,20 +49,23 @@ impl Notifier {
         self.send(&[NotifyState::Status(status)]);
     }
 
-    /// Only the sampling loop may call this, once a turn: the watchdog is to bite when the loop no longer turns,
-    /// whatever else still runs. Most calls send nothing.
+    /// Resets the watchdog. Only the main loop may call this, once per cycle: if the loop stops, the watchdog must act, whatever
+    /// else still runs. Most calls send nothing.
     pub fn alive(&mut self, now: Timestamp) {
-        let Some(beat) = self.beat else { return };
-        let due = self.last_beat.is_none_or(|last| {
-            now.duration_since(last) >= SignedDuration::try_from(beat).unwrap_or_default()
+        let Some(watchdog_interval) = self.watchdog_interval else {
+            return;
+        };
+        let due = self.last_alive.is_none_or(|last| {
+            now.duration_since(last)
+                >= SignedDuration::try_from(watchdog_interval).unwrap_or_default()
         });
         if due {
-            self.last_beat = Some(now);
+            self.last_alive = Some(now);
             self.send(&[NotifyState::Watchdog]);
         }
     }
 
-    /// The daemon ends by its own will.
+    /// The daemon stops in an orderly way.
     pub fn stopping(&mut self) {
         self.send(&[NotifyState::Stopping]);
     }
@@ -71,7 +74,7 @@ impl Notifier {
         self.note(sd_notify::notify(states));
     }
 
-    /// One warning when it begins to fail, not one a turn.
+    /// Warns once when notifications begin to fail, not in each cycle.
     fn note(&mut self, outcome: std::io::Result<()>) {
         match outcome {
             Ok(()) => self.failing = false,

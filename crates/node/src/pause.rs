@@ -1,4 +1,4 @@
-//! A pause: while one is in force no pod is terminated, and everything else goes on.
+//! A pause: while one is in force no pod is terminated. Everything else continues.
 //!
 //! It comes from `evictd pause`, which saves it in the runtime directory, so that it survives a restart of the
 //! daemon but not a reboot; or from an annotation of this node's Node.
@@ -52,14 +52,14 @@ pub struct Pause {
     /// The reason that was given, if any; one line.
     #[serde(default)]
     pub reason: String,
-    /// Who paused.
+    /// Whether the command or the annotation asked for it.
     #[serde(default)]
     pub by: By,
 }
 
 impl Pause {
     /// The pause that this value of the annotation asks for; `None` if it asks for none.
-    pub fn of_annotation(value: Option<&str>, since: Timestamp) -> Option<Self> {
+    pub(crate) fn of_annotation(value: Option<&str>, since: Timestamp) -> Option<Self> {
         let value = value?.trim();
         let reason = match value {
             "" | "false" => return None,
@@ -113,7 +113,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 /// The text without characters that could control a terminal or a log.
-pub fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let line: String = text
         .trim()
@@ -137,7 +137,7 @@ impl PauseFile {
     }
 
     /// The pause that an earlier run saved, unless it is over. If the file cannot be read, a pause without an end
-    /// is assumed, because somebody wanted one.
+    /// is assumed, because a pause was requested.
     pub fn read(&self, now: Timestamp) -> Option<Pause> {
         let path = self.directory.join(FILE);
         let read = fs::read_to_string(&path).and_then(|text| Ok(serde_json::from_str(&text)?));

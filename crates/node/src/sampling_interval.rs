@@ -8,7 +8,7 @@ use evictd_eviction::{Observation, Signal, SignalMap, StarvedResource};
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The shortest sleep.
+/// The shortest sleep between two cycles.
 pub const SHORTEST: Duration = Duration::from_millis(10);
 
 /// The longest sleep while a signal is below a threshold. Nothing has to be caught in time then, but a pod that may
@@ -90,7 +90,7 @@ impl SamplingInterval {
 
     /// The time from this observation until nothing is left, at the rate since the one before; `None` while the
     /// signal does not fall.
-    pub fn exhausted_in(
+    pub(crate) fn exhausted_in(
         &self,
         now: Timestamp,
         signal: Signal,

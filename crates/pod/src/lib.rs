@@ -1,10 +1,10 @@
-//! The pod as everything in this repository sees it: what it asks for, how important it is, where it may be.
+//! The pod as every crate of this repository sees it: what it requests, how important it is, on which nodes it may run.
 //!
-//! [`wire`] has the objects as they come from an API server, a kubelet or a manifest, with only the fields that are used;
-//! [`Pod::from_wire`] makes of one the [`Pod`] that decisions are made on. What must be worked out is worked out there, once:
-//! requests and limits with those of sidecars and of the pod as a whole, the QoS class, priority and criticality. Amounts
-//! are [`Quantity`], exact to the nano unit; nothing above this crate touches a raw quantity string. [`predicates`] say
-//! whether a pod may be on a node, [`selector`] what a selector means.
+//! [`wire`] has the objects as an API server, a kubelet or a manifest sends them, with only the fields that are used.
+//! [`Pod::from_wire`] turns one into the [`Pod`] on which decisions are based. It computes once what decisions need: requests
+//! and limits including those of sidecars and of the pod as a whole, the QoS class, the priority, and whether the pod is
+//! critical. Amounts are [`Quantity`], exact to a billionth of a unit; no other crate parses a quantity. [`predicates`]
+//! check whether a pod may run on a node, and [`selector`] evaluates selectors.
 //!
 //! ```
 //! use evictd_pod::{Pod, QosClass, Quantity};

@@ -1,4 +1,4 @@
-//! The node as it comes in dumps and manifests, with only the fields we use.
+//! The Node object in dumps and API answers, with only the fields that are used.
 
 use crate::toleration;
 use crate::wire::{Condition, Metadata, ResourceList, Toleration, null_is_default};
@@ -15,10 +15,10 @@ pub struct Node {
     /// Name and labels.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: NodeSpec,
-    /// What is.
+    /// The observed state.
     #[serde(deserialize_with = "null_is_default")]
     pub status: NodeStatus,
 }
@@ -27,10 +27,10 @@ pub struct Node {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSpec {
-    /// What keeps pods away.
+    /// Taints, which keep pods away that do not tolerate them.
     #[serde(deserialize_with = "null_is_default")]
     pub taints: Vec<Taint>,
-    /// Cordoned.
+    /// Whether the node is cordoned: no new pod is placed on it.
     #[serde(deserialize_with = "null_is_default")]
     pub unschedulable: bool,
 }
@@ -39,10 +39,10 @@ pub struct NodeSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeStatus {
-    /// What pods may request.
+    /// The amounts that pods may request in all.
     #[serde(deserialize_with = "null_is_default")]
     pub allocatable: ResourceList,
-    /// Its conditions.
+    /// `Ready`, `MemoryPressure` and the others.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
 }
@@ -51,10 +51,10 @@ pub struct NodeStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct Lease {
-    /// The node's name.
+    /// Its name is the node's.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// Who has it, and since when.
+    /// Its holder, and when it was renewed.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: LeaseSpec,
 }
@@ -67,25 +67,25 @@ pub struct LeaseSpec {
     pub renew_time: Option<Timestamp>,
 }
 
-/// What keeps pods away from a node unless they tolerate it.
+/// A mark on a node that keeps pods away unless they tolerate it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Taint {
-    /// Key.
+    /// `node.kubernetes.io/memory-pressure`, ...
     #[serde(deserialize_with = "null_is_default")]
     pub key: String,
-    /// Value.
+    /// Compared with the toleration's value; often empty.
     #[serde(deserialize_with = "null_is_default")]
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule`, `NoExecute`.
     #[serde(deserialize_with = "null_is_default")]
     pub effect: String,
-    /// Since when, for `NoExecute`.
+    /// When it was added; only for `NoExecute`.
     pub time_added: Option<Timestamp>,
 }
 
 impl Taint {
-    /// Whether any of `tolerations` puts up with it.
+    /// Whether any of these tolerates it.
     pub fn is_tolerated(&self, tolerations: &[Toleration]) -> bool {
         tolerations.iter().any(|toleration| {
             let toleration = toleration::Toleration::new(toleration, &mut |text| text);

@@ -1,4 +1,4 @@
-//! The pod: a validated view of the wire object with everything a decision needs worked out once.
+//! The pod: what decisions need of the API object, computed once.
 
 use crate::{
     Quantity,
@@ -8,7 +8,7 @@ use crate::{
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-/// From this priority on a pod is critical (S1-046): `system-cluster-critical`.
+/// Pods with at least this priority are critical (S1-046); it is that of `system-cluster-critical`.
 pub const CRITICAL_PRIORITY: i32 = 2_000_000_000;
 /// The built-in priority classes.
 pub const SYSTEM_PRIORITY_CLASSES: [(&str, i32); 2] = [
@@ -22,43 +22,43 @@ pub fn system_priority(class: &str) -> Option<i32> {
     classes.find_map(|(name, priority)| (name == class).then_some(priority))
 }
 
-/// Where the kubelet has a pod from.
+/// Annotation in which the kubelet notes where a pod comes from: `api`, `file` or `http`.
 pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
-/// Of a static pod's image in the API: the UID by which the node knows the pod.
+/// Annotation of a mirror pod: the UID of its static pod on the node.
 pub const CONFIG_MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Why a pod is critical, and so spared (S1-046).
+/// Why a pod is critical, so that it is never evicted (S1-046).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Critical {
     /// It comes from a file or URL of the node, not from the API.
     Static,
-    /// It is the API's image of a static pod.
+    /// It is the mirror pod of a static pod.
     Mirror,
     /// Its priority is at least [`CRITICAL_PRIORITY`].
     Priority,
 }
 
-/// A pod. Cloning shares all that is large.
+/// A pod. Clones share the large parts.
 #[derive(Debug, Clone)]
 pub struct Pod {
-    /// Namespace.
+    /// Namespace; `default` where the object names none.
     pub namespace: String,
-    /// Name.
+    /// Name within the namespace.
     pub name: String,
-    /// Unique id.
+    /// UID; a later pod of the same name has another one.
     pub uid: String,
-    /// Labels.
+    /// Labels, by which selectors find the pod.
     pub labels: Arc<BTreeMap<String, String>>,
-    /// Annotations.
+    /// Annotations, of which evictd reads its own and the kubelet's.
     pub annotations: Arc<BTreeMap<String, String>>,
-    /// The owner that manages it, if any.
+    /// The owner that manages it, if there is one.
     pub controller: Option<OwnerReference>,
-    /// Priority as given; absent ranks as 0 (S1-063).
+    /// The priority in the spec; a missing one counts as 0 in the ranking (S1-063).
     pub spec_priority: Option<i32>,
     /// Why it is critical, if it is.
     pub critical: Option<Critical>,
-    /// QoS class.
+    /// QoS class: the one in the status, else the one that follows from requests and limits (S2-025).
     pub qos: QosClass,
     /// Request of memory in bytes (S1-068).
     pub memory_request: Quantity,
@@ -66,25 +66,25 @@ pub struct Pod {
     pub ephemeral_storage_request: Quantity,
     /// Limit of node-local disk, where any container has one (S1-070).
     pub ephemeral_storage_limit: Option<Quantity>,
-    /// Memory request at pod level, which messages name by itself (S1-056).
+    /// The memory request of the pod as a whole, which messages show separately (S1-056).
     pub pod_level_memory_request: Option<Quantity>,
     /// Containers, then init containers.
     pub containers: Arc<[Container]>,
-    /// Volumes.
+    /// All volumes, in the order of the spec.
     pub volumes: Arc<[Volume]>,
-    /// Tolerations.
+    /// The taints that it tolerates.
     pub tolerations: Arc<[Toleration]>,
-    /// Its own grace, in seconds.
+    /// The grace period that its spec asks for, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Succeeded or Failed: nothing of it runs any more (S1-042).
+    /// Whether its phase is Succeeded or Failed, so that it does not run any more (S1-042).
     pub terminal: bool,
-    /// When its kubelet took it over, to the second below.
+    /// When its kubelet accepted it, rounded down to a second.
     pub start_time: Option<Timestamp>,
-    /// Since when it is being deleted.
+    /// When its deletion was requested; `None` if it is not being deleted.
     pub deletion_timestamp: Option<Timestamp>,
-    /// The grace that its deletion was asked with, in seconds.
+    /// The grace period of its deletion, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Where it runs.
+    /// Name of the node that it is bound to; empty while it is pending.
     pub node_name: String,
     spec: Arc<PodSpec>,
     name_in_full: Arc<str>,
@@ -103,7 +103,7 @@ pub struct Container {
     pub ephemeral_storage_request: Quantity,
     /// Limit of node-local disk, unless absent or zero (S1-071).
     pub ephemeral_storage_limit: Option<Quantity>,
-    /// The runtime's id without its scheme, where the status tells it.
+    /// The runtime's id without its scheme, if the status has one.
     pub id: Option<String>,
 }
 
@@ -112,9 +112,9 @@ pub struct Container {
 pub struct Volume {
     /// Name within the pod.
     pub name: String,
-    /// Whether what it holds counts as the pod's local storage (S1-067).
+    /// Whether its content counts as the pod's local storage (S1-067).
     pub local: bool,
-    /// For an emptyDir: the most it may hold, where that is more than nothing (S1-069).
+    /// For an emptyDir: its size limit, if that is above zero (S1-069).
     pub empty_dir_limit: Option<Quantity>,
     /// For a disk-backed emptyDir, configMap or gitRepo: its directory below the pod's `volumes` directory.
     pub plugin_directory: Option<&'static str>,
@@ -123,8 +123,8 @@ pub struct Volume {
 }
 
 impl Pod {
-    /// Works out everything a decision needs. Where the node reports allocated resources after an in-place
-    /// resize they replace the containers' requests (S1-068).
+    /// Computes what decisions need. If the node reports allocated resources after an in-place resize, they replace the
+    /// containers' requests (S1-068).
     pub fn from_wire(mut pod: wire::Pod) -> Self {
         use_allocated(&mut pod);
         let wire::Pod {
@@ -133,7 +133,7 @@ impl Pod {
             status,
             ..
         } = pod;
-        // Of where it may be placed only that is kept which its node looks at, too.
+        // Of the affinity only the part is kept that the node itself checks.
         spec.affinity = spec
             .affinity
             .take()
@@ -179,27 +179,27 @@ impl Pod {
         }
     }
 
-    /// Priority for ranking: absent is 0 (S1-063).
+    /// Priority for the ranking; a missing one is 0 (S1-063).
     pub fn priority(&self) -> i32 {
         self.spec_priority.unwrap_or(0)
     }
 
-    /// Whether the node itself brought it, by file or URL.
+    /// Whether it comes from a file or URL of the node, not from the API server.
     pub fn is_static(&self) -> bool {
         self.critical == Some(Critical::Static)
     }
 
-    /// Whether it is the API's image of a static pod.
+    /// Whether it is the mirror pod of a static pod.
     pub fn is_mirror(&self) -> bool {
         self.critical == Some(Critical::Mirror)
     }
 
-    /// The UID of the static pod whose image it says to be. Whoever may annotate a pod may write it.
+    /// The UID of the static pod whose mirror pod it claims to be. Everyone who may annotate the pod can write this claim.
     pub fn mirror_of(&self) -> Option<&str> {
         self.annotations.get(CONFIG_MIRROR).map(String::as_str)
     }
 
-    /// It is no image of a static pod, whatever it says: then its priority alone makes it critical.
+    /// Ignores its claim to be a mirror pod: then only its priority can make it critical.
     pub fn deny_mirror(&mut self) {
         if self.is_mirror() {
             self.critical = critical_by(self.spec_priority);
@@ -223,8 +223,8 @@ impl Pod {
         }
     }
 
-    /// Request of any resource as the check whether the pod fits counts it (S1-068).
-    pub fn fit_request(&self, resource: &str) -> Quantity {
+    /// Request of any resource as it counts in the check whether the pod fits (S1-068).
+    pub(crate) fn fit_request(&self, resource: &str) -> Quantity {
         resources::scheduler_request(&self.spec, resource)
     }
 
@@ -242,12 +242,12 @@ impl Pod {
         names
     }
 
-    /// What is left of its spec for those who ask whether it may be here.
+    /// The part of its spec that decides whether it may run on a node.
     pub(crate) fn spec(&self) -> &PodSpec {
         &self.spec
     }
 
-    /// `namespace/name` to be kept by many: a ranking of thousands of pods copies no text.
+    /// `namespace/name` as a shared text, so that a ranking of thousands of pods copies none.
     pub fn shared_name(&self) -> Arc<str> {
         Arc::clone(&self.name_in_full)
     }
@@ -264,7 +264,8 @@ impl fmt::Display for Pod {
     }
 }
 
-/// The kubelet writes where a pod comes from; on one that an API server has stored it is anybody's word, and not true.
+/// The kubelet writes the source of a pod into an annotation. On a pod that an API server has stored anyone may have written
+/// it, and the pod comes from the API.
 fn is_static(metadata: &wire::Metadata) -> bool {
     let source = metadata.annotations.get(CONFIG_SOURCE);
     metadata.resource_version.is_empty() && source.is_some_and(|source| source != "api")

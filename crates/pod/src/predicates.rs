@@ -1,5 +1,5 @@
-//! Whether one pod may be on one node, a predicate each. The kubelet's check asks them one after the other; a scheduler, which
-//! asks of thousands of nodes, compiles its filters from the same parts.
+//! Whether one pod may run on one node, one predicate per function. The kubelet's check calls them one after the other. A
+//! scheduler checks thousands of nodes, so it compiles its filters from the same parts.
 //!
 //! ```
 //! use evictd_pod::{Node, Pod, predicates};
@@ -21,8 +21,8 @@ use crate::{
 
 pub use crate::toleration::Toleration;
 
-/// Whether the node has every label of the pod's node selector, and is one of those that its required node affinity means.
-/// A term that makes no sense means no node.
+/// Whether the node has every label of the pod's node selector, and meets its required node affinity. An invalid term
+/// matches no node.
 pub fn matches_affinity(pod: &Pod, node: &Node) -> bool {
     let labels = &node.metadata.labels;
     let spec = pod.spec();
@@ -39,7 +39,7 @@ pub fn matches_affinity(pod: &Pod, node: &Node) -> bool {
         })
 }
 
-/// Whether the pod names no node or this one. A handwritten node without a name is the one that is meant.
+/// Whether the pod names no node or this one. A handwritten node without a name matches every name.
 pub fn matches_name(pod: &Pod, node: &Node) -> bool {
     let name = &node.metadata.name;
     pod.node_name.is_empty() || name.is_empty() || pod.node_name == *name
@@ -53,7 +53,7 @@ pub fn untolerated_taint<'n>(pod: &Pod, node: &'n Node, effects: &[&str]) -> Opt
     })
 }
 
-/// Whether none of the others has a port of the node that the pod wants.
+/// Whether no other pod has taken one of the host ports that the pod needs.
 pub fn ports_are_free<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) -> bool {
     let wanted: Vec<_> = host_ports(pod.spec(), |text| text).collect();
     let mut others = others.into_iter();
@@ -69,13 +69,13 @@ pub fn ports_are_free<'p>(pod: &Pod, others: impl IntoIterator<Item = &'p Pod>) 
 pub struct Shortage {
     /// What the pod requests.
     pub requested: i64,
-    /// What the others request.
+    /// What the other pods request.
     pub used: i64,
-    /// What the node has to give.
+    /// What the node can give to pods in all.
     pub capacity: i64,
 }
 
-/// What is short of this resource for the pod beside the others. Sums wrap around, as Kubernetes' own do.
+/// The shortage of this resource for the pod beside the others; `None` if it fits. Sums wrap around, as in Kubernetes.
 pub fn shortage(pod: &Pod, others: &[&Pod], node: &Node, resource: &str) -> Option<Shortage> {
     let units = |quantity| resources::units(resource, quantity);
     let requested = units(pod.fit_request(resource));
@@ -92,8 +92,8 @@ pub fn shortage(pod: &Pod, others: &[&Pod], node: &Node, resource: &str) -> Opti
     })
 }
 
-/// What is short of places for one more pod beside this many. A node that does not say how many it takes, as only a
-/// handwritten one does, takes any number.
+/// The shortage if the node takes no further pod beside this many. A node without a limit on pods, which only a handwritten
+/// one can be, takes any number.
 pub fn too_many_pods(others: usize, node: &Node) -> Option<Shortage> {
     let capacity = node.status.allocatable.get(resources::PODS)?.value();
     let used = i64::try_from(others).unwrap_or(i64::MAX);
@@ -104,19 +104,19 @@ pub fn too_many_pods(others: usize, node: &Node) -> Option<Shortage> {
     })
 }
 
-/// A port of the node that a pod takes. `T` is text or stands for it.
+/// A host port that a pod takes. `T` is a text, or a number that represents it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HostPort<T> {
-    /// `None`: all addresses.
+    /// The address on the node; `None` means all addresses.
     pub address: Option<T>,
     /// `TCP`, ...
     pub protocol: T,
-    /// The port.
+    /// Number of the port on the node.
     pub port: i32,
 }
 
 impl<T: Copy + PartialEq> HostPort<T> {
-    /// Whether one node cannot give both.
+    /// Whether both cannot be taken on one node.
     pub fn conflicts(&self, other: &Self) -> bool {
         let same = self.protocol == other.protocol && self.port == other.port;
         let any = self.address.is_none() || other.address.is_none();
@@ -124,13 +124,15 @@ impl<T: Copy + PartialEq> HostPort<T> {
     }
 }
 
-/// The ports of the node that the containers and sidecars of a pod take.
+/// The host ports that the containers and sidecars of a pod take.
 pub fn host_ports<'w, T>(
     spec: &'w PodSpec,
     mut of: impl FnMut(&'w str) -> T,
 ) -> impl Iterator<Item = HostPort<T>> {
-    let sidecars = spec.init_containers.iter();
-    let sidecars = sidecars.filter(|container| is_sidecar(container));
+    let sidecars = spec
+        .init_containers
+        .iter()
+        .filter(|container| is_sidecar(container));
     let containers = spec.containers.iter().chain(sidecars);
     let ports = containers.flat_map(|container| &container.ports);
     ports.filter(|port| port.host_port > 0).map(move |port| {

@@ -1,8 +1,8 @@
 //! Kubernetes quantities: fixed point, exact, in integers only.
 //!
 //! The grammar and the rounding are apimachinery's: fractions finer than a nano round away from zero, values
-//! beyond `i64` are capped there, and printing keeps the family of suffixes that was written (`1024Mi` prints
-//! as `1Gi`, `1000M` as `1G`, `1e3` as `1e3`).
+//! beyond `i64` are capped at its limits, and a quantity is printed with the family of suffixes that it was written with
+//! (`1024Mi` prints as `1Gi`, `1000M` as `1G`, `1e3` as `1e3`).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{borrow::Cow, cmp::Ordering, fmt, str::FromStr};
@@ -25,14 +25,14 @@ pub enum Format {
 
 /// An amount of a resource: exact to a billionth of its unit (bytes, cores, counts).
 ///
-/// Equality, order and hash look at the amount only, never at how it was written.
+/// Equality, order and hash depend on the amount only, not on how it was written.
 #[derive(Clone, Copy, Default)]
 pub struct Quantity {
     nano: i128,
     format: Format,
 }
 
-/// Why a text is not a quantity; the words are apimachinery's, since the kubelet prints them.
+/// Why a text is not a quantity. The messages are those of apimachinery, because the kubelet prints them.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Empty, or not of the form `<sign><digits>[.<digits>]<suffix>`.
@@ -40,16 +40,16 @@ pub enum QuantityError {
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
     )]
     Format,
-    /// The suffix is none of Kubernetes'.
+    /// The suffix is not one of Kubernetes.
     #[error("unable to parse quantity's suffix")]
     Suffix,
-    /// The digits make no number.
+    /// The digits do not form a number.
     #[error("unable to parse numeric part of quantity")]
     Numeric,
 }
 
 impl Quantity {
-    /// Nothing, in decimal notation.
+    /// Zero, printed with decimal suffixes.
     pub const ZERO: Self = Self {
         nano: 0,
         format: Format::DecimalSi,
@@ -68,7 +68,7 @@ impl Quantity {
         Self::new(value, Format::BinarySi)
     }
 
-    /// `value` things, printed with decimal suffixes.
+    /// A count of `value`, printed with decimal suffixes.
     pub const fn count(value: i64) -> Self {
         Self::new(value, Format::DecimalSi)
     }
@@ -96,24 +96,24 @@ impl Quantity {
         self.nano
     }
 
-    /// Billionths of a unit, the upper and the lower 64 bits; they compare as the amount does.
+    /// Billionths of a unit as the upper and the lower 64 bits; pairs compare in the same order as amounts.
     #[allow(clippy::cast_possible_truncation, reason = "halves are wanted")]
     #[allow(clippy::cast_sign_loss, reason = "only the upper half has a sign")]
     pub const fn nano_halves(&self) -> (i64, u64) {
         ((self.nano >> 64) as i64, self.nano as u64)
     }
 
-    /// Whether it is nothing.
+    /// Whether the amount is zero.
     pub const fn is_zero(&self) -> bool {
         self.nano == 0
     }
 
-    /// Whether it is less than nothing.
+    /// Whether the amount is below zero.
     pub const fn is_negative(&self) -> bool {
         self.nano < 0
     }
 
-    /// Whether it is more than nothing.
+    /// Whether the amount is above zero.
     pub const fn is_positive(&self) -> bool {
         self.nano > 0
     }
@@ -227,7 +227,8 @@ const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL_SUFFIXES: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 const DECIMAL_EXPONENTS: [i8; 10] = [-9, -6, -3, 0, 3, 6, 9, 12, 15, 18];
 
-/// Divides by `base` while it leaves no remainder, at most `most` times. Zero is whole units of nothing.
+/// Divides by `base` as long as there is no remainder, at most `most` times; returns the result and how often. For zero, the
+/// number of divisions is the one that leads to whole units.
 fn stripped(mut number: i128, base: i128, most: usize) -> (i128, usize) {
     if number == 0 {
         return (0, if base == 1000 { 3 } else { 0 });
@@ -262,7 +263,7 @@ impl FromStr for Quantity {
         let small_binary = format == Format::BinarySi && nano < NANO && nano > 0;
         Ok(Self::capped(
             if negative { -nano } else { nano },
-            // A binary fraction of one unit can only be said in decimals.
+            // A fraction of one unit can only be printed with decimal suffixes.
             if small_binary {
                 Format::DecimalSi
             } else {
@@ -272,7 +273,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// Digits with at most one point, and what follows.
+/// The digits with at most one decimal point, and the rest of the text.
 fn split_number(text: &str) -> (&str, &str) {
     let mut seen_point = false;
     let end = text
@@ -326,7 +327,7 @@ fn scaled(number: &str, scale: Scale) -> Result<i128, QuantityError> {
             QuantityError::Numeric
         });
     }
-    // The digits as one integer times 10^-places; digits past what an i128 holds only matter for rounding up.
+    // The digits as one integer times 10^-places. Digits that an i128 cannot hold only decide whether to round up.
     let fraction = fraction.trim_end_matches('0');
     let (mut mantissa, mut places, mut lost) = (0_i128, 0_i64, false);
     for (index, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
@@ -380,7 +381,7 @@ impl Serialize for Quantity {
 }
 
 impl<'de> Deserialize<'de> for Quantity {
-    /// A string, or a bare number as YAML authors write it; null is nothing, as to the API server.
+    /// A string, or a number without quotes as people write it in YAML. `null` means zero, as for the API server.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl de::Visitor<'_> for Visitor {

@@ -9,8 +9,8 @@ use std::fmt;
 
 /// Resource names to amounts, sorted by name, each name once.
 ///
-/// A node's pods hold hundreds of these with two or three entries each: a map of the standard library, whose smallest
-/// node has room for eleven, would be most of what a pod takes.
+/// A node's pods have hundreds of these with two or three entries each. A `BTreeMap` allocates room for eleven entries, which
+/// would be most of the memory of a pod.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ResourceList(Vec<(Box<str>, Quantity)>);
 
@@ -53,7 +53,7 @@ impl ResourceList {
         self.0.is_empty()
     }
 
-    /// Where the name is, or belongs.
+    /// The index of the name; as an error, the index at which to insert it.
     fn place(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| (**known).cmp(name))
     }

@@ -1,4 +1,4 @@
-//! What a pod asks for and what it may not exceed, by the kubelet's rules (S1-068).
+//! The requests and limits of a pod, by the kubelet's rules (S1-068).
 
 use crate::{
     Quantity,
@@ -14,7 +14,7 @@ pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 /// Resource name of the number of pods.
 pub const PODS: &str = "pods";
 
-/// An amount of a resource as integers compare it: millicores of cpu, whole units of anything else (S2-015).
+/// An amount of a resource as an integer: millicores of cpu, whole units of anything else (S2-015).
 pub fn units(resource: &str, quantity: Quantity) -> i64 {
     if resource == CPU {
         quantity.milli_value()
@@ -23,25 +23,25 @@ pub fn units(resource: &str, quantity: Quantity) -> i64 {
     }
 }
 
-/// Whether more of a resource is requested than is left of what there is. What wraps around does so in Kubernetes, too.
+/// Whether more of a resource is requested than is left. Differences wrap around, as in Kubernetes.
 pub fn is_short(requested: i64, capacity: i64, used: i64) -> bool {
     requested > 0 && requested > capacity.wrapping_sub(used)
 }
 
-/// Whether an init container keeps running beside the containers.
+/// Whether an init container is a sidecar, which keeps running beside the containers.
 pub(crate) fn is_sidecar(container: &Container) -> bool {
     container.restart_policy == "Always"
 }
 
-/// Pod-level resources, where they name any request or limit at all; then containers are not looked at.
+/// The pod-level resources, if they contain any request or limit; then those of the containers do not count.
 fn pod_level(spec: &PodSpec) -> Option<&ResourceRequirements> {
     spec.resources
         .as_ref()
         .filter(|resources| !(resources.requests.is_empty() && resources.limits.is_empty()))
 }
 
-/// What the containers ask for: the larger of all that run side by side and, while the pod starts, of each init
-/// container beside the sidecars started before it.
+/// The request of the containers: the larger of two amounts. One is the sum of all that run side by side; the other is the
+/// most that is needed while the pod starts, by an init container and the sidecars that were started before it.
 fn containers_request(spec: &PodSpec, resource: &str) -> Quantity {
     let wanted = |container: &Container| {
         let requests = &container.resources.requests;
@@ -65,8 +65,9 @@ fn containers_request(spec: &PodSpec, resource: &str) -> Quantity {
 }
 
 /// The pod's request of one resource as the kubelet counts it for ranking and for choosing victims (S1-068):
-/// pod-level resources alone where there are any, else the containers'; overhead only on top of something.
-pub fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
+/// the pod-level resources alone if there are any, else those of the containers. Overhead is added only to a request above
+/// zero.
+pub(crate) fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
     let mut request = if let Some(resources) = pod_level(spec) {
         let requests = &resources.requests;
         requests.get(resource).copied().unwrap_or_default()
@@ -81,8 +82,8 @@ pub fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
     request
 }
 
-/// The pod's request of one resource as the scheduler counts it, and the kubelet when it asks whether the pod fits
-/// (S1-068): a pod-level value replaces the containers' of that resource only; overhead always on top.
+/// The pod's request of one resource as the scheduler counts it, and the kubelet when it checks whether the pod fits
+/// (S1-068): a pod-level value replaces those of the containers for that resource only, and overhead is always added.
 pub fn scheduler_request(spec: &PodSpec, resource: &str) -> Quantity {
     let pod_level = spec.resources.as_ref();
     let request = pod_level
@@ -96,13 +97,15 @@ pub fn scheduler_resources(spec: &PodSpec) -> impl Iterator<Item = &str> {
     let containers = spec.containers.iter().chain(&spec.init_containers);
     let lists = containers.map(|container| &container.resources.requests);
     let pod_level = spec.resources.iter().map(|resources| &resources.requests);
-    let lists = lists.chain(pod_level).chain([&spec.overhead]);
-    lists.flat_map(ResourceList::keys)
+    lists
+        .chain(pod_level)
+        .chain([&spec.overhead])
+        .flat_map(ResourceList::keys)
 }
 
-/// Puts in place of each container's requests what the scheduler counts during an in-place resize: of every resource
-/// the most of what is wanted, what was set aside and what the container runs with; what is wanted does not count once
-/// the node has said that it is infeasible (S4-040).
+/// Replaces each container's requests by what the scheduler counts during an in-place resize: for every resource the largest
+/// of the desired amount, the allocated one and the one that the container runs with. The desired amount does not count once
+/// the node has reported that it is infeasible (S4-040).
 pub fn use_resized(pod: &mut Pod) {
     let infeasible =
         pod.status.conditions.iter().any(|condition| {
@@ -141,8 +144,8 @@ pub fn use_resized(pod: &mut Pod) {
     }
 }
 
-/// The pod's limit of ephemeral storage, `None` where no container has one (S1-070). Pod-level resources do not
-/// know ephemeral storage, so containers decide alone.
+/// The pod's limit on ephemeral storage; `None` if no container has one (S1-070). Pod-level resources have no ephemeral
+/// storage, so only the containers count.
 pub fn ephemeral_storage_limit(spec: &PodSpec) -> Option<Quantity> {
     let limit_of =
         |container: &Container| container.resources.limits.get(EPHEMERAL_STORAGE).copied();
@@ -182,16 +185,16 @@ fn add_positive(sums: &mut [Option<Quantity>; 2], list: &ResourceList) -> bool {
     found == [true; 2]
 }
 
-/// How firmly a pod's resources are promised to it.
+/// The quality of service of a pod, by its requests and limits of cpu and memory (S2-025).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub enum QosClass {
-    /// Nothing is promised.
+    /// No container has a request or limit.
     BestEffort,
-    /// Something is promised, more may be used.
+    /// Every other pod: it may use more than it requests.
     Burstable,
-    /// Limits equal requests.
+    /// Everything has a limit, and limits equal requests.
     Guaranteed,
 }
 
@@ -212,8 +215,8 @@ impl QosClass {
             .find(|class| class.as_str() == name)
     }
 
-    /// The class that follows from requests and limits (S2-025): pod-level resources alone where the field is
-    /// present, even empty; else containers and init containers.
+    /// The class that follows from requests and limits (S2-025): from the pod-level resources alone if that field is present,
+    /// even if it is empty; else from containers and init containers.
     pub fn of(spec: &PodSpec) -> Self {
         let (mut requests, mut limits) = ([None; 2], [None; 2]);
         let mut all_limited = true;

@@ -1,23 +1,23 @@
-//! What a selector demands of labels and of nodes, each meaning once: over text, or over whatever stands for text where a
-//! selector is compiled.
+//! The meaning of label selectors and node selectors. It is generic, because compiled selectors compare numbers in place of
+//! texts.
 
 use crate::wire;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Why a selector makes no sense.
+/// Why a selector is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// The operator is none that selectors of this kind know.
+    /// Selectors of this kind do not have this operator.
     #[error(
         "{key:?}: operator {operator:?} is not known here; say In, NotIn, Exists or DoesNotExist{more}"
     )]
     Operator {
         /// The label or field.
         key: String,
-        /// What was said.
+        /// The operator as it was written.
         operator: String,
-        /// What else this kind of selector knows.
+        /// The further operators of this kind of selector, for the message.
         more: &'static str,
     },
     /// `In` and `NotIn` need values, `Exists` and `DoesNotExist` take none, `Gt` and `Lt` exactly one integer.
@@ -25,15 +25,15 @@ pub enum SelectorError {
     Values {
         /// The label or field.
         key: String,
-        /// The operator.
+        /// The operator of the requirement.
         operator: String,
-        /// What it takes.
+        /// Which values the operator needs, in a few words.
         what: &'static str,
     },
-    /// Only `metadata.name` can be asked for, with `In` or `NotIn` and one value.
+    /// The only field is `metadata.name`, with `In` or `NotIn` and one value.
     #[error("matchFields {key:?}: only metadata.name, In or NotIn, with one value is possible")]
     Field {
-        /// The field.
+        /// The field as it was written.
         key: String,
     },
 }
@@ -45,7 +45,7 @@ pub enum Operator {
     In,
     /// The value is none of these, or the key is absent.
     NotIn,
-    /// The key is there.
+    /// The key is present.
     Exists,
     /// The key is absent.
     DoesNotExist,
@@ -59,11 +59,11 @@ impl Operator {
             ("Exists", Self::Exists),
             ("DoesNotExist", Self::DoesNotExist),
         ];
-        let mut all = all.into_iter();
-        all.find_map(|(own, operator)| (own == name).then_some(operator))
+        all.into_iter()
+            .find_map(|(own, operator)| (own == name).then_some(operator))
     }
 
-    /// Whether a label of this value, `None` where it is absent, is what is demanded.
+    /// Whether a label of this value meets the requirement; `None` stands for an absent label.
     pub fn admits<T: PartialEq<U>, U: ?Sized>(self, values: &[T], value: Option<&U>) -> bool {
         let listed = || value.is_some_and(|value| values.iter().any(|own| own == value));
         match self {
@@ -75,12 +75,12 @@ impl Operator {
     }
 }
 
-/// Labels, as a demand looks at them. `T` is text or stands for it.
+/// The labels of an object. `T` is a text, or a number that represents it.
 pub trait Labels<T> {
     /// The value of a label.
     fn value(&self, key: T) -> Option<T>;
 
-    /// A value as an integer, where it is one.
+    /// A value as an integer, if it is one.
     fn number(&self, value: T) -> Option<i64>;
 }
 
@@ -94,7 +94,7 @@ impl<'a> Labels<&'a str> for &'a BTreeMap<String, String> {
     }
 }
 
-/// One demand on labels.
+/// One requirement on labels, compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requirement<T> {
     key: T,
@@ -109,10 +109,10 @@ enum Demand<T> {
 }
 
 impl<T: Copy + PartialEq> Requirement<T> {
-    /// One of a label selector.
+    /// From a requirement of a label selector.
     ///
     /// # Errors
-    /// Where it makes no sense.
+    /// If it is invalid.
     pub fn new<'w>(
         wire: &'w wire::Requirement,
         of: &mut impl FnMut(&'w str) -> T,
@@ -122,8 +122,7 @@ impl<T: Copy + PartialEq> Requirement<T> {
             operator: wire.operator.clone(),
             what,
         };
-        let operator = Operator::parse(&wire.operator);
-        let operator = operator.ok_or_else(|| SelectorError::Operator {
+        let operator = Operator::parse(&wire.operator).ok_or_else(|| SelectorError::Operator {
             key: wire.key.clone(),
             operator: wire.operator.clone(),
             more: "",
@@ -143,10 +142,10 @@ impl<T: Copy + PartialEq> Requirement<T> {
         })
     }
 
-    /// One of a node selector, which knows `Gt` and `Lt`, too.
+    /// From a requirement of a node selector, which may also use `Gt` and `Lt`.
     ///
     /// # Errors
-    /// Where it makes no sense.
+    /// If it is invalid.
     pub fn of_node<'w>(
         wire: &'w wire::Requirement,
         of: &mut impl FnMut(&'w str) -> T,
@@ -180,7 +179,7 @@ impl<T: Copy + PartialEq> Requirement<T> {
         })
     }
 
-    /// That a label has this value.
+    /// Requires that a label has this value.
     pub fn equals(key: T, value: T) -> Self {
         Self {
             key,
@@ -188,7 +187,7 @@ impl<T: Copy + PartialEq> Requirement<T> {
         }
     }
 
-    /// That a label has not this value.
+    /// Requires that a label does not have this value.
     pub fn differs(key: T, value: T) -> Self {
         Self {
             key,
@@ -196,7 +195,7 @@ impl<T: Copy + PartialEq> Requirement<T> {
         }
     }
 
-    /// The values of which the label must have one; none if it demands something else.
+    /// The values of which the label must have one; empty for any other requirement.
     pub fn wanted(&self) -> &[T] {
         match &self.demand {
             Demand::Compared(Operator::In, values) => values,
@@ -204,7 +203,7 @@ impl<T: Copy + PartialEq> Requirement<T> {
         }
     }
 
-    /// Whether these labels fulfil it.
+    /// Whether these labels meet it.
     pub fn matches(&self, labels: &impl Labels<T>) -> bool {
         let value = labels.value(self.key);
         let number = || value.and_then(|value| labels.number(value));
@@ -216,7 +215,8 @@ impl<T: Copy + PartialEq> Requirement<T> {
     }
 }
 
-/// One term of a node selector: a node is meant if it fulfils every demand; a term without any means no node.
+/// One term of a node selector, compiled. A node matches if it meets every requirement; a term without requirements matches
+/// no node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NodeTerm<T> {
     labels: Box<[Requirement<T>]>,
@@ -228,13 +228,14 @@ impl<T: Copy + PartialEq> NodeTerm<T> {
     /// Compiles a term.
     ///
     /// # Errors
-    /// Where it makes no sense.
+    /// If it is invalid.
     pub fn new<'w>(
         wire: &'w wire::NodeSelectorTerm,
         of: &mut impl FnMut(&'w str) -> T,
     ) -> Result<Self, SelectorError> {
-        let labels = wire.match_expressions.iter();
-        let labels: Result<_, _> = labels
+        let labels: Result<_, _> = wire
+            .match_expressions
+            .iter()
             .map(|requirement| Requirement::of_node(requirement, of))
             .collect();
         let mut name = |field: &'w wire::Requirement| {
@@ -254,14 +255,14 @@ impl<T: Copy + PartialEq> NodeTerm<T> {
         })
     }
 
-    /// Values that labels must have, and names that the node must have.
+    /// The values that labels must have, and the names of which the node must have one.
     pub fn wanted(&self) -> impl Iterator<Item = T> {
         let labels = self.labels.iter().flat_map(Requirement::wanted).copied();
         let names = self.names.iter().filter(|(wanted, _)| *wanted);
         labels.chain(names.map(|(_, name)| *name))
     }
 
-    /// Whether a node of this name and these labels is meant.
+    /// Whether a node of this name with these labels matches.
     pub fn matches(&self, name: T, labels: &impl Labels<T>) -> bool {
         let demands_anything = !(self.labels.is_empty() && self.names.is_empty());
         let mut names = self.names.iter();

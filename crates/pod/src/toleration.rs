@@ -1,8 +1,8 @@
-//! What a toleration means: over text, or over whatever stands for text where a filter is compiled.
+//! What a toleration means. It is generic, because compiled filters compare numbers in place of texts.
 
 use crate::wire;
 
-/// Taints that are put up with. `T` is text or stands for it.
+/// The taints that are tolerated. `T` is a text, or a number that represents it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Toleration<T> {
     /// `None`: any key.
@@ -14,7 +14,7 @@ pub struct Toleration<T> {
 }
 
 impl<T: Copy + PartialEq> Toleration<T> {
-    /// `None` for an operator that compares in a way that Kubernetes 1.36 does not by default.
+    /// `None` for an operator that Kubernetes 1.36 does not enable by default.
     pub fn new<'w>(wire: &'w wire::Toleration, of: &mut impl FnMut(&'w str) -> T) -> Option<Self> {
         let value = match wire.operator.as_str() {
             "" | "Equal" => Some(of(&wire.value)),

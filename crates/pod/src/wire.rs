@@ -1,5 +1,5 @@
-//! The one door from the wire: a v1 Pod as it comes in dumps, watches and manifests, with only the fields we
-//! use. Unknown fields are skipped, `null` counts as absent, as the API server itself treats them.
+//! API objects as dumps, watches and manifests contain them, with only the fields that are used. Unknown fields are
+//! skipped and `null` counts as absent, as for the API server.
 
 mod cluster;
 mod constraints;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 pub use crate::resource_list::ResourceList;
 
-/// For `#[serde(deserialize_with)]`: `null` is the default value.
+/// For `#[serde(deserialize_with)]`: `null` becomes the default value.
 pub fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -23,7 +23,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// For `#[serde(deserialize_with)]`: a map of texts in which `null`, for the map or a value, is the empty one.
+/// For `#[serde(deserialize_with)]`: a map of texts. `null` becomes the empty map, and as a value the empty text.
 pub fn null_is_empty_text<'de, D>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error>
 where
     D: Deserializer<'de>,
@@ -48,10 +48,10 @@ pub struct Pod {
     /// Identity, labels, annotations, owners.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: PodSpec,
-    /// What is.
+    /// The observed state.
     #[serde(deserialize_with = "null_is_default")]
     pub status: PodStatus,
 }
@@ -66,23 +66,23 @@ pub struct Metadata {
     /// Namespace; empty means `default`.
     #[serde(deserialize_with = "null_is_default")]
     pub namespace: String,
-    /// Unique id.
+    /// UID; a later object of the same name has another one.
     #[serde(deserialize_with = "null_is_default")]
     pub uid: String,
-    /// Labels.
+    /// Labels, by which selectors find the object.
     #[serde(deserialize_with = "null_is_empty_text")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations.
+    /// Annotations, which no selector sees.
     #[serde(deserialize_with = "null_is_empty_text")]
     pub annotations: BTreeMap<String, String>,
-    /// Owners.
+    /// The objects that it belongs to; one of them may be its controller.
     #[serde(deserialize_with = "null_is_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Set while the object is being deleted.
     pub deletion_timestamp: Option<Timestamp>,
-    /// The grace that the deletion was asked with, in seconds.
+    /// The grace period of the deletion, in seconds.
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Which write of it this is, where an API server has stored it: nobody else can set it.
+    /// The version of the stored object. Only an API server sets it.
     #[serde(deserialize_with = "null_is_default", skip_serializing)]
     pub resource_version: String,
 }
@@ -107,7 +107,7 @@ pub struct OwnerReference {
     /// `ReplicaSet`, `DaemonSet`, ...
     #[serde(deserialize_with = "null_is_default")]
     pub kind: String,
-    /// The owner's name.
+    /// Name of the owner, in the namespace of the object.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
     /// The owner's unique id.
@@ -122,51 +122,51 @@ pub struct OwnerReference {
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodSpec {
-    /// Where it runs or shall run.
+    /// The node that it is bound to; empty while it is pending.
     #[serde(deserialize_with = "null_is_default")]
     pub node_name: String,
-    /// Resolved priority.
+    /// The priority as a number, which the API server sets from the class.
     pub priority: Option<i32>,
     /// Name of the class that gives the priority.
     #[serde(deserialize_with = "null_is_default")]
     pub priority_class_name: String,
-    /// Grace between SIGTERM and SIGKILL, in seconds.
+    /// Grace period between SIGTERM and SIGKILL, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Containers.
+    /// Containers that run side by side.
     #[serde(deserialize_with = "null_is_default")]
     pub containers: Vec<Container>,
-    /// Containers that run before; sidecars are those with restartPolicy Always.
+    /// Containers that run before the others. One with restartPolicy Always is a sidecar.
     #[serde(deserialize_with = "null_is_default")]
     pub init_containers: Vec<Container>,
     /// Resources of the pod as a whole.
     pub resources: Option<ResourceRequirements>,
-    /// What the sandbox itself costs.
+    /// What the sandbox uses in addition to the containers.
     #[serde(deserialize_with = "null_is_default")]
     pub overhead: ResourceList,
-    /// Volumes.
+    /// Volumes that its containers may mount.
     #[serde(deserialize_with = "null_is_default")]
     pub volumes: Vec<Volume>,
-    /// Tolerations.
+    /// Taints that it tolerates.
     #[serde(deserialize_with = "null_is_default")]
     pub tolerations: Vec<Toleration>,
-    /// Labels that the node must carry.
+    /// Labels that the node must have, all of them.
     #[serde(deserialize_with = "null_is_empty_text")]
     pub node_selector: BTreeMap<String, String>,
-    /// Which nodes and which neighbours it wants, and which not.
+    /// The nodes that it requires, and the pods near which it must or must not run.
     pub affinity: Option<Box<Affinity>>,
-    /// How evenly it wants to be spread among its like.
+    /// How evenly pods with its labels must be spread over the nodes.
     #[serde(deserialize_with = "null_is_default")]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
     /// `PreemptLowerPriority` (default) or `Never`.
     #[serde(deserialize_with = "null_is_default")]
     pub preemption_policy: String,
-    /// Who places it.
+    /// Name of the scheduler that places it; empty means `default-scheduler`.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduler_name: String,
 }
 
 impl PodSpec {
-    /// What is limited and not asked for is asked for up to the limit, as the API server and the kubelet's manifests have it.
+    /// Sets each missing request to the limit of its resource, as the API server and the kubelet do.
     pub fn default_requests(&mut self) {
         let containers = self.containers.iter_mut().chain(&mut self.init_containers);
         let resources = containers.map(|container| &mut container.resources);
@@ -193,7 +193,7 @@ pub struct Container {
     /// `Always` makes an init container a sidecar.
     #[serde(deserialize_with = "null_is_default")]
     pub restart_policy: String,
-    /// Ports, of which only those of the host are scarce.
+    /// Ports. Only those on the host can be taken by another pod.
     #[serde(deserialize_with = "null_is_default")]
     pub ports: Vec<ContainerPort>,
 }
@@ -202,15 +202,15 @@ pub struct Container {
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ResourceRequirements {
-    /// What is set aside.
+    /// The amounts that are reserved for it.
     #[serde(deserialize_with = "null_is_default")]
     pub requests: ResourceList,
-    /// What may not be exceeded.
+    /// The amounts that it may not exceed.
     #[serde(deserialize_with = "null_is_default")]
     pub limits: ResourceList,
 }
 
-/// A volume; only the kinds that count as local storage, or that a node can have too many of, are told apart.
+/// A volume. Only those kinds have a field that count as local storage, or of which a node can have too many.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Volume {
@@ -264,7 +264,7 @@ pub struct HostPath {
     pub path: String,
 }
 
-/// A taint that the pod puts up with.
+/// A taint that the pod tolerates.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Toleration {
@@ -274,13 +274,13 @@ pub struct Toleration {
     /// `Equal` (default), `Exists`, `Lt`, `Gt`.
     #[serde(deserialize_with = "null_is_default")]
     pub operator: String,
-    /// The taint's value.
+    /// The value that the taint must have with operator `Equal`.
     #[serde(deserialize_with = "null_is_default")]
     pub value: String,
     /// Empty matches every effect.
     #[serde(deserialize_with = "null_is_default")]
     pub effect: String,
-    /// How long a NoExecute taint is put up with.
+    /// How long a NoExecute taint is tolerated.
     pub toleration_seconds: Option<i64>,
 }
 
@@ -291,24 +291,24 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed`, `Unknown`.
     #[serde(deserialize_with = "null_is_default")]
     pub phase: String,
-    /// One word why it is so, such as `Evicted`.
+    /// Why it has this phase, one word, such as `Evicted`.
     #[serde(deserialize_with = "null_is_default")]
     pub reason: String,
-    /// When the node took it over.
+    /// When the node accepted it.
     pub start_time: Option<Timestamp>,
     /// The node that is being freed for it.
     #[serde(deserialize_with = "null_is_default")]
     pub nominated_node_name: String,
-    /// Its conditions.
+    /// `Ready`, `PodScheduled` and the others.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
-    /// `Guaranteed`, `Burstable`, `BestEffort`, where the kubelet has said so.
+    /// `Guaranteed`, `Burstable`, `BestEffort`; empty before the API server or the kubelet has set it.
     #[serde(deserialize_with = "null_is_default")]
     pub qos_class: String,
-    /// Of the containers.
+    /// Status of each container that has been created.
     #[serde(deserialize_with = "null_is_default")]
     pub container_statuses: Vec<ContainerStatus>,
-    /// Of the init containers.
+    /// Status of each init container that has been created.
     #[serde(deserialize_with = "null_is_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
 }
@@ -323,15 +323,15 @@ pub struct Condition {
     /// `True`, `False`, `Unknown`.
     #[serde(deserialize_with = "null_is_default")]
     pub status: String,
-    /// One word why.
+    /// The reason, one word.
     #[serde(deserialize_with = "null_is_default")]
     pub reason: String,
-    /// And a sentence.
+    /// The reason in a sentence.
     #[serde(deserialize_with = "null_is_default")]
     pub message: String,
-    /// When it was last said.
+    /// When it was last reported.
     pub last_heartbeat_time: Option<Timestamp>,
-    /// When it last became something else.
+    /// When its status last changed.
     pub last_transition_time: Option<Timestamp>,
 }
 
@@ -345,8 +345,8 @@ pub struct ContainerStatus {
     /// `containerd://<64 hex digits>`.
     #[serde(rename = "containerID", deserialize_with = "null_is_default")]
     pub container_id: String,
-    /// What the node has really set aside, after an in-place resize.
+    /// What the node has reserved for it, after an in-place resize.
     pub allocated_resources: Option<ResourceList>,
-    /// What the container runs with, which may still be more.
+    /// What the container runs with, which may still be more than what is reserved.
     pub resources: Option<ResourceRequirements>,
 }

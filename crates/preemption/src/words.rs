@@ -72,7 +72,7 @@ impl Plan {
         let name = |index: usize| cluster.node_name(self.candidates[index].node);
         let mut reasons: Vec<String> = self.why.iter().map(|why| why.words(&name)).collect();
         if reasons.is_empty() && self.chosen.is_some() {
-            reasons.push("the only node that can be freed".to_owned());
+            reasons.push("the only candidate".to_owned());
         }
         reasons
     }
@@ -97,7 +97,7 @@ impl Why {
             _ => figure.to_string(),
         };
         let what = match self.rule {
-            Rule::NoVictims => "nobody has to go",
+            Rule::NoVictims => "no victim is needed",
             Rule::FewestViolations => "fewest PodDisruptionBudget violations",
             Rule::LowestFirstPriority => "lowest priority of the first victim",
             Rule::SmallestPrioritySum => "smallest sum of the victims' priorities (each + 2^31)",

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-/// Counts time from its making.
+/// Measures time since it was created.
 pub(crate) struct Stopwatch(Instant);
 
 impl Stopwatch {

@@ -14,20 +14,20 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 
-/// As long as kube-scheduler waits unless told otherwise.
+/// The default timeout of kube-scheduler.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// An answer may be no longer.
+/// The longest answer that is read, in bytes.
 const LARGEST: usize = 64 << 20;
 
-/// An extender behind a URL: that of its preempt verb.
+/// An extender, by the URL of its preempt verb.
 pub(crate) struct HttpExtender {
     url: String,
     uri: Uri,
-    /// Whether it knows the cluster's pods itself and is told only their unique ids.
+    /// Whether it has its own cache of the cluster, so that only unique ids are sent (`nodeCacheCapable`).
     caches_nodes: bool,
 }
 
-/// Why a URL cannot be asked.
+/// Why an extender cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UrlError {
     #[error("--extender {url}: {problem}")]
@@ -36,7 +36,7 @@ pub(crate) enum UrlError {
     Scheme(String),
 }
 
-/// Keys have no other names in the API than the fields of its Go types.
+/// The API names its keys as the fields of its Go types.
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Question {
@@ -117,7 +117,7 @@ impl HttpExtender {
         }
     }
 
-    /// Sends the question and waits for the answer.
+    /// Sends the request and waits for the answer.
     async fn exchange(&self, question: Vec<u8>) -> anyhow::Result<Bytes> {
         let host = self.uri.host().unwrap_or_default();
         let port = self.uri.port_u16().unwrap_or(80);
@@ -190,7 +190,7 @@ impl Extender for HttpExtender {
     }
 }
 
-/// What an extender's answer means for one node.
+/// The extender's answer for one node, as candidates of the plan.
 fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, String> {
     let pods = &cluster.node(node).pods;
     let find = |own: MetaPod| {
@@ -215,7 +215,7 @@ fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, 
     })
 }
 
-/// A v1 Pod with what a plan keeps of it.
+/// A v1 Pod with the fields that a plan keeps.
 fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
     let symbols = cluster.symbols();
     let template = cluster.template(pod);
@@ -240,7 +240,7 @@ fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
         "spec": {
             "priority": pod.priority, "nodeName": node,
             "schedulerName": symbols.text(pod.identity.scheduler),
-            // What all its containers ask for together.
+            // The sum of the requests of its containers.
             "containers": [{ "name": "all", "resources": { "requests": requests } }],
         },
     })

@@ -1,4 +1,4 @@
-//! The cluster's side: what kube-scheduler would preempt, worked out from a dump of the cluster.
+//! Computes what kube-scheduler would preempt, from a dump of the cluster or a live one.
 
 pub mod cli;
 mod clock;

@@ -8,7 +8,7 @@ use std::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-/// What is listed; nodes first, since pods find them then.
+/// What is listed; nodes first, because pods refer to them.
 const LISTS: [&str; 9] = [
     "/api/v1/nodes",
     "/api/v1/namespaces",
@@ -21,17 +21,17 @@ const LISTS: [&str; 9] = [
     "/api/v1/pods",
 ];
 
-/// Who may not list these plans without them; the plan says what it could not check.
+/// Optional: without the right to list these, the plan says what it could not check.
 const OPTIONAL: [&str; 4] = [LISTS[4], LISTS[5], LISTS[6], LISTS[7]];
 
-/// The time of a page: the API server itself gives up after as long.
+/// The timeout of a page, which is that of the API server.
 const PAGE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The lists of a cluster, one after the other.
 pub(crate) struct Live {
     runtime: Runtime,
     reader: Reader,
-    /// What is still to be listed; the last is next.
+    /// Lists that remain; the last one is next.
     left: Vec<&'static str>,
     pages: Option<(&'static str, Pages)>,
     page: Cursor<String>,

@@ -1,11 +1,11 @@
-//! `evictd-scheduler`, the cluster's side and its command line.
+//! `evictd-scheduler`: the command line of the preemption planner.
 
 use evictd_scheduler::cli::Cli;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// A dump leaves millions of small pieces behind. The C library's allocator tidies them up all at once when next it needs
-/// something large, which takes ten times as long as the plan that needs it.
+/// Loading a dump frees millions of small allocations. The C library's allocator merges them all when it next needs a large
+/// one, which takes ten times as long as the plan.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The pod that is planned for, as the API server would have stored it.
+//! The pod to schedule, as the API server would have stored it.
 
 use crate::dump::{Loaded, Wanted};
 use evictd_document::{Amount, Document, DocumentError, Wrong, amounts_of_pod};
@@ -14,23 +14,23 @@ use wire::null_is_default;
 pub(crate) enum Asked {
     /// From a manifest.
     Manifest {
-        /// What messages call the manifest.
+        /// The manifest's name in messages.
         name: String,
         /// The pod.
         pod: Box<wire::Pod>,
     },
-    /// It waits in the cluster.
+    /// A pending pod in the cluster.
     Waiting(Wanted),
 }
 
-/// Why there is no pod to plan for.
+/// Why there is no pod to schedule.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PreemptorError {
     #[error(transparent)]
     Document(#[from] DocumentError),
-    #[error("--pod {0}: is no file, and no pod of that name is in the input")]
+    #[error("--pod {0}: is not a file, and no pod of that name is in the input")]
     NotThere(String),
-    #[error("--pod {pod}: is on node {node} already")]
+    #[error("--pod {pod}: is already on node {node}")]
     Placed { pod: String, node: String },
     #[error("{pod}: spec.priorityClassName: {class:?} is not in the input; known are {known}")]
     Class {
@@ -56,7 +56,7 @@ struct List {
     items: Vec<wire::Pod>,
 }
 
-/// A pod as workloads hold it.
+/// A pod template of a workload.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodTemplate {
@@ -83,7 +83,7 @@ struct WorkloadSpec {
 }
 
 impl Workload {
-    /// The pod that it makes, under its own name: that of the pod is not known before it is made.
+    /// The pod of the template, under the workload's name, because the pod's own is not known before it exists.
     fn pod(self) -> Option<wire::Pod> {
         let template = match (self.spec.template, self.spec.job_template) {
             (Some(template), _) => template,
@@ -115,7 +115,7 @@ impl Asked {
             "List" | "PodList" => one(document)?,
             "" if outline.items.is_some() => one(document)?,
             "" => {
-                let what = format!("is no Kubernetes object, since it has no kind; {needed}");
+                let what = format!("is not a Kubernetes object, because it has no kind; {needed}");
                 return Err(document.wrong(what).into());
             }
             kind => document.parse::<Workload>()?.pod().ok_or_else(|| {
@@ -144,7 +144,7 @@ impl Asked {
         })
     }
 
-    /// What the dump may know it by.
+    /// How it is recognised in the dump.
     pub(crate) fn wanted(&self) -> Wanted {
         match self {
             Self::Waiting(wanted) => wanted.clone(),
@@ -156,14 +156,14 @@ impl Asked {
         }
     }
 
-    /// The pod with what the API server would have filled in, given what the cluster says.
+    /// The pod with the fields that the API server would have set, from the objects of the cluster.
     pub(crate) fn pod(self, loaded: &mut Loaded) -> Result<wire::Pod, PreemptorError> {
         let there = loaded.wanted.take();
         let mut pod = match (self, there) {
             (Self::Manifest { name, pod }, there) => {
                 check(&name, &pod, loaded)?;
                 if there.is_some() {
-                    let assumption = "the pod of --pod is in the input, too, and there left out";
+                    let assumption = "the pod of --pod is also in the input, where it is ignored";
                     loaded.doubts.add(assumption, || full_name(&pod));
                 }
                 *pod
@@ -195,7 +195,7 @@ fn one(document: &Document) -> Result<wire::Pod, DocumentError> {
     Ok(pod)
 }
 
-/// A manifest has not been through the dump's checks.
+/// Checks a manifest as objects of a dump are checked.
 fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), PreemptorError> {
     let pod_name = full_name(pod);
     let mut negative = Vec::new();
@@ -210,7 +210,7 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
         match wrong {
             Wrong::Negative => negative.push(format!("{name}: {text} is negative")),
             Wrong::Absurd => {
-                let assumption = "amounts beyond 2^53 are taken as they are";
+                let assumption = "amounts beyond 2^53 are used exactly as written";
                 loaded.doubts.add(assumption, || text);
             }
         }
@@ -222,7 +222,7 @@ fn check(name: &str, pod: &wire::Pod, loaded: &mut Loaded) -> Result<(), Preempt
     }
 }
 
-/// Fills in what the pod's class gives it, or the default class.
+/// Sets the priority by the pod's class, or the default class.
 fn resolve_class(
     pod: &mut wire::Pod,
     classes: &[wire::PriorityClass],

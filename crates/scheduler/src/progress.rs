@@ -2,17 +2,17 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 
-/// Inputs below this are read before anybody could look.
+/// Inputs below this size are read so fast that a bar would only flicker.
 const LARGE: u64 = 32 << 20;
-/// The bar moves whenever so much more was read.
+/// The bar is drawn again after this many bytes.
 const STEP: u64 = 8 << 20;
 const WIDTH: u64 = 30;
 
-/// A source that shows on stderr, where that is a terminal, how much of it was read.
+/// A reader that shows its progress on stderr if that is a terminal.
 pub(crate) struct Progress<R> {
     source: R,
     name: String,
-    /// How long it is, where that is known.
+    /// Its length in bytes, if known.
     length: Option<u64>,
     read: u64,
     next: u64,
@@ -36,7 +36,7 @@ impl<R> Progress<R> {
         self.next = self.read + STEP;
         self.shown = true;
         let line = line(&self.name, self.read, self.length);
-        // A bar that cannot be drawn is not missed.
+        // The progress bar is optional: an error of drawing it is ignored.
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
 }

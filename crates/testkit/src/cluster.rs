@@ -1,4 +1,4 @@
-//! Everything that the server knows, and the one door to it for requests and for the test itself.
+//! Everything that the server knows, and the one entry to it for requests and for the test itself.
 
 use crate::access::{Access, User};
 use crate::call::Call;

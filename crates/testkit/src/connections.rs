@@ -1,4 +1,4 @@
-//! Connections of one door, each in a task of its own.
+//! Connections of one server, each in a task of its own.
 
 use std::future::Future;
 use tokio::{

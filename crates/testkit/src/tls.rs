@@ -28,7 +28,7 @@ pub struct Identity {
 
 /// Takes TLS connections and hands on what they bring; dropped, it ends.
 #[derive(Debug)]
-pub struct TlsDoor {
+pub struct TlsProxy {
     address: SocketAddr,
     _worker: Worker,
 }
@@ -93,7 +93,7 @@ fn pem_of(label: &str, der: &[u8]) -> String {
     pem::encode(&pem::Pem::new(label, der))
 }
 
-impl TlsDoor {
+impl TlsProxy {
     /// Before the server at this `http://ADDRESS`. Where an authority for clients is given, who has no certificate of its
     /// is turned away.
     pub fn start(

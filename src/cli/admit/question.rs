@@ -132,7 +132,7 @@ fn each<T, E: std::fmt::Display>(
 fn condition(name: &str) -> Result<NodeCondition, String> {
     NodeCondition::parse(name).ok_or_else(|| {
         let known = NodeCondition::ALL.map(NodeCondition::as_str).join(", ");
-        format!("--conditions: {name} is none that admission knows: {known}")
+        format!("--conditions: {name} is not a condition that admission knows: {known}")
     })
 }
 
@@ -155,7 +155,7 @@ fn missing(entry: &str) -> Result<Finding, String> {
         .map_err(|error| format!("--insufficient: {entry}: {error}"))?;
     if amount.is_negative() {
         return Err(format!(
-            "--insufficient: {entry}: less than nothing is missing"
+            "--insufficient: {entry}: the missing amount is negative"
         ));
     }
     let units = resources::units(resource, amount);

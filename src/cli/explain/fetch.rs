@@ -1,4 +1,4 @@
-//! What `explain` reads, fetched from a cluster: what otherwise takes four calls of kubectl.
+//! Fetches from a cluster what `explain` reads; by hand that takes four calls of kubectl.
 
 use super::{Sources, kubelet_defaults, warn};
 use anyhow::{Context, anyhow};
@@ -9,9 +9,9 @@ use evictd_node::config::{self, Loaded, Refused};
 use std::{collections::HashSet, path::Path, time::Duration};
 use sysinfo::System;
 
-/// A kubelet that measures anew takes a while on a node that is short of something.
+/// The kubelet measures for the request, which takes long on a node under pressure.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
-/// So many names are shown where one must be chosen.
+/// The most nodes that are named if the user must choose one.
 const NAMES_SHOWN: usize = 10;
 
 /// Which node of which cluster.
@@ -19,7 +19,7 @@ pub(super) struct Asked<'a> {
     pub(super) credentials: Credentials,
     /// `None`: the only one, or this machine.
     pub(super) node: Option<&'a str>,
-    /// What counts instead of the kubelet's own configuration.
+    /// A configuration that replaces the kubelet's own.
     pub(super) config: Option<&'a Path>,
 }
 
@@ -34,8 +34,8 @@ struct Answers {
 }
 
 impl Asked<'_> {
-    /// Fetches everything, or says in one go which rights are missing. Goes on without the Node, its Lease and the
-    /// kubelet's configuration where they are not to be had, and says so.
+    /// Fetches everything, or names all missing rights together. Continues with a warning without the Node, its Lease and
+    /// the kubelet's configuration.
     pub(super) fn fetch(&self) -> Result<Sources, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -43,7 +43,13 @@ impl Asked<'_> {
             .context("cannot start the runtime")?;
         runtime.block_on(async {
             let access = Access::find(&self.credentials).await;
-            let access = access.map_err(Failure::input)?;
+            let access = access.map_err(|error| match error {
+                ApiError::Unknown => Failure::Input(anyhow!(
+                    "no API server is known: not in a cluster, no $KUBECONFIG, no ~/.kube/config; name one with \
+                     --kubeconfig, or read captured files: --pods FILE --summary FILE (see --help)"
+                )),
+                other => Failure::input(other),
+            })?;
             let server = access.server();
             let cluster = Cluster {
                 reader: access
@@ -80,10 +86,7 @@ impl Asked<'_> {
             }
         };
         let (loaded, rules_from) = match (self.config, answers.configz) {
-            (Some(file), _) => (
-                config::open(file),
-                format!("as {} has them", file.display()),
-            ),
+            (Some(file), _) => (config::open(file), format!("from {}", file.display())),
             (None, configz) => rules(node, configz),
         };
         Ok(Sources {
@@ -105,15 +108,15 @@ fn rules(
         Some(Ok(text)) => {
             let name = format!("the configz of {node}");
             let loaded = config::parse(&name, &text);
-            (loaded, format!("as {node} has them (configz)"))
+            (loaded, format!("from {node} (configz)"))
         }
         other => {
             if let Some(Err(error)) = other {
                 warn(&format!(
-                    "{error}; the kubelet's default thresholds are taken, or those of --config"
+                    "{error}; the kubelet's default thresholds are used (--config sets others)"
                 ));
             }
-            let why = "with its default thresholds, since its configz could not be read";
+            let why = "with its default thresholds, because its configz could not be read";
             (kubelet_defaults(), why.to_owned())
         }
     }
@@ -124,10 +127,12 @@ fn node_and_lease(
     node: Result<String, ApiError>,
     lease: Result<String, ApiError>,
 ) -> Option<Result<Document, DocumentError>> {
-    let node = node.map_err(|error| warn(&format!("{error}; nothing is said of its taints")));
+    let node = node.map_err(|error| warn(&format!("{error}; its taints are left out")));
     let node = node.ok()?;
     let lease = lease.map_err(|error| {
-        warn(&format!("{error}; nothing is said of whether it is silent"));
+        warn(&format!(
+            "{error}; whether the node has stopped reporting is left out"
+        ));
     });
     let items: Vec<String> = [Ok(node), lease].into_iter().flatten().collect();
     let list = format!(r#"{{"kind":"List","items":[{}]}}"#, items.join(","));
@@ -185,14 +190,14 @@ impl Cluster {
         }
         let (server, known) = (&self.server, listed(&names));
         Err(Failure::Input(anyhow!(
-            "{server}: NODE is needed, since this machine, {host}, is none of its nodes: {known}"
+            "{server}: NODE is needed, because this machine, {host}, is not one of its nodes: {known}"
         )))
     }
 
     async fn no_such_node(&self, node: &str) -> Failure {
         let known = match self.names().await {
-            Ok(names) => format!("; there are {}", listed(&names)),
-            // What there is instead would only help.
+            Ok(names) => format!("; its nodes are {}", listed(&names)),
+            // The list of nodes is only a help.
             Err(_) => String::new(),
         };
         let server = &self.server;
@@ -207,7 +212,7 @@ impl Cluster {
 /// `a, b, c, ... and 7 more`
 fn listed(names: &[String]) -> String {
     if names.is_empty() {
-        return "it has none".to_owned();
+        return "none".to_owned();
     }
     let shown = names.iter().take(NAMES_SHOWN).cloned();
     let shown = shown.collect::<Vec<_>>().join(", ");
@@ -221,8 +226,7 @@ fn not_found(error: &ApiError) -> bool {
     error.status().is_some_and(|status| status.code == 404)
 }
 
-/// Why there is nothing to explain. Where a right is missing all are told that are, so that nobody asks for one after the
-/// other; else the first error.
+/// Why nothing can be explained: all missing rights together, so that they can be granted at once; else the first error.
 fn failure(server: &str, needed: Vec<ApiError>, others: &[ApiError]) -> Failure {
     let missing = |error: &ApiError| match error {
         ApiError::Forbidden { right, .. } => Some(right.brief()),
@@ -241,4 +245,37 @@ fn failure(server: &str, needed: Vec<ApiError>, others: &[ApiError]) -> Failure 
     let first = needed.into_iter().next().map(anyhow::Error::new);
     let first = first.unwrap_or_else(|| anyhow!("nothing was answered"));
     Failure::Work(first.context(server.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_testkit::{ApiServer, Fault};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_does_not_answer_in_time_is_told_and_is_no_bad_input() {
+        let api = ApiServer::start().unwrap();
+        api.fault(Fault::delay(Duration::from_hours(1)));
+        let config = kube::Config::new(api.url().parse().unwrap());
+        let access = Access::new("a test".into(), config);
+        let cluster = Cluster {
+            reader: access.reader(ANSWER_TIMEOUT).unwrap(),
+            server: access.server(),
+        };
+        let asked = Asked {
+            credentials: Credentials::default(),
+            node: Some("one"),
+            config: None,
+        };
+        let answers = Box::pin(cluster.answers("one", true)).await;
+        let failure = asked.sources(&cluster, "one", answers).await.err();
+        let told = format!(
+            "{}: GET /api/v1/pods?fieldSelector=spec.nodeName%3Done: no answer within 15 s",
+            api.url()
+        );
+        assert!(matches!(failure, Some(Failure::Work(_))), "{failure:?}");
+        assert_eq!(failure.unwrap().to_string(), told);
+        let failure = cluster.choose().await.unwrap_err();
+        assert!(failure.to_string().contains("no answer within 15 s"));
+    }
 }

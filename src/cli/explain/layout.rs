@@ -47,7 +47,7 @@ pub(super) fn assume(summary: &Summary, dedicated: Option<bool>, split: Option<b
         (Some(_), Some(_), _) => of(
             false,
             false,
-            "the figures leave it open; --dedicated-image-fs and --split-container-fs say otherwise",
+            "the figures do not show it; --dedicated-image-fs and --split-container-fs set it",
         ),
         _ => of(
             false,

@@ -37,14 +37,16 @@ fn pods(report: &Report, view: View) -> String {
     }
     let because = match report.chosen_by {
         ChosenBy::Asked => "as --signal asks",
-        ChosenBy::Acting => "which acts now",
+        ChosenBy::Acting => "whose threshold acts now",
         ChosenBy::Crossed => "whose threshold is crossed",
         ChosenBy::Calm if !report.has_thresholds() => {
-            return view.sentence("Pods are ranked for one signal, and none has a threshold; --signal SIGNAL ranks them all the same.");
+            return view.sentence("Pods are not ranked, because no signal has a threshold; --signal SIGNAL ranks them for a signal.");
         }
-        ChosenBy::Calm => "since no threshold is crossed; --signal SIGNAL ranks for another",
+        ChosenBy::Calm => "because no threshold is crossed (--signal SIGNAL ranks for another)",
     };
-    let head = view.sentence(&format!("Who goes first for {signal}, {because}:"));
+    let head = view.sentence(&format!(
+        "Pods in the order of eviction for {signal}, {because}:"
+    ));
     let ranking = ranking::first(SHOWN, &report.ranked.pods, signal, view);
     let mut states = report.signals.iter();
     let state = states.find(|state| state.signal == signal);
@@ -62,7 +64,7 @@ fn signals(report: &Report, view: View) -> String {
         Column::words("THRESHOLD", 4),
         Column::words("KIND", 1),
         Column::sentence("STATE", 6),
-        Column::name("FIRST TO GO", 2),
+        Column::name("FIRST VICTIM", 2),
     ];
     let acting = report
         .step
@@ -95,7 +97,7 @@ fn signals(report: &Report, view: View) -> String {
         .map(|held| held.as_str())
         .collect();
     if !held.is_empty() {
-        parts.push(view.hanging("Conditions that this sets: ", &held.join(", ")));
+        parts.push(view.hanging("Node conditions set: ", &held.join(", ")));
     }
     parts.join("\n")
 }

@@ -79,7 +79,7 @@ impl Ranked {
         Some(match candidates.next() {
             Some(next) => first.before(next, resource),
             None => format!(
-                "{} is the only pod that may go; it {}",
+                "{} is the only pod that may be evicted; it {}",
                 first.pod,
                 first.uses(resource)
             ),

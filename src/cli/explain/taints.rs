@@ -245,9 +245,9 @@ fn other(taint: &Taint) -> TaintState {
         .any(|(_, _, key, effect)| taint.key == *key && taint.effect == *effect);
     let own = own || (taint.key == UNSCHEDULABLE && taint.effect == NO_SCHEDULE);
     let (standing, because) = if own {
-        (Standing::Stale, "no condition calls for it any more")
+        (Standing::Stale, "no condition requires it any more")
     } else {
-        (Standing::Foreign, "set by somebody else, and left alone")
+        (Standing::Foreign, "set by another component; not changed")
     };
     TaintState {
         key: taint.key.clone(),
@@ -307,7 +307,7 @@ fn stay(pod: &Pod, taint: &TaintState) -> Option<(i64, String)> {
         None if standard && pod.returns_to_this_node() => None,
         None if standard => Some((
             DEFAULT_TOLERATION_SECONDS,
-            format!("{DEFAULT_TOLERATION_SECONDS} s is what a pod gets that asks for nothing"),
+            format!("{DEFAULT_TOLERATION_SECONDS} s is the default toleration"),
         )),
         None => Some((0, "it does not tolerate that".to_owned())),
     }
@@ -330,18 +330,18 @@ pub(super) fn page(node: &NodeReport, view: View) -> String {
             } else {
                 String::new()
             };
-            format!("; last heard of {age} ago{overdue}")
+            format!("; its lease was renewed {age} ago{overdue}")
         }
     };
     let node_line = format!("Node {}: Ready is {}{heard}.", node.name, node.ready);
     let node_line = view.sentence(&node_line);
     let taints = if node.taints.is_empty() {
-        "It has no taints, and no condition calls for one.".to_owned()
+        "It has no taints, and no condition requires one.".to_owned()
     } else {
         let columns = [
             Column::name("TAINT", 5),
             Column::words("EFFECT", 4),
-            Column::words("STANDING", 3),
+            Column::words("STATE", 3),
             Column::words("SINCE", 1),
             Column::sentence("BECAUSE", 2),
         ];
@@ -355,7 +355,7 @@ fn taint_row(taint: &TaintState) -> Vec<String> {
         Standing::Present | Standing::Foreign => "present",
         Standing::Missing => "about to be added",
         Standing::Expected => "expected",
-        Standing::IfSilent => "if the node is silent",
+        Standing::IfSilent => "unless it reports",
         Standing::Stale => "about to be removed",
     };
     vec![
@@ -369,7 +369,7 @@ fn taint_row(taint: &TaintState) -> Vec<String> {
 
 fn removed(node: &NodeReport, view: View) -> String {
     if node.removals.is_empty() {
-        return "NoExecute removes nobody; pressure never brings such a taint.".to_owned();
+        return "No pod is removed by a NoExecute taint; pressure never adds one.".to_owned();
     }
     let rows = node.removals.iter().take(SHOWN).map(|removal| {
         let left = match removal.at {

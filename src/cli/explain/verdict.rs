@@ -30,20 +30,25 @@ pub(super) fn verdict(report: &Report, view: View) -> Vec<String> {
     lines.collect()
 }
 
-const OFF: &str =
-    "Eviction is off: no signal has a threshold, so nobody goes, however short this node gets.";
+const OFF: &str = "Eviction is off: no signal has a threshold, so no pod is evicted, whatever this node runs out of.";
 
 fn over_own_limit(report: &Report) -> Vec<String> {
     let evicted = &report.step.evicted;
     let head = match evicted.as_slice() {
-        [one] => format!("{} goes now, for a limit of its own:", one.pod),
-        all => format!("{} pods go now, each for a limit of its own:", all.len()),
+        [one] => format!(
+            "{} is evicted now, because it exceeds a storage limit of its own:",
+            one.pod
+        ),
+        all => format!(
+            "{} pods are evicted now, because each exceeds a storage limit of its own:",
+            all.len()
+        ),
     };
     let each = evicted.iter().map(|eviction| {
         let (pod, message) = (&eviction.pod, eviction.message.trim_end());
         format!("  {pod}: {message}")
     });
-    let after = "Pressure is looked at in the cycle after.".to_owned();
+    let after = "Node pressure is checked in the next cycle.".to_owned();
     std::iter::once(head).chain(each).chain([after]).collect()
 }
 
@@ -55,17 +60,19 @@ fn decided(report: &Report, decision: &Decision) -> Vec<String> {
         Some(eviction) => {
             let (pod, grace) = (&eviction.pod, evidence::grace(eviction));
             vec![
-                format!("{pod} goes now, {grace}: {because}."),
+                format!("{pod} is evicted now, {grace}: {because}."),
                 format!("Why this one: {}.", decision.why),
             ]
         }
         None => vec![format!(
-            "Nobody goes, although {because}: {}.",
+            "No pod is evicted, although {because}: {}.",
             decision.why
         )],
     };
     if let Some(reclaim) = evidence::reclaim(&report.step) {
-        lines.push(format!("But {reclaim}; where that is enough, no pod goes."));
+        lines.push(format!(
+            "But {reclaim}; if that is enough, no pod is evicted."
+        ));
     }
     lines
 }
@@ -89,7 +96,7 @@ fn waiting(state: &SignalState, waiting: &ThresholdState) -> Vec<String> {
         let grace = duration::to_string(lasting);
         format!("which acts once it has lasted {grace}")
     };
-    vec![format!("Nobody goes yet: {crossing}, {when}.")]
+    vec![format!("No pod is evicted yet: {crossing}, {when}.")]
 }
 
 fn calm(report: &Report) -> Vec<String> {
@@ -103,11 +110,12 @@ fn calm(report: &Report) -> Vec<String> {
             let signal = state.signal;
             let margin = amount(Some(signal), threshold.margin);
             format!(
-                "Nothing is under pressure: nobody goes now. The nearest is {signal}, {margin} above its threshold."
+                "Nothing is under pressure: no pod is evicted now. The nearest is {signal}, {margin} above its threshold."
             )
         }
         None => {
-            "Nobody goes: the summary tells nothing of the signals that have thresholds.".to_owned()
+            "No pod is evicted: the summary has no figures of the signals that have thresholds."
+                .to_owned()
         }
     }]
 }
@@ -133,7 +141,7 @@ fn otherwise(report: &Report) -> Option<String> {
         return None;
     }
     Some(match report.ranked.why() {
-        Some(why) => format!("First to go for {signal}: {why}."),
-        None => format!("For {signal} nobody could go."),
+        Some(why) => format!("First victim for {signal}: {why}."),
+        None => format!("For {signal} no pod could be evicted."),
     })
 }

@@ -199,16 +199,19 @@ impl Picture {
             calm => format!(" ({calm} calm ones are not shown)"),
         };
         Section {
-            title: Some(format!("signals, and where their thresholds lie{which}")),
+            title: Some(format!("signals and their thresholds{which}")),
             lines: lines.collect(),
         }
     }
 
     fn ranked(&self, view: View) -> Section {
         match &self.ranking {
-            Err(why) => Section::text("who would go".to_owned(), &view.sentence(why)),
+            Err(why) => Section::text(
+                "pods in the order of eviction".to_owned(),
+                &view.sentence(why),
+            ),
             Ok(answer) => {
-                let before = format!("who would go for {}: ", text(&answer["signal"]));
+                let before = format!("first victim for {}: ", text(&answer["signal"]));
                 let title = fitted(view, &before, &text(&answer["next"]), "");
                 Section::text(title, &ranking::told_briefly(answer, view))
             }

@@ -59,6 +59,8 @@ fn assert_holds(daemon: &Daemon, resident_kib: u64, limits: &Limits) {
         anonymous <= limits.anonymous_kib,
         "{anonymous} KiB anonymous"
     );
+    // Where every process gets huge pages, a thread's stack would take 2 MiB.
+    assert_eq!(status_kib(daemon.pid(), "THP_enabled"), 0);
 }
 
 struct EarlyOom(Child);

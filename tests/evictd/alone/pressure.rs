@@ -95,7 +95,7 @@ fn a_pod_that_thrashes_goes_for_pressure_while_memory_is_not_short() {
     );
     assert!(!status["observed"]["cpuPressure"].is_null(), "{status:#}");
     // The average still tells of the thrasher.
-    daemon.some_turns_pass();
+    daemon.seconds_pass(2);
     assert!(modest.lives());
     assert_eq!(daemon.history().len(), 1);
 }

@@ -1,7 +1,14 @@
 //! `evictd explain NODE`, against an API server and a kubelet of our own.
 
-use super::{assert_has, stderr};
-use evictd_testkit::{ApiServer, Imagined, Kubelet, testing::left_out};
+use super::assert_has;
+use crate::node::EVICTD;
+use crate::pages::{self, Outputs};
+use evictd_kernel::clock::Clock;
+use evictd_testkit::{
+    ApiServer, Authority, Fault, Imagined, Kubelet, Status, TlsProxy,
+    program::{self, page, refusal, stderr},
+    testing::left_out,
+};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -19,6 +26,8 @@ struct Cluster {
     api: ApiServer,
     kubelet: Kubelet,
     folder: TempDir,
+    /// What the kubelet measures.
+    summary: Value,
 }
 
 impl Cluster {
@@ -27,17 +36,19 @@ impl Cluster {
         node(&api, "one");
         let second = Duration::from_millis(100);
         let kubelet = Kubelet::start(&api, "one", second, Imagined::default()).unwrap();
-        let cluster = Self {
+        let mut cluster = Self {
             api,
             kubelet,
             folder: tempfile::tempdir().unwrap(),
+            summary: Value::Null,
         };
         let pods = [("hog", 900 * MIB), ("web", 20 * MIB)];
         let stats = pods.map(|(name, bytes)| cluster.pod(name, bytes));
-        cluster.kubelet.set_summary(json!({
+        cluster.summary = json!({
             "node": { "nodeName": "one", "memory": memory(1000 * MIB, 80 * MIB) },
             "pods": stats,
-        }));
+        });
+        cluster.kubelet.set_summary(cluster.summary.clone());
         let kubeconfig = cluster.api.kubeconfig();
         cluster.write("kubeconfig", &kubeconfig);
         cluster
@@ -75,30 +86,41 @@ impl Cluster {
     }
 
     fn explain(&self, arguments: &[&str]) -> Output {
-        self.explain_as(Path::new(env!("CARGO_BIN_EXE_evictd")), arguments)
+        self.explain_as(Path::new(EVICTD), arguments)
     }
 
     fn explain_as(&self, program: &Path, arguments: &[&str]) -> Output {
-        Command::new(program)
+        let mut command = Command::new(program);
+        command
             .current_dir(self.folder.path())
             .env("KUBECONFIG", self.path("kubeconfig"))
+            .env("COLUMNS", "80")
             .env_remove("KUBERNETES_SERVICE_HOST")
-            .arg("explain")
-            .args(arguments)
-            .output()
-            .unwrap()
+            .arg("explain");
+        program::run(command.args(arguments), "")
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.explain(&[arguments, &["-o", "json"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        program::answer(&self.explain(&[arguments, &["-o", "json"]].concat()))
     }
 
     fn refused(&self, arguments: &[&str], code: i32) -> String {
-        let output = self.explain(arguments);
-        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
-        stderr(&output)
+        refusal(&self.explain(arguments), code)
+    }
+}
+
+#[test]
+fn without_arguments_and_without_a_cluster_it_says_what_it_can_read() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = crate::evictd(&["explain"]);
+    command.env("HOME", home.path()).env_remove("KUBECONFIG");
+    command.env_remove("KUBERNETES_SERVICE_HOST");
+    let why = refusal(&program::run(&mut command, ""), 2);
+    assert!(why.contains("no API server is known"), "{why}");
+    assert!(why.contains("--pods FILE --summary FILE"), "{why}");
+    for half in [["--pods", "-"], ["--summary", "-"], ["--node", "-"]] {
+        let half = program::run(crate::evictd(&["explain"]).args(half), "");
+        assert_eq!(half.status.code(), Some(2));
     }
 }
 
@@ -129,10 +151,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
     assert_eq!(answer["next"], "default/hog");
     assert_eq!(answer["evicted"][0]["pod"], "default/hog");
     assert_eq!(answer["node"]["name"], "one");
-    assert_eq!(
-        assumed(&answer),
-        "the kubelet's rules as one has them (configz)"
-    );
+    assert_eq!(assumed(&answer), "the kubelet's rules from one (configz)");
     // The kubelet's own thresholds count, and a file before them.
     let calm = json!({ "evictionHard": { "memory.available": "50Mi" } });
     cluster.kubelet.set_config(calm);
@@ -143,10 +162,7 @@ fn a_node_is_explained_by_what_its_cluster_tells() {
     let asked = cluster.api.log().len();
     let answer = cluster.json(&["one", "--config", "config.yaml"]);
     assert_eq!(answer["evicted"][0]["pod"], "default/hog");
-    assert_eq!(
-        assumed(&answer),
-        "the kubelet's rules as config.yaml has them"
-    );
+    assert_eq!(assumed(&answer), "the kubelet's rules from config.yaml");
     let log = cluster.api.log();
     let configz = |entry: &evictd_testkit::Entry| entry.path.ends_with("/configz");
     assert!(!log[asked..].iter().any(configz));
@@ -175,12 +191,9 @@ fn a_silent_node_is_told_by_its_lease() {
 fn as_a_plugin_of_kubectl_it_takes_the_current_context() {
     let cluster = Cluster::start();
     let plugin = cluster.path("kubectl-evictd");
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_evictd"), &plugin).unwrap();
-    let lines = ["default/hog goes now", "Node one: Ready is"];
-    let shows = |output: Output| {
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert_has(&String::from_utf8(output.stdout).unwrap(), &lines);
-    };
+    std::os::unix::fs::symlink(EVICTD, &plugin).unwrap();
+    let lines = ["default/hog is evicted now", "Node one: Ready is"];
+    let shows = |output: Output| assert_has(&page(&output), &lines);
     shows(cluster.explain_as(&plugin, &["one", "-o", "table"]));
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", cluster.folder.path().display());
@@ -214,10 +227,10 @@ fn the_only_node_need_not_be_named_nor_this_machine() {
     node(&cluster.api, "two");
     let told = cluster.refused(&context, 2);
     assert!(told.contains("NODE is needed"), "{told}");
-    assert!(told.contains("none of its nodes: one, two"), "{told}");
+    assert!(told.contains("not one of its nodes: one, two"), "{told}");
     let told = cluster.refused(&["three"], 2);
     assert!(
-        told.contains("there is no node three; there are one, two"),
+        told.contains("there is no node three; its nodes are one, two"),
         "{told}"
     );
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
@@ -259,7 +272,7 @@ fn without_the_node_and_its_lease_it_goes_on_and_says_so() {
         told.contains("the RBAC verb get on nodes is needed"),
         "{told}"
     );
-    assert!(told.contains("nothing is said of its taints"), "{told}");
+    assert!(told.contains("its taints are left out"), "{told}");
 }
 
 #[test]
@@ -270,7 +283,7 @@ fn without_configz_the_defaults_count_and_that_is_said() {
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         assumed(&answer),
-        "the kubelet's rules with its default thresholds, since its configz could not be read"
+        "the kubelet's rules with its default thresholds, because its configz could not be read"
     );
     let told = stderr(&output);
     assert!(told.contains("/proxy/configz: 404"), "{told}");
@@ -294,7 +307,173 @@ fn a_server_that_does_not_answer_is_no_bad_input() {
     let told = cluster.refused(&["--context", "nowhere"], 2);
     assert!(told.contains("nowhere"), "{told}");
     let told = cluster.refused(&["one/two"], 2);
-    assert!(told.contains("no node can have such a name"), "{told}");
+    assert!(told.contains("not the name of a node"), "{told}");
     let told = cluster.refused(&["one", "--pods", "pods.json"], 2);
     assert!(told.contains("cannot be used with"), "{told}");
+}
+
+/// The rules of the role on the page.
+fn rules_on_the_page() -> Value {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/explain.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, role) = page.split_once("```yaml\n").unwrap();
+    let (role, _) = role.split_once("```").unwrap();
+    let mut role: Value = serde_saphyr::from_str(role).unwrap();
+    role["rules"].take()
+}
+
+#[test]
+fn the_page_on_explain_says_what_it_says() {
+    let cluster = Cluster::start();
+    let now = Clock::start().now().to_string();
+    let mut summary = cluster.summary.clone();
+    for memory in ["/node/memory", "/pods/0/memory", "/pods/1/memory"] {
+        summary.pointer_mut(memory).unwrap()["time"] = json!(now);
+    }
+    cluster.kubelet.set_summary(summary);
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": "one", "namespace": "kube-node-lease" },
+        "spec": { "renewTime": now },
+    });
+    cluster.api.actor("test").create(lease).unwrap();
+    let asked = ["one", "--context", "testkit", "-o", "table"];
+    cluster.allow(rules_on_the_page());
+    let allowed = cluster.explain(&asked);
+    assert!(allowed.status.success(), "{}", stderr(&allowed));
+    assert!(!stderr(&allowed).contains("RBAC"), "{}", stderr(&allowed));
+    cluster.allow(json!([]));
+    let refused = cluster.refused(&asked, 3);
+    let server = cluster.api.url();
+    let outputs = Outputs::from([
+        ("explain", String::from_utf8(allowed.stdout).unwrap()),
+        ("rights", refused.replace(&server, "https://10.0.0.1:6443")),
+    ]);
+    pages::check("explain.md", &outputs, &[]);
+}
+
+/// What a request may meet, and what is said of it.
+fn failures() -> [(Fault, &'static str); 7] {
+    [
+        (Fault::answer(401), "401 Unauthorized"),
+        (Fault::answer(403), "the RBAC verb "),
+        (Fault::answer(429), "429 TooManyRequests"),
+        (Fault::answer(500), "500 InternalError"),
+        (Fault::answer(503), "503 ServiceUnavailable"),
+        (
+            Fault::cut_after(0),
+            "connection closed before message completed",
+        ),
+        (Fault::cut_after(9), "unexpected EOF during chunk size line"),
+    ]
+}
+
+#[test]
+fn whatever_fails_of_what_is_needed_is_named_and_no_answer_is_given() {
+    let cluster = Cluster::start();
+    for (verb, what, path) in [
+        ("list", "pods", "GET /api/v1/pods?fieldSelector"),
+        (
+            "get",
+            "nodes/proxy",
+            "GET /api/v1/nodes/one/proxy/stats/summary: ",
+        ),
+    ] {
+        for (fault, words) in failures() {
+            cluster.api.fault(fault.on(verb, what));
+            let output = cluster.explain(&["one", "-o", "json"]);
+            let told = stderr(&output);
+            let (code, words) = match words {
+                "the RBAC verb " => (3, format!("missing: {verb} {what}\n")),
+                words => (1, words.to_owned()),
+            };
+            assert_eq!(output.status.code(), Some(code), "{what}: {told}");
+            assert!(told.contains(&words), "{words}: {told}");
+            assert!(told.contains(&cluster.api.url()), "{told}");
+            assert!(code == 3 || told.contains(path), "{path}: {told}");
+            assert!(output.stdout.is_empty(), "{output:?}");
+            cluster.api.clear_faults();
+        }
+    }
+    cluster.api.fault(Fault::garbage().on("list", "pods"));
+    let told = cluster.refused(&["one"], 2);
+    assert!(told.contains("the pods of one:1:"), "{told}");
+}
+
+#[test]
+fn whatever_fails_of_what_only_helps_is_warned_of_and_the_answer_is_given() {
+    let cluster = Cluster::start();
+    for (what, missed) in [
+        ("nodes", "/api/v1/nodes/one: |; its taints are left out"),
+        (
+            "leases",
+            "/kube-node-lease/leases/one: |; whether the node has stopped reporting is left out",
+        ),
+    ] {
+        for (fault, words) in failures() {
+            cluster.api.fault(fault.on("get", what));
+            let output = cluster.explain(&["one", "-o", "json"]);
+            assert_eq!(program::answer(&output)["next"], "default/hog");
+            let told = stderr(&output);
+            for words in missed.split('|').chain([words]) {
+                assert!(told.contains(words), "{what}: {words}: {told}");
+            }
+            cluster.api.clear_faults();
+        }
+    }
+    let steering = Status::new(500, "InternalError", "\u{1b}[2J");
+    cluster
+        .api
+        .fault(Fault::refuse(steering).on("get", "nodes"));
+    let told = stderr(&cluster.explain(&["one"]));
+    assert!(told.contains("500 InternalError: \\u001b[2J; "), "{told}");
+}
+
+#[test]
+fn what_fails_of_tls_is_told_with_what_to_do() {
+    let cluster = Cluster::start();
+    let [known, unknown] = ["known", "unknown"].map(|name| Authority::new(name).unwrap());
+    let here = ["127.0.0.1"];
+    cluster.write("ca.crt", &known.pem());
+    let through = |url: String| {
+        let mut kubeconfig: Value = serde_json::from_str(&cluster.api.kubeconfig()).unwrap();
+        let authority = cluster.path("ca.crt");
+        kubeconfig["clusters"][0]["cluster"] =
+            json!({ "server": url, "certificate-authority": authority });
+        cluster.write("kubeconfig", &kubeconfig.to_string());
+    };
+    for (identity, clients, words) in [
+        (
+            unknown.sign(&here),
+            None,
+            "signed by an authority that is not trusted here",
+        ),
+        (known.sign_expired(&here), None, "has expired: renew it"),
+        (known.sign(&["elsewhere"]), None, "is for other names"),
+        (
+            known.sign(&here),
+            Some(&known),
+            "requires a client certificate",
+        ),
+    ] {
+        let proxy = TlsProxy::start(&cluster.api.url(), &identity.unwrap(), clients).unwrap();
+        through(proxy.url());
+        let told = cluster.refused(&["one"], 1);
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(told.contains(&proxy.url()), "{told}");
+    }
+    // No TLS at all is spoken there.
+    through(cluster.api.url().replace("http:", "https:"));
+    let told = cluster.refused(&["one"], 1);
+    assert!(told.contains("InvalidContentType"), "{told}");
+    let identity = known.sign(&here).unwrap();
+    let proxy = TlsProxy::start(&cluster.api.url(), &identity, None).unwrap();
+    through(proxy.url());
+    assert_eq!(cluster.json(&["one"])["next"], "default/hog");
+    cluster.write("ca.crt", "no certificate");
+    let told = cluster.refused(&["one"], 1);
+    assert!(
+        told.contains("signed by an authority that is not trusted here"),
+        "{told}"
+    );
 }

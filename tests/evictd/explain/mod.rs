@@ -5,14 +5,14 @@ mod oracle;
 mod words;
 
 use evictd_kernel::clock::Clock;
+use evictd_testkit::program::{self, page, stderr};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
-};
+use std::{fs, path::PathBuf, process::Output};
 use tempfile::TempDir;
+
+/// Five seconds after the real node's figures were measured.
+const NOW: &str = "2026-11-21T00:12:20Z";
 
 fn fixture(name: &str) -> String {
     format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -58,38 +58,21 @@ impl Files {
         self.write(name, &value.to_string());
     }
 
-    /// Runs `evictd explain` in the folder, five seconds after the figures were measured.
+    /// Runs `evictd explain` in the folder.
     fn explain(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_evictd"))
-            .current_dir(self.folder.path())
-            .args([
-                "explain",
-                "--pods",
-                "pods.json",
-                "--summary",
-                "summary.json",
-            ])
-            .args(["--now", "2026-11-21T00:12:20Z"])
-            .args(arguments)
-            .output()
-            .unwrap()
+        let files = ["--pods", "pods.json", "--summary", "summary.json"];
+        let mut command = crate::evictd(&["explain", "--now", NOW]);
+        command.current_dir(self.folder.path());
+        program::run(command.args(files).args(arguments), "")
     }
 
     fn page(&self, arguments: &[&str]) -> String {
-        let output = self.explain(&[arguments, &["-o", "table"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
+        page(&self.explain(&[arguments, &["-o", "table"]].concat()))
     }
 
     fn json(&self, arguments: &[&str]) -> Value {
-        let output = self.explain(&[arguments, &["-o", "json"]].concat());
-        assert!(output.status.success(), "{}", stderr(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
+        program::answer(&self.explain(&[arguments, &["-o", "json"]].concat()))
     }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 fn assert_has(page: &str, lines: &[&str]) {
@@ -109,8 +92,8 @@ fn a_calm_node_says_so_and_who_would_go_first() {
     assert_has(
         &files.page(&[]),
         &[
-            "Nothing is under pressure: nobody goes now. The nearest is imagefs.available, 32.1Gi above its threshold.",
-            "First to go for memory.available: default/be uses 50.6Mi and asked for none",
+            "Nothing is under pressure: no pod is evicted now. The nearest is imagefs.available, 32.1Gi above its threshold.",
+            "First victim for memory.available: default/be uses 50.6Mi and requested none",
             "the kubelet's rules with its default thresholds",
             "one filesystem for everything: the node's and the images' figures agree",
             "figures from 2026-11-21 00:12:15Z, 5s ago",
@@ -154,8 +137,8 @@ fn a_short_node_says_who_goes_and_why_that_one() {
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
-            "Nobody goes, although memory.available 19.2Gi < 20Gi: the pods that may go hold 201Mi together, and 839Mi are missing",
-            "4.2Gi of 23.5Gi are in no pod",
+            "No pod is evicted, although memory.available 19.2Gi < 20Gi: the pods that may be evicted hold 201Mi together, and 839Mi are missing",
+            "4.2Gi of 23.5Gi are used outside of pods",
         ],
     );
     files.write(
@@ -165,11 +148,11 @@ fn a_short_node_says_who_goes_and_why_that_one() {
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
-            "default/be goes now, at once: memory.available 19.2Gi < 20Gi.",
-            "Why this one: default/be uses 50.6Mi and asked for none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are in no pod.",
+            "default/be is evicted now, without a grace period: memory.available 19.2Gi < 20Gi.",
+            "Why this one: default/be uses 50.6Mi and requested none, the most of its kind; default/bu, next, uses 70.3Mi, 38.3Mi above its request of 32Mi; 4.2Gi of 23.5Gi are used outside of pods.",
             "MET, acts now",
-            "Conditions that this sets: MemoryPressure",
-            "evictd's rules as config.yaml has them",
+            "Node conditions set: MemoryPressure",
+            "evictd's rules from config.yaml",
         ],
     );
     let answer = files.json(&["--config", "config.yaml"]);
@@ -187,12 +170,12 @@ fn the_configuration_of_a_real_kubelet_is_taken_as_it_is() {
     assert_has(
         &page,
         &[
-            "Eviction is off: no signal has a threshold, so nobody goes, however short this node gets.",
+            "Eviction is off: no signal has a threshold, so no pod is evicted, whatever this node runs out of.",
             "memory.available                19.2Gi    23.5Gi",
         ],
     );
     // One clear thing: nobody is said to be first.
-    for absent in ["First to go", "Who goes first", "default/be"] {
+    for absent in ["First victim", "in the order of eviction", "default/be"] {
         assert!(!page.contains(absent), "{absent}\n{page}");
     }
     let longest = page.lines().map(|line| line.chars().count()).max();
@@ -202,7 +185,7 @@ fn the_configuration_of_a_real_kubelet_is_taken_as_it_is() {
         &page,
         &[
             "Eviction is off",
-            "First to go for memory.available: default/be",
+            "First victim for memory.available: default/be",
         ],
     );
 }
@@ -220,8 +203,8 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
     assert_has(
         &files.page(&["--config", "config.yaml"]),
         &[
-            "Nobody goes yet: memory.available 19.2Gi < 20Gi, which acts once it has lasted 1m30s.",
-            "First to go for memory.available: default/be",
+            "No pod is evicted yet: memory.available 19.2Gi < 20Gi, which acts once it has lasted 1m30s.",
+            "First victim for memory.available: default/be",
             "MET, would act after 1m30s",
         ],
     );
@@ -236,7 +219,7 @@ fn another_signal_can_be_asked_for() {
     let files = Files::real();
     assert_has(
         &files.page(&["--signal", "nodefs.available"]),
-        &["First to go for nodefs.available: default/bu uses 50.1Mi"],
+        &["First victim for nodefs.available: default/bu uses 50.1Mi"],
     );
     assert_eq!(
         files.json(&["--signal", "nodefs.available"])["rankedFor"],
@@ -255,7 +238,7 @@ fn s1_045_where_every_pod_is_critical_nobody_goes() {
     });
     assert_has(
         &files.page(&["--config", "config.yaml"]),
-        &["Nobody goes, although memory.available 19.2Gi < 20Gi: every pod is critical"],
+        &["No pod is evicted, although memory.available 19.2Gi < 20Gi: every pod is critical"],
     );
     assert_eq!(
         files.json(&["--config", "config.yaml"])["next"],
@@ -282,7 +265,7 @@ fn s1_069_a_pod_over_a_limit_of_its_own_goes_first() {
     assert_has(
         &files.page(&[]),
         &[
-            "default/bu goes now, for a limit of its own:",
+            "default/bu is evicted now, because it exceeds a storage limit of its own:",
             "Usage of EmptyDir volume \"d\" exceeds the limit \"1Mi\".",
         ],
     );
@@ -303,8 +286,8 @@ fn s1_060_missing_figures_are_told_and_each_side_ranks_them_its_way() {
     assert_has(
         &told,
         &[
-            "pods that the summary does not have, so that nothing is known of what they use (1): default/gu",
-            "pods that only the summary has, so that they are not ranked (1): team/ghost",
+            "pods that are not in the summary, so that their usage is unknown (1): default/gu",
+            "pods that are only in the summary, and are not ranked (1): team/ghost",
         ],
     );
     assert_eq!(files.json(&[])["next"], "default/gu");
@@ -335,17 +318,11 @@ fn yaml_and_stdin_will_do() {
     let files = Files::real();
     let pods: Value = serde_json::from_slice(&fs::read(files.path("pods.json")).unwrap()).unwrap();
     files.write("pods.yaml", &serde_saphyr::to_string(&pods).unwrap());
-    let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args(["explain", "--summary", "-", "-o", "yaml", "--pods"])
-        .arg(files.path("pods.yaml"))
-        .args(["--now", "2026-11-21T00:12:20Z"])
-        .stdin(Stdio::from(
-            fs::File::open(files.path("summary.json")).unwrap(),
-        ))
-        .output()
-        .unwrap();
-    let answer: Value =
-        serde_saphyr::from_str(std::str::from_utf8(&output.stdout).unwrap()).unwrap();
+    let mut command = crate::evictd(&["explain", "--summary", "-", "-o", "yaml", "--now", NOW]);
+    command.arg("--pods").arg(files.path("pods.yaml"));
+    let summary = fs::read(files.path("summary.json")).unwrap();
+    let answer = page(&program::run(&mut command, summary));
+    let answer: Value = serde_saphyr::from_str(&answer).unwrap();
     assert_eq!(answer, files.json(&[]));
 }
 
@@ -384,8 +361,8 @@ fn what_is_no_capture_is_an_error() {
     for text in ["", "{", "7", "\u{0}", "[]"] {
         files.write("broken", text);
         for option in ["--pods", "--summary", "--node"] {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_evictd"));
-            command.current_dir(files.folder.path()).arg("explain");
+            let mut command = crate::evictd(&["explain"]);
+            command.current_dir(files.folder.path());
             for (name, file) in [
                 ("--pods", "pods.json"),
                 ("--summary", "summary.json"),
@@ -394,7 +371,7 @@ fn what_is_no_capture_is_an_error() {
                 let file = if name == option { "broken" } else { file };
                 command.args([name, file]);
             }
-            let output = command.output().unwrap();
+            let output = program::run(&mut command, "");
             assert_eq!(output.status.code(), Some(2), "{option} {text:?}");
         }
     }
@@ -413,13 +390,13 @@ fn a_summary_that_tells_little_is_answered_and_one_that_tells_nothing_is_not() {
     assert_eq!(nothing.status.code(), Some(2));
     assert_has(
         &stderr(&nothing),
-        &["summary.json: tells nothing of a node or its pods"],
+        &["summary.json: holds no figures of a node or its pods"],
     );
     let little = Files::of(&no_pods, &json!({ "node": null, "pods": [{}] }));
     assert_has(
         &little.page(&[]),
         &[
-            "Nobody goes: the summary tells nothing of the signals that have thresholds.",
+            "No pod is evicted: the summary has no figures of the signals that have thresholds.",
             "There are no pods.",
         ],
     );
@@ -492,7 +469,10 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
     let page = files.page(&node);
     assert_has(
         &page,
-        &["Node vm: Ready is True.", "NoExecute removes nobody"],
+        &[
+            "Node vm: Ready is True.",
+            "No pod is removed by a NoExecute taint",
+        ],
     );
     assert_eq!(files.json(&node)["node"]["heartbeat"], Value::Null);
 
@@ -502,8 +482,8 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
         *node = json!({ "kind": "List", "items": [node.take(), lease] });
     });
     let healthy = [
-        "Ready is True; last heard of 10s ago.",
-        "NoExecute removes nobody",
+        "Ready is True; its lease was renewed 10s ago.",
+        "No pod is removed by a NoExecute taint",
     ];
     assert_has(&files.page(&node), &healthy);
     files.change("node.json", |list| {
@@ -512,8 +492,8 @@ fn s1_082_only_its_lease_tells_that_a_node_is_silent() {
     assert_has(
         &files.page(&node),
         &[
-            "last heard of 1m ago, longer than the 50 s that a controller waits",
-            "node.kubernetes.io/unreachable  NoExecute   if the node is silent  2026-11-21 00:12:10Z",
+            "its lease was renewed 1m ago, longer than the 50 s that a controller waits",
+            "node.kubernetes.io/unreachable  NoExecute   unless it reports  2026-11-21 00:12:10Z",
             "default/hostnet       in 4m 50s",
         ],
     );

@@ -1,6 +1,7 @@
 //! Which signal is ranked and why, and clear words for what cannot be used.
 
-use super::{Files, SHORT, assert_has, stderr};
+use super::{Files, SHORT, assert_has};
+use evictd_testkit::program::{self, refusal, stderr};
 use serde_json::json;
 use std::process::Command;
 
@@ -18,11 +19,11 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
     for (arguments, said) in [
         (
             &[][..],
-            "for memory.available, since no threshold is crossed; --signal SIGNAL ranks for another:",
+            "for memory.available, because no threshold is crossed (--signal SIGNAL ranks for another):",
         ),
         (
             &["--config", "short.yaml"],
-            "for memory.available, which acts now:",
+            "for memory.available, whose threshold acts now:",
         ),
         (
             &["--config", "soft.yaml"],
@@ -33,7 +34,10 @@ evictionSoftGracePeriod: { memory.available: 1m30s }
             "for pid.available, as --signal asks:",
         ),
     ] {
-        assert_has(&files.page(arguments), &[&format!("Who goes first {said}")]);
+        assert_has(
+            &files.page(arguments),
+            &[&format!("Pods in the order of eviction {said}")],
+        );
     }
 }
 
@@ -42,20 +46,20 @@ fn a_time_in_other_words_is_told_what_form_it_takes() {
     let files = Files::real();
     let output = files.explain(&["--now", "yesterday"]);
     assert_eq!(output.status.code(), Some(2));
-    let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
-        .args([
-            "explain",
-            "--pods",
-            "p",
-            "--summary",
-            "s",
-            "--now",
-            "yesterday",
-        ])
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert_has(&stderr(&output), &["'yesterday'", "2026-11-21T00:12:20Z"]);
+    let arguments = [
+        "explain",
+        "--pods",
+        "p",
+        "--summary",
+        "s",
+        "--now",
+        "yesterday",
+    ];
+    let output = program::run(&mut crate::evictd(&arguments), "");
+    assert_has(
+        &refusal(&output, 2),
+        &["'yesterday'", "2026-11-21T00:12:20Z"],
+    );
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn what_no_file_may_hold_is_a_clear_error() {
         &stderr(&output),
         &[
             "metadata.uid: ",
-            "every pod has one of its own",
+            "every pod has its own",
             "requests.memory: -5Mi is negative",
             "pods.json:1:",
         ],
@@ -93,7 +97,7 @@ fn what_no_file_may_hold_is_a_clear_error() {
             if option == "--config" || option == "--node" {
                 bounded.args([option, file]);
             }
-            let output = bounded.output().unwrap();
+            let output = program::run(&mut bounded, "");
             assert_eq!(
                 output.status.code(),
                 Some(2),

@@ -33,7 +33,7 @@ const NUMBERS: [Panel; 4] = [
         &[("sum(increase(evictd_evictions_total[$__range]))", "")],
     ),
     Panel(
-        "Evictions that failed",
+        "Failed evictions",
         "short",
         &[(
             "sum(increase(evictd_eviction_failures_total[$__range]))",
@@ -45,7 +45,7 @@ const NUMBERS: [Panel; 4] = [
 /// Below it, of the chosen nodes.
 const LINES: [Panel; 16] = [
     Panel(
-        "How much is left, and where are the thresholds?",
+        "Available amounts and thresholds",
         "short",
         &[
             (
@@ -59,7 +59,7 @@ const LINES: [Panel; 16] = [
         ],
     ),
     Panel(
-        "Which share of each signal is left?",
+        "Available share of each signal",
         "percentunit",
         &[(
             "evictd_signal_available{node=~\"$node\"} / evictd_signal_capacity{node=~\"$node\"}",
@@ -67,7 +67,7 @@ const LINES: [Panel; 16] = [
         )],
     ),
     Panel(
-        "Which conditions hold, and who is paused?",
+        "Conditions and pauses",
         "short",
         &[
             (
@@ -78,7 +78,7 @@ const LINES: [Panel; 16] = [
         ],
     ),
     Panel(
-        "Which thresholds are crossed?",
+        "Crossed thresholds",
         "short",
         &[(
             "evictd_threshold_met{node=~\"$node\"} == 1",
@@ -86,7 +86,7 @@ const LINES: [Panel; 16] = [
         )],
     ),
     Panel(
-        "What is evicted for?",
+        "Evictions by signal",
         "short",
         &[(
             "sum by (node, signal, kind) (increase(evictd_evictions_total{node=~\"$node\"}[$__rate_interval]))",
@@ -94,7 +94,7 @@ const LINES: [Panel; 16] = [
         )],
     ),
     Panel(
-        "What fails, and is the API server told?",
+        "Failures, and publishing to the API server",
         "short",
         &[
             (
@@ -107,12 +107,12 @@ const LINES: [Panel; 16] = [
             ),
             (
                 "sum by (node) (increase(evictd_restarted_before_told_total{node=~\"$node\"}[$__rate_interval]))",
-                "{{node}} started again before it was told",
+                "{{node}} restarted before the eviction was published",
             ),
         ],
     ),
     Panel(
-        "From crossing to the last process gone?",
+        "Reaction: from the crossing to the exit of the last process",
         "s",
         &[
             (
@@ -126,7 +126,7 @@ const LINES: [Panel; 16] = [
         ],
     ),
     Panel(
-        "How old were the figures that decided?",
+        "Age of the samples that decided",
         "s",
         &[(
             "histogram_quantile(0.95, sum by (signal, le) (increase(evictd_stats_age_seconds_bucket{node=~\"$node\"}[1h])))",
@@ -134,7 +134,7 @@ const LINES: [Panel; 16] = [
         )],
     ),
     Panel(
-        "How long does a look take?",
+        "Duration of a cycle",
         "s",
         &[
             (
@@ -148,15 +148,15 @@ const LINES: [Panel; 16] = [
         ],
     ),
     Panel(
-        "How often is looked?",
+        "Cycles per second",
         "short",
         &[(
             "rate(evictd_cycle_duration_seconds_count{node=~\"$node\"}[$__rate_interval])",
-            "{{node}} looks a second",
+            "{{node}}",
         )],
     ),
     Panel(
-        "Which signals cannot be read?",
+        "Signals that cannot be read",
         "short",
         &[
             (
@@ -165,12 +165,12 @@ const LINES: [Panel; 16] = [
             ),
             (
                 "increase(evictd_samples_rejected_total{node=~\"$node\"}[$__rate_interval]) > 0",
-                "{{node}} {{signal}} turned away",
+                "{{node}} {{signal}} rejected",
             ),
         ],
     ),
     Panel(
-        "How old is what is known, and what is told?",
+        "Age of the known pods and of the published conditions",
         "s",
         &[
             ("evictd_pods_age_seconds{node=~\"$node\"}", "{{node}} pods"),
@@ -181,7 +181,7 @@ const LINES: [Panel; 16] = [
         ],
     ),
     Panel(
-        "Which configuration is refused, waits for a restart, or is old?",
+        "Configurations that are refused, wait for a restart, or are old",
         "short",
         &[
             (
@@ -199,7 +199,7 @@ const LINES: [Panel; 16] = [
         ],
     ),
     Panel(
-        "Which new pods should not be here, and what is done about them?",
+        "New pods that failed admission",
         "short",
         &[(
             "sum by (node, action, reason) (increase(evictd_admission_findings_total{node=~\"$node\"}[$__rate_interval]))",
@@ -207,7 +207,7 @@ const LINES: [Panel; 16] = [
         )],
     ),
     Panel(
-        "Who went for a critical pod?",
+        "Preemptions for critical pods",
         "short",
         &[(
             "sum by (node, resource) (increase(evictd_preemptions_total{node=~\"$node\"}[$__rate_interval]))",
@@ -215,7 +215,7 @@ const LINES: [Panel; 16] = [
         )],
     ),
     Panel(
-        "What was freed without evicting?",
+        "Bytes freed without eviction",
         "bytes",
         &[(
             "sum by (node, what) (increase(evictd_reclaimed_bytes_total{node=~\"$node\"}[$__rate_interval]))",
@@ -244,7 +244,7 @@ pub(crate) fn dashboard() -> Value {
     json!({
         "uid": "evictd",
         "title": "evictd",
-        "description": "Made by `just generate`; each panel answers its title.",
+        "description": "Generated by `just generate`.",
         "tags": ["evictd", "kubernetes"],
         "schemaVersion": 38,
         "editable": true,

@@ -1,9 +1,13 @@
 //! What packages are made from: the tree that packaging/tree lays out, and krew's manifests.
 
-use evictd_testkit::testing::left_out;
+use evictd_testkit::{
+    program::{self, page},
+    testing::left_out,
+};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -165,4 +169,87 @@ fn a_krew_manifest_names_its_program_and_the_archives_that_are_made() {
         }
         assert_eq!(platforms.len(), 2);
     }
+}
+
+/// One of the scripts that make packages, with these arguments.
+fn script(name: &str, arguments: &[&Path]) {
+    let mut command = Command::new(Path::new(ROOT).join("packaging").join(name));
+    command.env("SOURCE_DATE_EPOCH", "0").args(arguments);
+    page(&program::run(&mut command, ""));
+}
+
+fn sum(file: &Path) -> String {
+    let said = page(&program::run(Command::new("sha256sum").arg(file), ""));
+    said.split(' ').next().unwrap().to_owned()
+}
+
+#[test]
+fn what_krew_unpacks_is_what_its_manifest_names() {
+    let Some(tree) = Tree::new("what_krew_unpacks_is_what_its_manifest_names") else {
+        return;
+    };
+    // They are large, and what they do as plugins is tested above.
+    for program in ["evictd", "evictd-scheduler"] {
+        let path = tree.path("usr/bin").join(program);
+        fs::write(&path, format!("#!/bin/sh\necho {program} $@\n")).unwrap();
+    }
+    // As packaging/build adds them.
+    let licences = "usr/share/doc/evictd/third-party-licences.gz";
+    fs::write(tree.path(licences), "of others").unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    for targets in [["x86_64"].as_slice(), &["x86_64", "aarch64"]] {
+        let out = tempfile::tempdir().unwrap();
+        let make = |target: &str, out: &Path| {
+            let target = format!("{target}-unknown-linux-gnu");
+            let [version, target] = [version, &target].map(Path::new);
+            script("krew/archives", &[&tree.path(""), out, version, target]);
+        };
+        for target in targets {
+            make(target, out.path());
+        }
+        script("krew/manifests", &[out.path(), Path::new(version)]);
+        let again = tempfile::tempdir().unwrap();
+        make("x86_64", again.path());
+        for program in ["evictd", "evictd-scheduler"] {
+            let manifest = out.path().join(format!("krew/{program}.yaml"));
+            let manifest = fs::read_to_string(manifest).unwrap();
+            assert!(!manifest.contains('@'), "{manifest}");
+            let plugin: Value = serde_saphyr::from_str(&manifest).unwrap();
+            assert_eq!(plugin["spec"]["version"], format!("v{version}"));
+            let platforms = plugin["spec"]["platforms"].as_array().unwrap();
+            assert_eq!(platforms.len(), targets.len(), "{manifest}");
+            for (platform, target) in platforms.iter().zip(targets) {
+                let uri = platform["uri"].as_str().unwrap();
+                let (_, archive) = uri.rsplit_once('/').unwrap();
+                assert!(archive.contains(target), "{uri}");
+                assert_eq!(platform["sha256"], sum(&out.path().join(archive)));
+                let bin = platform["bin"].as_str().unwrap();
+                installs(&out.path().join(archive), bin, program);
+            }
+            // The sums hold whenever it is made.
+            let archive = format!("kubectl-{program}-{version}-x86_64-unknown-linux-gnu.tar.gz");
+            let both = [out.path(), again.path()].map(|made| sum(&made.join(&archive)));
+            assert_eq!(both[0], both[1], "{archive}");
+        }
+    }
+}
+
+/// Does as krew, which unpacks everything and links to `bin`; what it says as kubectl's plugin is said by `program`.
+fn installs(archive: &Path, bin: &str, program: &str) {
+    let store = tempfile::tempdir().unwrap();
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--gzip", "--file"]).arg(archive);
+    page(&program::run(tar.arg("--directory").arg(store.path()), ""));
+    let mut files: Vec<_> = fs::read_dir(store.path())
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    assert_eq!(files, ["LICENSE", program, "third-party-licences.gz"]);
+    let plugin = store
+        .path()
+        .join(format!("kubectl-{}", program.replace('-', "_")));
+    symlink(store.path().join(bin), &plugin).unwrap();
+    let said = page(&program::run(Command::new(plugin).arg("plan"), ""));
+    assert_eq!(said, format!("{program} plan\n"));
 }

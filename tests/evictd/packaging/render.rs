@@ -1,7 +1,7 @@
 //! What kubectl and Helm make of the packages.
 
 use crate::packaged::{documents, objects};
-use evictd_testkit::testing::left_out;
+use evictd_testkit::{program, testing::left_out};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
@@ -233,19 +233,13 @@ fn what_kubectl_applies_is_whole() {
 fn every_configuration_is_valid_and_the_kubelets_drop_in_turns_its_eviction_off() {
     let overlays = root().join("packaging/kubernetes/overlays");
     let check = |file: &str| {
-        let output = Command::new(env!("CARGO_BIN_EXE_evictd"))
-            .args(["check-config", "-o", "json"])
-            .arg(overlays.join(file))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{file}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        let mut command = crate::evictd(&["check-config", "-o", "json"]);
+        program::answer(&program::run(command.arg(overlays.join(file)), ""))
     };
     for overlay in ["beside-kubelet", "without-kubelet-eviction"] {
         check(&format!("{overlay}/evictd.yaml"));
     }
     let drop_in = check("without-kubelet-eviction/kubelet/90-evictd.conf");
-    let drop_in: Value = serde_json::from_str(&drop_in).unwrap();
     assert_eq!(drop_in["thresholds"], json!([]));
     let text = fs::read_to_string(overlays.join("without-kubelet-eviction/kubelet/90-evictd.conf"));
     let config: Value = serde_saphyr::from_str(&text.unwrap()).unwrap();

@@ -30,7 +30,7 @@ fn s1_085_s1_086_s1_087_s1_088_under_pressure_a_new_pod_waits_outside() {
     });
     node.admit("besteffort", Traits::default());
     daemon.eventually("it is turned away", |daemon| {
-        warnings(daemon).contains("shop/besteffort is not let in")
+        warnings(daemon).contains("shop/besteffort is not admitted")
     });
     assert_eq!(
         daemon.said("pod not admitted: Evicted: The node had condition: [MemoryPressure]."),
@@ -61,7 +61,7 @@ fn s1_085_s1_086_s1_087_s1_088_under_pressure_a_new_pod_waits_outside() {
         active(daemon) == 4
     });
     daemon.eventually("nothing is wrong with it any more", |daemon| {
-        !warnings(daemon).contains("not let in")
+        !warnings(daemon).contains("not admitted")
     });
 }
 

@@ -125,7 +125,7 @@ fn a_restart_without_the_server_still_knows_the_pods_and_chooses_no_unknown_one(
         fs::write(&kept, damage).unwrap();
         let daemon = cluster.daemon(CALM);
         assert!(
-            daemon.warns("the pods kept there are of no use"),
+            daemon.warns("the pods saved there cannot be used"),
             "{damage:?}"
         );
         assert_eq!(daemon.pods(), [""; 0]);
@@ -189,7 +189,7 @@ fn a_server_that_does_not_stream_lists_is_asked_for_lists_and_one_bad_object_cos
     cluster.create("first", &Value::Null);
     let daemon = cluster.daemon(CALM);
     daemon.eventually_knows(&["first"]);
-    assert!(daemon.warns("is not understood"), "{}", daemon.status());
+    assert!(daemon.warns("cannot be read"), "{}", daemon.status());
     cluster.create("second", &Value::Null);
     daemon.eventually_knows(&["first", "second"]);
     let log = cluster.api.log();
@@ -280,7 +280,7 @@ fn of_five_thousand_nodes_one_under_pressure_does_not_wait_its_turn() {
         let log = cluster.api.log();
         log.iter().any(|entry| entry.verb == "list")
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     cluster.api.cut_watches();
     cluster.create("late", &Value::Null);
     hog.grow();

@@ -97,7 +97,8 @@ fn a_hog_is_ended_in_either_drivers_cgroups_and_stays_so() {
         assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
         let message = daemon.history()[0]["message"].clone();
         assert_eq!(pod["status"]["message"], message, "{driver:?}");
-        daemon.some_turns_pass();
+        // Many seconds of this kubelet.
+        daemon.seconds_pass(1);
         assert!(was_evicted(&node.get("hog")));
         node.is_untouched("small");
     }

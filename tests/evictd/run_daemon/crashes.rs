@@ -212,7 +212,7 @@ fn a_kill_that_no_disk_has_on_record_is_on_record_after_the_next_start() {
     let daemon = start();
     daemon.some_turns_pass();
     assert_eq!(
-        (daemon.history().len(), daemon.said("it is taken up")),
+        (daemon.history().len(), daemon.said("it is continued")),
         (1, 0)
     );
 }
@@ -228,7 +228,10 @@ fn without_a_place_in_memory_it_warns_once_and_evicts() {
     let daemon = Daemon::start(&node, &[("memory.available", LOW)], &lines);
     assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
     assert!(!hog.lives());
-    assert_eq!(daemon.said("that may be in no record"), 1);
+    assert_eq!(
+        daemon.said("that eviction may be missing in the history"),
+        1
+    );
 }
 
 /// What another version has made of the record of a decision that it has begun to carry out.
@@ -278,7 +281,7 @@ fn what_another_version_has_begun_is_finished_once_and_nothing_is_lost() {
         drop(daemon);
         let daemon = cluster.daemon(LOW);
         daemon.some_turns_pass();
-        assert_eq!((cluster.patches(), daemon.said("it is taken up")), (1, 0));
+        assert_eq!((cluster.patches(), daemon.said("it is continued")), (1, 0));
         decided(&daemon, "it is told", is_told);
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::cgroup_support::left_out;
 use crate::daemon::{Daemon, names};
-use crate::node::{EVICTD, Node, Traits, Worker, requests, spec};
+use crate::node::{Node, Traits, Worker, requests, spec};
+use evictd_testkit::program;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Gives this thread and the processes it starts mounts of their own.
 pub(crate) fn own_mounts(test: &str) -> bool {
@@ -128,8 +128,8 @@ fn s1_059_when_the_nodes_disk_fills_up_only_whoever_filled_it_goes() {
     assert_eq!(decisions[0]["signal"], "nodefs.available");
     let ranking = decisions[0]["ranking"].to_string();
     assert!(!ranking.contains("\"usage\":null"), "{ranking}");
-    // What it has written is still there.
-    daemon.some_turns_pass();
+    // What it has written is still there, and disks are looked at beside the loop.
+    daemon.seconds_pass(1);
     assert!(!writer.lives() && limited.lives());
 }
 
@@ -154,7 +154,7 @@ fn a_full_disk_under_the_history_delays_no_eviction_and_loses_no_record() {
         daemon.status()["history"]["error"].is_string()
     });
     assert_eq!(
-        daemon.said("a decision could not be written; evictions go on"),
+        daemon.said("a decision could not be written; evictions continue"),
         1
     );
     // What the disk refuses is told from memory.
@@ -196,7 +196,7 @@ fn a_disk_on_which_no_history_can_be_begun_keeps_no_node_unguarded() {
         daemon.said("shop/hog is gone: ") == 1
     });
     assert!(!hog.lives());
-    assert_eq!(daemon.said("no decision can be kept yet"), 1);
+    assert_eq!(daemon.said("no decision can be saved yet"), 1);
     remount(&disk, MsFlags::empty());
     daemon.eventually("everything is written", |daemon| {
         let history = &daemon.status()["history"];
@@ -218,13 +218,9 @@ fn a_history_that_cannot_be_had_is_told_before_anything_is_decided() {
     let lines = format!("stateDirectory: {}/state", disk.display());
     let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], &lines);
     let history = || {
-        let mut evictd = Command::new(EVICTD);
-        let output = evictd.args(["history", "--socket"]).arg(&daemon.socket);
-        let output = output.output().unwrap();
-        (
-            String::from_utf8(output.stdout).unwrap(),
-            String::from_utf8(output.stderr).unwrap(),
-        )
+        let mut command = crate::evictd(&["history", "--socket"]);
+        let output = program::run(command.arg(&daemon.socket), "");
+        (program::stdout(&output), program::stderr(&output))
     };
     daemon.eventually("it is told", |daemon| {
         daemon.status()["history"]["error"].is_string()
@@ -299,7 +295,7 @@ fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_els
         format!("filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}");
     let daemon = Daemon::start(&node, &low, &format!("{filesystems}\ndryRun: true"));
     daemon.eventually("it says that it finds none of them", |daemon| {
-        daemon.warns("/var/lib/kubelet/pods; name the kubelet's --root-dir under kubelet.rootDir")
+        daemon.warns("/var/lib/kubelet/pods; set kubelet.rootDir to the kubelet's --root-dir")
     });
     // Whose ranking would be all unknown says nothing to whoever asks for the nearest.
     daemon.eventually("it ranks for a signal that ranks anything", |daemon| {

@@ -76,7 +76,7 @@ fn an_owner_keeps_its_newest_and_others_evicted_pods_stay() {
     drop(rehearsal);
 
     let off = daemon(&cluster, "");
-    off.some_turns_pass();
+    off.seconds_pass(1);
     assert_eq!(names(&cluster), all);
     drop(off);
 
@@ -91,7 +91,8 @@ fn an_owner_keeps_its_newest_and_others_evicted_pods_stay() {
         "web-runs",
     ];
     daemon.eventually("they are gone", |_| names(&cluster) == rest);
-    daemon.some_turns_pass();
+    // Between two deletions there is a pause.
+    daemon.seconds_pass(1);
     assert_eq!(names(&cluster), rest);
     assert_eq!(daemon.said("deleted the evicted pod"), 2);
 }

@@ -121,7 +121,7 @@ fn a_real_kubelets_pods_are_known_and_a_fresh_token_is_read() {
         daemon.pods() == ["default/x"]
     });
     kubelet.set("/pods", &json!("nothing"));
-    daemon.eventually("rubbish is told", |daemon| daemon.warns("not understood"));
+    daemon.eventually("rubbish is told", |daemon| daemon.warns("cannot be parsed"));
     assert_eq!(daemon.pods(), ["default/x"]);
 }
 
@@ -174,7 +174,7 @@ fn the_api_server_counts_where_it_knows_this_node_and_not_where_it_does_not() {
     };
     assert_eq!(chosen("answers and knows this node, test"), "kubernetes");
     cluster.admin.delete("nodes", "test", Value::Null).unwrap();
-    assert_eq!(chosen("knows no node test"), "kubelet");
+    assert_eq!(chosen("has no node test"), "kubelet");
     // It told the pods before, so that its absence is not taken for that of a cluster.
     cluster.api.go_away();
     assert_eq!(chosen("will be again"), "kubernetes");
@@ -196,11 +196,10 @@ fn thresholds_that_the_kubelet_crosses_first_are_told() {
         kubelet.url
     );
     let start = || Daemon::start(&cluster.node, &[("memory.available", "1Mi")], &lines);
-    let warned =
-        "the kubelet evicts for memory.available at 2Mi already, before evictd does at 1Mi";
+    let warned = "the kubelet evicts for memory.available at 2Mi, before evictd does at 1Mi";
     let daemon = start();
     daemon.eventually("it has asked the kubelet", |daemon| {
-        daemon.said("asked the kubelet") > 0
+        daemon.said("the kubelet was asked") > 0
     });
     assert!(!daemon.warns("the kubelet evicts"), "{}", daemon.status());
     drop(daemon);

@@ -3,6 +3,7 @@
 use crate::daemon::{Daemon, message};
 use crate::node::{Node, Traits};
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
 #[test]
 fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
@@ -14,16 +15,13 @@ fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
                  evictionSoft: {memory.available: 60%}\nevictionSoftGracePeriod: {memory.available: 90s}";
     let mut daemon = Daemon::start(&node, &[("memory.available", "110Mi")], lines);
     let log = daemon.log();
-    let begun: Vec<&str> = log
-        .iter()
-        .map(message)
-        .skip_while(|line| !line.contains(" has started: "))
-        .take_while(|line| !line.contains(" is raised"))
-        .collect();
+    let of_start = |line: &&Value| line["EVICTD_REASON"] == "Started";
+    let begun: Vec<&Value> = log.iter().filter(of_start).collect();
     // A path may be longer than a line.
-    let is_long = |line: &&&str| line.chars().count() > 80 && line.trim().contains(' ');
-    assert_eq!(begun.iter().find(is_long), None);
-    let words = begun.iter().flat_map(|line| line.split_whitespace());
+    let is_long = |line: &str| line.chars().count() > 80 && line.trim().contains(' ');
+    assert!(!begun.iter().any(|line| is_long(message(line))));
+    let words = begun.iter().copied().map(message);
+    let words = words.flat_map(str::split_whitespace);
     let started = words.collect::<Vec<_>>().join(" ");
     let file = node.path("evictd.yaml");
     for part in [
@@ -40,13 +38,34 @@ fn the_log_tells_the_beginning_what_is_raised_and_cleared_and_the_end() {
         assert!(started.contains(part), "no {part:?} in {started}");
     }
     assert!(!started.contains("DRY RUN"), "{started}");
+    let file = file.to_str().unwrap();
+    for (field, value) in [
+        ("VERSION", json!(env!("CARGO_PKG_VERSION"))),
+        ("CONFIGURATION", json!(file)),
+        ("RULES", json!("EvictionConfiguration")),
+        ("MODE", json!("evict")),
+        ("MEMORY_BYTES", json!(192 << 20)),
+        (
+            "THRESHOLDS",
+            json!("memory.available<110Mi, memory.available<60% (115Mi, soft, 1m 30s)"),
+        ),
+        ("SETTING", json!("pods.source")),
+        ("VALUE", json!("manifests")),
+        ("SETTING", json!("evict.method")),
+    ] {
+        let name = format!("EVICTD_{field}");
+        assert!(
+            begun.iter().any(|line| line[&name] == value),
+            "no {name}={value} in {begun:#?}"
+        );
+    }
     hog.grow();
     daemon.evicted(1);
     for line in [
         "MemoryPressure is raised: ",
         "MemoryPressure is cleared: ",
         "memory.available has crossed its soft threshold of 60%: ",
-        "memory.available is back from its soft threshold of 60%: ",
+        "memory.available is above its soft threshold of 60% again: ",
     ] {
         daemon.eventually(line, |daemon| daemon.said(line) == 1);
     }

@@ -54,7 +54,7 @@ fn s1_023_s1_036_s1_043_s1_051_s1_052_s1_053_s1_058_a_hog_goes_and_everything_is
             >= outcome["lastProcessGoneSeconds"].as_f64().unwrap()
     );
 
-    the_doors_tell_it(&daemon, decision);
+    the_sockets_tell_it(&daemon, decision);
     the_log_tells_it(&daemon, decision);
     the_condition_outlives_its_cause(&daemon, decision);
     daemon.some_turns_pass();
@@ -62,7 +62,7 @@ fn s1_023_s1_036_s1_043_s1_051_s1_052_s1_053_s1_058_a_hog_goes_and_everything_is
     assert!(modest.lives());
 }
 
-fn the_doors_tell_it(daemon: &Daemon, decision: &Value) {
+fn the_sockets_tell_it(daemon: &Daemon, decision: &Value) {
     let by_signal = "{signal=\"memory.available\"}";
     let labels = "{signal=\"memory.available\",kind=\"hard\"}";
     assert_eq!(daemon.count(&format!("evictd_evictions_total{labels}")), 1);
@@ -137,35 +137,6 @@ fn the_condition_outlives_its_cause(daemon: &Daemon, decision: &Value) {
 }
 
 #[test]
-fn s1_044_s1_059_of_two_hogs_the_second_goes_only_when_the_first_is_gone_and_it_is_still_low() {
-    let Some(node) = Node::new("of_two_hogs_the_second_goes_only_when_the_first_is_gone") else {
-        return;
-    };
-    let mut modest = node.pod("modest", "--hold 8Mi", requests("64Mi"));
-    let mut hogs = [
-        node.pod("hog-a", "--hold 70Mi", Traits::default()),
-        node.pod("hog-b", "--hold 50Mi", Traits::default()),
-    ];
-    // 130 Mi are used, and 120 Mi must be left: one hog is not enough, both are.
-    let daemon = Daemon::start(&node, &[("memory.available", "140Mi")], "");
-    let decisions = daemon.evicted(2);
-    assert_eq!(names(&decisions), ["shop/hog-a", "shop/hog-b"]);
-    let apart = seconds_between(&decisions[0]["time"], &decisions[1]["time"]);
-    let gone = decisions[0]["outcome"]["lastProcessGoneSeconds"]
-        .as_f64()
-        .unwrap();
-    assert!(
-        apart >= gone,
-        "the second after {apart} s, the first gone after {gone} s"
-    );
-    // No pause of ten seconds in between (S1-023).
-    assert!(apart < 5.0, "{apart}");
-    daemon.some_turns_pass();
-    assert!(modest.lives() && hogs.iter_mut().all(|hog| !hog.lives()));
-    assert_eq!(daemon.history().len(), 2);
-}
-
-#[test]
 fn a_pod_that_starts_thread_after_thread_goes() {
     let Some(node) = Node::new("a_pod_that_starts_thread_after_thread_goes") else {
         return;
@@ -183,19 +154,4 @@ fn a_pod_that_starts_thread_after_thread_goes() {
         daemon.condition("PIDPressure")["raised"] == true
     });
     assert!(quiet.lives() && !forker.lives());
-}
-
-#[test]
-fn a_daemonset_pod_goes_after_its_equals() {
-    let Some(node) = Node::new("a_daemonset_pod_goes_after_its_equals") else {
-        return;
-    };
-    let owner = json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "logs", "uid": "u", "controller": true });
-    let returning = crate::node::metadata(json!({ "ownerReferences": [owner] }));
-    let mut returning = node.pod("returning", "--hold 60Mi", returning);
-    let mut other = node.pod("other", "--hold 40Mi", Traits::default());
-    let daemon = Daemon::start(&node, &[("memory.available", "110Mi")], "");
-    assert_eq!(names(&daemon.evicted(1)), ["shop/other"]);
-    daemon.some_turns_pass();
-    assert!(returning.lives() && !other.lives());
 }

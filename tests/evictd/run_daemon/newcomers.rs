@@ -130,7 +130,7 @@ fn a_new_pod_under_pressure_is_reported_and_let_in() {
         (&finding["action"], &finding["message"]),
         (&json!("report"), &json!(MESSAGE))
     );
-    let said = "shop/besteffort would not be let in: The node had condition: [MemoryPressure].";
+    let said = "shop/besteffort would not be admitted: The node had condition: [MemoryPressure].";
     daemon.some_turns_pass();
     assert_eq!(daemon.said(said), 1);
     assert_eq!(cluster.phase_of("besteffort"), "Pending");
@@ -185,7 +185,7 @@ fn s1_086_s1_087_s1_088_s1_089_a_new_pod_is_turned_away_before_it_starts() {
     let said = "pod not admitted: Evicted: The node had condition: [MemoryPressure].";
     daemon.eventually("it says so", |daemon| daemon.said(said) == 2);
     daemon.eventually("who has ended is not warned of", |daemon| {
-        !daemon.warns("is not let in")
+        !daemon.warns("is not admitted")
     });
     assert_eq!(record["uid"], uid);
 }
@@ -244,7 +244,7 @@ fn a_rejection_is_told_until_it_is_known_and_what_starts_meanwhile_is_ended() {
     let (_cause, daemon) = cluster.pressed(REJECT);
     let uid = cluster.turns_away_untold(&daemon);
     daemon.eventually("it warns", |daemon| {
-        daemon.warns("shop/besteffort is not let in")
+        daemon.warns("shop/besteffort is not admitted")
     });
     for _ in 0..2 {
         // As a kubelet would, which does not know.
@@ -252,7 +252,7 @@ fn a_rejection_is_told_until_it_is_known_and_what_starts_meanwhile_is_ended() {
         daemon.eventually("it is ended", |_| !started.lives());
     }
     daemon.eventually("it says so", |daemon| {
-        daemon.said("was started though it is not let in") >= 2
+        daemon.said("was started although it was not admitted") >= 2
     });
     assert_eq!(cluster.phase_of("besteffort"), "Pending");
     cluster.api.clear_faults();
@@ -334,7 +334,7 @@ fn a_pod_that_runs_on_after_the_pressure_is_let_in_where_nobody_could_be_told() 
     let mut started = cluster.run(&uid, "--hold 2Mi");
     let record = turned_away(&daemon, "shop/besteffort", "not published");
     let why = record["publication"]["why"].as_str().unwrap();
-    assert!(why.contains("runs on after the pressure"), "{why}");
+    assert!(why.contains("still runs after the pressure"), "{why}");
     daemon.eventually_knows(&["besteffort", "cause"]);
     cluster.api.clear_faults();
     daemon.some_turns_pass();
@@ -350,7 +350,7 @@ fn a_rehearsal_turns_nobody_away_and_off_does_not_look() {
     let (_cause, daemon) = cluster.pressed(&format!("{REJECT}\ndryRun: true"));
     cluster.bind("besteffort", Value::Null);
     daemon.eventually("it says so", |daemon| {
-        daemon.said("shop/besteffort would not be let in") == 1
+        daemon.said("shop/besteffort would not be admitted") == 1
     });
     daemon.some_turns_pass();
     assert_eq!(cluster.phase_of("besteffort"), "Pending");
@@ -373,7 +373,7 @@ fn a_kubelet_tears_down_what_is_turned_away_and_starts_it_never_again() {
     };
     let (_cause, daemon) = cluster.pressed(REJECT);
     // A kubelet tells the second alone in which it takes a pod over.
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     // One of its seconds is a tenth of ours: it writes its own view of the pod's phase each second.
     let second = Duration::from_millis(100);
     let containers = Processes::new([cluster.node.group.dir("")], Driver::Cgroupfs);
@@ -391,7 +391,8 @@ fn a_kubelet_tears_down_what_is_turned_away_and_starts_it_never_again() {
         let pod = cluster.get("besteffort");
         ended(&pod["status"]) && pod["status"]["reason"] == "Evicted"
     });
-    daemon.some_turns_pass();
+    // Ten seconds of this kubelet.
+    daemon.seconds_pass(1);
     let status = cluster.get("besteffort")["status"].clone();
     assert_eq!(
         (&status["phase"], &status["message"]),
@@ -438,7 +439,7 @@ fn where_a_kubelet_runs_preemption_is_only_told() {
         "{finding}"
     );
     daemon.eventually("the log, too", |daemon| {
-        daemon.said("shop/vital is critical and would be let in at the cost of") == 1
+        daemon.said("shop/vital is critical and would be admitted by preempting") == 1
     });
 
     let file = cluster.node.path("asked.json");

@@ -1,23 +1,21 @@
 //! `evictd pause` and the Node's annotation: nobody is ended, and everybody is told.
 
 use crate::cluster::Cluster;
-use crate::daemon::{Daemon, names};
-use crate::node::{EVICTD, Node, Traits};
+use crate::daemon::{Daemon, names, seconds_between};
+use crate::node::{Node, Traits};
+use evictd_testkit::program;
 use serde_json::{Value, json};
-use std::process::Command;
 
 const LOW: [(&str, &str); 1] = [("memory.available", "110Mi")];
 const GROWS: &str = "--hold 2Mi --grow-to 100Mi --per-second 400Mi";
 
 /// What a person is shown.
 fn page(daemon: &Daemon, command: &[&str]) -> String {
-    let mut shown = Command::new(EVICTD);
-    let output = shown
-        .args(command)
-        .arg("--socket")
-        .arg(&daemon.socket)
-        .output();
-    String::from_utf8(output.unwrap().stdout).unwrap()
+    let mut command = crate::evictd(command);
+    program::page(&program::run(
+        command.arg("--socket").arg(&daemon.socket),
+        "",
+    ))
 }
 
 #[test]
@@ -28,6 +26,10 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     let daemon = Daemon::start(&node, &LOW, "");
     assert_eq!(daemon.status()["paused"], Value::Null);
     assert_eq!(daemon.count("evictd_paused"), 0);
+    let answer = daemon.command(&["pause", "--for", "1h"]);
+    let brief = &answer["paused"];
+    let lasts = seconds_between(&brief["since"], &brief["until"]);
+    assert!((lasts - 3600.0).abs() < 0.1, "{answer}");
     let answer = daemon.command(&["pause", "--reason", "a drill"]);
     assert_eq!(
         (&answer["paused"]["reason"], &answer["notKept"]),
@@ -43,7 +45,7 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     });
     assert_eq!(daemon.said("(paused by `evictd pause`: a drill)"), 1);
     assert_eq!(
-        daemon.said("PAUSED by `evictd pause`: a drill; nobody is ended"),
+        daemon.said("PAUSED by `evictd pause`: a drill; no pod is terminated"),
         1
     );
     let paused = daemon.status()["paused"].clone();
@@ -77,48 +79,6 @@ fn while_paused_nobody_is_ended_and_everybody_is_told() {
     assert!(!hog.lives());
     assert_eq!(daemon.said("the pause is over"), 1);
     assert!(!node.path("run/paused").exists());
-}
-
-#[test]
-fn a_pause_with_an_end_ends_by_itself() {
-    let Some(node) = Node::new("a_pause_with_an_end_ends_by_itself") else {
-        return;
-    };
-    let mut hog = node.pod("hog", "--hold 100Mi", Traits::default());
-    let daemon = Daemon::start(&node, &[("memory.available", "1Mi")], "");
-    daemon.command(&["pause", "--for", "4s"]);
-    daemon.reload(&node, &LOW, "");
-    daemon.eventually("it tells what it would do", |daemon| {
-        daemon.said("would evict shop/hog: ") == 1
-    });
-    assert!(hog.lives());
-    assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
-    assert!(!hog.lives());
-}
-
-#[test]
-fn who_is_on_the_way_out_is_seen_off_under_a_pause() {
-    let Some(node) = Node::new("who_is_on_the_way_out_is_seen_off_under_a_pause") else {
-        return;
-    };
-    let grace = crate::node::spec(json!({ "terminationGracePeriodSeconds": 3 }));
-    let mut hog = node.deaf_worker("hog", "--hold 100Mi");
-    node.admit("hog", grace);
-    let soft = "evictionSoft: {memory.available: 110Mi}\nevictionSoftGracePeriod: {memory.available: 1s}\n\
-                evictionMaxPodGracePeriod: 3";
-    let daemon = Daemon::start(&node, &[], soft);
-    daemon.eventually("the soft threshold acts", |daemon| {
-        daemon.said("evicting shop/hog: ") == 1
-    });
-    daemon.command(&["pause"]);
-    assert!(hog.lives(), "it has its grace");
-    assert_eq!(names(&daemon.evicted(1)), ["shop/hog"]);
-    assert!(!hog.lives());
-    let crossed = "memory.available has crossed its soft threshold of 110Mi: ";
-    assert_eq!(daemon.said(crossed), 1);
-    daemon.eventually("the relief is told", |daemon| {
-        daemon.said("memory.available is back from its soft threshold of 110Mi") == 1
-    });
 }
 
 #[test]

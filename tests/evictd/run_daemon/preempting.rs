@@ -156,7 +156,7 @@ fn s2_019_a_victim_that_cannot_be_ended_is_passed_over_and_the_critical_pod_stay
     });
     assert_eq!(counted(&daemon, "memory"), 1);
     let warnings = daemon.status()["warnings"].to_string();
-    assert!(!warnings.contains("is not let in"), "{warnings}");
+    assert!(!warnings.contains("is not admitted"), "{warnings}");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn what_does_not_fit_and_is_not_critical_waits_outside() {
     daemon.eventually("now it fits", |daemon| {
         !daemon.status()["warnings"]
             .to_string()
-            .contains("shop/large is not let in")
+            .contains("shop/large is not admitted")
     });
     let mut large = node.worker("large", "--hold 2Mi");
     daemon.some_turns_pass();
@@ -204,12 +204,12 @@ fn by_default_and_in_a_rehearsal_preemption_is_only_told_and_protected_pods_go_f
         node.admit("vital", critical("120Mi"));
         daemon.eventually("it is told", |daemon| {
             daemon.said(
-                "shop/vital is critical and would be let in at the cost of shop/deaf, shop/polite",
+                "shop/vital is critical and would be admitted by preempting shop/deaf, shop/polite",
             ) == 1
         });
         node.admit("large", requests("20Mi"));
         daemon.eventually("this, too", |daemon| {
-            daemon.said("shop/large would not be let in") == 1
+            daemon.said("shop/large would not be admitted") == 1
         });
         daemon.some_turns_pass();
         assert!(crowd.iter_mut().all(Worker::lives));

@@ -56,8 +56,8 @@ fn a_wrong_configuration_is_bad_input_and_every_mistake_is_told() {
 }
 
 #[test]
-fn doors_that_are_taken_are_refused_and_left_alone() {
-    let Some(node) = Node::new("doors_that_are_taken_are_refused") else {
+fn addresses_that_are_taken_are_refused_and_left_alone() {
+    let Some(node) = Node::new("addresses_that_are_taken_are_refused") else {
         return;
     };
     let first = Daemon::start(&node, &CALM, "");
@@ -142,7 +142,7 @@ fn pods_in_a_pid_namespace_out_of_sight_are_not_touched_and_it_ends_with_the_rea
     let said = daemon.log_text();
     assert_eq!(code, Some(3), "{said}");
     assert!(
-        said.contains("pid namespace that is not visible from here"),
+        said.contains("pid namespace that evictd cannot see"),
         "{said}"
     );
     assert!(hog.lives());
@@ -168,7 +168,8 @@ fn rubbish_in_proc_costs_the_signals_and_not_the_daemon() {
     let lines = format!("roots: {{proc: {}}}", proc.display());
     let mut daemon = Daemon::spawn(&node, plain(), &CALM, &lines);
     let unobserved = |daemon: &Daemon, signal: &str| {
-        let says = |line: &Value| line["signal"] == signal && message(line).contains("unobserved");
+        let says =
+            |line: &Value| line["signal"] == signal && message(line).contains("cannot be sampled");
         daemon.log().iter().filter(|line| says(line)).count() == 1
     };
     daemon.eventually("it says what it cannot read", |daemon| {

@@ -53,7 +53,7 @@ fn returned(daemon: &Daemon, evictions: u32) -> Value {
 }
 
 fn start(cluster: &Cluster) -> Daemon {
-    let lines = format!("{}\nevictionPressureTransitionPeriod: 3s", cluster.lines());
+    let lines = format!("{}\nevictionPressureTransitionPeriod: 2s", cluster.lines());
     Daemon::start(&cluster.node, &[("memory.available", "64Mi")], &lines)
 }
 

@@ -94,7 +94,7 @@ fn it_needs_every_right_that_is_packaged_and_no_other() {
         &lines("evictionPressureTransitionPeriod: 1s"),
     );
     daemon.eventually("it has asked the kubelet", |daemon| {
-        daemon.said("asked the kubelet") > 0
+        daemon.said("the kubelet was asked") > 0
     });
     // The first notice fails, so that the pod is looked at before it is told again.
     cluster

@@ -40,7 +40,7 @@ fn killed_in_the_middle_of_decisions_it_knows_them_after_the_next_start() {
     // The socket of the dead one is replaced, and the work goes on.
     let daemon = Daemon::start(&node, &[("memory.available", "150Mi")], "");
     assert_eq!(
-        daemon.said("replacing the socket that a dead daemon left behind"),
+        daemon.said("replacing the socket that a daemon left behind when it ended"),
         1
     );
     daemon.eventually("the node has enough", |daemon| {

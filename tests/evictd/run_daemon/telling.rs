@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const LOW: [(&str, &str); 1] = [("memory.available", "64Mi")];
 const SOFT: &str = "evictionSoft: {memory.available: 110Mi}
-evictionSoftGracePeriod: {memory.available: 1s}
+evictionSoftGracePeriod: {memory.available: 100ms}
 evictionMaxPodGracePeriod: 4";
 
 /// A node, and the API server of its cluster.
@@ -206,7 +206,8 @@ fn no_kill_waits_for_a_slow_server_or_one_that_is_away() {
         let decision = daemon.evicted(1).remove(0);
         assert_eq!(decision["publication"]["state"], "waiting");
         let killed = decision["outcome"]["killedSeconds"].as_f64().unwrap();
-        assert!(killed < 1.0, "away: {away}, {killed} s");
+        // It would have had to wait for the answer, else.
+        assert!(killed < 3.0, "away: {away}, {killed} s");
         if away {
             cluster.api.come_back();
         }
@@ -313,12 +314,12 @@ fn a_pod_started_again_is_ended_again_under_pressure_and_left_alone_after_it() {
     let mut modest = cluster.node.worker("hog", "--hold 4Mi");
     let decision = decided(&daemon, "not published");
     let why = decision["publication"]["why"].as_str().unwrap();
-    assert!(why.contains("runs on after the pressure"), "{why}");
+    assert!(why.contains("still runs after the pressure"), "{why}");
     cluster.api.clear_faults();
     daemon.some_turns_pass();
     assert_eq!(cluster.get("hog")["status"]["phase"], "Running");
     assert!(modest.lives());
-    let ended_again = daemon.said("it is ended again");
+    let ended_again = daemon.said("it is terminated again");
     let counted: usize = daemon.metric("evictd_restarted_before_told_total");
     assert!(ended_again >= 1 && counted == ended_again, "{counted}");
 }
@@ -378,7 +379,7 @@ fn those_beside_a_pod_that_its_budget_keeps_stay_where_they_cannot_help() {
     let lines = format!("{SOFT}\nevict: {{method: eviction}}");
     let daemon = cluster.daemon(&[("memory.available", "1Mi")], &lines);
     daemon.eventually("it is said", |daemon| {
-        daemon.said("nobody is evicted: the pods that may go hold") == 1
+        daemon.said("no pod is evicted: the pods that may be evicted hold") == 1
     });
     daemon.some_turns_pass();
     assert!(hog.lives() && bystanders.iter_mut().all(Worker::lives));
@@ -463,7 +464,12 @@ fn a_pod_that_was_let_go_without_an_answer_costs_no_other() {
         for fault in faults {
             cluster.api.fault(fault);
         }
-        let lines = format!("{SOFT}\nevict: {{method: eviction}}");
+        // An answer that takes longer than the grace costs another pod.
+        let soft = match case {
+            "slow" => SOFT.to_owned(),
+            _ => SOFT.replace("Period: 4", "Period: 2"),
+        };
+        let lines = format!("{soft}\nevict: {{method: eviction}}");
         let daemon = cluster.daemon(&[("memory.available", "16Mi")], &lines);
         let gone = daemon.evicted(1);
         assert_eq!(names(&gone), ["shop/first"], "{case}");

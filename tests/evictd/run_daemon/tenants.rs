@@ -75,12 +75,12 @@ fn a_pod_that_is_deleted_by_force_and_runs_on_is_known_to_be_going() {
     daemon.eventually_knows(&["hog", "other"]);
     cluster.delete("hog");
     daemon.eventually("it is missed", |daemon| {
-        daemon.said("pod shop/hog is listed no more and still runs") == 1
+        daemon.said("pod shop/hog is no longer listed and still runs") == 1
     });
     assert_eq!(daemon.pods(), ["hog", "other"]);
     daemon.eventually("it is said that it runs on", |daemon| {
         let leaving = daemon.status()["leaving"].to_string();
-        leaving.contains("it was deleted and runs on")
+        leaving.contains("it was deleted and still runs")
     });
     assert!(hog.lives());
 }

@@ -3,7 +3,7 @@
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names};
 use crate::run_daemon::kubelet::Kubelet;
-use evictd_testkit::{Authority, TlsDoor};
+use evictd_testkit::{Authority, TlsProxy};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -19,24 +19,24 @@ impl Cluster {
         path.display().to_string()
     }
 
-    /// A kubeconfig that leads to this door, verified by this authority, for this user.
-    fn use_door(&self, door: &TlsDoor, authority: &Authority, user: &Value) {
+    /// A kubeconfig that leads to this proxy, verified by this authority, for this user.
+    fn use_proxy(&self, proxy: &TlsProxy, authority: &Authority, user: &Value) {
         let authority = self.write("ca.crt", &authority.pem());
         let mut kubeconfig: Value = serde_json::from_str(&self.api.kubeconfig()).unwrap();
         kubeconfig["clusters"][0]["cluster"] =
-            json!({"server": door.url(), "certificate-authority": authority});
+            json!({"server": proxy.url(), "certificate-authority": authority});
         kubeconfig["users"][0]["user"] = user.clone();
         self.write("kubeconfig", &kubeconfig.to_string());
     }
 
-    /// Lines of a configuration that asks the kubelet behind this door.
-    fn kubelet_lines(&self, door: &TlsDoor, more: &str) -> String {
+    /// Lines of a configuration that asks the kubelet behind this proxy.
+    fn kubelet_lines(&self, proxy: &TlsProxy, more: &str) -> String {
         let token = self.write("token", "good");
         let place = self.node.directory.path().display();
         format!(
             "pods: {{source: kubelet}}\nruntimeDirectory: {place}/run\n\
              kubelet: {{url: '{}', tokenFile: {token}, {more}}}",
-            door.url()
+            proxy.url()
         )
     }
 }
@@ -48,13 +48,13 @@ fn a_client_certificate_opens_the_api_server_for_pods_and_for_what_is_told() {
     };
     let [servers, clients] = ["servers", "clients"].map(|name| Authority::new(name).unwrap());
     let identity = servers.sign(&[HERE]).unwrap();
-    let door = TlsDoor::start(&cluster.api.url(), &identity, Some(&clients)).unwrap();
+    let proxy = TlsProxy::start(&cluster.api.url(), &identity, Some(&clients)).unwrap();
     let us = clients.sign(&["evictd"]).unwrap();
     let user = json!({
         "client-certificate": cluster.write("client.crt", &us.certificate()),
         "client-key": cluster.write("client.key", &us.key()),
     });
-    cluster.use_door(&door, &servers, &user);
+    cluster.use_proxy(&proxy, &servers, &user);
     let mut small = cluster.pod("small", "--hold 8Mi");
     let mut hog = cluster.pod("hog", "--hold 90Mi");
     let daemon = cluster.daemon(LOW);
@@ -66,10 +66,10 @@ fn a_client_certificate_opens_the_api_server_for_pods_and_for_what_is_told() {
     });
     drop(daemon);
 
-    cluster.use_door(&door, &servers, &json!({}));
+    cluster.use_proxy(&proxy, &servers, &json!({}));
     let daemon = cluster.daemon(CALM);
     daemon.eventually("it says what is missing", |daemon| {
-        daemon.warns("takes nobody without a client certificate")
+        daemon.warns("requires a client certificate")
     });
 }
 
@@ -85,11 +85,11 @@ fn a_bad_certificate_of_the_api_server_is_told_with_what_to_do() {
         (known.sign(&[HERE]), None),
         (
             of_another_cluster.sign(&[HERE]),
-            Some("certificate-authority in the kubeconfig is of another"),
+            Some("certificate-authority in the kubeconfig is outdated"),
         ),
         (
             unknown.sign(&[HERE]),
-            Some("nobody trusted here signed the API server's certificate"),
+            Some("the API server's certificate is signed by an authority that is not trusted here"),
         ),
         (
             known.sign_expired(&[HERE]),
@@ -97,12 +97,12 @@ fn a_bad_certificate_of_the_api_server_is_told_with_what_to_do() {
         ),
         (
             known.sign(&["elsewhere"]),
-            Some("is for other names: ask it by one that it has"),
+            Some("is for other names: use one of them"),
         ),
     ];
     for (identity, words) in table {
-        let door = TlsDoor::start(&cluster.api.url(), &identity.unwrap(), None).unwrap();
-        cluster.use_door(&door, &known, &json!({}));
+        let proxy = TlsProxy::start(&cluster.api.url(), &identity.unwrap(), None).unwrap();
+        cluster.use_proxy(&proxy, &known, &json!({}));
         let daemon = cluster.daemon(CALM);
         match words {
             None => daemon.eventually_knows(&["first"]),
@@ -118,11 +118,11 @@ fn a_token_that_is_rotated_in_its_file_is_read_anew() {
     };
     let authority = Authority::new("kubernetes").unwrap();
     let identity = authority.sign(&[HERE]).unwrap();
-    let door = TlsDoor::start(&cluster.api.url(), &identity, None).unwrap();
+    let proxy = TlsProxy::start(&cluster.api.url(), &identity, None).unwrap();
     cluster.api.require_tokens();
     cluster.api.grant("old", "evictd", None);
     let file = cluster.write("api-token", "old");
-    cluster.use_door(&door, &authority, &json!({"tokenFile": file}));
+    cluster.use_proxy(&proxy, &authority, &json!({"tokenFile": file}));
     cluster.create("first", &Value::Null);
     let daemon = cluster.daemon(CALM);
     daemon.eventually_knows(&["first"]);
@@ -150,8 +150,9 @@ fn a_kubelet_is_verified_by_what_it_signed_for_itself_or_by_nothing_where_that_i
     let own = cluster.write("kubelet.crt", &(identity.certificate() + &itself.pem()));
     let others = cluster.write("other.crt", &other.pem());
     let elsewhere = itself.sign(&["elsewhere"]).unwrap();
-    let untrusted = "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
-                     /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own";
+    let untrusted = "this kubelet's certificate is signed by an authority that is not trusted here: set \
+                     kubelet.certificateAuthority to /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its \
+                     self-signed one";
     let table = [
         (&identity, format!("certificateAuthority: {own}"), None),
         (
@@ -168,13 +169,13 @@ fn a_kubelet_is_verified_by_what_it_signed_for_itself_or_by_nothing_where_that_i
         (
             &elsewhere,
             format!("certificateAuthority: {own}"),
-            Some("must be for nodeName"),
+            Some("is for other names than nodeName"),
         ),
         (&elsewhere, "insecure: true".to_owned(), None),
     ];
     for (identity, lines, words) in table {
-        let door = TlsDoor::start(&kubelet.url, identity, None).unwrap();
-        let lines = cluster.kubelet_lines(&door, &lines);
+        let proxy = TlsProxy::start(&kubelet.url, identity, None).unwrap();
+        let lines = cluster.kubelet_lines(&proxy, &lines);
         let daemon = Daemon::start(&cluster.node, &[("memory.available", CALM)], &lines);
         match words {
             None => daemon.eventually_knows(&["x"]),

@@ -1,11 +1,10 @@
 //! `evictd uninstall-node`, by hand and as a DaemonSet's preStop.
 
 use crate::cluster::Cluster;
-use crate::node::EVICTD;
-use evictd_testkit::{ApiServer, Fault};
+use evictd_testkit::{ApiServer, Fault, program};
 use serde_json::{Value, json};
 use std::fs;
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::Duration;
 
 /// Crossed by 100 MiB of the node's 192.
@@ -23,12 +22,9 @@ impl Cluster {
 
     /// What the container's preStop runs.
     fn pre_stop(&self) -> Output {
-        Command::new(EVICTD)
-            .args(["uninstall-node", "--if-daemonset-deleted", "shop/evictd"])
-            .args(["-o", "json", "--config"])
-            .arg(self.node.path("evictd.yaml"))
-            .output()
-            .unwrap()
+        let mut command = crate::evictd(&["uninstall-node", "-o", "json"]);
+        command.args(["--if-daemonset-deleted", "shop/evictd", "--config"]);
+        program::run(command.arg(self.node.path("evictd.yaml")), "")
     }
 
     /// Our taints and conditions on the Node.
@@ -46,8 +42,7 @@ impl Cluster {
 }
 
 fn removed(output: &Output) -> Value {
-    assert!(output.status.success(), "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
+    program::answer(output)
 }
 
 #[test]
@@ -66,14 +61,17 @@ fn a_pod_that_stops_for_another_reason_than_its_daemon_set_leaves_the_node_as_it
         assert_eq!(removed(&output), json!([]), "{why}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(why), "{why}: {said}");
-        assert!(said.contains("this node is left as it is"), "{said}");
+        assert!(
+            said.contains("nothing was removed from this node"),
+            "{said}"
+        );
         let node = cluster.admin.get("nodes", "test").unwrap();
         assert_eq!(node["spec"], before["spec"], "{why}");
         assert_eq!(cluster.marks().len(), 4, "{why}");
     };
     // A rollout, a drain, a probe that failed.
     cluster.make_daemon_set(&json!([]));
-    stays("DaemonSet shop/evictd is there and stays");
+    stays("DaemonSet shop/evictd is not being deleted");
     for code in [401, 403, 404, 500, 503] {
         cluster
             .api
@@ -90,7 +88,7 @@ fn a_pod_that_stops_for_another_reason_than_its_daemon_set_leaves_the_node_as_it
     assert_eq!(removed(&output), json!([]));
     cluster.api.come_back();
     assert_eq!(cluster.marks().len(), 4);
-    assert_eq!(daemon.said("are left as they are"), 0);
+    assert_eq!(daemon.said("are no longer written"), 0);
 }
 
 #[test]
@@ -119,9 +117,9 @@ fn a_daemon_set_that_is_being_deleted_takes_its_marks_along_and_its_daemon_puts_
     daemon.eventually("the pressure is over", |daemon| {
         daemon.condition("MemoryPressure")["raised"] == false
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(1);
     assert_eq!(cluster.marks(), [""; 0]);
-    assert_eq!(daemon.said("are left as they are"), 1);
+    assert_eq!(daemon.said("are no longer written"), 1);
 }
 
 #[test]
@@ -138,7 +136,7 @@ fn a_daemon_set_that_is_gone_takes_its_marks_along_though_no_daemon_answers() {
     let output = cluster.pre_stop();
     assert_eq!(removed(&output)[0]["node"], "test");
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("cleaned all the same"), "{said}");
+    assert!(said.contains("cleaned anyway"), "{said}");
     assert_eq!(cluster.marks(), [""; 0]);
 }
 
@@ -178,11 +176,8 @@ fn what_is_uninstalled_leaves_nothing_of_ours_and_everything_of_others() {
         }
     }
     let uninstall = |more: &[&str]| -> Value {
-        let mut command = Command::new(EVICTD);
-        command.arg("uninstall-node").arg("--config").arg(&config);
-        let output = command.args(["-o", "json"]).args(more).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        let mut command = crate::evictd(&["uninstall-node", "-o", "json", "--config"]);
+        program::answer(&program::run(command.arg(&config).args(more), ""))
     };
     let ours = |node: &str| {
         let of_pod = format!("annotation evictd.dev/evicted of pod default/evicted-{node}");

@@ -27,7 +27,7 @@ impl Sent {
         admin.create(space).unwrap();
         let config = kube::Config::new(api.url().parse().unwrap());
         let actions = Access::new("a test".into(), config).actions().unwrap();
-        let (send, events) = mpsc::channel(WAITING);
+        let (send, events) = mpsc::channel(MAX_PENDING);
         let recorder = EventRecorder::new("one".into(), actions, now);
         tokio::spawn(recorder.run(events));
         Self { api, admin, send }
@@ -102,7 +102,7 @@ async fn repeats_are_one_event_and_a_storm_is_cut_short() {
     let full = BURST as usize;
     sent.are(full).await;
     // The last of the storm is through when the channel is empty.
-    while sent.send.capacity() < WAITING {
+    while sent.send.capacity() < MAX_PENDING {
         tokio::task::yield_now().await;
     }
     assert_eq!(sent.are(full).await.len(), full);
@@ -150,7 +150,7 @@ async fn a_repeat_creates_the_event_whose_time_to_live_is_over() {
     let name = event["metadata"]["name"].as_str().unwrap();
     let at = format!("shop/{name}");
     sent.admin.delete("events", &at, Value::Null).unwrap();
-    clock.store(SERIES_WRITTEN.as_secs() + 1, Ordering::Relaxed);
+    clock.store(SERIES_WRITE_PERIOD.as_secs() + 1, Ordering::Relaxed);
     sent.send.send(evicted("web")).await.unwrap();
     let anew = sent.are(1).await.remove(0);
     assert_eq!(anew["series"]["count"], 2, "{anew:#}");
@@ -159,13 +159,13 @@ async fn a_repeat_creates_the_event_whose_time_to_live_is_over() {
 #[test]
 fn a_burst_passes_and_then_one_in_a_while() {
     let at = |second| Timestamp::from_second(second).unwrap();
-    let mut limit = Limit::new(at(0));
-    assert!((0..BURST).all(|_| limit.take(at(100))));
-    assert!(!limit.take(at(100)));
-    assert!(!limit.take(at(109)));
-    assert!(limit.take(at(110)));
-    assert!(!limit.take(at(119)));
-    assert!(limit.take(at(130)) && limit.take(at(130)) && !limit.take(at(130)));
+    let mut rate_limit = RateLimit::new(at(0));
+    assert!((0..BURST).all(|_| rate_limit.take(at(100))));
+    assert!(!rate_limit.take(at(100)));
+    assert!(!rate_limit.take(at(109)));
+    assert!(rate_limit.take(at(110)));
+    assert!(!rate_limit.take(at(119)));
+    assert!(rate_limit.take(at(130)) && rate_limit.take(at(130)) && !rate_limit.take(at(130)));
 }
 
 #[test]

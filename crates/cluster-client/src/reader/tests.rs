@@ -2,6 +2,10 @@ use super::*;
 use crate::Access;
 use evictd_testkit::{ApiServer, Fault, Imagined, Kubelet};
 use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+};
 
 fn reader(api: &ApiServer) -> Reader {
     let config = kube::Config::new(api.url().parse().unwrap());
@@ -52,6 +56,46 @@ async fn a_missing_right_is_named() {
         refused.unwrap_err().to_string(),
         "GET /api/v1/nodes: not permitted; the RBAC verb list on nodes is needed cluster-wide"
     );
+}
+
+/// Answers one request with a 403 that holds this, as whoever stands before or behind the API server does.
+fn refusing(body: &'static str) -> Reader {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+        while !lines.next().unwrap().unwrap().is_empty() {}
+        let head = format!(
+            "HTTP/1.1 403 Forbidden\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all((head + body).as_bytes()).unwrap();
+    });
+    let access = Access::new("a test".into(), kube::Config::new(url.parse().unwrap()));
+    access.reader(Duration::from_secs(10)).unwrap()
+}
+
+#[tokio::test]
+async fn only_where_the_api_server_itself_refuses_a_right_is_named() {
+    let path = "/api/v1/nodes/one/proxy/configz";
+    for (body, told) in [
+        (
+            "Forbidden (user=jane, verb=get, resource=nodes, subresource(s)=[configz proxy])\n",
+            "403 Forbidden: Forbidden (user=jane, verb=get, resource=nodes, subresource(s)=[configz proxy])",
+        ),
+        (
+            r#"{"error": "not on this network"}"#,
+            r#"403 Forbidden: {"error": "not on this network"}"#,
+        ),
+        (
+            r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "message": "no", "code": 403}"#,
+            "not permitted; the RBAC verb get on nodes/proxy is needed cluster-wide",
+        ),
+    ] {
+        let error = refusing(body).get(path).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("GET {path}: {told}"));
+    }
 }
 
 #[tokio::test]

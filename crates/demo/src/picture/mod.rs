@@ -101,7 +101,7 @@ fn length(lines: &[Line<'_>]) -> Constraint {
     Constraint::Length(u16::try_from(lines.len()).unwrap_or(u16::MAX))
 }
 
-/// Which play it is, how it is run, and one sentence about it.
+/// The scenario, how it is run, and one sentence about it.
 fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let mode = match &scene.missing {
         None => Span::styled("real processes, real cgroups", GOOD),
@@ -109,7 +109,7 @@ fn header(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     };
     let elapsed = scene.now.duration_since(scene.started).as_secs_f64();
     let looks = format!(
-        "{elapsed:.2} s  look {}, next in {} ms",
+        "{elapsed:.2} s  sample {}, next in {} ms",
         scene.looks,
         millis(scene.sleep)
     );

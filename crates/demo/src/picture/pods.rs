@@ -23,7 +23,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     };
     let heading = format!(
         "{:<11} {:<11}{:>10} {:>8}  {uses:<cells$} {:>7}  {}",
-        "POD", "QOS", "PRIORITY", "REQUEST", "", "FATE"
+        "POD", "QOS", "PRIORITY", "REQUEST", "", "STATE"
     );
     let mut lines = vec![Line::styled(
         format!("{heading:<width$}"),
@@ -96,7 +96,7 @@ fn line(
 fn fate(scene: &Scene, pod: &PodLine) -> (&'static str, Style) {
     match pod.fate {
         Fate::Gone => ("✖ evicted", BAD),
-        Fate::Going => ("◐ going", WARNING.bold()),
+        Fate::Going => ("◐ stopping", WARNING.bold()),
         Fate::Alive if pod.critical && scene.act().is_some() => ("◆ spared", SPECIAL.bold()),
         Fate::Alive if pod.critical => ("◆ critical", SPECIAL),
         Fate::Alive => ("● alive", GOOD),

@@ -21,7 +21,7 @@ pub(super) fn lines(scene: &Scene, width: usize) -> Vec<Line<'static>> {
     let heading = format!(
         "{:<3}{:<12}{:<8}{:>10} {:>8}  {:<rest$}",
         "#",
-        "WHO GOES",
+        "POD",
         "EXCEEDS",
         "PRIORITY",
         "OVERAGE",
@@ -53,7 +53,7 @@ pub(super) fn why(scene: &Scene) -> Line<'static> {
     ])
 }
 
-/// The result of the play.
+/// The result of the scenario.
 pub(super) fn verdict(scene: &Scene) -> Line<'static> {
     match &scene.verdict {
         None => Line::default(),
@@ -81,7 +81,7 @@ fn waiting(scene: &Scene) -> Line<'static> {
             ),
             WARNING,
         ),
-        None => Line::styled("nobody: everything is above its thresholds", GOOD),
+        None => Line::styled("none: every signal is above its thresholds", GOOD),
     }
 }
 
@@ -92,7 +92,7 @@ fn place(
     rank: usize,
     resource: StarvedResource,
 ) -> Line<'static> {
-    let goes = act
+    let is_evicted = act
         .decision
         .eviction
         .as_ref()
@@ -113,11 +113,13 @@ fn place(
     let (because, style) = match (pod.spared, next) {
         (Some(Spared::Critical(_)), _) => ("spared: critical".to_owned(), SPECIAL.bold()),
         (Some(spared), _) => (format!("spared: {spared}"), SPECIAL),
-        (None, Some(next)) if goes => (format!("GOES: {}", pod.because(next, resource)), BAD),
-        (None, None) if goes => ("GOES".to_owned(), BAD),
+        (None, Some(next)) if is_evicted => {
+            (format!("EVICTED: {}", pod.because(next, resource)), BAD)
+        }
+        (None, None) if is_evicted => ("EVICTED".to_owned(), BAD),
         (None, _) => (String::new(), FAINT),
     };
-    let keys = Span::styled(keys, if goes { BAD } else { Style::new() });
+    let keys = Span::styled(keys, if is_evicted { BAD } else { Style::new() });
     Line::from(vec![keys, Span::styled(because, style)])
 }
 
@@ -150,7 +152,7 @@ pub(super) fn times(scene: &Scene) -> Line<'static> {
         seconds(ended.reaction_from_last_clear_look_seconds).zip(seconds(ended.reaction_seconds));
     let clear = clear.map(|(clear, reaction)| clear.saturating_sub(reaction));
     let base = clear.unwrap_or_default();
-    stop("clear look", clear.map(|_| Duration::ZERO), GOOD);
+    stop("clear", clear.map(|_| Duration::ZERO), GOOD);
     stop("crossed", Some(base), WARNING);
     if !waited.is_zero() {
         stop("decided", Some(base + waited), Style::new());

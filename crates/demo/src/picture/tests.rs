@@ -19,7 +19,7 @@ fn frame(scene: &Scene, width: u16, height: u16) -> Buffer {
     buffer
 }
 
-/// The last scene of a play.
+/// The last scene of a scenario.
 async fn last_scene(scenario: Scenario) -> Scene {
     let stage = Stage::new(scenario, Timestamp::UNIX_EPOCH);
     let calm = Duration::from_millis(300);
@@ -46,7 +46,7 @@ async fn every_play_fits_a_small_and_a_large_terminal() {
                 "▲",
                 "✖ evicted",
                 "● alive",
-                "GOES",
+                "EVICTED",
                 "SIG",
                 "gone",
                 "why demo/",

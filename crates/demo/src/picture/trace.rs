@@ -139,7 +139,7 @@ fn axis(scene: &Scene, time: &TimeAxis) -> Line<'static> {
                 format!("evicted with {left} left")
             }
             (Some(_), None) => "evicted".to_owned(),
-            (None, _) => "nobody may go".to_owned(),
+            (None, _) => "no pod may be evicted".to_owned(),
         };
         if column + word.len() + 3 < time.columns {
             put(column, &format!("▲ {word}"), SPECIAL.bold());

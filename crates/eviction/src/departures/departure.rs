@@ -7,18 +7,18 @@ use std::path::PathBuf;
 
 /// How long a killed pod that frees nothing is waited for before another victim is chosen. After a process has died
 /// the kernel may need this long to free its memory.
-pub(super) const KILLED: SignedDuration = SignedDuration::from_secs(2);
+pub(super) const KILL_WAIT: SignedDuration = SignedDuration::from_secs(2);
 /// A killed pod is waited for during at least this many cycles. On a machine that was suspended or stalled, time
 /// has passed in which the pod could not exit.
-const KILLED_LOOKS: u32 = 20;
+const KILL_WAIT_CYCLES: u32 = 20;
 /// The longest time that any pod is waited for before another victim is chosen (S1-059): first until it is killed,
 /// then until its resources are free.
-pub const CLEANUP: SignedDuration = SignedDuration::from_secs(30);
+pub const CLEANUP_TIMEOUT: SignedDuration = SignedDuration::from_secs(30);
 /// The kubelet sends SIGKILL two seconds after SIGTERM (S1-049), and the kernel needs up to two more seconds to
 /// free what the pod used.
-pub(super) const ELSEWHERE: SignedDuration = SignedDuration::from_secs(4);
+pub(super) const KUBELET_KILL_WAIT: SignedDuration = SignedDuration::from_secs(4);
 /// After a failed termination the pod is passed over for this long.
-pub(super) const ASIDE: SignedDuration = SignedDuration::from_mins(1);
+pub(super) const FAILED_WAIT: SignedDuration = SignedDuration::from_mins(1);
 
 /// Why a pod must leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum Purpose {
         resource: String,
     },
     /// The kubelet evicts it, not evictd.
-    Elsewhere,
+    KubeletEviction,
     /// It was deleted and is no longer listed, but it still runs. Its kubelet is expected to end it.
     Deleted,
 }
@@ -74,8 +74,8 @@ impl Purpose {
     }
 
     /// Whether the kubelet ends the pod, not evictd.
-    pub(crate) fn is_elsewhere(&self) -> bool {
-        matches!(self, Self::Elsewhere | Self::Deleted)
+    pub(crate) fn is_by_kubelet(&self) -> bool {
+        matches!(self, Self::KubeletEviction | Self::Deleted)
     }
 
     fn is_for_disk(&self) -> bool {
@@ -86,16 +86,16 @@ impl Purpose {
 /// What a pod may still use after its last process has exited: files in memory until the volume is unmounted,
 /// process ids until the parent has waited for them. `None` where it is not known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Remains {
+pub struct RemainingUsage {
     /// Bytes of memory.
     pub memory: Option<i64>,
     /// Bytes of swap.
     pub swap: Option<i64>,
-    /// Process ids.
+    /// Process ids of zombies.
     pub processes: Option<u64>,
 }
 
-impl Remains {
+impl RemainingUsage {
     /// How much of `signal` becomes available once these resources are freed.
     fn of(&self, signal: Signal) -> Quantity {
         match (signal, signal.resource()) {
@@ -111,7 +111,7 @@ impl Remains {
     }
 
     /// Whether this is nothing but rounding: the kernel's counters may lag by some pages.
-    fn are_nothing(&self) -> bool {
+    fn is_negligible(&self) -> bool {
         const LITTLE: i64 = 1 << 20;
         let little = |bytes: Option<i64>| bytes.is_none_or(|bytes| bytes < LITTLE);
         little(self.memory) && little(self.swap) && self.processes.unwrap_or(0) == 0
@@ -140,26 +140,26 @@ pub enum Stage {
     },
     /// It could not be terminated. It is passed over until `until`, and other pods may be chosen.
     Failed {
-        /// Until when.
+        /// When it may be chosen again.
         until: Timestamp,
     },
     /// Its disruption budget forbids an eviction for soft thresholds until `until`.
     Blocked {
-        /// Until when.
+        /// When it may be chosen again.
         until: Timestamp,
     },
 }
 
 /// Whether the API server has to be informed of the departure.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Telling {
+pub enum NoticeState {
     /// It need not be informed.
     #[default]
-    None,
+    NotNeeded,
     /// It must be informed and is not yet.
-    Owed,
-    /// It is informed.
-    Told,
+    Pending,
+    /// It is informed, or no longer has the pod.
+    Sent,
 }
 
 /// One pod that must leave.
@@ -169,7 +169,7 @@ pub struct Departure {
     pub id: String,
     /// `namespace/name`.
     pub pod: String,
-    /// The pod's UID.
+    /// The pod's UID, by which it is tracked.
     pub uid: String,
     /// Why it must leave.
     pub purpose: Purpose,
@@ -184,21 +184,21 @@ pub struct Departure {
     /// Whether the API server is asked for permission first: a disruption budget may forbid the eviction.
     pub asked: bool,
     /// Whether the API server has to be informed.
-    pub telling: Telling,
+    pub notice_state: NoticeState,
     pub(super) stage: Stage,
     /// The pod was started again and is ended again. The repetition is not a decision of its own.
     pub(super) repeated: bool,
-    /// Whether a process of the pod ran when it was last looked at.
+    /// Whether a process of the pod ran at the last check.
     pub runs: bool,
     /// Cycles since SIGKILL was due.
-    looks: u32,
+    cycles_after_kill: u32,
     /// When its usage was last seen to shrink.
-    gave_back: Option<Timestamp>,
+    shrank_at: Option<Timestamp>,
     /// Its usage of the signal's resource when last seen.
-    held: Option<(Signal, Quantity)>,
-    remains: Option<Remains>,
-    /// When it was last looked at after its end.
-    pub(super) looked: Option<Timestamp>,
+    last_usage: Option<(Signal, Quantity)>,
+    remaining: Option<RemainingUsage>,
+    /// When it was last checked after its end.
+    pub(super) checked_at: Option<Timestamp>,
 }
 
 impl Departure {
@@ -219,18 +219,18 @@ impl Departure {
             cgroup: None,
             owner: None,
             asked: false,
-            telling: Telling::None,
+            notice_state: NoticeState::NotNeeded,
             stage: Stage::Terminating {
                 kill_at: after(since, grace),
                 killed: None,
             },
             repeated: false,
             runs: true,
-            looks: 0,
-            gave_back: None,
-            held: None,
-            remains: None,
-            looked: None,
+            cycles_after_kill: 0,
+            shrank_at: None,
+            last_usage: None,
+            remaining: None,
+            checked_at: None,
         }
     }
 
@@ -261,15 +261,15 @@ impl Departure {
     /// nothing.
     pub fn waits_for(&self) -> Option<(&'static str, Option<Timestamp>)> {
         Some(match (self.stage, &self.purpose) {
-            (Stage::Terminating { kill_at, .. }, Purpose::Elsewhere) => {
+            (Stage::Terminating { kill_at, .. }, Purpose::KubeletEviction) => {
                 ("its kubelet evicts it", Some(kill_at))
             }
             (Stage::Terminating { kill_at, .. }, Purpose::Deleted) => (
-                "it was deleted and runs on; its kubelet has this long to end it",
+                "it was deleted and still runs; its kubelet has this long to end it",
                 Some(kill_at),
             ),
             (Stage::Terminating { .. }, _) if self.repeated => {
-                ("it was started again, and is ended again", None)
+                ("it was started again, and is terminated again", None)
             }
             (
                 Stage::Terminating {
@@ -277,61 +277,67 @@ impl Departure {
                 },
                 _,
             ) => (
-                "it is killed; what it holds is to come back",
-                Some(after(at, CLEANUP)),
+                "it is killed; what it holds is not released yet",
+                Some(after(at, CLEANUP_TIMEOUT)),
             ),
             (Stage::Terminating { kill_at, .. }, _) if self.asked => (
-                "its disruption budget is asked, then it has its grace",
+                "the eviction API is asked, then its grace period begins",
                 Some(kill_at),
             ),
-            (Stage::Terminating { kill_at, .. }, _) => ("its grace, then SIGKILL", Some(kill_at)),
-            (Stage::Ended { at }, _) => (
-                "no process is left; what it still holds is to come back",
-                Some(after(at, CLEANUP)),
-            ),
-            (Stage::Failed { until }, _) => ("it could not be ended; passed over", Some(until)),
-            (Stage::Blocked { until }, _) => {
-                ("its disruption budget keeps it; passed over", Some(until))
+            (Stage::Terminating { kill_at, .. }, _) => {
+                ("its grace period, then SIGKILL", Some(kill_at))
             }
-            (Stage::Gone { .. }, _) if self.telling == Telling::Owed => {
-                ("it is gone; the API server is to be told", None)
+            (Stage::Ended { at }, _) => (
+                "no process is left; what it holds is not released yet",
+                Some(after(at, CLEANUP_TIMEOUT)),
+            ),
+            (Stage::Failed { until }, _) => (
+                "it could not be terminated; passed over for now",
+                Some(until),
+            ),
+            (Stage::Blocked { until }, _) => (
+                "its disruption budget blocks it; passed over for now",
+                Some(until),
+            ),
+            (Stage::Gone { .. }, _) if self.notice_state == NoticeState::Pending => {
+                ("it is gone; the API server does not know it yet", None)
             }
             (Stage::Gone { .. }, _) => return None,
         })
     }
 
     /// Notes the usage of the pod at the time when it was chosen.
-    pub(super) fn chosen(&mut self, held: Option<(Signal, Quantity)>) {
-        self.held = held.or(self.held);
+    pub(super) fn chosen(&mut self, last_usage: Option<(Signal, Quantity)>) {
+        self.last_usage = last_usage.or(self.last_usage);
     }
 
     /// Its termination begins now, with `left` of its grace period remaining.
     pub(super) fn begin(&mut self, now: Timestamp, left: SignedDuration) {
-        self.looks = 0;
+        self.cycles_after_kill = 0;
         self.stage = Stage::Terminating {
             kill_at: after(now, left),
             killed: None,
         };
     }
 
-    /// Whether its grace period is cut short when a hard threshold is met since `hard_since`. This applies to a
+    /// Whether its grace period is to be cut short when a hard threshold is met since `hard_since`. This applies to a
     /// victim of a soft threshold that was terminating before, and to every preempted pod, since its memory is
     /// needed now.
-    pub(super) fn yields(&self, now: Timestamp, hard_since: Timestamp) -> bool {
-        let yields = match self.purpose {
+    pub(super) fn is_cut_short(&self, now: Timestamp, hard_since: Timestamp) -> bool {
+        let is_cut_short = match self.purpose {
             Purpose::Eviction { cause, .. } => cause == Cause::Soft && self.since <= hard_since,
             Purpose::Preemption { .. } => true,
-            Purpose::Rejection { .. } | Purpose::Elsewhere | Purpose::Deleted => false,
+            Purpose::Rejection { .. } | Purpose::KubeletEviction | Purpose::Deleted => false,
         };
-        yields && self.is_terminating() && self.kill_at() > now
+        is_cut_short && self.is_terminating() && self.kill_at() > now
     }
 
     /// Counts the cycles after SIGKILL.
-    pub(super) fn look(&mut self, now: Timestamp) {
+    pub(super) fn count_cycle(&mut self, now: Timestamp) {
         if let Stage::Terminating { kill_at, .. } = self.stage
             && kill_at <= now
         {
-            self.looks = self.looks.saturating_add(1);
+            self.cycles_after_kill = self.cycles_after_kill.saturating_add(1);
         }
     }
 
@@ -340,7 +346,7 @@ impl Departure {
         let within = |since: Timestamp, limit| now.duration_since(since) < limit;
         match self.stage {
             Stage::Terminating { .. } if self.repeated => false,
-            Stage::Terminating { kill_at, .. } if self.purpose == Purpose::Elsewhere => {
+            Stage::Terminating { kill_at, .. } if self.purpose == Purpose::KubeletEviction => {
                 now < kill_at
             }
             // The kubelet may take long to end a deleted pod. Its usage is credited, and other pods may be chosen
@@ -349,21 +355,24 @@ impl Departure {
             // The victim of a soft threshold keeps its whole grace period before another pod is chosen for the same
             // signal.
             Stage::Terminating { kill_at, .. } if now < kill_at => {
-                self.purpose.signal() == Some(need.signal) || within(self.since, CLEANUP)
+                self.purpose.signal() == Some(need.signal) || within(self.since, CLEANUP_TIMEOUT)
             }
             // SIGKILL has not reached every process; the error may pass.
             Stage::Terminating {
                 kill_at,
                 killed: None,
-            } => within(kill_at, CLEANUP),
+            } => within(kill_at, CLEANUP_TIMEOUT),
             Stage::Terminating {
                 killed: Some(killed),
                 ..
-            } => (within(killed, KILLED) || self.looks < KILLED_LOOKS) && within(killed, CLEANUP),
+            } => {
+                (within(killed, KILL_WAIT) || self.cycles_after_kill < KILL_WAIT_CYCLES)
+                    && within(killed, CLEANUP_TIMEOUT)
+            }
             // Its files outlast its processes.
             Stage::Ended { at } => {
                 let disk = need.signal.condition() == Some(NodeCondition::DiskPressure);
-                disk && self.purpose.is_for_disk() && within(at, CLEANUP)
+                disk && self.purpose.is_for_disk() && within(at, CLEANUP_TIMEOUT)
             }
             Stage::Gone { .. } | Stage::Failed { .. } | Stage::Blocked { .. } => false,
         }
@@ -375,12 +384,15 @@ impl Departure {
         let Stage::Terminating { kill_at, killed } = self.stage else {
             return Timestamp::MIN;
         };
-        if self.purpose.is_elsewhere() {
+        if self.purpose.is_by_kubelet() {
             return kill_at;
         }
-        let killed = killed.map_or_else(|| after(kill_at, CLEANUP), |at| after(at, KILLED));
-        let gave_back = self.gave_back.map_or(killed, |at| after(at, KILLED));
-        killed.max(gave_back)
+        let killed = killed.map_or_else(
+            || after(kill_at, CLEANUP_TIMEOUT),
+            |at| after(at, KILL_WAIT),
+        );
+        let shrank_at = self.shrank_at.map_or(killed, |at| after(at, KILL_WAIT));
+        killed.max(shrank_at)
     }
 
     /// Whether the usage of its processes counts as nearly free.
@@ -390,20 +402,20 @@ impl Departure {
 
     /// Notes the current usage of its processes; true if it has shrunk. On a slow or busy machine a large pod needs
     /// seconds to free its memory: while its usage shrinks from cycle to cycle, it is waited for.
-    pub(super) fn holds(&mut self, now: Timestamp, signal: Signal, holds: Quantity) -> bool {
-        let before = self.held.replace((signal, holds));
-        let less = before.is_some_and(|(of, held)| of == signal && holds < held);
+    pub(super) fn update_usage(&mut self, now: Timestamp, signal: Signal, holds: Quantity) -> bool {
+        let before = self.last_usage.replace((signal, holds));
+        let less = before.is_some_and(|(of, last_usage)| of == signal && holds < last_usage);
         if less {
-            self.gave_back = Some(now);
+            self.shrank_at = Some(now);
         }
         less
     }
 
     /// What it still uses of `signal` after its last process has exited, as long as that is waited for.
-    pub(super) fn remains(&self, now: Timestamp, signal: Signal) -> Quantity {
-        match (self.stage, self.remains) {
-            (Stage::Ended { at }, Some(remains)) if now.duration_since(at) < CLEANUP => {
-                remains.of(signal)
+    pub(super) fn remaining(&self, now: Timestamp, signal: Signal) -> Quantity {
+        match (self.stage, self.remaining) {
+            (Stage::Ended { at }, Some(remaining)) if now.duration_since(at) < CLEANUP_TIMEOUT => {
+                remaining.of(signal)
             }
             _ => Quantity::ZERO,
         }
@@ -415,21 +427,22 @@ impl Departure {
         &mut self,
         now: Timestamp,
         listed: bool,
-        remains: Option<Remains>,
+        remaining: Option<RemainingUsage>,
     ) -> bool {
         let Stage::Ended { at } = self.stage else {
             return false;
         };
-        self.remains = remains.or(self.remains);
+        self.remaining = remaining.or(self.remaining);
         // If it runs again, the new processes own what it uses, so nothing is left to be freed.
         let back = if self.runs {
             true
         } else if self.purpose.is_for_disk() {
             !listed
         } else {
-            self.remains.is_none_or(|remains| remains.are_nothing())
+            self.remaining
+                .is_none_or(|remaining| remaining.is_negligible())
         };
-        if back || now.duration_since(at) >= CLEANUP {
+        if back || now.duration_since(at) >= CLEANUP_TIMEOUT {
             self.stage = Stage::Gone { at };
             return true;
         }

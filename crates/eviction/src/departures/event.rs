@@ -1,6 +1,6 @@
 //! Events of pods that must leave, and the commands that follow from them.
 
-use super::{Departure, Remains};
+use super::{Departure, RemainingUsage};
 use crate::{ConditionMap, NodeCondition};
 use jiff::{SignedDuration, Timestamp};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub enum Event {
     /// A pod must leave. The caller has written the decision to the history before.
     Begin(Box<Departure>),
     /// A decision that an earlier run of the daemon did not finish.
-    Find(Box<Found>),
+    Resume(Box<UnfinishedDecision>),
     /// These pods are to be preempted, in this order.
     Plan(Vec<Planned>),
     /// A hard threshold is met: grace periods that it cuts short end now.
@@ -21,32 +21,32 @@ pub enum Event {
     },
     /// SIGKILL has reached every process of the pod.
     Killed {
-        /// The pod's UID.
+        /// UID of the pod.
         uid: String,
     },
     /// A pod's termination has ended, successfully or not.
     Ended {
-        /// The pod's UID.
+        /// UID of the pod.
         uid: String,
-        /// How it ended.
+        /// Whether the pod is gone.
         ending: Ending,
     },
     /// The outcome of informing the API server of a decision.
-    Told {
+    NoticeClosed {
         /// Id of the decision.
         id: String,
         /// Whether the API server is informed.
-        told: bool,
+        sent: bool,
     },
     /// The answer to [`super::Departures::questions`].
-    Seen(Vec<Sighting>),
+    Observed(Vec<PodState>),
     /// Time to begin the next planned preemption.
     Next,
 }
 
 /// A decision that the history shows as not finished.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct UnfinishedDecision {
     /// As it was decided.
     pub departure: Departure,
     /// Whether the history has an outcome for the pod.
@@ -77,7 +77,7 @@ pub enum Ending {
 pub enum Command {
     /// Terminate the pod: send SIGTERM, wait for `left`, send SIGKILL. The caller answers with [`Event::Ended`].
     Terminate {
-        /// The pod's UID.
+        /// UID of the pod.
         uid: String,
         /// The rest of the grace period.
         left: SignedDuration,
@@ -87,34 +87,34 @@ pub enum Command {
     },
     /// Cut the pod's running grace period short.
     CutGrace {
-        /// The pod's UID.
+        /// UID of the pod.
         uid: String,
     },
     /// Inform the API server; the pod has no process to terminate.
-    Tell {
-        /// The pod's UID.
+    SendNotice {
+        /// UID of the pod.
         uid: String,
     },
     /// Drop what was to be published about the pod.
     Withdraw {
-        /// The pod's UID.
+        /// UID of the pod.
         uid: String,
         /// The reason in words.
         why: &'static str,
     },
     /// This preemption is next: write the decision to the history and report [`Event::Begin`], or skip it with
-    /// [`super::Departures::pass_over_planned`].
+    /// [`super::Departures::skip_planned`].
     Preempt(Planned),
     /// A decision of an earlier run is finished without a termination.
     Conclude {
-        /// The departure.
+        /// The pod and its decision.
         departure: Box<Departure>,
-        /// Its result.
+        /// Whether the pod is gone or runs.
         conclusion: Conclusion,
     },
     /// A pod that was rejected before has to be admitted from now on.
-    LetIn {
-        /// The pod's UID.
+    Admit {
+        /// UID of the pod.
         uid: String,
     },
 }
@@ -125,18 +125,18 @@ pub enum Conclusion {
     /// The pod is gone; the time of its end is not known.
     Gone,
     /// The pressure is over and the pod still runs: what was not done yet is dropped.
-    RunsOn {
+    StillRuns {
         /// Whether the history has no outcome of the termination yet.
-        unended: bool,
+        outcome_missing: bool,
         /// Whether the API server was to be informed and is not.
-        untold: bool,
+        notice_pending: bool,
     },
 }
 
 /// A pod that is to be preempted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
     /// UID of the critical pod.
     pub preemptor: String,
@@ -147,12 +147,12 @@ pub struct Planned {
 /// A question to the caller about the present state of a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
     /// Its cgroup as last known.
     pub cgroup: Option<PathBuf>,
     /// Whether to report what the pod still uses.
-    pub remains: bool,
+    pub remaining: bool,
     /// Whether to report if some process of the pod is older than this time.
     pub older_than: Option<Timestamp>,
 }
@@ -163,8 +163,8 @@ pub struct Question {
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own about the pod"
 )]
-pub struct Sighting {
-    /// The pod's UID.
+pub struct PodState {
+    /// UID of the pod.
     pub uid: String,
     /// Its cgroup, where it has one.
     pub cgroup: Option<PathBuf>,
@@ -173,7 +173,7 @@ pub struct Sighting {
     /// Whether the pod is listed, admitted or not.
     pub listed: bool,
     /// Whether the pod is listed and admitted.
-    pub let_in: bool,
+    pub is_admitted: bool,
     /// Whether its status has a terminal phase.
     pub terminal: bool,
     /// Whether it is not known at present where the pod is.
@@ -181,7 +181,7 @@ pub struct Sighting {
     /// Whether some process of it is older than the decision, if that was asked.
     pub older: bool,
     /// What the pod still uses, if that was asked.
-    pub remains: Option<Remains>,
+    pub remaining: Option<RemainingUsage>,
 }
 
 /// The state of the node that departures depend on.
@@ -196,7 +196,7 @@ pub struct Context {
     /// Whether a kubelet manages the pods.
     pub kubelet: bool,
     /// Dry run or pause: no pod is terminated.
-    pub ends_nobody: bool,
+    pub terminations_off: bool,
 }
 
 impl Context {

@@ -1,7 +1,7 @@
 //! Pods that must leave. This module alone knows which pods must leave, why, and in which stage each of them is.
 //!
 //! ```text
-//!   Begin, Find, Plan                    Ended: gone               Seen: all is freed
+//!   Begin, Resume, Plan                    Ended: gone               Seen: all is freed
 //!        |                                    |                          |
 //!    Terminating -- CutGrace, Killed ------> Ended ------------------> Gone --+-- API server informed: forgotten once it is not listed
 //!        |  \                                                                 `-- runs again before that:
@@ -18,11 +18,13 @@ mod recovery;
 #[cfg(test)]
 mod tests;
 
-pub use departure::{CLEANUP, Departure, Purpose, Remains, Stage, Telling};
-pub use event::{Command, Conclusion, Context, Ending, Event, Found, Planned, Question, Sighting};
+pub use departure::{CLEANUP_TIMEOUT, Departure, NoticeState, Purpose, RemainingUsage, Stage};
+pub use event::{
+    Command, Conclusion, Context, Ending, Event, Planned, PodState, Question, UnfinishedDecision,
+};
 
 use crate::{Signal, UsageNeed};
-use departure::{ASIDE, ELSEWHERE, after};
+use departure::{FAILED_WAIT, KUBELET_KILL_WAIT, after};
 use evictd_pod::Quantity;
 use jiff::{SignedDuration, Timestamp};
 use std::{
@@ -33,9 +35,10 @@ use std::{
 /// How often pods that have ended are checked again, because the kubelet may have restarted them.
 const PERIOD: SignedDuration = SignedDuration::from_secs(1);
 /// Why a pending notice to the API server is dropped.
-pub const RUNS_ON: &str = "the pod was started again and runs on after the pressure";
+pub const STILL_RUNS: &str =
+    "the pod was started again and still runs after the pressure has ended";
 /// Why the notice of a rejection is dropped.
-pub const LET_IN: &str = "the pod was let in after all";
+pub const ADMITTED: &str = "the pod was admitted after all";
 
 /// Every pod that must leave, by UID.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +47,7 @@ pub struct Departures {
     /// Pods to preempt, one after the other, in kill order (S2-016).
     planned: VecDeque<Planned>,
     /// Decisions of an earlier run, until the state of their pods is known.
-    found: Vec<Found>,
+    unfinished: Vec<UnfinishedDecision>,
     /// The last victim with its usage when it was chosen. On a starved machine the next measurement may be far
     /// away.
     chosen: Option<(String, (Signal, Quantity))>,
@@ -55,8 +58,8 @@ impl Departures {
     pub fn on_event(&mut self, now: Timestamp, event: Event, context: &Context) -> Vec<Command> {
         match event {
             Event::Begin(departure) => self.begin(now, *departure),
-            Event::Find(found) => {
-                self.found.push(*found);
+            Event::Resume(unfinished) => {
+                self.unfinished.push(*unfinished);
                 Vec::new()
             }
             Event::Plan(planned) => {
@@ -72,8 +75,8 @@ impl Departures {
                 self.ended(now, &uid, ending);
                 Vec::new()
             }
-            Event::Told { id, told } => self.told(&id, told),
-            Event::Seen(sightings) => self.seen(now, &sightings, context),
+            Event::NoticeClosed { id, sent } => self.notice_closed(&id, sent),
+            Event::Observed(pod_states) => self.seen(now, &pod_states, context),
             Event::Next => self.next_planned(context),
         }
     }
@@ -87,26 +90,26 @@ impl Departures {
         let uid = departure.uid.clone();
         let chosen = self.chosen.take_if(|(chosen, _)| *chosen == uid);
         departure.chosen(chosen.map(|(_, held)| held));
-        let (grace, elsewhere) = (departure.grace, departure.purpose.is_elsewhere());
+        let (grace, by_kubelet) = (departure.grace, departure.purpose.is_by_kubelet());
         let runs = departure.cgroup.is_some() && departure.runs;
-        if elsewhere && self.pods.contains_key(&uid) {
+        if by_kubelet && self.pods.contains_key(&uid) {
             return Vec::new();
         }
-        if runs && !elsewhere {
+        if runs && !by_kubelet {
             departure.begin(now, grace);
         } else if !runs {
             departure.runs = false;
             departure.stage = Stage::Gone { at: now };
         }
-        let owed = departure.telling == Telling::Owed;
+        let pending = departure.notice_state == NoticeState::Pending;
         self.pods.insert(uid.clone(), departure);
-        match (runs && !elsewhere, owed) {
+        match (runs && !by_kubelet, pending) {
             (true, _) => vec![Command::Terminate {
                 uid,
                 left: grace,
                 again: false,
             }],
-            (false, true) => vec![Command::Tell { uid }],
+            (false, true) => vec![Command::SendNotice { uid }],
             (false, false) => Vec::new(),
         }
     }
@@ -114,7 +117,7 @@ impl Departures {
     fn cut_graces(&mut self, now: Timestamp, hard_since: Timestamp) -> Vec<Command> {
         let mut cut = Vec::new();
         for departure in self.pods.values_mut() {
-            if departure.yields(now, hard_since) {
+            if departure.is_cut_short(now, hard_since) {
                 departure.begin(now, SignedDuration::ZERO);
                 cut.push(Command::CutGrace {
                     uid: departure.uid.clone(),
@@ -138,14 +141,14 @@ impl Departures {
             return;
         };
         departure.repeated = false;
-        departure.looked = Some(now);
+        departure.checked_at = Some(now);
         departure.stage = match ending {
             Ending::Gone { at } => {
                 departure.runs = false;
                 Stage::Ended { at }
             }
             Ending::Failed => Stage::Failed {
-                until: after(now, ASIDE),
+                until: after(now, FAILED_WAIT),
             },
             Ending::Blocked { again } => Stage::Blocked {
                 until: after(now, again),
@@ -153,64 +156,69 @@ impl Departures {
         };
     }
 
-    /// Notes the outcome of a notice. A rejected pod whose status can never show the rejection is let in instead.
-    fn told(&mut self, id: &str, told: bool) -> Vec<Command> {
+    /// Notes the outcome of a notice. A rejected pod whose status can never show the rejection is admitted instead.
+    fn notice_closed(&mut self, id: &str, sent: bool) -> Vec<Command> {
         let mut of_id = self.pods.values_mut();
         let Some(departure) = of_id.find(|departure| departure.id == id) else {
             return Vec::new();
         };
-        departure.telling = if told { Telling::Told } else { Telling::None };
+        departure.notice_state = if sent {
+            NoticeState::Sent
+        } else {
+            NoticeState::NotNeeded
+        };
         let rejected = matches!(departure.purpose, Purpose::Rejection { .. });
-        if told || !rejected {
+        if sent || !rejected {
             return Vec::new();
         }
         let uid = departure.uid.clone();
         if !departure.is_terminating() {
             self.pods.remove(&uid);
         }
-        vec![Command::LetIn { uid }]
+        vec![Command::Admit { uid }]
     }
 
-    /// The pods that the caller must look at: those that are not being terminated, each once per second, or all of
+    /// The pods that the caller must check: those that are not being terminated, each once per second, or all of
     /// them (`all`) before a decision.
     pub fn questions(&self, now: Timestamp, all: bool) -> Vec<Question> {
         let due = |departure: &&Departure| match departure.stage {
             Stage::Ended { .. } => true,
             Stage::Gone { .. } | Stage::Failed { .. } | Stage::Blocked { .. } => {
-                let recent = |looked| now.duration_since(looked) < PERIOD;
-                all || !departure.looked.is_some_and(recent)
+                let recent = |checked_at| now.duration_since(checked_at) < PERIOD;
+                all || !departure.checked_at.is_some_and(recent)
             }
-            Stage::Terminating { .. } => departure.purpose.is_elsewhere(),
+            Stage::Terminating { .. } => departure.purpose.is_by_kubelet(),
         };
         let of = |departure: &Departure| Question {
             uid: departure.uid.clone(),
             cgroup: departure.cgroup.clone(),
-            remains: matches!(departure.stage, Stage::Ended { .. }),
+            remaining: matches!(departure.stage, Stage::Ended { .. }),
             older_than: None,
         };
         let pods = self.pods.values().filter(due).map(of);
-        pods.chain(self.found.iter().map(Found::question)).collect()
+        pods.chain(self.unfinished.iter().map(UnfinishedDecision::question))
+            .collect()
     }
 
-    fn seen(&mut self, now: Timestamp, seen: &[Sighting], context: &Context) -> Vec<Command> {
+    fn seen(&mut self, now: Timestamp, seen: &[PodState], context: &Context) -> Vec<Command> {
         let mut commands = Vec::new();
-        for sighting in seen {
-            commands.extend(self.take_up(now, sighting, context));
-            let Some(departure) = self.pods.get_mut(&sighting.uid) else {
+        for pod_state in seen {
+            commands.extend(self.resume(now, pod_state, context));
+            let Some(departure) = self.pods.get_mut(&pod_state.uid) else {
                 continue;
             };
-            departure.looked = Some(now);
-            departure.cgroup.clone_from(&sighting.cgroup);
-            departure.runs = sighting.runs.unwrap_or(departure.runs);
-            departure.settle(now, sighting.listed, sighting.remains);
-            let (stays, command) = follow(now, departure, sighting, context);
+            departure.checked_at = Some(now);
+            departure.cgroup.clone_from(&pod_state.cgroup);
+            departure.runs = pod_state.runs.unwrap_or(departure.runs);
+            departure.settle(now, pod_state.listed, pod_state.remaining);
+            let (stays, command) = follow(now, departure, pod_state, context);
             if let Some(Command::Terminate { left, .. }) = &command {
                 departure.repeated = true;
                 departure.begin(now, *left);
             }
             commands.extend(command);
             if !stays {
-                self.pods.remove(&sighting.uid);
+                self.pods.remove(&pod_state.uid);
             }
         }
         commands
@@ -218,7 +226,7 @@ impl Departures {
 
     /// Begins the next planned preemption, unless the previous victim is still there.
     fn next_planned(&self, context: &Context) -> Vec<Command> {
-        let Some(next) = self.planned.front().filter(|_| !context.ends_nobody) else {
+        let Some(next) = self.planned.front().filter(|_| !context.terminations_off) else {
             return Vec::new();
         };
         let one_leaves = |departure: &Departure| {
@@ -231,7 +239,7 @@ impl Departures {
     }
 
     /// Skips the first planned preemption: the pod has gone by itself or cannot be terminated.
-    pub fn pass_over_planned(&mut self) {
+    pub fn skip_planned(&mut self) {
         self.planned.pop_front();
     }
 
@@ -245,28 +253,28 @@ impl Departures {
     pub(crate) fn block(&mut self, now: Timestamp, need: UsageNeed) -> bool {
         let mut block = false;
         for departure in self.pods.values_mut() {
-            departure.look(now);
+            departure.count_cycle(now);
             block |= departure.blocks(now, need);
         }
         block
     }
 
     /// What pods without processes still use of `signal`, and the names of these pods.
-    pub(crate) fn remains(&self, now: Timestamp, signal: Signal) -> (Vec<String>, Quantity) {
+    pub(crate) fn remaining(&self, now: Timestamp, signal: Signal) -> (Vec<String>, Quantity) {
         let mut names = Vec::new();
         let mut sum = Quantity::ZERO;
         for departure in self.pods.values() {
-            let remains = departure.remains(now, signal);
-            if remains.is_positive() {
+            let remaining = departure.remaining(now, signal);
+            if remaining.is_positive() {
                 names.push(departure.pod.clone());
-                sum += remains;
+                sum += remaining;
             }
         }
         (names, sum)
     }
 
     /// Notes the usage of a pod that is leaving; true if it has shrunk.
-    pub(crate) fn holds(
+    pub(crate) fn update_usage(
         &mut self,
         now: Timestamp,
         uid: &str,
@@ -274,7 +282,7 @@ impl Departures {
         holds: Quantity,
     ) -> bool {
         let departure = self.pods.get_mut(uid);
-        departure.is_some_and(|departure| departure.holds(now, signal, holds))
+        departure.is_some_and(|departure| departure.update_usage(now, signal, holds))
     }
 
     /// Whether the usage of this pod's processes counts as nearly free.
@@ -314,16 +322,8 @@ impl Departures {
         self.pods.values()
     }
 
-    /// Whether evictd is not terminating any pod at present.
-    pub fn nobody_terminates(&self) -> bool {
-        !self
-            .pods
-            .values()
-            .any(|departure| departure.is_terminating() && !departure.purpose.is_elsewhere())
-    }
-
     /// Whether any pod is leaving, or may not have freed all of its resources.
-    pub fn anybody_leaves(&self) -> bool {
+    pub fn is_any_leaving(&self) -> bool {
         let leaves = |departure: &Departure| {
             departure.is_terminating() || matches!(departure.stage, Stage::Ended { .. })
         };
@@ -339,9 +339,13 @@ impl Departures {
     }
 
     /// A departure for a running pod that the kubelet was seen to evict.
-    pub fn elsewhere(now: Timestamp, (pod, uid): (String, String), cgroup: PathBuf) -> Departure {
+    pub fn kubelet_eviction(
+        now: Timestamp,
+        (pod, uid): (String, String),
+        cgroup: PathBuf,
+    ) -> Departure {
         let name = (String::new(), pod, uid);
-        let mut departure = Departure::new(name, Purpose::Elsewhere, now, ELSEWHERE);
+        let mut departure = Departure::new(name, Purpose::KubeletEviction, now, KUBELET_KILL_WAIT);
         departure.cgroup = Some(cgroup);
         departure
     }
@@ -354,7 +358,7 @@ impl Departures {
         cgroup: PathBuf,
         grace: SignedDuration,
     ) -> Departure {
-        let grace = grace.saturating_add(departure::KILLED);
+        let grace = grace.saturating_add(departure::KILL_WAIT);
         let name = (String::new(), pod, uid);
         let mut departure = Departure::new(name, Purpose::Deleted, since, grace);
         departure.cgroup = Some(cgroup);
@@ -367,11 +371,11 @@ impl Departures {
 fn follow(
     now: Timestamp,
     departure: &Departure,
-    seen: &Sighting,
+    seen: &PodState,
     context: &Context,
 ) -> (bool, Option<Command>) {
     match (departure.stage, &departure.purpose) {
-        (Stage::Terminating { kill_at, .. }, Purpose::Elsewhere) => {
+        (Stage::Terminating { kill_at, .. }, Purpose::KubeletEviction) => {
             (departure.runs && now < kill_at, None)
         }
         (Stage::Terminating { .. }, Purpose::Deleted) => (departure.runs && !seen.listed, None),
@@ -380,9 +384,9 @@ fn follow(
         (Stage::Gone { at }, purpose) => match purpose {
             Purpose::Rejection { conditions } => {
                 let holds = conditions.iter().any(|one| context.keeps_away(*one));
-                kept_out(now, departure, seen, (context, holds))
+                rejected(now, departure, seen, (context, holds))
             }
-            _ if departure.telling == Telling::Owed => {
+            _ if departure.notice_state == NoticeState::Pending => {
                 let condition = departure.purpose.condition();
                 let holds = condition.is_some_and(|condition| context.presses(condition));
                 (true, started_again(now, at, departure, (context, holds)))
@@ -406,41 +410,44 @@ fn started_again(
     if !departure.runs {
         None
     } else if holds {
-        (!context.ends_nobody).then_some(Command::Terminate {
+        (!context.terminations_off).then_some(Command::Terminate {
             uid,
             left: departure.grace,
             again: true,
         })
     } else {
         let over = now.duration_since(gone) >= context.transition_period;
-        over.then_some(Command::Withdraw { uid, why: RUNS_ON })
+        over.then_some(Command::Withdraw {
+            uid,
+            why: STILL_RUNS,
+        })
     }
 }
 
 /// A rejected pod. With a kubelet the rejection is final once the API server has it. Before that, and always where
 /// pods come from manifests, the rejection lasts as long as its reason.
-fn kept_out(
+fn rejected(
     now: Timestamp,
     departure: &Departure,
-    seen: &Sighting,
+    seen: &PodState,
     (context, holds): (&Context, bool),
 ) -> (bool, Option<Command>) {
     let uid = departure.uid.clone();
-    if !context.kubelet && seen.let_in {
-        return (false, Some(Command::Withdraw { uid, why: LET_IN }));
+    if !context.kubelet && seen.is_admitted {
+        return (false, Some(Command::Withdraw { uid, why: ADMITTED }));
     }
-    let told = departure.telling == Telling::Told;
-    let has_ended = told && seen.terminal && !departure.runs;
+    let sent = departure.notice_state == NoticeState::Sent;
+    let has_ended = sent && seen.terminal && !departure.runs;
     if !seen.listed || has_ended {
         return (false, None);
     }
     // A pod that is ended before the kubelet learns of the rejection would only be started again.
-    let just_now = context.kubelet && !told && now.duration_since(departure.since) < PERIOD;
+    let just_now = context.kubelet && !sent && now.duration_since(departure.since) < PERIOD;
     if !departure.runs || just_now {
         return (true, None);
     }
-    if !context.kubelet || told || holds {
-        let command = (!context.ends_nobody).then_some(Command::Terminate {
+    if !context.kubelet || sent || holds {
+        let command = (!context.terminations_off).then_some(Command::Terminate {
             uid,
             left: departure.grace,
             again: true,
@@ -450,6 +457,9 @@ fn kept_out(
     let over = now.duration_since(departure.since) >= context.transition_period;
     (
         true,
-        over.then_some(Command::Withdraw { uid, why: RUNS_ON }),
+        over.then_some(Command::Withdraw {
+            uid,
+            why: STILL_RUNS,
+        }),
     )
 }

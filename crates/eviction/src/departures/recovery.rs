@@ -2,17 +2,17 @@
 //! of the grace period that was decided, and pending notices are sent to the API server.
 
 use super::{
-    Departures, Purpose, Stage, Telling,
-    event::{Command, Conclusion, Context, Found, Question, Sighting},
+    Departures, NoticeState, Purpose, Stage,
+    event::{Command, Conclusion, Context, PodState, Question, UnfinishedDecision},
 };
 use jiff::{SignedDuration, Timestamp};
 
-impl Found {
+impl UnfinishedDecision {
     pub(super) fn question(&self) -> Question {
         Question {
             uid: self.departure.uid.clone(),
             cgroup: None,
-            remains: false,
+            remaining: false,
             older_than: Some(self.departure.since),
         }
     }
@@ -38,59 +38,54 @@ impl Found {
 }
 
 impl Departures {
-    /// Whether some decision of an earlier run is not taken up yet.
-    pub fn has_found(&self) -> bool {
-        !self.found.is_empty()
-    }
-
-    /// Takes up what an earlier run did not finish for this pod, as soon as the pod's state is known for certain.
-    pub(super) fn take_up(
+    /// Resumes what an earlier run did not finish for this pod, once the pod's state is known for certain.
+    pub(super) fn resume(
         &mut self,
         now: Timestamp,
-        seen: &Sighting,
+        seen: &PodState,
         context: &Context,
     ) -> Vec<Command> {
-        if seen.unsure || context.ends_nobody {
+        if seen.unsure || context.terminations_off {
             return Vec::new();
         }
-        let of_pod = |found: &mut Found| found.departure.uid == seen.uid;
-        let taken: Vec<Found> = self.found.extract_if(.., of_pod).collect();
-        let taken = taken.into_iter();
+        let of_pod = |unfinished: &mut UnfinishedDecision| unfinished.departure.uid == seen.uid;
+        let taken: Vec<UnfinishedDecision> = self.unfinished.extract_if(.., of_pod).collect();
         taken
-            .flat_map(|found| self.finish(now, found, seen, context))
+            .into_iter()
+            .flat_map(|unfinished| self.finish(now, unfinished, seen, context))
             .collect()
     }
 
     fn finish(
         &mut self,
         now: Timestamp,
-        found: Found,
-        seen: &Sighting,
+        unfinished: UnfinishedDecision,
+        seen: &PodState,
         context: &Context,
     ) -> Vec<Command> {
         let runs = seen.runs.unwrap_or(false);
-        let owed = found.departure.telling == Telling::Owed;
-        let told = found.departure.telling == Telling::Told;
-        let over = now.duration_since(found.departure.kill_at()) >= context.transition_period;
-        if runs && over && !told {
+        let pending = unfinished.departure.notice_state == NoticeState::Pending;
+        let sent = unfinished.departure.notice_state == NoticeState::Sent;
+        let over = now.duration_since(unfinished.departure.kill_at()) >= context.transition_period;
+        if runs && over && !sent {
             // The reason is over: a late notice or termination would only end a pod that harms nothing.
             return vec![Command::Conclude {
-                conclusion: Conclusion::RunsOn {
-                    unended: !found.ended,
-                    untold: owed,
+                conclusion: Conclusion::StillRuns {
+                    outcome_missing: !unfinished.ended,
+                    notice_pending: pending,
                 },
-                departure: Box::new(found.departure),
+                departure: Box::new(unfinished.departure),
             }];
         }
         // Processes that were started after the decision belong to another instance of the pod, and are ended only
         // if the reason still exists.
-        let ours = seen.older || found.holds(context);
-        let ends = runs && !found.ended && !found.rebooted && ours;
-        let left = found.left(now);
-        let mut departure = found.departure;
+        let ours = seen.older || unfinished.holds(context);
+        let ends = runs && !unfinished.ended && !unfinished.rebooted && ours;
+        let left = unfinished.left(now);
+        let mut departure = unfinished.departure;
         departure.cgroup.clone_from(&seen.cgroup);
         departure.runs = runs;
-        departure.looked = Some(now);
+        departure.checked_at = Some(now);
         let uid = departure.uid.clone();
         if ends {
             departure.begin(now, left);
@@ -102,10 +97,10 @@ impl Departures {
             at: departure.kill_at(),
         };
         let mut commands = Vec::new();
-        if owed {
-            commands.push(Command::Tell { uid: uid.clone() });
+        if pending {
+            commands.push(Command::SendNotice { uid: uid.clone() });
         }
-        if !found.ended {
+        if !unfinished.ended {
             commands.push(Command::Conclude {
                 departure: Box::new(departure.clone()),
                 conclusion: Conclusion::Gone,

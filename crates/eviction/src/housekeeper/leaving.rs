@@ -20,7 +20,7 @@ impl Housekeeper {
         match &event {
             // The kubelet has begun to end a pod: observations from before are out of date.
             Event::Begin(departure)
-                if departure.purpose.is_elsewhere()
+                if departure.purpose.is_by_kubelet()
                     && !self.departures.is_terminating(&departure.uid) =>
             {
                 self.last_action = Some(now);
@@ -28,29 +28,33 @@ impl Housekeeper {
             }
             Event::Ended { ending, .. } => {
                 self.has_gone |= matches!(ending, Ending::Gone { .. });
-                self.quiet = None;
+                self.no_victim = None;
             }
             _ => {}
         }
         let context = self.context();
         let commands = self.departures.on_event(now, event, &context);
         if let Some(uid) = uid {
-            self.weigh_later(&uid);
+            self.schedule_comparison(&uid);
         }
         commands
     }
 
     /// The effect of an eviction is compared once the pod can free nothing more. If the pod was not terminated, the
     /// eviction says nothing about its use.
-    fn weigh_later(&mut self, uid: &str) {
+    fn schedule_comparison(&mut self, uid: &str) {
         let departure = self.departures.get(uid);
         match departure.map(Departure::stage) {
             Some(Stage::Terminating { .. }) => {
                 let until = departure.map_or(Timestamp::MIN, Departure::credited_until);
-                self.futile.due(uid, until);
+                self.futile.set_due(uid, until);
             }
-            Some(Stage::Ended { .. } | Stage::Gone { .. }) => self.futile.due(uid, Timestamp::MIN),
-            Some(Stage::Failed { .. } | Stage::Blocked { .. }) | None => self.futile.lives_on(uid),
+            Some(Stage::Ended { .. } | Stage::Gone { .. }) => {
+                self.futile.set_due(uid, Timestamp::MIN);
+            }
+            Some(Stage::Failed { .. } | Stage::Blocked { .. }) | None => {
+                self.futile.not_terminated(uid);
+            }
         }
     }
 
@@ -79,23 +83,23 @@ impl Housekeeper {
             keeping_away,
             transition_period: self.rules.pressure_transition_period,
             kubelet: self.rules.kubelet_is_here,
-            ends_nobody: self.ends_nobody,
+            terminations_off: self.terminations_off,
         }
     }
 
-    /// What pods on their way out hold, while nobody else may go yet: as long as they give back they are waited for.
-    pub fn watch_dying(
+    /// Notes what the terminating pods use, while no other pod may be chosen: as long as their usage shrinks they are waited for.
+    pub fn watch_terminating(
         &mut self,
         now: Timestamp,
         signal: Signal,
         pods: &[impl Borrow<Pod>],
         usage: &Usage,
     ) {
-        let rows = self.with_ranking(now, signal, |ranking| ranking.of_dying(pods, usage));
-        self.see_dying(now, signal, pods, &rows);
+        let rows = self.with_ranking(now, signal, |ranking| ranking.of_terminating(pods, usage));
+        self.update_terminating(now, signal, pods, &rows);
     }
 
-    pub(super) fn see_dying(
+    pub(super) fn update_terminating(
         &mut self,
         now: Timestamp,
         signal: Signal,
@@ -103,20 +107,20 @@ impl Housekeeper {
         rows: &[RankedPod],
     ) {
         for pod in rows {
-            if let Some(holds) = pod.gives_back(signal) {
+            if let Some(holds) = pod.frees(signal) {
                 let uid = &pods[pod.index].borrow().uid;
-                if self.departures.holds(now, uid, signal, holds) {
-                    self.weigh_later(uid);
+                if self.departures.update_usage(now, uid, signal, holds) {
+                    self.schedule_comparison(uid);
                 }
             }
         }
     }
 
     /// Dry run or pause: decisions are made, but no pod is terminated.
-    pub fn set_ends_nobody(&mut self, ends_nobody: bool) {
-        if self.ends_nobody != ends_nobody {
-            self.quiet = None;
+    pub fn set_terminations_off(&mut self, terminations_off: bool) {
+        if self.terminations_off != terminations_off {
+            self.no_victim = None;
         }
-        self.ends_nobody = ends_nobody;
+        self.terminations_off = terminations_off;
     }
 }

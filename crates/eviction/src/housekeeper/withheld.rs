@@ -87,16 +87,16 @@ impl Housekeeper {
         pods: &[impl Borrow<Pod>],
         ranked: &[RankedPod],
     ) -> (Vec<String>, Quantity) {
-        if !self.rules.credit_dying_pods {
+        if !self.rules.credit_terminating_pods {
             return (Vec::new(), Quantity::ZERO);
         }
-        let (mut names, mut release) = self.departures.remains(now, signal);
+        let (mut names, mut release) = self.departures.remaining(now, signal);
         let credited = |pod: &RankedPod| {
             let uid = &pods[pod.index].borrow().uid;
             self.departures.is_credited(uid, now)
         };
-        for (pod, gives_back) in relief::on_the_way(signal, ranked, credited) {
-            release += gives_back;
+        for (pod, frees) in relief::on_the_way(signal, ranked, credited) {
+            release += frees;
             names.push(pod.pod.to_string());
         }
         (names, release)

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// The annotation's name.
+/// The key of the annotation.
 pub const ANNOTATION: &str = "evictd.dev/evicted";
 
 /// The annotation's value, a JSON object; `id` names the decision in the history. Amounts are quantities, pressures
@@ -52,8 +52,8 @@ pub struct Mark {
     /// Id of the decision.
     pub decision: String,
     /// How often the API server was informed of it.
-    #[serde(default = "once")]
-    pub told: u64,
+    #[serde(rename = "told", default = "once")]
+    pub times_sent: u64,
 }
 
 const fn once() -> u64 {
@@ -67,10 +67,10 @@ pub fn mark(record: &str) -> Option<Mark> {
 
 /// The same value for a notice that is sent again, with a counter. After a pod's status was overwritten, a kubelet
 /// processes the pod again only if something else in it changes too.
-pub fn told_again(record: &str, told: u64) -> String {
+pub fn repeated(record: &str, times_sent: u64) -> String {
     let mut again: Value = serde_json::from_str(record).unwrap_or_default();
     if let Some(fields) = again.as_object_mut() {
-        fields.insert("told".to_owned(), told.into());
+        fields.insert("told".to_owned(), times_sent.into());
     }
     again.to_string()
 }

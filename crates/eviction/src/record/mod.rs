@@ -1,4 +1,4 @@
-//! The record of a decision: its evidence, its outcome, and what the cluster still has to be told.
+//! The record of a decision: its evidence, its outcome, and what the cluster still has to be informed of.
 //!
 //! Log, history, events, metrics, the status page and the command line are views of it. As JSON it is one line of
 //! the history. In a line written by another version only the fields that are needed to finish the decision must be
@@ -11,7 +11,7 @@ mod row;
 #[cfg(test)]
 mod tests;
 
-pub use annotation::{ANNOTATION, Mark, brief, mark, record, time, told_again};
+pub use annotation::{ANNOTATION, Mark, brief, mark, record, repeated, time};
 pub use outcome::{Ended, Method, Outcome, Survivor};
 pub use publication::{Notice, Publication, Way};
 pub use row::RankingRow;
@@ -79,7 +79,7 @@ impl From<Cause> for Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Paused {
-    /// Since when.
+    /// When the pause began.
     pub since: Timestamp,
     /// Until when; `None` for a pause without an end.
     #[serde(default)]
@@ -100,19 +100,19 @@ pub struct Record {
     pub id: String,
     /// When it was made.
     pub time: Timestamp,
-    /// Kind of decision.
+    /// Whether it is an eviction, a rejection or a preemption, and for an eviction its cause.
     pub kind: Kind,
     /// The acting signal or local storage limit; for a rejection the conditions, for a preemption the resource.
     #[serde(default)]
     pub signal: Cow<'static, str>,
-    /// The starved resource.
+    /// The resource that the signal measures.
     #[serde(
         default,
         deserialize_with = "known",
         skip_serializing_if = "Option::is_none"
     )]
     pub resource: Option<StarvedResource>,
-    /// The acting threshold.
+    /// The threshold that acted, with the figures at that time; absent for a local storage limit.
     #[serde(
         default,
         deserialize_with = "known",
@@ -128,7 +128,7 @@ pub struct Record {
     /// Seconds between SIGTERM and SIGKILL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// Status reason.
+    /// The word that became `status.reason`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Cow<'static, str>>,
     /// Status and event message.
@@ -306,7 +306,7 @@ impl Record {
     }
 
     /// Whether the cluster still has to be informed.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         matches!(self.publication, Some(Publication::Waiting { .. }))
     }
 

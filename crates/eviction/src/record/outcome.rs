@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 pub enum Outcome {
     /// The pod could not be terminated.
     Failed {
-        /// Why not.
+        /// The error of the termination, in words.
         error: String,
     },
     /// The termination has ended: no process is left, or some processes survived SIGKILL.
@@ -139,7 +139,7 @@ impl Method {
 /// A process that SIGKILL did not end in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survivor {
-    /// Its id.
+    /// Its process id.
     pub pid: u32,
     /// Its name, as in `/proc/PID/comm`.
     pub name: String,

@@ -1,4 +1,4 @@
-//! What the cluster has to be told of a decision, and whether it was told.
+//! What the cluster has to be informed of, and whether it was.
 
 use super::annotation;
 use crate::{Decision, Eviction};
@@ -23,14 +23,14 @@ pub enum Publication {
     /// The pod no longer exists, so there is no status to write to.
     #[serde(rename = "recorded")]
     Recorded {
-        /// The reason.
+        /// Why no status shows it.
         #[serde(default)]
         why: String,
     },
     /// It will not be published.
     #[serde(rename = "not published")]
     NotPublished {
-        /// The reason.
+        /// Why no status shows it.
         #[serde(default)]
         why: String,
     },
@@ -74,15 +74,15 @@ impl Publication {
 pub struct Notice {
     /// Id of the decision.
     pub id: String,
-    /// The pod's namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// The pod's name.
+    /// Name of the pod.
     pub name: String,
     /// The pod's UID; a pod of the same name with another UID must not be changed.
     pub uid: String,
-    /// Status reason.
+    /// The word that becomes `status.reason`.
     pub reason: String,
-    /// Status message.
+    /// The sentence that becomes `status.message`.
     pub message: String,
     /// Message of the condition `DisruptionTarget`, where the pod gets it (S1-053, S2-018).
     pub disruption_target: Option<String>,
@@ -94,7 +94,7 @@ pub struct Notice {
     pub time: Timestamp,
 }
 
-/// How the API server is told.
+/// How the API server is informed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Way {

@@ -31,14 +31,14 @@ pub struct RankingRow {
     pub request: Option<Quantity>,
     /// Usage above the request.
     pub overage: Option<Quantity>,
-    /// Whether it is never chosen because it is critical.
+    /// Whether it is never evicted because it is critical.
     pub critical: bool,
-    /// Whether it is never chosen because it is protected or annotated with `never`.
+    /// Whether it is never evicted because it is protected or annotated with `never`.
     pub protected: bool,
     /// Why it could not be terminated at that time.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,
-    /// Its QoS class.
+    /// QoS class; it is shown only, the ranking does not use it.
     #[serde(deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub qos: Option<QosClass>,
     /// What its annotation asks for.

@@ -1,5 +1,5 @@
 //! What the real kubelet answered, case by case, and how an answer is held against it. Shared by every test that
-//! runs the cases, whichever door it goes through.
+//! runs the cases, through whichever entry it calls them.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use serde_json::Value;

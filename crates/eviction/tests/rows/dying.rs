@@ -6,7 +6,7 @@ use crate::node::{hard_with_reclaim, terminating};
 use evictd_eviction::{
     Rules, Signal, Step, Threshold,
     decision::Withheld,
-    departures::{Event, Sighting},
+    departures::{Event, PodState},
 };
 use evictd_pod::Quantity;
 use jiff::SignedDuration;
@@ -89,7 +89,7 @@ fn a_victim_that_grew_until_it_was_killed_is_seen_to_give_back_from_there() {
         node.holds("large", memory(holds * MI));
         let now = at(0) + SignedDuration::from_millis(tenths * 100);
         node.keeper
-            .watch_dying(now, MEMORY, &node.pods, &node.usage);
+            .watch_terminating(now, MEMORY, &node.pods, &node.usage);
     }
     let seen = node.withheld(2, &[(MEMORY, 40 * MI)]);
     assert!(
@@ -143,10 +143,10 @@ fn a_pod_that_was_chosen_is_not_chosen_again() {
     assert_eq!(node.withheld(69, &[(MEMORY, 0)]), Some(Withheld::AllSpared));
     node.keeper.on_event(
         at(70),
-        Event::Seen(vec![Sighting {
+        Event::Observed(vec![PodState {
             uid: "uid-a".to_owned(),
             listed: true,
-            ..Sighting::default()
+            ..PodState::default()
         }]),
     );
     assert!(node.evicted(70, &[(MEMORY, 0)]).is_some());

@@ -2,7 +2,7 @@
 
 use crate::node::{MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, requesting};
 use crate::node::{dies, fails, gone};
-use evictd_eviction::departures::{Event, Sighting};
+use evictd_eviction::departures::{Event, PodState};
 use evictd_eviction::usage::PodUsage;
 use evictd_eviction::{Rules, Signal, Threshold, decision::Withheld};
 use evictd_pod::Pod;
@@ -162,10 +162,10 @@ fn a_pod_that_could_not_be_ended_does_not_count() {
         // It is passed over for a minute.
         node.keeper.on_event(
             at(second + 60),
-            Event::Seen(vec![Sighting {
+            Event::Observed(vec![PodState {
                 uid: "uid-p0".to_owned(),
                 listed: true,
-                ..Sighting::default()
+                ..PodState::default()
             }]),
         );
     }

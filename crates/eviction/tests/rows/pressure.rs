@@ -136,7 +136,9 @@ fn while_somebody_goes_nobody_else_does_for_pressure() {
     };
     assert_eq!(decision.withheld, Some(dying));
     assert!(
-        decision.why.starts_with("default/large goes already"),
+        decision
+            .why
+            .starts_with("default/large is already terminating"),
         "{}",
         decision.why
     );
@@ -396,14 +398,8 @@ fn what_a_pod_has_in_swap_counts_with_ours_and_not_with_the_kubelet() {
         with_ours[0].uses(memory),
         "uses 100Mi (80Mi of it in swap), 99Mi above its request of 1Mi"
     );
-    assert_eq!(
-        with_ours[0].gives_back(MEMORY),
-        Some(Quantity::bytes(20 * MI))
-    );
-    assert_eq!(
-        with_ours[0].gives_back(SWAP),
-        Some(Quantity::bytes(80 * MI))
-    );
+    assert_eq!(with_ours[0].frees(MEMORY), Some(Quantity::bytes(20 * MI)));
+    assert_eq!(with_ours[0].frees(SWAP), Some(Quantity::bytes(80 * MI)));
     let shown = serde_json::to_value(&with_ours[0]).unwrap();
     assert_eq!(
         (&shown["usage"], &shown["swap"]),

@@ -548,15 +548,15 @@ fn pods_under_way_or_out_of_reach_are_ranked_and_passed_over() {
     let reasons = [
         (
             Unreachable::NoCgroup,
-            "never goes: no cgroup of its own that may be touched",
+            "never evicted: no cgroup of its own that may be touched",
         ),
         (
             Unreachable::Budget,
-            "passed over for now: its disruption budget does not let it go",
+            "passed over for now: its disruption budget does not allow it",
         ),
         (
             Unreachable::Failed,
-            "passed over for now: to end it has just failed",
+            "passed over for now: its termination has just failed",
         ),
     ];
     let mut keeper = Housekeeper::new(evictd(Vec::new()));

@@ -5,7 +5,7 @@ use crate::node::{pod, priority, processes, requesting};
 use evictd_eviction::{
     Rules, Signal, Threshold,
     decision::Withheld,
-    departures::{Event, Remains, Sighting},
+    departures::{Event, PodState, RemainingUsage},
     usage::PodUsage,
 };
 use evictd_pod::{Pod, Quantity};
@@ -55,7 +55,7 @@ fn nobody_goes_where_all_who_may_go_hold_less_than_is_missing() {
     assert_eq!(shares.in_no_pod, Quantity::bytes((1024 - 50 - 49) * MI));
     assert_eq!(
         Withheld::NoRelief { shares }.to_string(),
-        "the pods that may go hold 49Mi together, and 50Mi are missing; 925Mi of 1Gi are in no pod"
+        "the pods that may be evicted hold 49Mi together, and 50Mi are missing; 925Mi of 1Gi are used outside of pods"
     );
     assert_eq!(decide(evictd(threshold()), pods([30, 19])), None, "lifted");
     assert_eq!(decide(kubelet(threshold()), pods([30, 19])), None);
@@ -115,17 +115,17 @@ fn files_in_memory_that_outlive_their_pod_are_waited_for() {
     node.pods.remove(0);
     node.usage.pods.remove(0);
     let held = |mebibytes: i64| {
-        Event::Seen(vec![Sighting {
+        Event::Observed(vec![PodState {
             uid: "uid-a".to_owned(),
             cgroup: Some(PathBuf::from("a")),
             runs: Some(false),
             listed: true,
-            remains: Some(Remains {
+            remaining: Some(RemainingUsage {
                 memory: Some(mebibytes * MI),
                 swap: None,
                 processes: Some(0),
             }),
-            ..Sighting::default()
+            ..PodState::default()
         }])
     };
     node.keeper.on_event(at(2), held(55));

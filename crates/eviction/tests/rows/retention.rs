@@ -1,7 +1,7 @@
 //! Evicted pods do not pile up (users #9).
 
 use crate::node::{at, pod_with};
-use evictd_eviction::retention::{Overdue, Remains, Retention};
+use evictd_eviction::retention::{DeletionReason, EvictedPod, Retention};
 use evictd_pod::Pod;
 use jiff::SignedDuration;
 use proptest::prelude::*;
@@ -32,15 +32,15 @@ fn retention(ttl: Option<i64>, keep_per_owner: Option<u32>) -> Retention {
     }
 }
 
-fn overdue(rule: Retention, second: i64, pods: &[(Pod, i64)]) -> Vec<(&str, Overdue)> {
-    let remains: Vec<Remains<'_>> = pods
+fn overdue(rule: Retention, second: i64, pods: &[(Pod, i64)]) -> Vec<(&str, DeletionReason)> {
+    let remains: Vec<EvictedPod<'_>> = pods
         .iter()
-        .map(|(pod, evicted)| Remains {
+        .map(|(pod, evicted)| EvictedPod {
             pod,
             evicted_at: at(*evicted),
         })
         .collect();
-    let found = rule.overdue(at(second), &remains).into_iter();
+    let found = rule.due(at(second), &remains).into_iter();
     found
         .map(|(index, why)| (pods[index].0.name.as_str(), why))
         .collect()
@@ -73,7 +73,7 @@ fn the_old_go_oldest_first_and_pods_of_jobs_stay() {
         left("young", 201, &of("DaemonSet", "d")),
     ];
     let rule = retention(Some(100), None);
-    let old = Overdue::Old(SignedDuration::from_secs(100));
+    let old = DeletionReason::Old(SignedDuration::from_secs(100));
     assert_eq!(
         overdue(rule, 300, &pods),
         [("older", old), ("younger", old)]

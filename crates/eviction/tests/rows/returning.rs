@@ -23,12 +23,12 @@ fn owner(namespace: &str, uid: &str) -> Owner {
     }
 }
 
-fn quiet(rules: Rules) -> Node {
+fn no_victim(rules: Rules) -> Node {
     Node::new(rules, Vec::new())
 }
 
 fn ours() -> Node {
-    quiet(evictd(hard(&[("memory.available", "100Mi")])))
+    no_victim(evictd(hard(&[("memory.available", "100Mi")])))
 }
 
 impl Node {

@@ -123,7 +123,7 @@ impl GroupDir {
         mut visit: impl FnMut(&Self) -> Result<(), CgroupError>,
     ) -> Result<(), CgroupError> {
         let mut outcome = visit(self);
-        let mut way = match self.children() {
+        let mut stack = match self.children() {
             Ok(names) => vec![(None, names.into_iter())],
             Err(error) => {
                 outcome = outcome.and(Err(error));
@@ -131,22 +131,22 @@ impl GroupDir {
             }
         };
         // A loop, not recursion: a pod may nest its cgroups deeper than the stack allows.
-        while let Some((dir, names)) = way.last_mut() {
+        while let Some((dir, names)) = stack.last_mut() {
             let Some(name) = names.next() else {
-                way.pop();
+                stack.pop();
                 continue;
             };
             let child = match dir.as_ref().unwrap_or(self).child(&name) {
                 Ok(child) => child,
                 Err(error) => {
-                    outcome = outcome.and(still_there(error));
+                    outcome = outcome.and(ignore_removed(error));
                     continue;
                 }
             };
-            outcome = outcome.and(visit(&child).or_else(still_there));
+            outcome = outcome.and(visit(&child).or_else(ignore_removed));
             match child.children() {
-                Ok(names) => way.push((Some(child), names.into_iter())),
-                Err(error) => outcome = outcome.and(still_there(error)),
+                Ok(names) => stack.push((Some(child), names.into_iter())),
+                Err(error) => outcome = outcome.and(ignore_removed(error)),
             }
         }
         outcome
@@ -214,6 +214,6 @@ impl GroupDir {
 }
 
 /// Drops the error of a cgroup below if that cgroup has been removed.
-fn still_there(error: CgroupError) -> Result<(), CgroupError> {
+fn ignore_removed(error: CgroupError) -> Result<(), CgroupError> {
     if error.is_gone() { Ok(()) } else { Err(error) }
 }

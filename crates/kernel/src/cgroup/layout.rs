@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{CgroupError, Hierarchies, normal, subdirectories};
+use super::{CgroupError, Hierarchies, normalized, subdirectories};
 
 /// A pod's cgroup, created by the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,9 +35,9 @@ impl Hierarchies {
         let gone = || CgroupError::NoSuchCgroup {
             relative: base.to_owned(),
         };
-        let base = normal(base).ok_or_else(gone)?;
+        let base = normalized(base).ok_or_else(gone)?;
         let mut found = Vec::new();
-        collect_pods(&self.home(&base)?, &base, &mut found)?;
+        collect_pods(&self.process_directory(&base)?, &base, &mut found)?;
         Ok(found)
     }
 
@@ -49,7 +49,7 @@ impl Hierarchies {
 
     /// The cgroups of containers directly below a pod's cgroup, including the sandbox.
     pub fn children(&self, pod: &Path) -> Result<Vec<Container>, CgroupError> {
-        let names = subdirectories(&self.home(pod)?)?;
+        let names = subdirectories(&self.process_directory(pod)?)?;
         let container = |name| {
             Some(Container {
                 id: container_of(name)?,

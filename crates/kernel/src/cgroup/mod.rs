@@ -31,23 +31,23 @@ pub enum CgroupError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system call.
         source: io::Error,
     },
     /// A file could not be written.
     #[error("cannot write {}", path.display())]
     Write {
-        /// The file.
+        /// The file with its whole path.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The content of a file is not what the kernel writes.
     #[error("{}: unexpected line {line:?}", path.display())]
     Malformed {
-        /// The file.
+        /// The file with its whole path.
         path: PathBuf,
-        /// The line.
+        /// The first line that is not understood.
         line: String,
     },
     /// No hierarchy is mounted below the root.
@@ -84,7 +84,7 @@ pub enum Controller {
     Pids,
     /// Stops and resumes all processes of a group (cgroup v1).
     Freezer,
-    /// CPU shares.
+    /// CPU time: its limit and its weight.
     Cpu,
     /// Input and output (cgroup v2).
     Io,
@@ -135,7 +135,7 @@ pub struct Hierarchies {
     /// The controllers of the v2 tree; a kernel may be started without one (`cgroup_disable=memory`). Empty on v1.
     unified_controllers: Vec<Controller>,
     /// Where this process's cgroup namespace begins in each hierarchy, which is where paths in `/proc` begin.
-    begins: namespace::Beginnings,
+    namespace_roots: namespace::NamespaceRoots,
 }
 
 impl Hierarchies {
@@ -147,7 +147,7 @@ impl Hierarchies {
                 v1: Vec::new(),
                 unified: Some(root.to_owned()),
                 unified_controllers,
-                begins: Vec::new(),
+                namespace_roots: Vec::new(),
             });
         }
         let mounts = subdirectories(root)?;
@@ -171,7 +171,7 @@ impl Hierarchies {
             v1,
             unified,
             unified_controllers: Vec::new(),
-            begins: Vec::new(),
+            namespace_roots: Vec::new(),
         })
     }
 
@@ -197,31 +197,31 @@ impl Hierarchies {
             return self.unified(relative);
         }
         let (_, mount) = self.v1.iter().find(|(known, _)| *known == controller)?;
-        Some(mount.join(normal(relative)?))
+        Some(mount.join(normalized(relative)?))
     }
 
     /// The directory of a cgroup in the cgroup2 tree, whether it exists or not. `None` if there is no such tree, or
     /// if `relative` contains `..`.
     pub fn unified(&self, relative: &Path) -> Option<PathBuf> {
-        Some(self.unified.as_ref()?.join(normal(relative)?))
+        Some(self.unified.as_ref()?.join(normalized(relative)?))
     }
 
     /// The directory that lists the processes of a cgroup: in the cgroup2 tree on v2, else in the first
     /// controller's hierarchy that has the cgroup.
-    pub fn home(&self, relative: &Path) -> Result<PathBuf, CgroupError> {
-        Ok(self.home_hierarchy(relative)?.1)
+    pub fn process_directory(&self, relative: &Path) -> Result<PathBuf, CgroupError> {
+        Ok(self.process_hierarchy(relative)?.1)
     }
 
-    /// [`Self::home`] and its hierarchy: a v1 controller's, or `None` for the cgroup2 tree.
-    pub(crate) fn home_hierarchy(
+    /// [`Self::process_directory`] and its hierarchy: a v1 controller's, or `None` for the cgroup2 tree.
+    pub(crate) fn process_hierarchy(
         &self,
         relative: &Path,
     ) -> Result<(Option<Controller>, PathBuf), CgroupError> {
         let gone = || CgroupError::NoSuchCgroup {
             relative: relative.to_owned(),
         };
-        let group = normal(relative).ok_or_else(gone)?;
-        for (hierarchy, mount) in self.everywhere() {
+        let group = normalized(relative).ok_or_else(gone)?;
+        for (hierarchy, mount) in self.all_mounts() {
             let dir = mount.join(&group);
             match fs::metadata(&dir) {
                 Ok(found) if found.is_dir() => return Ok((hierarchy, dir)),
@@ -235,7 +235,7 @@ impl Hierarchies {
     }
 
     /// All hierarchies, the cgroup2 tree last.
-    fn everywhere(&self) -> impl Iterator<Item = (Option<Controller>, &PathBuf)> {
+    fn all_mounts(&self) -> impl Iterator<Item = (Option<Controller>, &PathBuf)> {
         let v1 = self.v1.iter().map(|(known, mount)| (Some(*known), mount));
         v1.chain(self.unified.iter().map(|mount| (None, mount)))
     }
@@ -243,7 +243,7 @@ impl Hierarchies {
     /// The ids of all processes in a cgroup and below. The id 0 stands for a process in a pid namespace that is not
     /// visible from here.
     pub fn procs(&self, relative: &Path) -> Result<Vec<u32>, CgroupError> {
-        procs_below(&self.home(relative)?)
+        procs_below(&self.process_directory(relative)?)
     }
 
     /// Whether some process is known to run in a cgroup or below.
@@ -295,7 +295,7 @@ pub fn subdirectories(dir: &Path) -> Result<Vec<OsString>, CgroupError> {
 }
 
 /// A cgroup's path without leading slash and `.`; `None` if it contains `..`.
-pub(crate) fn normal(relative: &Path) -> Option<PathBuf> {
+pub(crate) fn normalized(relative: &Path) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in relative.components() {
         match part {

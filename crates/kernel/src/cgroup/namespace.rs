@@ -8,32 +8,32 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::{CgroupError, Controller, Hierarchies, memberships, normal, subdirectories};
+use super::{CgroupError, Controller, Hierarchies, memberships, normalized, subdirectories};
 
 /// Where this process's namespace begins, for each hierarchy in which that is not the root.
-pub(super) type Beginnings = Vec<(Option<Controller>, PathBuf)>;
+pub(super) type NamespaceRoots = Vec<(Option<Controller>, PathBuf)>;
 
 impl Hierarchies {
     /// These hierarchies with the namespace of this process, whose id is read below `proc_root` (`/proc` on a real
     /// machine).
-    pub fn seen_from(mut self, proc_root: &Path) -> Result<Self, CgroupError> {
+    pub fn with_namespace_of_this_process(mut self, proc_root: &Path) -> Result<Self, CgroupError> {
         let path = proc_root.join("self/cgroup");
         let text = fs::read(&path).map_err(|source| CgroupError::Read {
             path: path.clone(),
             source,
         })?;
-        let mut begins = Beginnings::new();
+        let mut namespace_roots = NamespaceRoots::new();
         for line in memberships(&text) {
             let (controllers, shown) = line.map_err(|line| CgroupError::Malformed {
                 path: path.clone(),
                 line,
             })?;
-            let (Some((hierarchy, mount)), Some(shown)) = (self.of(controllers), normal(shown))
+            let (Some((hierarchy, mount)), Some(shown)) = (self.of(controllers), normalized(shown))
             else {
                 continue;
             };
             let pid = std::process::id().to_string();
-            if lists(&mount.join(&shown), &pid) {
+            if lists_process(&mount.join(&shown), &pid) {
                 continue;
             }
             // In a foreign pid namespace this process's id is not listed anywhere.
@@ -45,10 +45,10 @@ impl Hierarchies {
                 Some(above.collect::<PathBuf>()).filter(|above| above.join(&shown) == found)
             };
             if let Some(above) = found.and_then(above) {
-                begins.push((hierarchy, above));
+                namespace_roots.push((hierarchy, above));
             }
         }
-        self.begins = begins;
+        self.namespace_roots = namespace_roots;
         Ok(self)
     }
 
@@ -56,9 +56,9 @@ impl Hierarchies {
     /// `shown`.
     pub fn absolute(&self, controllers: &str, shown: &Path) -> PathBuf {
         let hierarchy = self.of(controllers).map(|(hierarchy, _)| hierarchy);
-        let mut begins = self.begins.iter();
-        let begins = begins.find(|(known, _)| Some(*known) == hierarchy);
-        let mut path = begins.map_or_else(PathBuf::new, |(_, begins)| begins.clone());
+        let mut roots = self.namespace_roots.iter();
+        let root = roots.find(|(known, _)| Some(*known) == hierarchy);
+        let mut path = root.map_or_else(PathBuf::new, |(_, root)| root.clone());
         for part in shown.components() {
             match part {
                 Component::Normal(name) => path.push(name),
@@ -82,7 +82,7 @@ impl Hierarchies {
     }
 }
 
-fn lists(dir: &Path, pid: &str) -> bool {
+fn lists_process(dir: &Path, pid: &str) -> bool {
     let procs = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
     procs.lines().any(|line| line == pid)
 }
@@ -90,7 +90,7 @@ fn lists(dir: &Path, pid: &str) -> bool {
 /// The cgroup below `mount` that lists the process.
 fn find(mount: &Path, relative: &Path, pid: &str) -> Option<PathBuf> {
     let dir = mount.join(relative);
-    if lists(&dir, pid) {
+    if lists_process(&dir, pid) {
         return Some(relative.to_owned());
     }
     // A cgroup that is removed meanwhile cannot be that of this process.

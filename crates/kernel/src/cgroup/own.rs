@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::{CgroupError, Hierarchies, normal};
+use super::{CgroupError, Hierarchies, normalized};
 
 /// The cgroups that this process is in, one per hierarchy.
 #[derive(Debug, Clone)]
@@ -30,7 +30,8 @@ impl OwnCgroups {
 
     /// Whether this process is in the cgroup or anywhere below it, in any hierarchy. Always true for the root.
     pub fn are_within(&self, relative: &Path) -> bool {
-        normal(relative).is_none_or(|group| self.groups.iter().any(|own| own.starts_with(&group)))
+        normalized(relative)
+            .is_none_or(|group| self.groups.iter().any(|own| own.starts_with(&group)))
     }
 }
 

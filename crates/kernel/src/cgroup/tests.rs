@@ -303,7 +303,12 @@ fn this_machine_is_recognised() {
         let why = format!("no cgroups at {DEFAULT_ROOT}");
         return evictd_testkit::testing::left_out("this_machine_is_recognised", why);
     };
-    assert!(hierarchies.home(Path::new("/")).unwrap().is_dir());
+    assert!(
+        hierarchies
+            .process_directory(Path::new("/"))
+            .unwrap()
+            .is_dir()
+    );
     assert!(
         OwnCgroups::read(&hierarchies, Path::new("/proc"))
             .unwrap()
@@ -330,7 +335,9 @@ fn paths_in_a_namespace_of_ones_own_are_found_in_the_whole_tree() {
     fixture.write("kubepods.slice/pod2.slice/c2.scope/cgroup.procs", "8\n");
     let seen = || {
         let detected = Hierarchies::detect(fixture.root()).unwrap();
-        detected.seen_from(fixture.root()).unwrap()
+        detected
+            .with_namespace_of_this_process(fixture.root())
+            .unwrap()
     };
     let table = [
         ("/", own),

@@ -13,13 +13,13 @@ use rustix::process::Signal;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
-use super::cpu::Freed;
+use super::cpu::LiftedLimits;
 use super::freezer::{self, Frozen};
-use super::group::{Group, Look, Targets};
+use super::group::{Group, ProcessList, Targets};
 use super::process::signal_if;
 use super::retry::Retry;
 use super::spare::SpareFiles;
-use super::{GraceCut, KillError, Method, Passes, Termination, Victim};
+use super::{GraceCut, KillError, Method, Retryable, Termination, Victim};
 use crate::cgroup::{Controller, GroupDir, Hierarchies};
 use crate::clock::Clock;
 
@@ -42,10 +42,10 @@ pub struct CgroupEvictor {
 
 /// Which program asks the pod's processes to stop when the grace period begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asks {
+pub enum SigtermBy {
     /// evictd, with SIGTERM.
     Evictd,
-    /// The kubelet, which has been told to. A second SIGTERM could make a program give up its shutdown.
+    /// The kubelet, which knows that the pod must stop. A second SIGTERM could make a program give up its shutdown.
     Kubelet,
 }
 
@@ -58,10 +58,10 @@ impl CgroupEvictor {
         victim: &Victim,
         grace: Duration,
         cut: &GraceCut,
-        asks: Asks,
+        sigterm_by: SigtermBy,
     ) -> Result<Termination, KillError> {
         self.spare.refill();
-        let termination = self.terminate(victim, grace, cut, asks).await;
+        let termination = self.terminate(victim, grace, cut, sigterm_by).await;
         self.spare.refill();
         termination
     }
@@ -71,7 +71,7 @@ impl CgroupEvictor {
         victim: &Victim,
         grace: Duration,
         cut: &GraceCut,
-        asks: Asks,
+        sigterm_by: SigtermBy,
     ) -> Result<Termination, KillError> {
         let Some(group) = self.open(victim).await? else {
             return Ok(Termination {
@@ -79,7 +79,7 @@ impl CgroupEvictor {
                 ..Termination::not_begun()
             });
         };
-        let mut eviction = Eviction {
+        let mut in_progress = InProgress {
             clock: self.clock,
             group,
             retry: Retry::new(&self.spare),
@@ -89,20 +89,20 @@ impl CgroupEvictor {
             counted: false,
             sigkilled: BTreeSet::new(),
             termination: Termination::not_begun(),
-            freed: None,
+            lifted_limits: None,
         };
         if !grace.is_zero() {
             tokio::select! {
-                left = eviction.leave_by_itself(victim.sandbox.as_deref(), asks) => left?,
+                left = in_progress.wait_for_exit(victim.sandbox.as_deref(), sigterm_by) => left?,
                 () = sleep(grace) => {}
                 () = cut.wait() => {}
             }
         }
-        match timeout(self.kill_deadline, eviction.kill(cut)).await {
+        match timeout(self.kill_deadline, in_progress.kill(cut)).await {
             Ok(killed) => killed?,
-            Err(_) => eviction.outlived()?,
+            Err(_) => in_progress.note_survivors()?,
         }
-        Ok(eviction.finish())
+        Ok(in_progress.finish())
     }
 
     async fn open(&self, victim: &Victim) -> Result<Option<Group<'_>>, KillError> {
@@ -111,13 +111,13 @@ impl CgroupEvictor {
             loop {
                 let (hierarchies, proc_root) = (&self.hierarchies, &self.proc_root);
                 match Group::open(hierarchies, proc_root, &self.pod_roots, victim) {
-                    Err(error) => retry.after(error).await?,
+                    Err(error) => retry.retry_after(error).await?,
                     opened => return opened,
                 }
             }
         };
         let opened = timeout(self.kill_deadline, opened).await;
-        opened.unwrap_or_else(|_| retry.given_up(&victim.cgroup).map_or(Ok(None), Err))
+        opened.unwrap_or_else(|_| retry.take_error(&victim.cgroup).map_or(Ok(None), Err))
     }
 }
 
@@ -136,7 +136,7 @@ impl Termination {
 }
 
 /// A termination in progress.
-struct Eviction<'a> {
+struct InProgress<'a> {
     clock: Clock,
     group: Group<'a>,
     retry: Retry<'a>,
@@ -150,11 +150,11 @@ struct Eviction<'a> {
     /// Which of the processes last seen were sent SIGKILL.
     sigkilled: BTreeSet<u32>,
     termination: Termination,
-    freed: Option<Freed>,
+    lifted_limits: Option<LiftedLimits>,
 }
 
 /// The result of one round of killing.
-enum Pass {
+enum Round {
     /// SIGKILL was sent to some process.
     Killed,
     /// All remaining processes were sent SIGKILL before.
@@ -163,19 +163,19 @@ enum Pass {
     Gone,
 }
 
-impl Eviction<'_> {
+impl InProgress<'_> {
     /// The processes now in the pod, without its sandboxes; none if all are dead.
-    fn look(&mut self, sandboxes: &[OsString]) -> Result<Look, KillError> {
-        let look = self.group.look(sandboxes)?;
-        self.seen.extend(&look.pids);
-        Ok(look)
+    fn live_processes(&mut self, sandboxes: &[OsString]) -> Result<ProcessList, KillError> {
+        let list = self.group.live_processes(sandboxes)?;
+        self.seen.extend(&list.pids);
+        Ok(list)
     }
 
     /// Makes sure that the pod is asked to stop, and waits until all processes except the sandboxes have exited.
-    async fn leave_by_itself(
+    async fn wait_for_exit(
         &mut self,
         sandbox: Option<&str>,
-        asks: Asks,
+        sigterm_by: SigtermBy,
     ) -> Result<(), KillError> {
         let Targets {
             mut pids,
@@ -183,43 +183,43 @@ impl Eviction<'_> {
         } = loop {
             match self.targets(sandbox) {
                 Ok(targets) => break targets,
-                Err(error) => self.retry.after(error).await?,
+                Err(error) => self.retry.retry_after(error).await?,
             }
         };
         if pids.is_empty() {
             return Ok(());
         }
-        if asks == Asks::Kubelet {
+        if sigterm_by == SigtermBy::Kubelet {
             self.termination.method = Method::TornDown;
             pids.clear();
         }
         let mut changes = self.group.changes();
         loop {
-            pids = self.ask(pids);
-            let nobody_asked = self.termination.method == Method::AlreadyGone && pids.is_empty();
-            match self.look(&sandboxes) {
-                Ok(look) if nobody_asked || (look.pids.is_empty() && look.trouble.is_none()) => {
+            pids = self.send_sigterm(pids);
+            let none_signalled = self.termination.method == Method::AlreadyGone && pids.is_empty();
+            match self.live_processes(&sandboxes) {
+                Ok(list) if none_signalled || (list.pids.is_empty() && list.error.is_none()) => {
                     return Ok(());
                 }
                 Ok(_) if pids.is_empty() => {
-                    self.retry.over();
+                    self.retry.reset();
                     changes.next().await;
                 }
                 Ok(_) => changes.next().await,
-                Err(error) => self.retry.after(error).await?,
+                Err(error) => self.retry.retry_after(error).await?,
             }
         }
     }
 
     fn targets(&mut self, sandbox: Option<&str>) -> Result<Targets, KillError> {
-        let look = self.look(&[])?;
-        self.verify(&look)?;
+        let list = self.live_processes(&[])?;
+        self.verify(&list)?;
         self.group.first_processes(sandbox)
     }
 
     /// Sends SIGTERM to each of these; returns those for which that failed and has to be retried. No process gets
     /// it twice, because some programs give up their graceful shutdown at the second SIGTERM.
-    fn ask(&mut self, mut pids: Vec<u32>) -> Vec<u32> {
+    fn send_sigterm(&mut self, mut pids: Vec<u32>) -> Vec<u32> {
         pids.retain(|pid| match self.signal(Signal::TERM, *pid) {
             Ok(sent) => {
                 if sent {
@@ -227,18 +227,18 @@ impl Eviction<'_> {
                 }
                 false
             }
-            Err(error) => error.passes() == Passes::Perhaps,
+            Err(error) => error.retryable() == Retryable::Yes,
         });
         pids
     }
 
     /// Checks, before the first signal, that the listed processes really are in this cgroup.
-    fn verify(&mut self, look: &Look) -> Result<(), KillError> {
-        if look.pids.is_empty() {
+    fn verify(&mut self, list: &ProcessList) -> Result<(), KillError> {
+        if list.pids.is_empty() {
             return self.group.verify_empty();
         }
         if !self.verified {
-            self.group.verify(&look.pids)?;
+            self.group.verify(&list.pids)?;
             self.verified = true;
         }
         Ok(())
@@ -248,61 +248,61 @@ impl Eviction<'_> {
     async fn kill(&mut self, cut: &GraceCut) -> Result<(), KillError> {
         let mut changes = self.group.changes();
         loop {
-            match self.pass().await {
-                Ok(Pass::Gone) => return Ok(()),
-                Ok(Pass::Killed) => {
+            match self.round().await {
+                Ok(Round::Gone) => return Ok(()),
+                Ok(Round::Killed) => {
                     cut.note_killed();
-                    self.retry.over();
+                    self.retry.reset();
                     yield_now().await;
                 }
-                Ok(Pass::Waiting) => {
+                Ok(Round::Waiting) => {
                     cut.note_killed();
-                    self.retry.over();
+                    self.retry.reset();
                     changes.next().await;
                 }
-                Err(error) => self.retry.after(error).await?,
+                Err(error) => self.retry.retry_after(error).await?,
             }
         }
     }
 
-    async fn pass(&mut self) -> Result<Pass, KillError> {
-        let killed_unlisted = !self.begun && self.kill_unlisted();
+    async fn round(&mut self) -> Result<Round, KillError> {
+        let killed_before_listing = !self.begun && self.kill_before_listing();
         self.begun = true;
-        let look = match self.look(&[]) {
-            Err(error) if error.passes() != Passes::Never && self.is_surely_empty() => {
-                tracing::debug!(%error, "it is empty all the same");
-                return Ok(Pass::Gone);
+        let list = match self.live_processes(&[]) {
+            Err(error) if error.retryable() != Retryable::No && self.is_surely_empty() => {
+                tracing::debug!(%error, "it is empty anyway");
+                return Ok(Round::Gone);
             }
-            look => look?,
+            list => list?,
         };
-        if look.trouble.is_some() && self.is_surely_empty() {
-            return Ok(Pass::Gone);
+        if list.error.is_some() && self.is_surely_empty() {
+            return Ok(Round::Gone);
         }
-        if look.pids.is_empty() && look.trouble.is_none() {
-            return self.emptied(&look);
+        if list.pids.is_empty() && list.error.is_none() {
+            return self.confirm_empty(&list);
         }
-        let Look { pids, trouble } = look;
-        if killed_unlisted {
+        let ProcessList { pids, error } = list;
+        if killed_before_listing {
             self.sigkilled.extend(&pids);
-            self.free_cpu();
+            self.lift_cpu_limits();
         }
         if pids.iter().any(|pid| !self.sigkilled.contains(pid)) {
             self.kill_once(pids).await?;
-            self.free_cpu();
-            return trouble.map_or(Ok(Pass::Killed), Err);
+            self.lift_cpu_limits();
+            return error.map_or(Ok(Round::Killed), Err);
         }
         // Forgets processes that have exited, so that a reused id counts as new.
         self.sigkilled = pids.into_iter().collect();
-        trouble.map_or(Ok(Pass::Waiting), Err)
+        error.map_or(Ok(Round::Waiting), Err)
     }
 
     /// The lists show no live process. The kernel's own count decides whether the cgroup is really empty.
-    fn emptied(&mut self, look: &Look) -> Result<Pass, KillError> {
+    fn confirm_empty(&mut self, list: &ProcessList) -> Result<Round, KillError> {
         if self.seen.is_empty() {
-            self.verify(look)?;
+            self.verify(list)?;
         }
         // Old kernels count zombies too, but also list them.
-        if let Some(dir) = self.group.in_the_one_tree()
+        if let Some(dir) = self.group.cgroup2_dir()
             && dir.is_populated() == Some(true)
             && self.group.listed(dir)?.is_empty()
         {
@@ -311,12 +311,12 @@ impl Eviction<'_> {
                 cgroup: self.group.relative.clone(),
             });
         }
-        Ok(Pass::Gone)
+        Ok(Round::Gone)
     }
 
     /// Whether the kernel's count says that no process is left, for when the lists cannot be read.
     fn is_surely_empty(&self) -> bool {
-        match self.group.in_the_one_tree() {
+        match self.group.cgroup2_dir() {
             Some(dir) => dir.is_populated() == Some(false),
             None => self.counted && self.count() == Some(0),
         }
@@ -329,8 +329,8 @@ impl Eviction<'_> {
 
     /// On cgroup v2, kills the whole cgroup before its processes are listed, so that no read error can delay the
     /// kill.
-    fn kill_unlisted(&mut self) -> bool {
-        let Some(dir) = self.group.in_the_one_tree() else {
+    fn kill_before_listing(&mut self) -> bool {
+        let Some(dir) = self.group.cgroup2_dir() else {
             return false;
         };
         if dir.is_populated() == Some(false) || !write_kill(dir) {
@@ -369,14 +369,14 @@ impl Eviction<'_> {
         let Some(freezer) = freezer else {
             return self.kill_each(&pids, Method::RepeatedKill);
         };
-        let (frozen, told) = Frozen::freeze(freezer).await;
-        if let Err(error) = told {
+        let (frozen, started) = Frozen::freeze(freezer).await;
+        if let Err(error) = started {
             tracing::warn!(cgroup = %self.group.relative.display(), %error, "cannot freeze");
             drop(frozen);
             return self.kill_each(&pids, Method::RepeatedKill);
         }
-        if let Ok(look) = self.look(&[]) {
-            pids.extend(look.pids);
+        if let Ok(list) = self.live_processes(&[]) {
+            pids.extend(list.pids);
             pids.sort_unstable();
             pids.dedup();
         }
@@ -387,12 +387,12 @@ impl Eviction<'_> {
 
     /// Whether all were killed with one write to `cgroup.kill`.
     fn kill_whole(&self, pids: &[u32]) -> Result<bool, KillError> {
-        if let Some(dir) = self.group.in_the_one_tree() {
+        if let Some(dir) = self.group.cgroup2_dir() {
             return Ok(write_kill(dir));
         }
-        match self.group.unified_with_same_processes(pids) {
+        match self.group.cgroup2_dir_with_same_processes(pids) {
             Ok(unified) => Ok(unified.is_some_and(|unified| write_kill(&unified))),
-            Err(error) if error.passes() == Passes::Never => Err(error),
+            Err(error) if error.retryable() == Retryable::No => Err(error),
             Err(error) => {
                 tracing::debug!(%error, "killing one by one");
                 Ok(false)
@@ -418,8 +418,8 @@ impl Eviction<'_> {
 
     /// Lifts the pod's CPU limits, so that killed processes can exit and free their memory quickly. If the limits
     /// cannot be lifted, the processes still exit, only more slowly.
-    fn free_cpu(&mut self) {
-        if self.freed.is_some() {
+    fn lift_cpu_limits(&mut self) {
+        if self.lifted_limits.is_some() {
             return;
         }
         let Some(dir) = self.group.dir(Controller::Cpu).ok().flatten() else {
@@ -427,16 +427,20 @@ impl Eviction<'_> {
         };
         let within = self.group.listed(&dir).unwrap_or_default();
         if !within.is_empty() && within.iter().all(|pid| self.sigkilled.contains(pid)) {
-            self.freed = Some(Freed::below(dir));
+            self.lifted_limits = Some(LiftedLimits::below(dir));
         }
     }
 
     /// The pod's directory in cgroup v1's freezer hierarchy; `None` if there is none or it cannot be opened now.
     fn freezer(&self) -> Result<Option<GroupDir>, KillError> {
-        let dir = self.group.dir(Controller::Freezer).ok().flatten();
-        let dir = dir.filter(|dir| dir.has("freezer.state"));
+        let dir = self
+            .group
+            .dir(Controller::Freezer)
+            .ok()
+            .flatten()
+            .filter(|dir| dir.has("freezer.state"));
         match dir.as_ref().map(|dir| self.group.listed(dir)) {
-            Some(Err(error)) if error.passes() == Passes::Never => Err(error),
+            Some(Err(error)) if error.retryable() == Retryable::No => Err(error),
             Some(Ok(_) | Err(_)) | None => Ok(dir),
         }
     }
@@ -451,11 +455,11 @@ impl Eviction<'_> {
     }
 
     /// After the deadline: notes the survivors, or returns why they are not known.
-    fn outlived(&mut self) -> Result<(), KillError> {
+    fn note_survivors(&mut self) -> Result<(), KillError> {
         if self.begun && self.is_surely_empty() {
             return Ok(());
         }
-        if let Some(error) = self.retry.given_up(&self.group.relative) {
+        if let Some(error) = self.retry.take_error(&self.group.relative) {
             return Err(error);
         }
         let survivors = self.group.survivors();

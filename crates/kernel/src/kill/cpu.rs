@@ -5,50 +5,50 @@ use crate::cgroup::{GroupDir, is_removed};
 
 /// Files and values that give a cgroup all available CPU time; files that the kernel does not have are skipped. The
 /// weight only matters among pods of the same QoS class, because evictd does not touch the classes' own cgroups.
-const FREE: [(&str, &str); 4] = [
+const UNLIMITED: [(&str, &str); 4] = [
     ("cpu.max", "max"),
     ("cpu.weight", "10000"),
     ("cpu.cfs_quota_us", "-1"),
     ("cpu.shares", "262144"),
 ];
 /// The most cgroups of one pod whose limits are lifted; each costs an open descriptor until the end.
-const MOST: usize = 64;
+const MAX_CGROUPS: usize = 64;
 /// How often the restoring of a limit is tried.
 const TRIES: u32 = 3;
 
 /// A cgroup, and all below it, without CPU limits. When this is dropped the old limits are restored in the cgroups
 /// that still exist, for processes that may be started in them later.
 #[derive(Default)]
-pub(super) struct Freed(Vec<Free>);
+pub(super) struct LiftedLimits(Vec<Lifted>);
 
-struct Free {
+struct Lifted {
     dir: GroupDir,
     before: Vec<(&'static str, Vec<u8>)>,
 }
 
-impl Freed {
+impl LiftedLimits {
     /// `dir` is in the hierarchy of the CPU controller.
     pub(super) fn below(dir: GroupDir) -> Self {
-        let mut freed = Self::default();
+        let mut lifted = Self::default();
         let mut next = vec![dir];
         while let Some(dir) = next.pop()
-            && freed.0.len() < MOST
+            && lifted.0.len() < MAX_CGROUPS
         {
             let names = dir.children().unwrap_or_default();
             next.extend(names.iter().filter_map(|name| dir.child(name).ok()));
-            let before = free(&dir);
+            let before = lift(&dir);
             if !before.is_empty() {
-                freed.0.push(Free { dir, before });
+                lifted.0.push(Lifted { dir, before });
             }
         }
-        freed
+        lifted
     }
 }
 
 /// Lifts the limits of one cgroup; returns the old ones.
-fn free(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
+fn lift(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
     let mut changed = Vec::new();
-    for (file, value) in FREE {
+    for (file, value) in UNLIMITED {
         let Ok(before) = dir.read(file) else {
             continue;
         };
@@ -56,32 +56,32 @@ fn free(dir: &GroupDir) -> Vec<(&'static str, Vec<u8>)> {
             Ok(()) => changed.push((file, before)),
             Err(error) => {
                 let path = dir.path().join(file);
-                tracing::debug!(path = %path.display(), %error, "its end may take longer");
+                tracing::debug!(path = %path.display(), %error, "its exit may take longer");
             }
         }
     }
     changed
 }
 
-impl Drop for Freed {
+impl Drop for LiftedLimits {
     fn drop(&mut self) {
-        for Free { dir, before } in &self.0 {
+        for Lifted { dir, before } in &self.0 {
             for (file, before) in before {
-                put_back(dir, file, before);
+                restore(dir, file, before);
             }
         }
     }
 }
 
-fn put_back(dir: &GroupDir, file: &str, before: &[u8]) {
-    let mut put = Ok(());
+fn restore(dir: &GroupDir, file: &str, before: &[u8]) {
+    let mut restored = Ok(());
     for _ in 0..TRIES {
-        put = dir.write(file, before);
-        if put.as_ref().err().is_none_or(is_removed) {
+        restored = dir.write(file, before);
+        if restored.as_ref().err().is_none_or(is_removed) {
             return;
         }
     }
-    if let Err(error) = put {
+    if let Err(error) = restored {
         let path = dir.path().join(file);
         let before = String::from_utf8_lossy(before);
         tracing::warn!(path = %path.display(), %error, "cannot put back {before:?}");
@@ -98,7 +98,7 @@ mod tests {
         let pod = tempfile::tempdir().unwrap();
         let container = pod.path().join("container");
         fs::create_dir(&container).unwrap();
-        let files = [(pod.path(), &FREE[..2]), (&container, &FREE[2..])];
+        let files = [(pod.path(), &UNLIMITED[..2]), (&container, &UNLIMITED[2..])];
         for (dir, file) in files
             .iter()
             .flat_map(|(dir, of)| of.iter().map(move |(file, _)| (dir, file)))
@@ -107,7 +107,7 @@ mod tests {
         }
         let all = |expected: &dyn Fn(&str) -> String| {
             for (dir, of) in files {
-                let there = FREE.iter().filter(|(file, _)| dir.join(file).exists());
+                let there = UNLIMITED.iter().filter(|(file, _)| dir.join(file).exists());
                 assert_eq!(there.count(), 2, "no file is made");
                 for (file, value) in of {
                     let found = fs::read_to_string(dir.join(file)).unwrap();
@@ -115,11 +115,11 @@ mod tests {
                 }
             }
         };
-        let freed = Freed::below(GroupDir::open(pod.path()).unwrap());
+        let lifted = LiftedLimits::below(GroupDir::open(pod.path()).unwrap());
         all(&|value| value.to_owned());
-        drop(freed);
+        drop(lifted);
         all(&|_| "5000 ".to_owned());
         fs::remove_dir_all(container).unwrap();
-        drop(Freed::below(GroupDir::open(pod.path()).unwrap()));
+        drop(LiftedLimits::below(GroupDir::open(pod.path()).unwrap()));
     }
 }

@@ -10,9 +10,9 @@ use crate::cgroup::{CgroupError, GroupDir};
 
 /// How long to wait until a cgroup is frozen. A process in uninterruptible sleep may delay that for minutes.
 const FREEZE_DEADLINE: Duration = Duration::from_millis(100);
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const CHECK_PERIOD: Duration = Duration::from_millis(1);
 /// The pause after the first failed attempt to thaw a cgroup, and the longest pause.
-const THAW_AGAIN: Duration = Duration::from_millis(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How often thawing is tried by code that cannot wait.
 const TRIES: u32 = 5;
@@ -27,33 +27,33 @@ impl Frozen {
     /// Freezes the cgroup and waits until all its processes are frozen, but at most 100 ms: a cgroup still freezing
     /// then is as frozen as the kernel allows. The second part says whether the freezing could be started.
     pub(super) async fn freeze(dir: GroupDir) -> (Self, io::Result<()>) {
-        let told = dir.write(STATE, b"FROZEN");
+        let written = dir.write(STATE, b"FROZEN");
         let frozen = Self(Some(dir));
-        if let (Ok(()), Some(dir)) = (&told, &frozen.0)
-            && !stands_still(dir).await
+        if let (Ok(()), Some(dir)) = (&written, &frozen.0)
+            && !becomes_frozen(dir).await
         {
             tracing::debug!(cgroup = %dir.path().display(), "not frozen after 100 ms; killing anyway");
         }
-        (frozen, told)
+        (frozen, written)
     }
 
     /// Returns once the cgroup and all below are seen thawed, or are gone.
     pub(super) async fn thaw(mut self) {
         if let Some(dir) = &self.0 {
-            until_thawed(dir).await;
+            retry_thaw(dir).await;
         }
         self.0 = None;
     }
 }
 
 /// Waits until a cgroup is frozen; false at the deadline.
-async fn stands_still(dir: &GroupDir) -> bool {
+async fn becomes_frozen(dir: &GroupDir) -> bool {
     let freezing = async {
         while dir
             .read(STATE)
             .is_ok_and(|state| state.starts_with(b"FREEZING"))
         {
-            sleep(LOOK_AGAIN).await;
+            sleep(CHECK_PERIOD).await;
         }
     };
     timeout(FREEZE_DEADLINE, freezing).await.is_ok()
@@ -68,18 +68,18 @@ impl Drop for Frozen {
             return;
         }
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(async move { until_thawed(&dir).await });
+            runtime.spawn(async move { retry_thaw(&dir).await });
         } else {
             tracing::error!(cgroup = %dir.path().display(), "left frozen");
         }
     }
 }
 
-async fn until_thawed(dir: &GroupDir) {
-    let mut pause = THAW_AGAIN;
+async fn retry_thaw(dir: &GroupDir) {
+    let mut pause = FIRST_PAUSE;
     while let Err(error) = thaw(dir) {
-        if pause == THAW_AGAIN {
-            tracing::warn!(%error, "cannot thaw {}; trying on", dir.path().display());
+        if pause == FIRST_PAUSE {
+            tracing::warn!(%error, "cannot thaw {}; trying again", dir.path().display());
         }
         sleep(pause).await;
         pause = (pause + pause / 4).min(LONGEST_PAUSE);
@@ -96,12 +96,12 @@ pub(super) fn thaw(dir: &GroupDir) -> Result<(), CgroupError> {
 }
 
 fn thaw_one(dir: &GroupDir) -> Result<(), CgroupError> {
-    let told = dir.write(STATE, b"THAWED");
+    let written = dir.write(STATE, b"THAWED");
     let state = dir.read(STATE)?;
     if state.trim_ascii_end() == b"THAWED" {
         return Ok(());
     }
-    let source = told.err().unwrap_or_else(|| {
+    let source = written.err().unwrap_or_else(|| {
         io::Error::other(format!(
             "it stays {}",
             String::from_utf8_lossy(&state).trim_end()
@@ -140,8 +140,8 @@ mod tests {
     #[tokio::test]
     async fn a_group_is_frozen_until_dropped_and_then_thawed_with_all_below() {
         let (_dir, pod, below) = tree();
-        let (frozen, told) = Frozen::freeze(opened(&pod)).await;
-        told.unwrap();
+        let (frozen, written) = Frozen::freeze(opened(&pod)).await;
+        written.unwrap();
         assert_eq!(state(&pod), "FROZEN");
         drop(frozen);
         assert_eq!(state(&pod), "THAWED");
@@ -152,8 +152,8 @@ mod tests {
     async fn a_group_that_cannot_be_frozen_is_an_error() {
         let (_dir, pod, _) = tree();
         fs::remove_file(pod.join("freezer.state")).unwrap();
-        let (frozen, told) = Frozen::freeze(opened(&pod)).await;
-        assert!(told.is_err());
+        let (frozen, written) = Frozen::freeze(opened(&pod)).await;
+        assert!(written.is_err());
         frozen.thaw().await;
         assert!(!pod.join("freezer.state").exists());
     }
@@ -202,12 +202,12 @@ mod tests {
         fs::write(&state, "FREEZING\n").unwrap();
         let dir = opened(&pod);
         let start = tokio::time::Instant::now();
-        assert!(!stands_still(&dir).await);
+        assert!(!becomes_frozen(&dir).await);
         assert_eq!(start.elapsed(), FREEZE_DEADLINE);
-        let (still, ()) = tokio::join!(stands_still(&dir), async {
-            sleep(LOOK_AGAIN * 7).await;
+        let (frozen, ()) = tokio::join!(becomes_frozen(&dir), async {
+            sleep(CHECK_PERIOD * 7).await;
             fs::write(&state, "FROZEN\n").unwrap();
         });
-        assert!(still);
+        assert!(frozen);
     }
 }

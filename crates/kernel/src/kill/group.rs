@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use super::process::{self, Stat};
 use super::{KillError, Refusal, Survivor, Victim};
 use crate::cgroup::{
-    CgroupError, Controller, GroupDir, Hierarchies, OwnCgroups, container_of, normal, pod_uid,
+    CgroupError, Controller, GroupDir, Hierarchies, OwnCgroups, container_of, normalized, pod_uid,
 };
 
 /// The cgroup of a victim that passed every check of [`Group::open`].
@@ -30,15 +30,15 @@ pub(super) struct Group<'a> {
 
 /// Processes of the cgroup that could be seen, and the error if some could not.
 #[derive(Default)]
-pub(super) struct Look {
+pub(super) struct ProcessList {
     pub(super) pids: Vec<u32>,
-    pub(super) trouble: Option<KillError>,
+    pub(super) error: Option<KillError>,
 }
 
-impl Look {
+impl ProcessList {
     /// All processes; the error if some could not be seen.
     fn whole(self) -> Result<Vec<u32>, KillError> {
-        self.trouble.map_or(Ok(self.pids), Err)
+        self.error.map_or(Ok(self.pids), Err)
     }
 }
 
@@ -54,9 +54,10 @@ impl<'a> Group<'a> {
             cgroup: victim.cgroup.clone(),
             why,
         };
-        let relative = normal(&victim.cgroup).ok_or_else(|| refused(Refusal::OutsidePodCgroups))?;
+        let relative =
+            normalized(&victim.cgroup).ok_or_else(|| refused(Refusal::OutsidePodCgroups))?;
         let below = |root: &PathBuf| {
-            normal(root).is_some_and(|root| relative != root && relative.starts_with(root))
+            normalized(root).is_some_and(|root| relative != root && relative.starts_with(root))
         };
         if !pod_roots.iter().any(below) {
             return Err(refused(Refusal::OutsidePodCgroups));
@@ -68,7 +69,7 @@ impl<'a> Group<'a> {
             return Err(refused(Refusal::OtherPod { found }));
         }
         let home = hierarchies
-            .home_hierarchy(&relative)
+            .process_hierarchy(&relative)
             .and_then(|(hierarchy, dir)| Ok((hierarchy, GroupDir::open(&dir)?)));
         let (hierarchy, home) = match home {
             Err(error) if error.is_gone() => return Ok(None),
@@ -92,17 +93,17 @@ impl<'a> Group<'a> {
     }
 
     /// Its directory in the cgroup2 tree, if that is the hierarchy in use.
-    pub(super) fn in_the_one_tree(&self) -> Option<&GroupDir> {
+    pub(super) fn cgroup2_dir(&self) -> Option<&GroupDir> {
         self.hierarchy.is_none().then_some(&self.home)
     }
 
     /// Its directory in a controller's hierarchy; `None` if it has none there.
     pub(super) fn dir(&self, controller: Controller) -> Result<Option<GroupDir>, CgroupError> {
-        open_if_there(self.hierarchies.dir(controller, &self.relative))
+        open_if_exists(self.hierarchies.dir(controller, &self.relative))
     }
 
     /// Processes listed in and below `dir`, a directory of this cgroup in any hierarchy; none if it is gone.
-    fn list(&self, dir: &GroupDir) -> Result<Look, KillError> {
+    fn list(&self, dir: &GroupDir) -> Result<ProcessList, KillError> {
         let (pids, outcome) = dir.processes();
         let refused = |why| KillError::Refused {
             cgroup: self.relative.clone(),
@@ -119,10 +120,10 @@ impl<'a> Group<'a> {
         if pids.contains(&std::process::id()) {
             return Err(refused(Refusal::HoldsEvictd));
         }
-        let trouble = outcome.err().filter(|error| !error.is_gone());
-        Ok(Look {
+        let error = outcome.err().filter(|error| !error.is_gone());
+        Ok(ProcessList {
             pids,
-            trouble: trouble.map(KillError::Cgroup),
+            error: error.map(KillError::Cgroup),
         })
     }
 
@@ -139,9 +140,9 @@ impl<'a> Group<'a> {
         }
         // Its `/proc` entry is hidden, or its path is longer than the kernel shows. The pidfd keeps its id from
         // being reused, so the list is reliable.
-        let look = self.list(&self.home)?;
-        let listed = look.pids.binary_search(&pid).is_ok();
-        Ok(listed || look.whole().map(|_| false)?)
+        let list = self.list(&self.home)?;
+        let listed = list.pids.binary_search(&pid).is_ok();
+        Ok(listed || list.whole().map(|_| false)?)
     }
 
     fn is_in(&self, pid: u32, hierarchy: Option<Controller>) -> Result<Option<bool>, CgroupError> {
@@ -155,12 +156,12 @@ impl<'a> Group<'a> {
     }
 
     /// The directory of this cgroup in the cgroup2 tree, if that contains exactly the processes of the cgroup.
-    pub(super) fn unified_with_same_processes(
+    pub(super) fn cgroup2_dir_with_same_processes(
         &self,
         pids: &[u32],
     ) -> Result<Option<GroupDir>, KillError> {
         let unified = self.hierarchies.unified(&self.relative);
-        let Some(unified) = open_if_there(unified)? else {
+        let Some(unified) = open_if_exists(unified)? else {
             return Ok(None);
         };
         let here: BTreeSet<_> = pids.iter().copied().collect();
@@ -177,21 +178,21 @@ impl<'a> Group<'a> {
     }
 
     /// The listed processes outside the given cgroups; none once all of them are dead.
-    pub(super) fn look(&self, sandboxes: &[OsString]) -> Result<Look, KillError> {
-        living(
+    pub(super) fn live_processes(&self, sandboxes: &[OsString]) -> Result<ProcessList, KillError> {
+        live(
             || self.list_outside(sandboxes),
-            |look| look.trouble.is_some() || self.any_alive(look),
+            |list| list.error.is_some() || self.any_alive(list),
         )
     }
 
-    fn any_alive(&self, look: &mut Look) -> bool {
-        let alive = look.pids.iter().map(|pid| self.is_alive(*pid));
+    fn any_alive(&self, list: &mut ProcessList) -> bool {
+        let alive = list.pids.iter().map(|pid| self.is_alive(*pid));
         for is_alive in alive {
             match is_alive {
                 Ok(false) => {}
                 Ok(true) => return true,
                 Err(error) => {
-                    look.trouble = Some(error);
+                    list.error = Some(error);
                     return true;
                 }
             }
@@ -221,7 +222,7 @@ impl<'a> Group<'a> {
     /// Cgroup v1 does not list processes of a foreign pid namespace, so a pod full of them looks empty. The cgroup2
     /// tree next to it lists them with the id 0.
     pub(super) fn verify_empty(&self) -> Result<(), KillError> {
-        if let Some(unified) = open_if_there(self.hierarchies.unified(&self.relative))? {
+        if let Some(unified) = open_if_exists(self.hierarchies.unified(&self.relative))? {
             self.listed(&unified)?;
         }
         Ok(())
@@ -266,7 +267,7 @@ impl<'a> Group<'a> {
             let Some(id) = container_of(&name) else {
                 continue;
             };
-            let Some(dir) = there(self.home.child(&name))? else {
+            let Some(dir) = if_exists(self.home.child(&name))? else {
                 continue;
             };
             let first = self.oldest(&self.listed(&dir)?)?;
@@ -283,16 +284,17 @@ impl<'a> Group<'a> {
         Ok(targets)
     }
 
-    fn list_outside(&self, sandboxes: &[OsString]) -> Result<Look, KillError> {
-        let mut look = self.list(&self.home)?;
+    fn list_outside(&self, sandboxes: &[OsString]) -> Result<ProcessList, KillError> {
+        let mut list = self.list(&self.home)?;
         for name in sandboxes {
-            let Some(dir) = there(self.home.child(name))? else {
+            let Some(dir) = if_exists(self.home.child(name))? else {
                 continue;
             };
-            let spared = self.listed(&dir)?;
-            look.pids.retain(|pid| spared.binary_search(pid).is_err());
+            let sandbox_pids = self.listed(&dir)?;
+            list.pids
+                .retain(|pid| sandbox_pids.binary_search(pid).is_err());
         }
-        Ok(look)
+        Ok(list)
     }
 
     /// The live process that started first; of those that started in the same clock tick the one with the lowest
@@ -314,7 +316,7 @@ impl<'a> Group<'a> {
     /// Waits for changes in the cgroup's processes.
     pub(super) fn changes(&self) -> Changes {
         let unified = self.hierarchies.unified(&self.relative);
-        let unified = open_if_there(unified).ok().flatten();
+        let unified = open_if_exists(unified).ok().flatten();
         Changes {
             events: unified.and_then(|dir| watch(&dir)),
             begun: Instant::now(),
@@ -323,12 +325,12 @@ impl<'a> Group<'a> {
 }
 
 /// Opens a directory of the cgroup; `None` if it does not exist.
-fn open_if_there(dir: Option<PathBuf>) -> Result<Option<GroupDir>, CgroupError> {
-    dir.map_or(Ok(None), |dir| there(GroupDir::open(&dir)))
+fn open_if_exists(dir: Option<PathBuf>) -> Result<Option<GroupDir>, CgroupError> {
+    dir.map_or(Ok(None), |dir| if_exists(GroupDir::open(&dir)))
 }
 
 /// `None` if the directory does not exist.
-fn there(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, CgroupError> {
+fn if_exists(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, CgroupError> {
     match opened {
         Err(error) if error.is_gone() => Ok(None),
         opened => opened.map(Some),
@@ -338,15 +340,15 @@ fn there(opened: Result<GroupDir, CgroupError>) -> Result<Option<GroupDir>, Cgro
 /// All processes of a list if one of them is alive; none if all are dead. A list of only dead processes proves
 /// nothing at first, because each may have forked before it died; it counts once the next read returns the same
 /// list.
-fn living<E>(
-    look: impl Fn() -> Result<Look, E>,
-    any_alive: impl Fn(&mut Look) -> bool,
-) -> Result<Look, E> {
-    let mut seen = look()?;
+fn live<E>(
+    list: impl Fn() -> Result<ProcessList, E>,
+    any_alive: impl Fn(&mut ProcessList) -> bool,
+) -> Result<ProcessList, E> {
+    let mut seen = list()?;
     while !any_alive(&mut seen) {
-        let again = look()?;
-        if again.pids == seen.pids && again.trouble.is_none() {
-            return Ok(Look::default());
+        let again = list()?;
+        if again.pids == seen.pids && again.error.is_none() {
+            return Ok(ProcessList::default());
         }
         seen = again;
     }
@@ -363,7 +365,7 @@ pub(super) struct Targets {
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// Tells when to list the cgroup's processes again: when `cgroup.events` says that it became empty (cgroup2 tree
+/// Says when to list the cgroup's processes again: when `cgroup.events` says that it became empty (cgroup2 tree
 /// only), or after a pause that grows with the time waited so far. That is exact enough for the reported times, and
 /// leaves the CPU to the exiting processes, which need it to free their memory.
 pub(super) struct Changes {
@@ -405,17 +407,17 @@ mod tests {
     use std::cell::RefCell;
     use std::convert::Infallible;
 
-    use super::{Look, living};
+    use super::{ProcessList, live};
 
     fn seen(looks: &[&[u32]], alive: &[u32]) -> Vec<u32> {
         let looks = RefCell::new(looks.iter());
-        let look = || {
-            Ok::<_, Infallible>(Look {
+        let list = || {
+            Ok::<_, Infallible>(ProcessList {
                 pids: looks.borrow_mut().next().unwrap().to_vec(),
-                trouble: None,
+                error: None,
             })
         };
-        let found = living(look, |look| look.pids.iter().any(|pid| alive.contains(pid)));
+        let found = live(list, |list| list.pids.iter().any(|pid| alive.contains(pid)));
         found.unwrap_or_else(|never| match never {}).pids
     }
 

@@ -30,9 +30,9 @@ fn hidden_processes(proc_root: &Path) -> Option<String> {
     });
     let place = proc_root.display();
     Some(format!(
-        "{place} hides the processes of other users{how}: pods are ended all the same, but a container's first process is not \
-         known, so that with a grace period all its processes get SIGTERM, and survivors have no names. Mount {place} with gid= \
-         and give evictd that group: in evictd.service by SupplementaryGroups=, beside ProtectProc=default; in a DaemonSet by \
+        "{place} hides the processes of other users{how}: pods are terminated anyway, but the first process of a container is \
+         not known, so with a grace period all its processes get SIGTERM, and survivors have no names. Mount {place} with gid= \
+         and give evictd that group: in evictd.service with SupplementaryGroups= and ProtectProc=default; in a DaemonSet with \
          hostPID: true and supplementalGroups"
     ))
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
-pub use cgroup::{Asks, CgroupEvictor};
+pub use cgroup::{CgroupEvictor, SigtermBy};
 pub use evictd_eviction::record::{Method, Survivor};
 pub use hidden::warn_of_hidden_processes;
 pub use spare::SpareFiles;
@@ -31,7 +31,7 @@ use crate::cgroup::CgroupError;
 /// The pod to terminate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Victim {
-    /// The pod's UID.
+    /// The pod's UID; a cgroup whose name has another one is refused.
     pub uid: String,
     /// The pod's cgroup, relative to the root of its hierarchy.
     pub cgroup: PathBuf,
@@ -90,17 +90,17 @@ pub struct Termination {
 #[derive(Debug, thiserror::Error)]
 pub enum KillError {
     /// The cgroup must not be killed.
-    #[error("refusing to end cgroup {}: {why}", cgroup.display())]
+    #[error("refusing to kill cgroup {}: {why}", cgroup.display())]
     Refused {
         /// The cgroup, relative to the root of its hierarchy.
         cgroup: PathBuf,
-        /// The reason.
+        /// Which check it failed.
         why: Refusal,
     },
     /// The kernel lists process id 0: the processes are in a pid namespace that is not visible from here. No signal
-    /// can reach them, and nobody could tell when they have exited.
+    /// can reach them, and it could not be seen when they have exited.
     #[error(
-        "processes of cgroup {} are in a pid namespace that is not visible from here; run evictd in the host's (hostPID)",
+        "processes of cgroup {} are in a pid namespace that evictd cannot see; run evictd in the host's (hostPID)",
         cgroup.display()
     )]
     ForeignPidNamespace {
@@ -122,9 +122,9 @@ pub enum KillError {
     /// A signal could not be sent.
     #[error("cannot signal process {pid}")]
     Signal {
-        /// The process.
+        /// The process id.
         pid: u32,
-        /// The cause.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The kernel counts processes in the cgroup but lists none.
@@ -135,7 +135,7 @@ pub enum KillError {
     },
     /// An error that may pass has lasted until the deadline of the kill.
     #[error(
-        "cannot end cgroup {}: it was tried {tries} times in {:.3} s", cgroup.display(), over.as_secs_f64()
+        "cannot kill cgroup {}: {tries} attempts in {:.3} s failed", cgroup.display(), over.as_secs_f64()
     )]
     GaveUp {
         /// The cgroup, relative to the root of its hierarchy.
@@ -151,13 +151,13 @@ pub enum KillError {
 
 /// Whether a retry can help after an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Passes {
+enum Retryable {
     /// A retry may help.
-    Perhaps,
+    Yes,
     /// A permission is missing: a retry rarely helps.
-    Seldom,
+    Rarely,
     /// No retry can help.
-    Never,
+    No,
 }
 
 impl KillError {
@@ -167,25 +167,25 @@ impl KillError {
         match self {
             Self::ForeignPidNamespace { .. } => true,
             Self::Signal { .. } => {
-                self.passes() == Passes::Seldom && !crate::protect::may_end_others()
+                self.retryable() == Retryable::Rarely && !crate::protect::may_signal_others()
             }
             _ => false,
         }
     }
 
-    fn passes(&self) -> Passes {
+    fn retryable(&self) -> Retryable {
         match self {
             Self::Cgroup(CgroupError::Read { source, .. } | CgroupError::Write { source, .. })
             | Self::Signal { source, .. }
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
-                Passes::Seldom
+                Retryable::Rarely
             }
-            Self::Cgroup(_) | Self::Signal { .. } | Self::Unlisted { .. } => Passes::Perhaps,
+            Self::Cgroup(_) | Self::Signal { .. } | Self::Unlisted { .. } => Retryable::Yes,
             Self::Refused { .. }
             | Self::ForeignPidNamespace { .. }
             | Self::Unverifiable { .. }
-            | Self::GaveUp { .. } => Passes::Never,
+            | Self::GaveUp { .. } => Retryable::No,
         }
     }
 }

@@ -105,7 +105,7 @@ fn failed(pid: u32) -> impl Fn(Errno) -> KillError {
 }
 
 /// Opens a pidfd of the process that has this id now; `None` if there is none.
-fn hold(pid: u32) -> Result<Option<OwnedFd>, KillError> {
+fn open_pidfd(pid: u32) -> Result<Option<OwnedFd>, KillError> {
     let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
         return Ok(None);
     };
@@ -118,7 +118,7 @@ fn hold(pid: u32) -> Result<Option<OwnedFd>, KillError> {
 /// Whether a process that `/proc` does not show is alive: a pidfd can be opened for a hidden process (`hidepid`),
 /// and the pidfd of an exited one is readable.
 pub(super) fn can_be_opened_alive(pid: u32) -> Result<bool, KillError> {
-    let Some(pidfd) = hold(pid)? else {
+    let Some(pidfd) = open_pidfd(pid)? else {
         return Ok(false);
     };
     let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
@@ -130,17 +130,17 @@ pub(super) fn can_be_opened_alive(pid: u32) -> Result<bool, KillError> {
     Ok(found == 0)
 }
 
-/// Opens a pidfd of `pid`, and sends the signal if `is_the_one` still confirms the process after that, so that a
+/// Opens a pidfd of `pid`, and sends the signal if `is_same` still confirms the process after that, so that a
 /// reused id is never hit. Returns whether the signal was sent.
 pub(super) fn signal_if(
     pid: u32,
     signal: Signal,
-    is_the_one: impl FnOnce() -> Result<bool, KillError>,
+    is_same: impl FnOnce() -> Result<bool, KillError>,
 ) -> Result<bool, KillError> {
-    let Some(pidfd) = hold(pid)? else {
+    let Some(pidfd) = open_pidfd(pid)? else {
         return Ok(false);
     };
-    if !is_the_one()? {
+    if !is_same()? {
         return Ok(false);
     }
     match pidfd_send_signal(pidfd, signal) {

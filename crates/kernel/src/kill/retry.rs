@@ -1,16 +1,16 @@
 //! Retries after errors that may pass.
 
 use super::spare::SpareFiles;
-use super::{KillError, Passes};
+use super::{KillError, Retryable};
 use std::path::Path;
 use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
 /// The first retry is immediate; later ones follow after this pause.
-const AGAIN: Duration = Duration::from_millis(3);
+const PAUSE: Duration = Duration::from_millis(3);
 /// A permission that is refused for this long is taken as missing.
-const REFUSED: Duration = Duration::from_millis(250);
+const PERMISSION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The errors since the last success.
 pub(super) struct Retry<'a> {
@@ -31,17 +31,17 @@ impl<'a> Retry<'a> {
     }
 
     /// Returns when it is time to retry; or returns the error if a retry cannot help.
-    pub(super) async fn after(&mut self, error: KillError) -> Result<(), KillError> {
+    pub(super) async fn retry_after(&mut self, error: KillError) -> Result<(), KillError> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        let lasts = match error.passes() {
-            Passes::Perhaps => false,
-            Passes::Seldom => since.elapsed() >= REFUSED,
-            Passes::Never => true,
+        let is_final = match error.retryable() {
+            Retryable::Yes => false,
+            Retryable::Rarely => since.elapsed() >= PERMISSION_TIMEOUT,
+            Retryable::No => true,
         };
-        if lasts {
+        if is_final {
             return Err(error);
         }
-        self.spare.give_up_for(&error);
+        self.spare.release_if_exhausted(&error);
         if self.tries == 0 {
             tracing::debug!(%error, "tried again");
         }
@@ -50,18 +50,17 @@ impl<'a> Retry<'a> {
         if self.tries == 1 {
             yield_now().await;
         } else {
-            sleep(AGAIN).await;
+            sleep(PAUSE).await;
         }
         Ok(())
     }
 
-    /// Notes a success.
-    pub(super) fn over(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::new(self.spare);
     }
 
     /// The error to report at the deadline; `None` if the last step succeeded.
-    pub(super) fn given_up(&mut self, cgroup: &Path) -> Option<KillError> {
+    pub(super) fn take_error(&mut self, cgroup: &Path) -> Option<KillError> {
         let source = self.last.take()?;
         Some(KillError::GaveUp {
             cgroup: cgroup.to_owned(),
@@ -85,12 +84,12 @@ mod tests {
         })
     }
 
-    async fn borne(error: impl Fn() -> KillError) -> Option<Duration> {
+    async fn retried_for(error: impl Fn() -> KillError) -> Option<Duration> {
         let spare = SpareFiles::default();
         let mut retry = Retry::new(&spare);
         let start = Instant::now();
         while start.elapsed() < Duration::from_mins(1) {
-            if retry.after(error()).await.is_err() {
+            if retry.retry_after(error()).await.is_err() {
                 return Some(start.elapsed());
             }
         }
@@ -109,39 +108,39 @@ mod tests {
             Errno::INTR,
         ] {
             assert_eq!(
-                borne(|| failed(errno.raw_os_error())).await,
+                retried_for(|| failed(errno.raw_os_error())).await,
                 None,
                 "{errno}"
             );
         }
         for errno in [Errno::ACCESS, Errno::PERM] {
-            let until = borne(|| failed(errno.raw_os_error())).await.unwrap();
+            let until = retried_for(|| failed(errno.raw_os_error())).await.unwrap();
             assert!(
-                until >= REFUSED && until < REFUSED * 2,
+                until >= PERMISSION_TIMEOUT && until < PERMISSION_TIMEOUT * 2,
                 "{errno}: {until:?}"
             );
         }
         let never = || KillError::ForeignPidNamespace {
             cgroup: "pod".into(),
         };
-        assert_eq!(borne(never).await, Some(Duration::ZERO));
+        assert_eq!(retried_for(never).await, Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_was_borne_in_vain_is_told_with_how_often_and_how_long() {
         let spare = SpareFiles::default();
         let mut retry = Retry::new(&spare);
-        assert!(retry.given_up(Path::new("pod")).is_none());
+        assert!(retry.take_error(Path::new("pod")).is_none());
         for _ in 0..11 {
-            retry.after(failed(5)).await.unwrap();
+            retry.retry_after(failed(5)).await.unwrap();
         }
-        let error = retry.given_up(Path::new("pod")).unwrap();
+        let error = retry.take_error(Path::new("pod")).unwrap();
         assert_eq!(
             error.to_string(),
-            "cannot end cgroup pod: it was tried 11 times in 0.030 s"
+            "cannot kill cgroup pod: 11 attempts in 0.030 s failed"
         );
-        retry.after(failed(5)).await.unwrap();
-        retry.over();
-        assert!(retry.given_up(Path::new("pod")).is_none());
+        retry.retry_after(failed(5)).await.unwrap();
+        retry.reset();
+        assert!(retry.take_error(Path::new("pod")).is_none());
     }
 }

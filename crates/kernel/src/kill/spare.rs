@@ -36,7 +36,7 @@ impl SpareFiles {
     }
 
     /// Closes the reserve if the error is that no more files can be opened.
-    pub(super) fn give_up_for(&self, error: &(dyn Error + 'static)) {
+    pub(super) fn release_if_exhausted(&self, error: &(dyn Error + 'static)) {
         let mut chain = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| {
             (*error).source()
         });

@@ -2,7 +2,7 @@
 
 use super::layout::{FilesystemPaths, Layout};
 use super::mounts::MountTable;
-use super::probe::{Answer, Ask, Look, Probe};
+use super::probe::{Answer, Ask, Probe, ProbeResult};
 use crate::threads::Pool;
 use evictd_eviction::Signal;
 use jiff::Timestamp;
@@ -22,7 +22,6 @@ impl FilesystemPaths {
     }
 }
 
-/// All watched filesystems.
 pub(super) struct Filesystems {
     paths: FilesystemPaths,
     /// One per path, however many roles the path has.
@@ -33,10 +32,10 @@ pub(super) struct Filesystems {
 
 impl Filesystems {
     pub(super) fn new(paths: FilesystemPaths, proc_root: &Path) -> Self {
-        Self::asking(Arc::new(Answer::of), paths, proc_root)
+        Self::with_ask(Arc::new(Answer::of), paths, proc_root)
     }
 
-    fn asking(ask: Ask, paths: FilesystemPaths, proc_root: &Path) -> Self {
+    fn with_ask(ask: Ask, paths: FilesystemPaths, proc_root: &Path) -> Self {
         let threads = Pool::of_this_process();
         let mut probes: Vec<Probe> = Vec::new();
         for (path, feeds) in paths.roles() {
@@ -54,17 +53,21 @@ impl Filesystems {
         }
     }
 
-    /// Observes each filesystem, and calls `tell` with the result for each pair of bytes and inodes signals that it
+    /// Observes each filesystem, and calls `report` with the result for each pair of bytes and inodes signals that it
     /// feeds.
-    pub(super) fn look(&mut self, now: Timestamp, mut tell: impl FnMut((Signal, Signal), &Look)) {
+    pub(super) fn probe_all(
+        &mut self,
+        now: Timestamp,
+        mut report: impl FnMut((Signal, Signal), &ProbeResult),
+    ) {
         let changed = self.mounts.changed();
         for probe in &mut self.probes {
             if changed {
                 probe.forget();
             }
-            let look = probe.look(now, &self.ask);
+            let result = probe.probe(now, &self.ask);
             for feeds in &probe.feeds {
-                tell(*feeds, &look);
+                report(*feeds, &result);
             }
         }
     }
@@ -105,14 +108,14 @@ mod tests {
         }
     }
 
-    fn look(filesystems: &mut Filesystems, now: Timestamp) -> Look {
+    fn probe(filesystems: &mut Filesystems, now: Timestamp) -> ProbeResult {
         let mut seen = None;
-        filesystems.look(now, |feeds, look| {
+        filesystems.probe_all(now, |feeds, result| {
             assert_eq!(feeds, BOTH);
-            seen = Some(match look {
-                Look::Space(space, time) => Look::Space(*space, *time),
-                Look::Failed(error) => panic!("{error}"),
-                Look::Unanswered => Look::Unanswered,
+            seen = Some(match result {
+                ProbeResult::Space(space, time) => ProbeResult::Space(*space, *time),
+                ProbeResult::Failed(error) => panic!("{error}"),
+                ProbeResult::Unanswered => ProbeResult::Unanswered,
             });
         });
         seen.unwrap()
@@ -122,7 +125,7 @@ mod tests {
     fn answered(filesystems: &mut Filesystems, now: Timestamp) -> (Space, Timestamp) {
         let mut answer = None;
         wait_until("the filesystem answers", || {
-            if let Look::Space(space, time) = look(filesystems, now) {
+            if let ProbeResult::Space(space, time) = probe(filesystems, now) {
                 answer = Some((space, time));
             }
             answer.is_some()
@@ -154,11 +157,11 @@ mod tests {
             Ok(answer())
         });
         let path = nodefs(Path::new("/dead"));
-        let mut filesystems = Filesystems::asking(ask, path, Path::new("/proc"));
+        let mut filesystems = Filesystems::with_ask(ask, path, Path::new("/proc"));
         for second in 0..10 {
             assert!(matches!(
-                look(&mut filesystems, at(second)),
-                Look::Unanswered
+                probe(&mut filesystems, at(second)),
+                ProbeResult::Unanswered
             ));
         }
         asked.recv().unwrap();
@@ -178,11 +181,17 @@ mod tests {
         );
 
         // The next answer takes so long that it is discarded, and the question is asked again.
-        assert!(matches!(look(&mut filesystems, at(11)), Look::Unanswered));
+        assert!(matches!(
+            probe(&mut filesystems, at(11)),
+            ProbeResult::Unanswered
+        ));
         asked.recv().unwrap();
         let_go.send(()).unwrap();
         wait_until("it is asked again", || {
-            assert!(matches!(look(&mut filesystems, at(100)), Look::Unanswered));
+            assert!(matches!(
+                probe(&mut filesystems, at(100)),
+                ProbeResult::Unanswered
+            ));
             asked.try_recv().is_ok()
         });
     }
@@ -209,8 +218,8 @@ mod tests {
         let mut filesystems = Filesystems::new(nodefs(&path), Path::new("/proc"));
         let mut failed = None;
         wait_until("the question fails", || {
-            filesystems.look(at(1), |_, look| {
-                if let Look::Failed(error) = look {
+            filesystems.probe_all(at(1), |_, result| {
+                if let ProbeResult::Failed(error) = result {
                     failed = Some(error.to_string());
                 }
             });
@@ -273,7 +282,7 @@ mod tests {
         let name = "something_mounted_over_a_known_directory_is_noticed";
         with_tmpfs(name, target, 1024, move |target| {
             let (ask, asked) = counting();
-            let mut filesystems = Filesystems::asking(ask, nodefs(target), &proc_root);
+            let mut filesystems = Filesystems::with_ask(ask, nodefs(target), &proc_root);
             for second in 0..3 {
                 let (before, _) = answered(&mut filesystems, at(second));
                 assert_eq!(before.bytes, 1 << 20);
@@ -295,7 +304,8 @@ mod tests {
     fn without_a_mount_table_to_watch_nothing_is_asked_in_place() {
         let directory = tempdir().unwrap();
         let (ask, asked) = counting();
-        let mut filesystems = Filesystems::asking(ask, nodefs(directory.path()), directory.path());
+        let mut filesystems =
+            Filesystems::with_ask(ask, nodefs(directory.path()), directory.path());
         for second in 0..3 {
             answered(&mut filesystems, at(second));
         }

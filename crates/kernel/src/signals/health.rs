@@ -1,6 +1,6 @@
 //! The health of each signal: impossible figures are rejected, errors are counted, and each change is logged once.
 
-use super::reading::{Guard, Reading};
+use super::reading::{CapacityGuard, Reading};
 use crate::kernel_file::ReadError;
 use evictd_eviction::{Observation, Signal, SignalMap};
 use jiff::{SignedDuration, Timestamp};
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// A filesystem that does not answer for this long is reported. On a busy machine answers are often some
 /// milliseconds late, which is normal.
-const LASTING: SignedDuration = SignedDuration::from_secs(2);
+const HANGS_AFTER: SignedDuration = SignedDuration::from_secs(2);
 
 /// The state of one signal in one observation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -73,37 +73,37 @@ impl<'a> Outcome<'a> {
 /// The health of all signals.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
-    guards: SignalMap<Guard>,
+    capacity_guards: SignalMap<CapacityGuard>,
     pub(super) health: SignalMap<SignalHealth>,
     /// The state that was last logged, per signal.
-    told: SignalMap<SignalState>,
+    logged: SignalMap<SignalState>,
 }
 
 impl Registry {
     /// Checks and counts a source's answer; returns the observation if it is valid.
     pub(super) fn record(&mut self, signal: Signal, outcome: Outcome<'_>) -> Option<Observation> {
         let health = &mut self.health[signal];
-        let told = &mut self.told[signal];
+        let logged = &mut self.logged[signal];
         let unanswered_since = health.unanswered_since.take();
         health.hangs = false;
-        let mut is_news = |state| std::mem::replace(told, state) != state;
+        let mut is_change = |state| std::mem::replace(logged, state) != state;
         match outcome {
             Outcome::Absent => health.state = SignalState::Absent,
             Outcome::Read(reading, time) => {
-                match self.guards[signal].admit(reading, time) {
+                match self.capacity_guards[signal].check(reading, time) {
                     Ok(observation) => {
                         health.state = SignalState::Observed;
                         // At the start, a signal that works is not logged.
-                        if is_news(SignalState::Absent) {
-                            tracing::info!(%signal, "{signal} is observed again");
+                        if is_change(SignalState::Absent) {
+                            tracing::info!(%signal, "{signal} can be sampled again");
                         }
                         return Some(observation);
                     }
                     Err(impossible) => {
                         health.state = SignalState::Rejected;
                         health.rejected += 1;
-                        if is_news(SignalState::Rejected) {
-                            tracing::warn!(%signal, ?reading, "{signal}: figure turned away: {impossible}");
+                        if is_change(SignalState::Rejected) {
+                            tracing::warn!(%signal, ?reading, "{signal}: impossible sample rejected: {impossible}");
                         }
                     }
                 }
@@ -111,8 +111,8 @@ impl Registry {
             Outcome::Failed(error) => {
                 health.state = SignalState::Failed;
                 health.failed += 1;
-                if is_news(SignalState::Failed) {
-                    tracing::warn!(%signal, "{signal} is unobserved: {error}");
+                if is_change(SignalState::Failed) {
+                    tracing::warn!(%signal, "{signal} cannot be sampled: {error}");
                 }
             }
             Outcome::Unanswered(now) => {
@@ -120,9 +120,9 @@ impl Registry {
                 health.state = SignalState::Stale;
                 health.stale += 1;
                 health.unanswered_since = Some(since);
-                health.hangs = now.duration_since(since) >= LASTING;
-                if health.hangs && is_news(SignalState::Stale) {
-                    tracing::warn!(%signal, "{signal} is unobserved: its filesystem does not answer");
+                health.hangs = now.duration_since(since) >= HANGS_AFTER;
+                if health.hangs && is_change(SignalState::Stale) {
+                    tracing::warn!(%signal, "{signal} cannot be sampled: its filesystem does not answer");
                 }
             }
         }
@@ -160,11 +160,11 @@ mod tests {
         let lines: Vec<&str> = hanging.lines().collect();
         assert_eq!(lines.len(), 2, "{hanging}");
         assert!(
-            lines[0].contains("nodefs.available is unobserved"),
+            lines[0].contains("nodefs.available cannot be sampled"),
             "{hanging}"
         );
         assert!(
-            lines[1].contains("nodefs.available is observed again"),
+            lines[1].contains("nodefs.available can be sampled again"),
             "{hanging}"
         );
     }

@@ -10,7 +10,7 @@ use std::{
 pub struct FilesystemPaths {
     /// The kubelet's root directory: local volumes and logs.
     pub nodefs: Option<PathBuf>,
-    /// The images.
+    /// The container runtime's directory with the images.
     pub imagefs: Option<PathBuf>,
     /// The containers' writable layers.
     pub containerfs: Option<PathBuf>,

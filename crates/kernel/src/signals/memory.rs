@@ -142,7 +142,7 @@ impl Memory {
         buffer: &mut Buffer,
         renewal: Renewal,
     ) -> Option<Result<CgroupUsage, ReadError>> {
-        if self.no_pods && !renewal.due && !renewal.hurry {
+        if self.no_pods && !renewal.due && !renewal.fast {
             return None;
         }
         self.no_pods = false;

@@ -43,7 +43,7 @@ pub use swap::Swap;
 /// missing cgroup exists by now.
 pub const RENEWAL: SignedDuration = SignedDuration::from_secs(10);
 /// If observations follow each other faster than this, the node is near a threshold: then nothing may be old.
-const HURRY: SignedDuration = SignedDuration::from_secs(1);
+const FAST_SAMPLING: SignedDuration = SignedDuration::from_secs(1);
 
 /// Where the figures come from.
 #[derive(Debug, Clone)]
@@ -82,7 +82,7 @@ impl SignalSources {
 pub struct Sample {
     /// The signals that could be observed.
     pub observations: Observations,
-    /// Both memory figures.
+    /// Both figures of the node's memory, whichever of them is the signal.
     pub memory: MemoryFigures,
     /// The machine's swap; `None` if it could not be read.
     pub swap: Option<Swap>,
@@ -114,15 +114,15 @@ pub struct Sampler {
     /// Which of evictd's own signals are needed.
     followed: SignalMap<bool>,
     registry: Registry,
-    aside: Aside,
+    shown_only: ShownOnly,
     /// When everything was last read.
-    renewed: Option<Timestamp>,
-    looked: Option<Timestamp>,
+    renewed_at: Option<Timestamp>,
+    sampled_at: Option<Timestamp>,
 }
 
 /// Figures that are only shown, no decision depends on them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Aside {
+struct ShownOnly {
     working_set: Option<Observation>,
     memory_pressure: Option<Pressure>,
     io_pressure: Option<Pressure>,
@@ -132,10 +132,9 @@ struct Aside {
 /// Which of the figures that may be older are read again in this observation.
 #[derive(Debug, Clone, Copy)]
 struct Renewal {
-    /// Everything.
     due: bool,
     /// All that decisions depend on.
-    hurry: bool,
+    fast: bool,
 }
 
 /// Why a source is missing.
@@ -144,11 +143,11 @@ pub enum SourceError {
     /// The memory of a cgroup is configured as the node's.
     #[error("no memory controller is mounted that could have the cgroup {}", group.display())]
     NoMemoryController {
-        /// The cgroup.
+        /// The cgroup, relative to the root of its hierarchy.
         group: PathBuf,
     },
     /// The working set is configured as `memory.available`.
-    #[error("the working set can't be told: no memory controller is mounted")]
+    #[error("the working set is unknown: no memory controller is mounted")]
     NoWorkingSet,
 }
 
@@ -177,9 +176,9 @@ impl Sampler {
             cpu_pressure: PressureFile::of_cpu(sources.pressure("cpu")),
             followed: SignalMap::default(),
             registry: Registry::default(),
-            aside: Aside::default(),
-            renewed: None,
-            looked: None,
+            shown_only: ShownOnly::default(),
+            renewed_at: None,
+            sampled_at: None,
         })
     }
 
@@ -198,10 +197,10 @@ impl Sampler {
             since.is_none_or(|since| now.duration_since(since) >= age)
         };
         let renewal = Renewal {
-            due: older(self.renewed, RENEWAL),
-            hurry: !older(self.looked, HURRY),
+            due: older(self.renewed_at, RENEWAL),
+            fast: !older(self.sampled_at, FAST_SAMPLING),
         };
-        self.looked = Some(now);
+        self.sampled_at = Some(now);
         let mut sample = Sample::default();
         self.sample_memory(now, renewal, &mut sample);
         let pids = self.pids.read(&mut self.buffer, renewal);
@@ -210,23 +209,23 @@ impl Sampler {
         self.sample_pressure(now, Signal::MemoryPsi, &mut sample);
         self.sample_pressure(now, Signal::IoPsi, &mut sample);
         if renewal.due {
-            self.renewed = Some(now);
-            self.aside = self.look_aside(&sample);
+            self.renewed_at = Some(now);
+            self.shown_only = self.read_shown_only(&sample);
         }
-        sample.memory.working_set = sample.memory.working_set.or(self.aside.working_set);
-        sample.memory_pressure = self.aside.memory_pressure;
-        sample.io_pressure = self.aside.io_pressure;
-        sample.cpu_pressure = self.aside.cpu_pressure;
+        sample.memory.working_set = sample.memory.working_set.or(self.shown_only.working_set);
+        sample.memory_pressure = self.shown_only.memory_pressure;
+        sample.io_pressure = self.shown_only.io_pressure;
+        sample.cpu_pressure = self.shown_only.cpu_pressure;
         sample.health = self.registry.health;
         sample
     }
 
-    fn look_aside(&mut self, sample: &Sample) -> Aside {
-        Aside {
+    fn read_shown_only(&mut self, sample: &Sample) -> ShownOnly {
+        ShownOnly {
             working_set: sample.memory.working_set,
-            memory_pressure: shown(self.memory_pressure.read(&mut self.buffer)),
-            io_pressure: shown(self.io_pressure.read(&mut self.buffer)),
-            cpu_pressure: shown(self.cpu_pressure.read(&mut self.buffer)),
+            memory_pressure: as_pressure(self.memory_pressure.read(&mut self.buffer)),
+            io_pressure: as_pressure(self.io_pressure.read(&mut self.buffer)),
+            cpu_pressure: as_pressure(self.cpu_pressure.read(&mut self.buffer)),
         }
     }
 
@@ -272,9 +271,12 @@ impl Sampler {
         if !self.followed[signal] {
             return;
         }
-        let (file, aside) = match signal {
-            Signal::IoPsi => (&mut self.io_pressure, &mut self.aside.io_pressure),
-            _ => (&mut self.memory_pressure, &mut self.aside.memory_pressure),
+        let (file, shown_only) = match signal {
+            Signal::IoPsi => (&mut self.io_pressure, &mut self.shown_only.io_pressure),
+            _ => (
+                &mut self.memory_pressure,
+                &mut self.shown_only.memory_pressure,
+            ),
         };
         let read = file.read(&mut self.buffer);
         let outcome = match &read {
@@ -283,14 +285,14 @@ impl Sampler {
         };
         let observed = self.registry.record(signal, outcome);
         let stall = read.ok().filter(|_| observed.is_some());
-        *aside = stall.map(Pressure::from);
+        *shown_only = stall.map(Pressure::from);
         sample.observations.set_stall(signal, stall, Some(now));
     }
 
     fn sample_filesystems(&mut self, now: Timestamp, sample: &mut Sample) {
         let registry = &mut self.registry;
-        self.filesystems.look(now, |(bytes, inodes), look| {
-            let (of_bytes, of_inodes) = look.outcomes(now);
+        self.filesystems.probe_all(now, |(bytes, inodes), result| {
+            let (of_bytes, of_inodes) = result.outcomes(now);
             let mut record = |signal, outcome| {
                 let observation = registry.record(signal, outcome);
                 sample.observations.set(signal, observation);
@@ -301,7 +303,7 @@ impl Sampler {
     }
 }
 
-fn shown(read: Result<Stall, ReadError>) -> Option<Pressure> {
+fn as_pressure(read: Result<Stall, ReadError>) -> Option<Pressure> {
     read.ok().map(Pressure::from)
 }
 

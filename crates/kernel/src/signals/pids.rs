@@ -65,7 +65,7 @@ impl Pids {
         let known = self
             .capacity
             .take()
-            .filter(|_| !renewal.due && !renewal.hurry);
+            .filter(|_| !renewal.due && !renewal.fast);
         let capacity = match known {
             Some(capacity) => capacity,
             None => u64::min(

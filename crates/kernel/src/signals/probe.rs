@@ -20,10 +20,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// How long one observation waits for a filesystem that may hang. A later answer is used by a later observation.
-const PATIENCE: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_millis(5);
 
 /// An answer that took longer than this is discarded as out of date.
-const TOO_OLD: SignedDuration = SignedDuration::from_secs(30);
+const MAX_AGE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Filesystems whose `statvfs` only reads memory.
 const LOCAL: [FsType; 6] = [
@@ -88,16 +88,15 @@ impl Answer {
 pub(super) type Ask = Arc<dyn Fn(&Path) -> io::Result<Answer> + Send + Sync>;
 
 /// The result of asking one filesystem.
-pub(super) enum Look {
+pub(super) enum ProbeResult {
     /// The answer, and the time of the question.
     Space(Space, Timestamp),
-    /// The call failed.
     Failed(ReadError),
     /// It has not answered yet.
     Unanswered,
 }
 
-impl Look {
+impl ProbeResult {
     /// What this result means at time `now` for the bytes and the inodes signal.
     pub(super) fn outcomes(&self, now: Timestamp) -> (Outcome<'_>, Outcome<'_>) {
         match self {
@@ -114,7 +113,6 @@ impl Look {
     }
 }
 
-/// One watched path.
 pub(super) struct Probe {
     pub(super) path: Arc<Path>,
     /// The pair of bytes and inodes signals of each role that the path has.
@@ -125,16 +123,16 @@ pub(super) struct Probe {
     local: bool,
     threads: Pool,
     /// At most one is pending, so at most one thread per path may ever hang.
-    question: Option<Question>,
+    pending: Option<PendingCall>,
 }
 
 /// A question that another thread is asking.
-struct Question {
+struct PendingCall {
     answer: Receiver<io::Result<Answer>>,
     asked_at: Timestamp,
 }
 
-impl Question {
+impl PendingCall {
     fn ask(path: &Arc<Path>, ask: &Ask, threads: &Pool, now: Timestamp) -> Result<Self, NoThread> {
         let (sender, answer) = sync_channel(1);
         let (path, ask) = (Arc::clone(path), Arc::clone(ask));
@@ -145,9 +143,9 @@ impl Question {
         })
     }
 
-    /// Waits up to `patience` for the answer; `None` if there is none yet.
-    fn answered(&self, patience: Duration) -> Option<io::Result<Answer>> {
-        match self.answer.recv_timeout(patience) {
+    /// Waits up to `timeout` for the answer; `None` if there is none yet.
+    fn answered(&self, timeout: Duration) -> Option<io::Result<Answer>> {
+        match self.answer.recv_timeout(timeout) {
             Ok(answer) => Some(answer),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Err(io::Error::other("the thread died"))),
@@ -163,7 +161,7 @@ impl Probe {
             device: None,
             local: false,
             threads,
-            question: None,
+            pending: None,
         }
     }
 
@@ -172,24 +170,24 @@ impl Probe {
         self.local = false;
     }
 
-    pub(super) fn look(&mut self, now: Timestamp, ask: &Ask) -> Look {
+    pub(super) fn probe(&mut self, now: Timestamp, ask: &Ask) -> ProbeResult {
         let outcome = if self.local {
             let found = statvfs(self.path.as_ref()).map_err(io::Error::from);
             found.map(|found| Some((Space::of(&found), now)))
         } else {
-            self.look_on_thread(now, ask)
+            self.probe_on_thread(now, ask)
         };
         match outcome {
-            Ok(Some((space, time))) => Look::Space(space, time),
-            Ok(None) => Look::Unanswered,
-            Err(source) => Look::Failed(ReadError::Io {
+            Ok(Some((space, time))) => ProbeResult::Space(space, time),
+            Ok(None) => ProbeResult::Unanswered,
+            Err(source) => ProbeResult::Failed(ReadError::Io {
                 path: Arc::clone(&self.path),
                 source,
             }),
         }
     }
 
-    fn look_on_thread(
+    fn probe_on_thread(
         &mut self,
         now: Timestamp,
         ask: &Ask,
@@ -209,21 +207,21 @@ impl Probe {
         now: Timestamp,
         ask: &Ask,
     ) -> io::Result<Option<(io::Result<Answer>, Timestamp)>> {
-        if let Some(question) = &self.question {
-            let Some(answer) = question.answered(Duration::ZERO) else {
+        if let Some(pending) = &self.pending {
+            let Some(answer) = pending.answered(Duration::ZERO) else {
                 return Ok(None);
             };
-            let asked_at = question.asked_at;
-            self.question = None;
-            if now.duration_since(asked_at) <= TOO_OLD {
+            let asked_at = pending.asked_at;
+            self.pending = None;
+            if now.duration_since(asked_at) <= MAX_AGE {
                 return Ok(Some((answer, asked_at)));
             }
         }
-        let question = Question::ask(&self.path, ask, &self.threads, now);
-        let question = question.map_err(io::Error::other)?;
-        let answer = question.answered(PATIENCE);
+        let pending =
+            PendingCall::ask(&self.path, ask, &self.threads, now).map_err(io::Error::other)?;
+        let answer = pending.answered(TIMEOUT);
         if answer.is_none() {
-            self.question = Some(question);
+            self.pending = Some(pending);
         }
         Ok(answer.map(|answer| (answer, now)))
     }

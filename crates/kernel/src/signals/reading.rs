@@ -59,9 +59,9 @@ impl Reading {
 pub(super) enum Impossible {
     #[error("the capacity is zero")]
     NoCapacity,
-    #[error("less than nothing is left")]
+    #[error("the available amount is negative")]
     Negative,
-    #[error("more is left than there is")]
+    #[error("more is available than the capacity")]
     AboveCapacity,
     #[error("the capacity shrank")]
     Shrunk,
@@ -69,18 +69,18 @@ pub(super) enum Impossible {
 
 /// Remembers one signal's capacity. A capacity that shrinks from one observation to the next is usually a bad
 /// figure. A real change (memory unplugged, a limit lowered) is accepted once it was seen in
-/// [`Guard::BELIEVED_AFTER`] consecutive observations. A loss below one part in 64 is accepted at once: balloon
+/// [`CapacityGuard::ACCEPTED_AFTER`] consecutive observations. A loss below one part in 64 is accepted at once: balloon
 /// drivers and copy-on-write filesystems cause such losses all the time.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Guard {
+pub(super) struct CapacityGuard {
     capacity: i64,
     shrunk: u8,
 }
 
-impl Guard {
-    const BELIEVED_AFTER: u8 = 3;
+impl CapacityGuard {
+    const ACCEPTED_AFTER: u8 = 3;
 
-    pub(super) fn admit(
+    pub(super) fn check(
         &mut self,
         reading: Reading,
         now: Timestamp,
@@ -88,7 +88,7 @@ impl Guard {
         let observation = reading.observe(now)?;
         if observation.capacity < self.capacity - self.capacity / 64 {
             self.shrunk += 1;
-            if self.shrunk < Self::BELIEVED_AFTER {
+            if self.shrunk < Self::ACCEPTED_AFTER {
                 return Err(Impossible::Shrunk);
             }
         }
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn a_smaller_capacity_is_believed_the_third_time() {
-        let mut guard = Guard::default();
+        let mut capacity_guard = CapacityGuard::default();
         let mut capacity = |capacity| {
-            let admitted = guard.admit(Reading::left(1, capacity), NOW);
+            let admitted = capacity_guard.check(Reading::left(1, capacity), NOW);
             admitted.map(|observation| observation.capacity)
         };
         assert_eq!(capacity(1000), Ok(1000));

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Swap space, in bytes. Both are 0 if none is enabled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
-    /// All swap space.
+    /// All swap space of the machine.
     pub total: u64,
-    /// Unused swap space.
+    /// The part of it that is not used.
     pub free: u64,
 }

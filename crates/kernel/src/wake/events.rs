@@ -3,7 +3,7 @@
 //! Only the cgroup's own events wake the main loop. A pod that reaches its own limit does not concern the node, and
 //! may do so for ever.
 
-use super::{Bell, WokenBy, listener::Listener};
+use super::{Wakeup, WokenBy, listener::Listener};
 use crate::kernel_file::{Buffer, KernelFile};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::{
@@ -21,20 +21,20 @@ const FILES: [&str; 2] = ["memory.events.local", "memory.events"];
 #[derive(Debug)]
 pub(super) struct EventsFile {
     group: PathBuf,
-    listening: Listener,
+    listener: Listener,
 }
 
 impl EventsFile {
     pub(super) fn new(group: PathBuf) -> Self {
         Self {
             group,
-            listening: Listener::default(),
+            listener: Listener::default(),
         }
     }
 
     /// Starts listening if no task does. Without a memory controller in the cgroup2 tree there are no events.
-    pub(super) fn tend(&mut self, bell: &Bell) {
-        let Some(inode) = self.listening.unheard(&self.group) else {
+    pub(super) fn refresh(&mut self, wakeup: &Wakeup) {
+        let Some(inode) = self.listener.new_inode(&self.group) else {
             return;
         };
         let files = FILES.map(|name| self.group.join(name));
@@ -44,8 +44,8 @@ impl EventsFile {
         match watch(&file) {
             Ok(events) => {
                 tracing::info!("woken by {}", file.display());
-                self.listening
-                    .begin(inode, hear(events, file, bell.clone()));
+                self.listener
+                    .start(inode, listen_to(events, file, wakeup.clone()));
             }
             Err(error) => tracing::warn!("not woken by {}: {error}", file.display()),
         }
@@ -71,7 +71,7 @@ fn watch(file: &Path) -> io::Result<AsyncFd<Instance>> {
     AsyncFd::with_interest(Instance(inotify), Interest::READABLE)
 }
 
-async fn hear(events: AsyncFd<Instance>, file: PathBuf, bell: Bell) {
+async fn listen_to(events: AsyncFd<Instance>, file: PathBuf, wakeup: Wakeup) {
     let mut file = KernelFile::new(file);
     let mut buffer = Box::new([0; size_of::<Buffer>()]);
     let mut counted = move || file.read(&mut buffer, "counts of events", count).ok();
@@ -82,7 +82,7 @@ async fn hear(events: AsyncFd<Instance>, file: PathBuf, bell: Bell) {
         while events.get_ref().0.read_events().is_ok() {}
         let now = counted();
         if now != before {
-            bell.ring(WokenBy::MemoryEvents);
+            wakeup.notify(WokenBy::MemoryEvents);
         }
         before = now;
     }
@@ -122,32 +122,32 @@ mod tests {
     async fn a_group_that_meets_its_limit_rings_and_one_made_anew_is_heard_again() {
         let directory = tempfile::tempdir().unwrap();
         let group = directory.path().join("kubepods");
-        let bell = Bell::default();
+        let wakeup = Wakeup::default();
         let mut events = EventsFile::new(group.clone());
-        events.tend(&bell);
-        assert!(events.listening.inode().is_none());
+        events.refresh(&wakeup);
+        assert!(events.listener.inode().is_none());
         let file = group.join(FILES[0]);
         for _ in 0..2 {
             fs::create_dir(&group).unwrap();
             fs::write(&file, text(0, 0)).unwrap();
-            events.tend(&bell);
-            assert!(events.listening.inode().is_some());
+            events.refresh(&wakeup);
+            assert!(events.listener.inode().is_some());
             tokio::task::yield_now().await;
             let patience = Duration::from_millis(50);
             // Written in place, as the kernel does it.
             fs::write(&file, text(5, 0)).unwrap();
             assert!(
-                timeout(patience, bell.rung()).await.is_err(),
+                timeout(patience, wakeup.notified()).await.is_err(),
                 "low is no trouble"
             );
             fs::write(&file, text(5, 1)).unwrap();
-            let heard = timeout(Duration::from_secs(10), bell.rung()).await;
+            let heard = timeout(Duration::from_secs(10), wakeup.notified()).await;
             assert_eq!(heard, Ok(WokenBy::MemoryEvents));
             // Truncating and writing are two changes.
-            let _ = timeout(patience, bell.rung()).await;
+            let _ = timeout(patience, wakeup.notified()).await;
             fs::remove_dir_all(&group).unwrap();
-            events.tend(&bell);
-            assert!(events.listening.inode().is_none());
+            events.refresh(&wakeup);
+            assert!(events.listener.inode().is_none());
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) struct Listener(Option<(u64, JoinHandle<()>)>);
 impl Listener {
     /// The inode at `path` if no task listens to it yet. A task that listens to a removed file is ended: a cgroup
     /// that was removed and created again has new files.
-    pub(super) fn unheard(&mut self, path: &Path) -> Option<u64> {
+    pub(super) fn new_inode(&mut self, path: &Path) -> Option<u64> {
         let inode = std::fs::metadata(path).ok().map(|file| file.ino());
         let known = self.0.as_ref().map(|(known, _)| *known);
         if inode.is_some() && inode == known {
@@ -21,7 +21,7 @@ impl Listener {
     }
 
     /// Starts the task that listens to the file with this inode.
-    pub(super) fn begin(&mut self, inode: u64, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn start(&mut self, inode: u64, task: impl Future<Output = ()> + Send + 'static) {
         self.0 = Some((inode, tokio::spawn(task)));
     }
 

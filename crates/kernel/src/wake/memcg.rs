@@ -1,7 +1,7 @@
 //! The kubelet's kernel memcg notification (S1-074 to S1-076): on cgroup v1 the kernel signals an eventfd when a
 //! cgroup's usage crosses a level.
 
-use super::{Bell, WokenBy};
+use super::{Wakeup, WokenBy};
 use crate::{
     cgroup::{Controller, Hierarchies, Version},
     kernel_file::{Buffer, KernelFile},
@@ -55,7 +55,7 @@ impl MemcgNotification {
         pods: &[PathBuf],
     ) -> Option<Self> {
         if hierarchies.version() == Version::V2 {
-            tracing::info!("kernelMemcgNotification has no effect: cgroup v2 knows no such thing");
+            tracing::info!("kernelMemcgNotification has no effect: cgroup v2 does not support it");
             return None;
         }
         let directory = |group: &PathBuf| hierarchies.dir(Controller::Memory, group);
@@ -75,7 +75,7 @@ impl MemcgNotification {
         now: Timestamp,
         housekeeper: &Housekeeper,
         observations: &Observations,
-        bell: &Bell,
+        wakeup: &Wakeup,
     ) {
         if self
             .refreshed
@@ -86,7 +86,7 @@ impl MemcgNotification {
         self.refreshed = Some(now);
         let mut notifiers = Vec::new();
         for threshold in housekeeper.thresholds() {
-            match self.notifier(threshold, observations, bell) {
+            match self.notifier(threshold, observations, wakeup) {
                 Ok(notifier) => notifiers.extend(notifier),
                 Err(error) if !self.failed => {
                     self.failed = true;
@@ -104,7 +104,7 @@ impl MemcgNotification {
         &mut self,
         threshold: &Threshold,
         observations: &Observations,
-        bell: &Bell,
+        wakeup: &Wakeup,
     ) -> io::Result<Option<Notifier>> {
         let group = match threshold.signal {
             Signal::MemoryAvailable => Some(&self.node),
@@ -115,16 +115,17 @@ impl MemcgNotification {
             return Ok(None);
         };
         let mut stat = KernelFile::new(group.join("memory.stat"));
-        let inactive = stat.read(&mut self.buffer, "total_inactive_file", inactive_file);
-        let inactive = inactive.map_err(io::Error::other)?;
+        let inactive = stat
+            .read(&mut self.buffer, "total_inactive_file", inactive_file)
+            .map_err(io::Error::other)?;
         let level = level(
             seen.capacity,
             threshold.value.at(seen.capacity).value(),
             inactive,
         );
         let Some(level) = level else { return Ok(None) };
-        let rung = register(group, level)?;
-        let task = tokio::spawn(hear(rung, words(threshold), bell.clone()));
+        let event = register(group, level)?;
+        let task = tokio::spawn(listen_to(event, log_message(threshold), wakeup.clone()));
         Ok(Some(Notifier { level, task }))
     }
 }
@@ -140,7 +141,7 @@ fn level(capacity: i64, threshold: i64, inactive: u64) -> Option<u64> {
 }
 
 /// How the log names the notifier of this threshold (S1-076).
-fn words(threshold: &Threshold) -> String {
+fn log_message(threshold: &Threshold) -> String {
     let kind = if threshold.is_hard() { "hard" } else { "soft" };
     let allocatable = match threshold.signal {
         Signal::AllocatableMemoryAvailable => "allocatable ",
@@ -170,13 +171,13 @@ fn register(group: &Path, level: u64) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::with_interest(event, Interest::READABLE)
 }
 
-async fn hear(event: AsyncFd<OwnedFd>, words: String, bell: Bell) {
+async fn listen_to(event: AsyncFd<OwnedFd>, log_message: String, wakeup: Wakeup) {
     // The driver of the runtime returns an error only when it shuts down.
     while let Ok(mut ready) = event.readable().await {
         ready.clear_ready();
         if rustix::io::read(&event, &mut [0; 8]).is_ok() {
-            tracing::info!("{words}");
-            bell.ring(WokenBy::MemoryThreshold);
+            tracing::info!("{log_message}");
+            wakeup.notify(WokenBy::MemoryThreshold);
         }
     }
 }
@@ -214,7 +215,7 @@ mod tests {
         ];
         for (signal, grace, which) in table {
             let expected = format!("eviction manager: {which}memory eviction threshold crossed");
-            assert_eq!(words(&threshold(signal, grace)), expected);
+            assert_eq!(log_message(&threshold(signal, grace)), expected);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What wakes the main loop early: notifications from the kernel that memory gets short, in addition to its
 //! adaptive sleep.
 //!
-//! All listeners notify one shared `Bell`; notifications close together count as one. Without any source of
+//! All listeners notify one shared `Wakeup`; notifications that arrive close together count as one. Without any source of
 //! notifications the sleep alone decides when the loop runs.
 
 mod events;
@@ -26,9 +26,9 @@ use std::{
 use tokio::{sync::Notify, time::Sleep};
 
 /// The shortest pause after a notification from the kernel.
-const LEAST_REST: Duration = Duration::from_millis(50);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause. A cgroup at its limit notifies without end, although reclaim may free what it needs.
-const MOST_REST: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What woke the main loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ impl WokenBy {
 
 impl WokenBy {
     /// Whether the kernel sent a notification.
-    pub const fn is_rung(self) -> bool {
+    pub const fn is_notification(self) -> bool {
         !matches!(
             self,
             Self::Sleep | Self::Departure | Self::Pods | Self::Request
@@ -82,17 +82,17 @@ impl WokenBy {
     }
 }
 
-/// What a listener notifies the main loop with. Clones share their state.
+/// By this a listener wakes the main loop. Clones share their state.
 #[derive(Debug, Clone, Default)]
-struct Bell(Arc<(Notify, Mutex<WokenBy>)>);
+struct Wakeup(Arc<(Notify, Mutex<WokenBy>)>);
 
-impl Bell {
-    fn ring(&self, by: WokenBy) {
+impl Wakeup {
+    fn notify(&self, by: WokenBy) {
         *self.0.1.lock().unwrap_or_else(PoisonError::into_inner) = by;
         self.0.0.notify_one();
     }
 
-    async fn rung(&self) -> WokenBy {
+    async fn notified(&self) -> WokenBy {
         self.0.0.notified().await;
         *self.0.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,65 +111,65 @@ pub struct WakeSources {
 
 /// Listens to the kernel's notifications.
 #[derive(Debug)]
-pub struct Wakers {
-    bell: Bell,
+pub struct WakeListeners {
+    wakeup: Wakeup,
     triggers: Vec<PressureTrigger>,
     events: Vec<EventsFile>,
     memcg: Option<MemcgNotification>,
-    tended: Option<Timestamp>,
-    rang: Option<Timestamp>,
-    rest: Duration,
-    resting: Option<Pin<Box<Sleep>>>,
+    refreshed_at: Option<Timestamp>,
+    notified_at: Option<Timestamp>,
+    pause: Duration,
+    pausing: Option<Pin<Box<Sleep>>>,
 }
 
-impl Wakers {
-    /// Starts listening when [`Self::tend`] is first called. Must be created inside the runtime.
+impl WakeListeners {
+    /// Starts listening when [`Self::refresh`] is first called. Must be created inside the runtime.
     pub fn new(sources: WakeSources, memcg: Option<MemcgNotification>) -> Self {
         let trigger = |by| move |file: PathBuf| PressureTrigger::new(file, by);
         let memory = sources.memory.map(trigger(WokenBy::MemoryPressure));
         let io = sources.io.map(trigger(WokenBy::IoPressure));
-        let of_pods = sources
+        let pod_triggers = sources
             .pods
             .iter()
-            .map(|group| group.join("memory.pressure"));
-        let of_pods = of_pods.map(trigger(WokenBy::PodsMemoryPressure));
+            .map(|group| group.join("memory.pressure"))
+            .map(trigger(WokenBy::PodsMemoryPressure));
         Self {
-            bell: Bell::default(),
-            triggers: memory.into_iter().chain(io).chain(of_pods).collect(),
+            wakeup: Wakeup::default(),
+            triggers: memory.into_iter().chain(io).chain(pod_triggers).collect(),
             events: sources.pods.into_iter().map(EventsFile::new).collect(),
             memcg,
-            tended: None,
-            rang: None,
-            rest: LEAST_REST,
-            resting: None,
+            refreshed_at: None,
+            notified_at: None,
+            pause: SHORTEST_PAUSE,
+            pausing: None,
         }
     }
 
     /// Updates the listeners: starts those of new files, and ends those of removed ones. Call it in every cycle;
-    /// `rung` says whether a notification woke it.
-    pub fn tend(&mut self, now: Timestamp, rung: bool) {
-        if rung {
-            self.rang = Some(now);
+    /// `notified` says whether a notification woke it.
+    pub fn refresh(&mut self, now: Timestamp, notified: bool) {
+        if notified {
+            self.notified_at = Some(now);
         }
-        let rest = SignedDuration::try_from(self.rest * 2).unwrap_or(SignedDuration::MAX);
+        let pause = SignedDuration::try_from(self.pause * 2).unwrap_or(SignedDuration::MAX);
         if self
-            .rang
-            .is_some_and(|rang| now.duration_since(rang) > rest)
+            .notified_at
+            .is_some_and(|notified_at| now.duration_since(notified_at) > pause)
         {
-            self.rest = LEAST_REST;
+            self.pause = SHORTEST_PAUSE;
         }
         if self
-            .tended
-            .is_some_and(|tended| now.duration_since(tended) < RENEWAL)
+            .refreshed_at
+            .is_some_and(|refreshed_at| now.duration_since(refreshed_at) < RENEWAL)
         {
             return;
         }
-        self.tended = Some(now);
+        self.refreshed_at = Some(now);
         for trigger in &mut self.triggers {
-            trigger.tend(&self.bell);
+            trigger.refresh(&self.wakeup);
         }
         for events in &mut self.events {
-            events.tend(&self.bell);
+            events.refresh(&self.wakeup);
         }
     }
 
@@ -181,20 +181,20 @@ impl Wakers {
         observations: &Observations,
     ) {
         if let Some(memcg) = &mut self.memcg {
-            memcg.set(now, housekeeper, observations, &self.bell);
+            memcg.set(now, housekeeper, observations, &self.wakeup);
         }
     }
 
     /// Waits for a notification, and then pauses: 50 ms at first, doubled while notifications continue, at most one
     /// second. Cancel safe. Without any source it waits for ever.
-    pub async fn rung(&mut self) -> WokenBy {
-        if let Some(resting) = &mut self.resting {
-            resting.as_mut().await;
-            self.resting = None;
+    pub async fn notified(&mut self) -> WokenBy {
+        if let Some(pausing) = &mut self.pausing {
+            pausing.as_mut().await;
+            self.pausing = None;
         }
-        let by = self.bell.rung().await;
-        self.resting = Some(Box::pin(tokio::time::sleep(self.rest)));
-        self.rest = (self.rest * 2).min(MOST_REST);
+        let by = self.wakeup.notified().await;
+        self.pausing = Some(Box::pin(tokio::time::sleep(self.pause)));
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         by
     }
 }
@@ -210,11 +210,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_storm_is_a_look_a_second_and_its_first_ring_is_heard_at_once() {
-        let mut wakers = Wakers::new(WakeSources::default(), None);
-        let bell = wakers.bell.clone();
+        let mut wake_listeners = WakeListeners::new(WakeSources::default(), None);
+        let wakeup = wake_listeners.wakeup.clone();
         tokio::spawn(async move {
             loop {
-                bell.ring(WokenBy::MemoryEvents);
+                wakeup.notify(WokenBy::MemoryEvents);
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         });
@@ -222,37 +222,37 @@ mod tests {
         let now = || at(i64::try_from(begun.elapsed().as_millis()).unwrap());
         let mut looks = Vec::new();
         while begun.elapsed() < Duration::from_secs(20) {
-            assert_eq!(wakers.rung().await, WokenBy::MemoryEvents);
+            assert_eq!(wake_listeners.notified().await, WokenBy::MemoryEvents);
             looks.push(begun.elapsed());
-            wakers.tend(now(), true);
-            wakers.tend(now(), false);
+            wake_listeners.refresh(now(), true);
+            wake_listeners.refresh(now(), false);
         }
         assert!(looks[0] < Duration::from_millis(5), "{looks:?}");
-        let rested = |two: &[Duration]| two[1] >= two[0] + LEAST_REST;
-        assert!(looks.windows(2).all(rested), "{looks:?}");
+        let paused = |two: &[Duration]| two[1] >= two[0] + SHORTEST_PAUSE;
+        assert!(looks.windows(2).all(paused), "{looks:?}");
         assert!((20..=26).contains(&looks.len()), "{looks:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn after_a_quiet_time_a_ring_is_heard_at_once_again() {
-        let mut wakers = Wakers::new(WakeSources::default(), None);
+        let mut wake_listeners = WakeListeners::new(WakeSources::default(), None);
         for _ in 0..10 {
-            wakers.bell.ring(WokenBy::IoPressure);
-            let _ = wakers.rung().await;
-            wakers.tend(at(0), true);
+            wake_listeners.wakeup.notify(WokenBy::IoPressure);
+            let _ = wake_listeners.notified().await;
+            wake_listeners.refresh(at(0), true);
         }
-        assert_eq!(wakers.rest, MOST_REST);
-        wakers.tend(at(2001), false);
-        assert_eq!(wakers.rest, LEAST_REST);
-        tokio::time::sleep(MOST_REST).await;
-        wakers.bell.ring(WokenBy::IoPressure);
-        let heard = timeout(Duration::from_millis(1), wakers.rung()).await;
+        assert_eq!(wake_listeners.pause, LONGEST_PAUSE);
+        wake_listeners.refresh(at(2001), false);
+        assert_eq!(wake_listeners.pause, SHORTEST_PAUSE);
+        tokio::time::sleep(LONGEST_PAUSE).await;
+        wake_listeners.wakeup.notify(WokenBy::IoPressure);
+        let heard = timeout(Duration::from_millis(1), wake_listeners.notified()).await;
         assert_eq!(heard, Ok(WokenBy::IoPressure));
         // After a wait is cancelled the next notification is still received.
-        let none = timeout(Duration::from_millis(60), wakers.rung()).await;
+        let none = timeout(Duration::from_millis(60), wake_listeners.notified()).await;
         assert!(none.is_err());
-        wakers.bell.ring(WokenBy::MemoryPressure);
-        let heard = timeout(Duration::from_millis(1), wakers.rung()).await;
+        wake_listeners.wakeup.notify(WokenBy::MemoryPressure);
+        let heard = timeout(Duration::from_millis(1), wake_listeners.notified()).await;
         assert_eq!(heard, Ok(WokenBy::MemoryPressure));
     }
 }

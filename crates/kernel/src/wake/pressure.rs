@@ -1,6 +1,6 @@
 //! Triggers on pressure stall information: the kernel notifies when tasks were stalled for a tenth of a window.
 
-use super::{Bell, WokenBy, listener::Listener};
+use super::{Wakeup, WokenBy, listener::Listener};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
@@ -19,17 +19,17 @@ const SLOW: &str = "some 200000 2000000\n";
 pub(super) struct PressureTrigger {
     file: PathBuf,
     by: WokenBy,
-    listening: Listener,
+    listener: Listener,
     /// The way of listening that was last logged.
-    told: Option<Manner>,
+    logged: Option<TriggerMode>,
 }
 
 /// How pressure is listened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+enum TriggerMode {
     Quick,
     Slow,
-    Not,
+    Refused,
 }
 
 impl PressureTrigger {
@@ -37,29 +37,29 @@ impl PressureTrigger {
         Self {
             file,
             by,
-            listening: Listener::default(),
-            told: None,
+            listener: Listener::default(),
+            logged: None,
         }
     }
 
     /// Starts listening if no task does. A cgroup that does not exist yet is not reported; a kernel that refuses
     /// is, once.
-    pub(super) fn tend(&mut self, bell: &Bell) {
-        let Some(inode) = self.listening.unheard(&self.file) else {
+    pub(super) fn refresh(&mut self, wakeup: &Wakeup) {
+        let Some(inode) = self.listener.new_inode(&self.file) else {
             return;
         };
         match self.listen() {
-            Ok((file, manner)) => {
-                self.listening
-                    .begin(inode, hear(file, bell.clone(), self.by));
-                self.tell(manner, None);
+            Ok((file, mode)) => {
+                self.listener
+                    .start(inode, listen_to(file, wakeup.clone(), self.by));
+                self.log(mode, None);
             }
-            Err(error) => self.tell(Manner::Not, Some(&error)),
+            Err(error) => self.log(TriggerMode::Refused, Some(&error)),
         }
     }
 
-    fn listen(&self) -> io::Result<(AsyncFd<File>, Manner)> {
-        for (trigger, manner) in [(QUICK, Manner::Quick), (SLOW, Manner::Slow)] {
+    fn listen(&self) -> io::Result<(AsyncFd<File>, TriggerMode)> {
+        for (trigger, mode) in [(QUICK, TriggerMode::Quick), (SLOW, TriggerMode::Slow)] {
             let opened = OpenOptions::new()
                 .read(true)
                 .write(true)
@@ -67,8 +67,8 @@ impl PressureTrigger {
                 .open(&self.file);
             let mut file = opened?;
             match file.write_all(trigger.as_bytes()) {
-                Ok(()) => return Ok((watch(file)?, manner)),
-                Err(error) if manner == Manner::Slow => return Err(error),
+                Ok(()) => return Ok((watch(file)?, mode)),
+                Err(error) if mode == TriggerMode::Slow => return Err(error),
                 // Without CAP_SYS_RESOURCE.
                 Err(_) => {}
             }
@@ -76,30 +76,30 @@ impl PressureTrigger {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn tell(&mut self, manner: Manner, error: Option<&io::Error>) {
-        if self.told.replace(manner) == Some(manner) {
+    fn log(&mut self, mode: TriggerMode, error: Option<&io::Error>) {
+        if self.logged.replace(mode) == Some(mode) {
             return;
         }
         let file = self.file.display();
-        match (manner, error) {
-            (Manner::Quick, _) => tracing::info!("woken by pressure within 1 s ({file})"),
-            (Manner::Slow, _) => tracing::warn!(
-                "woken by pressure within 2 s only ({file}): quicker triggers need CAP_SYS_RESOURCE"
+        match (mode, error) {
+            (TriggerMode::Quick, _) => tracing::info!("woken by pressure within 1 s ({file})"),
+            (TriggerMode::Slow, _) => tracing::warn!(
+                "woken by pressure within 2 s only ({file}): a shorter window needs CAP_SYS_RESOURCE"
             ),
-            (Manner::Not, error) => tracing::warn!(
-                "not woken by pressure, the adaptive sleep alone decides when to look ({file}): {}; older kernels want \
-                 CAP_SYS_RESOURCE for it",
+            (TriggerMode::Refused, error) => tracing::warn!(
+                "not woken by pressure, only the sampling interval decides when to sample ({file}): {}; older kernels \
+                 need CAP_SYS_RESOURCE for it",
                 error.map_or_else(String::new, ToString::to_string)
             ),
         }
     }
 }
 
-async fn hear(file: AsyncFd<File>, bell: Bell, by: WokenBy) {
+async fn listen_to(file: AsyncFd<File>, wakeup: Wakeup, by: WokenBy) {
     // The driver of the runtime returns an error only when it shuts down.
     while let Ok(mut ready) = file.ready(Interest::PRIORITY).await {
         ready.clear_ready();
-        bell.ring(by);
+        wakeup.notify(by);
     }
 }
 
@@ -117,33 +117,33 @@ mod tests {
 
     #[tokio::test]
     async fn the_kernel_takes_a_trigger_or_says_why_not() {
-        let bell = Bell::default();
+        let wakeup = Wakeup::default();
         let mut trigger = PressureTrigger::new("/proc/pressure/memory".into(), WokenBy::IoPressure);
-        trigger.tend(&bell);
+        trigger.refresh(&wakeup);
         let there = trigger.file.exists();
-        assert_eq!(trigger.told.is_some(), there);
-        let takes = matches!(trigger.told, Some(Manner::Quick | Manner::Slow));
-        assert_eq!(trigger.listening.inode().is_some(), takes);
-        let inode = trigger.listening.inode();
-        trigger.tend(&bell);
-        assert_eq!(trigger.listening.inode(), inode);
+        assert_eq!(trigger.logged.is_some(), there);
+        let takes = matches!(trigger.logged, Some(TriggerMode::Quick | TriggerMode::Slow));
+        assert_eq!(trigger.listener.inode().is_some(), takes);
+        let inode = trigger.listener.inode();
+        trigger.refresh(&wakeup);
+        assert_eq!(trigger.listener.inode(), inode);
     }
 
     #[tokio::test]
     async fn what_is_no_pressure_file_is_not_listened_to_and_what_is_missing_is_no_trouble() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("memory.pressure");
-        let bell = Bell::default();
+        let wakeup = Wakeup::default();
         let mut trigger = PressureTrigger::new(file.clone(), WokenBy::MemoryPressure);
-        trigger.tend(&bell);
+        trigger.refresh(&wakeup);
         assert_eq!(
-            (trigger.told, trigger.listening.inode().is_some()),
+            (trigger.logged, trigger.listener.inode().is_some()),
             (None, false)
         );
         std::fs::write(&file, "").unwrap();
         // The runtime cannot wait for a plain file.
-        trigger.tend(&bell);
-        assert_eq!(trigger.told, Some(Manner::Not));
-        assert!(trigger.listening.inode().is_none());
+        trigger.refresh(&wakeup);
+        assert_eq!(trigger.logged, Some(TriggerMode::Refused));
+        assert!(trigger.listener.inode().is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::{
     os::unix::fs::{MetadataExt, symlink},
 };
 
-fn walk_all(path: &Path) -> Held {
+fn walk_all(path: &Path) -> DiskUsage {
     let stop = AtomicBool::new(false);
     walk(
         path,
@@ -18,7 +18,7 @@ fn walk_all(path: &Path) -> Held {
     .unwrap()
 }
 
-fn cut(path: &Path, entries: u64, stopped: bool) -> Held {
+fn truncation(path: &Path, entries: u64, stopped: bool) -> DiskUsage {
     let stop = AtomicBool::new(stopped);
     walk(
         path,
@@ -48,9 +48,9 @@ fn allocated_bytes_are_counted_and_every_inode_once() {
         .unwrap()
         .set_len(1 << 30)
         .unwrap();
-    let held = walk_all(top.path());
+    let usage = walk_all(top.path());
     // The top, a, b, the file, the link and the sparse file.
-    assert_eq!((held.inodes, held.cut), (6, None));
+    assert_eq!((usage.inodes, usage.truncation), (6, None));
     let each = [
         top.path().to_owned(),
         at("a"),
@@ -60,10 +60,10 @@ fn allocated_bytes_are_counted_and_every_inode_once() {
         at("sparse"),
     ];
     assert_eq!(
-        held.bytes,
+        usage.bytes,
         each.iter().map(|path| allocated(path)).sum::<i64>()
     );
-    assert!((100_000..1_000_000).contains(&held.bytes), "{held:?}");
+    assert!((100_000..1_000_000).contains(&usage.bytes), "{usage:?}");
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn a_file_a_link_to_a_directory_and_nothing() {
     symlink("dir", at("link")).unwrap();
     assert_eq!(
         walk_all(&at("file")),
-        Held {
+        DiskUsage {
             bytes: allocated(&at("file")),
             inodes: 1,
-            cut: None
+            truncation: None
         }
     );
     assert_eq!(walk_all(&at("link")).inodes, 2);
@@ -105,9 +105,9 @@ fn another_filesystem_inside_is_left_out() {
         1024,
         move |mounted| {
             fs::write(mounted.join("theirs"), vec![1; 500_000]).unwrap();
-            let held = walk_all(&path);
-            assert_eq!((held.inodes, held.cut), (2, None));
-            assert!(held.bytes < 100_000, "{held:?}");
+            let usage = walk_all(&path);
+            assert_eq!((usage.inodes, usage.truncation), (2, None));
+            assert!(usage.bytes < 100_000, "{usage:?}");
             // Where the volume itself is the mount, it counts.
             assert!(walk_all(mounted).bytes >= 500_000);
         },
@@ -120,24 +120,30 @@ fn a_walk_that_is_cut_short_gives_a_lower_bound_and_says_why() {
     for name in 0..20 {
         fs::write(top.path().join(name.to_string()), "x").unwrap();
     }
-    let held = cut(top.path(), 10, false);
-    assert_eq!((held.inodes, held.cut), (11, Some(Cut::Entries)));
-    assert_eq!(cut(top.path(), 20, false).cut, None);
-    let held = cut(top.path(), 10, true);
-    assert_eq!((held.inodes, held.cut), (1, Some(Cut::Time)));
+    let usage = truncation(top.path(), 10, false);
+    assert_eq!(
+        (usage.inodes, usage.truncation),
+        (11, Some(Truncation::Entries))
+    );
+    assert_eq!(truncation(top.path(), 20, false).truncation, None);
+    let usage = truncation(top.path(), 10, true);
+    assert_eq!(
+        (usage.inodes, usage.truncation),
+        (1, Some(Truncation::Time))
+    );
 }
 
 #[test]
 fn directories_nested_too_deeply_are_left_out() {
     let top = tempfile::tempdir().unwrap();
     let mut path = top.path().to_owned();
-    for _ in 0..DEEPEST + 20 {
+    for _ in 0..MAX_DEPTH + 20 {
         path.push("d");
     }
     fs::create_dir_all(&path).unwrap();
     fs::write(top.path().join("beside"), "x").unwrap();
-    let held = walk_all(top.path());
-    assert_eq!(held.cut, Some(Cut::Depth));
+    let usage = walk_all(top.path());
+    assert_eq!(usage.truncation, Some(Truncation::Depth));
     // 128 levels are read, and the directory below the last of them is counted.
-    assert_eq!(held.inodes, i64::try_from(DEEPEST).unwrap() + 2);
+    assert_eq!(usage.inodes, i64::try_from(MAX_DEPTH).unwrap() + 2);
 }

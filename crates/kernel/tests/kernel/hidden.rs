@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::cgroup_support::{TestCgroup, left_out};
 use crate::evictor_support::{IGNORES_TERM, evictor, victim};
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Method, Termination};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, Method, SigtermBy, Termination};
 
 const NO_GRACE: Duration = Duration::ZERO;
 
@@ -45,7 +45,7 @@ async fn leave_from(
     };
     let cut = GraceCut::default();
     evictor
-        .end(&victim(group), grace, &cut, Asks::Evictd)
+        .end(&victim(group), grace, &cut, SigtermBy::Evictd)
         .await
         .unwrap()
 }

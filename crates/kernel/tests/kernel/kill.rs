@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cgroup_support::{TestCgroup, eventually, left_out};
 use crate::evictor_support::{IGNORES_TERM, evictor, victim};
 use evictd_kernel::cgroup::{Controller, DEFAULT_ROOT, Hierarchies, Version};
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Method, Termination, Victim};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, Method, SigtermBy, Termination, Victim};
 
 const NO_GRACE: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_mins(1);
@@ -28,7 +28,7 @@ const HOPPER: &str = r#"HOP='sh -c "$HOP" &'; export HOP; echo ready; eval "$HOP
 async fn leave(group: &TestCgroup, grace: Duration) -> Termination {
     let cut = GraceCut::default();
     let termination = evictor(group)
-        .end(&victim(group), grace, &cut, Asks::Evictd)
+        .end(&victim(group), grace, &cut, SigtermBy::Evictd)
         .await;
     let termination = termination.unwrap();
     assert_eq!(termination.survivors, []);
@@ -92,23 +92,6 @@ async fn a_stopped_process_is_killed() {
     all_ways("a_stopped_process_is_killed", "echo ready; kill -STOP $$").await;
 }
 
-#[tokio::test]
-async fn a_hog_is_gone_within_tens_of_milliseconds() {
-    let test = "a_hog_is_gone_within_tens_of_milliseconds";
-    for (hierarchies, method) in WAYS {
-        let Some(mut group) = TestCgroup::new(test, hierarchies) else {
-            continue;
-        };
-        let hog =
-            "exec 3>&1; { head -c 150M /dev/zero; echo ready >&3; sleep 600; } | tail -c 150M";
-        group.script("pod/app", hog);
-        let termination = leave(&group, NO_GRACE).await;
-        let took = milliseconds(termination.first_signal_at, termination.gone_at);
-        eprintln!("{test} by {}: {took} ms", method.as_str());
-        assert!(took < 1000, "{took} ms");
-    }
-}
-
 /// It is lifted meanwhile (tests/vm/scenarios/limited); what starts in that group again is limited as before.
 #[tokio::test]
 async fn a_killed_pods_limit_on_cpu_time_is_put_back() {
@@ -170,25 +153,6 @@ async fn a_zombie_is_not_waited_for() {
     assert_eq!(termination.first_signal_at, None);
 }
 
-#[tokio::test]
-async fn the_grace_is_waited_then_the_pod_is_killed() {
-    let test = "the_grace_is_waited_then_the_pod_is_killed";
-    let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
-        return;
-    };
-    group.script("pod", IGNORES_TERM);
-    // Sampling goes on meanwhile.
-    let mut looks = 0;
-    let termination = tokio::select! {
-        termination = leave(&group, Duration::from_millis(400)) => termination,
-        () = async { loop { tokio::time::sleep(Duration::from_millis(5)).await; looks += 1; } } => unreachable!(),
-    };
-    let graced = milliseconds(termination.first_signal_at, termination.killed_at);
-    assert!(graced >= 400, "{graced} ms");
-    assert!(looks > 10, "only {looks} looks in 400 ms");
-    assert_eq!(termination.method, expected(Method::CgroupKill));
-}
-
 /// A threaded group has no list of processes of its own.
 #[tokio::test]
 async fn a_threaded_group_in_the_pod_is_no_obstacle() {
@@ -238,7 +202,8 @@ async fn a_grace_can_be_cut() {
         until_exists(&heard).await;
         cut.clone().cut_grace();
     };
-    let (termination, ()) = tokio::join!(evictor.end(&victim, LONG, &cut, Asks::Evictd), cutter);
+    let (termination, ()) =
+        tokio::join!(evictor.end(&victim, LONG, &cut, SigtermBy::Evictd), cutter);
     let termination = termination.unwrap();
     assert_eq!(termination.method, expected(Method::FrozenKill));
     let took = milliseconds(termination.first_signal_at, termination.gone_at);
@@ -296,7 +261,8 @@ async fn only_the_first_process_of_each_container_is_asked_to_stop() {
         tokio::time::sleep(Duration::from_millis(100)).await;
         cut.cut_grace();
     };
-    let (termination, ()) = tokio::join!(evictor.end(&victim, LONG, &cut, Asks::Evictd), cutter);
+    let (termination, ()) =
+        tokio::join!(evictor.end(&victim, LONG, &cut, SigtermBy::Evictd), cutter);
     assert!(termination.unwrap().processes >= 5);
     for never in ["sandbox-by-name", "sandbox-by-id", "second-of-a"] {
         assert!(!file(never).exists(), "{never} got SIGTERM");
@@ -317,7 +283,7 @@ async fn a_sandbox_that_is_left_alone_ends_the_grace() {
     };
     let cut = GraceCut::default();
     let termination = evictor(&group)
-        .end(&victim, LONG, &cut, Asks::Evictd)
+        .end(&victim, LONG, &cut, SigtermBy::Evictd)
         .await
         .unwrap();
     assert_eq!(termination.method, expected(Method::FrozenKill));
@@ -388,7 +354,8 @@ async fn a_cgroup_made_anew_under_the_same_name_is_left_alone() {
         group.remove("pod");
         group.script("pod", SLEEPER)
     };
-    let (termination, new) = tokio::join!(evictor.end(&victim, LONG, &cut, Asks::Evictd), replace);
+    let (termination, new) =
+        tokio::join!(evictor.end(&victim, LONG, &cut, SigtermBy::Evictd), replace);
     assert_eq!(termination.unwrap().method, Method::Terminated);
     assert!(!TestCgroup::has_ended(new));
 }
@@ -482,7 +449,7 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
                 &victim(&group),
                 NO_GRACE,
                 &GraceCut::default(),
-                Asks::Evictd,
+                SigtermBy::Evictd,
             )
             .await;
         let termination = termination.unwrap();
@@ -493,5 +460,46 @@ async fn a_process_in_uninterruptible_sleep_is_named_at_the_deadline() {
         assert_eq!(termination.survivors[0].state, 'D');
         filesystem.thaw();
         eventually("it dies once it wakes", || TestCgroup::has_ended(sleeper));
+    }
+}
+
+/// Those that count milliseconds.
+mod alone {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_hog_is_gone_within_tens_of_milliseconds() {
+        let test = "a_hog_is_gone_within_tens_of_milliseconds";
+        for (hierarchies, method) in WAYS {
+            let Some(mut group) = TestCgroup::new(test, hierarchies) else {
+                continue;
+            };
+            let hog =
+                "exec 3>&1; { head -c 150M /dev/zero; echo ready >&3; sleep 600; } | tail -c 150M";
+            group.script("pod/app", hog);
+            let termination = leave(&group, NO_GRACE).await;
+            let took = milliseconds(termination.first_signal_at, termination.gone_at);
+            eprintln!("{test} by {}: {took} ms", method.as_str());
+            assert!(took < 1000, "{took} ms");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_grace_is_waited_then_the_pod_is_killed() {
+        let test = "the_grace_is_waited_then_the_pod_is_killed";
+        let Some(mut group) = TestCgroup::new(test, &["memory", "unified"]) else {
+            return;
+        };
+        group.script("pod", IGNORES_TERM);
+        // Sampling goes on meanwhile.
+        let mut looks = 0;
+        let termination = tokio::select! {
+            termination = leave(&group, Duration::from_millis(400)) => termination,
+            () = async { loop { tokio::time::sleep(Duration::from_millis(5)).await; looks += 1; } } => unreachable!(),
+        };
+        let graced = milliseconds(termination.first_signal_at, termination.killed_at);
+        assert!(graced >= 400, "{graced} ms");
+        assert!(looks > 10, "only {looks} looks in 400 ms");
+        assert_eq!(termination.method, expected(Method::CgroupKill));
     }
 }

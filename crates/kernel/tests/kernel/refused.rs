@@ -6,7 +6,7 @@ use std::time::Duration;
 use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::clock::Clock;
 use evictd_kernel::kill::{
-    Asks, CgroupEvictor, GraceCut, KillError, Method, Refusal, Termination, Victim,
+    CgroupEvictor, GraceCut, KillError, Method, Refusal, SigtermBy, Termination, Victim,
 };
 
 const NO_GRACE: Duration = Duration::ZERO;
@@ -50,7 +50,7 @@ async fn refusal(procs: &str, cgroup: &str) -> KillError {
         sandbox: None,
     };
     evictor
-        .end(&victim, NO_GRACE, &GraceCut::default(), Asks::Evictd)
+        .end(&victim, NO_GRACE, &GraceCut::default(), SigtermBy::Evictd)
         .await
         .unwrap_err()
 }
@@ -133,7 +133,7 @@ async fn a_recycled_process_id_is_not_hit() {
             &app(),
             Duration::from_millis(50),
             &GraceCut::default(),
-            Asks::Evictd,
+            SigtermBy::Evictd,
         )
         .await;
     assert_eq!(termination.unwrap().method, Method::RepeatedKill);
@@ -151,7 +151,7 @@ async fn a_listed_zombie_is_not_alive() {
     let zombie = fs::read_to_string(&stat).unwrap().replace(" S ", " Z ");
     fs::write(stat, zombie).unwrap();
     let termination = evictor
-        .end(&app(), LONG, &GraceCut::default(), Asks::Evictd)
+        .end(&app(), LONG, &GraceCut::default(), SigtermBy::Evictd)
         .await
         .unwrap();
     assert_eq!(termination.method, Method::AlreadyGone);
@@ -174,7 +174,7 @@ async fn a_cgroup_that_is_gone_has_left_already() {
         sandbox: None,
     };
     let termination = evictor
-        .end(&victim, LONG, &GraceCut::default(), Asks::Evictd)
+        .end(&victim, LONG, &GraceCut::default(), SigtermBy::Evictd)
         .await
         .unwrap();
     assert_eq!(termination.method, Method::AlreadyGone);
@@ -211,7 +211,8 @@ async fn killed_unread(populated: &'static str) -> Result<Termination, KillError
         fs::write(pod.join("cgroup.events"), populated).unwrap();
     };
     let (app, cut) = (app(), GraceCut::default());
-    let (termination, ()) = tokio::join!(evictor.end(&app, NO_GRACE, &cut, Asks::Evictd), kernel);
+    let (termination, ()) =
+        tokio::join!(evictor.end(&app, NO_GRACE, &cut, SigtermBy::Evictd), kernel);
     termination
 }
 
@@ -233,7 +234,7 @@ async fn a_group_that_lists_nobody_and_is_populated_is_not_gone() {
     fs::write(pod.join("cgroup.events"), "populated 1\n").unwrap();
     fs::write(pod.join("cgroup.kill"), "").unwrap();
     let error = evictor
-        .end(&app(), NO_GRACE, &GraceCut::default(), Asks::Evictd)
+        .end(&app(), NO_GRACE, &GraceCut::default(), SigtermBy::Evictd)
         .await;
     let error = error.unwrap_err();
     assert!(matches!(error, KillError::GaveUp { .. }), "{error}");

@@ -5,7 +5,7 @@ use evictd_eviction::{
     Housekeeper, Observation, Observations, Rules, Signal, ThresholdMaps, threshold,
 };
 use evictd_kernel::cgroup::{DEFAULT_ROOT, Hierarchies};
-use evictd_kernel::wake::{MemcgNotification, WakeSources, Wakers, WokenBy};
+use evictd_kernel::wake::{MemcgNotification, WakeListeners, WakeSources, WokenBy};
 use jiff::Timestamp;
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn s1_074_s1_075_the_kernel_calls_when_a_group_crosses_its_threshold() {
         left_out(test, "cgroup v2 knows no such notification");
         return;
     };
-    let mut wakers = Wakers::new(WakeSources::default(), Some(memcg));
+    let mut wake_listeners = WakeListeners::new(WakeSources::default(), Some(memcg));
     let now = Timestamp::UNIX_EPOCH;
     let seen = Observation {
         available: LIMIT,
@@ -44,14 +44,14 @@ async fn s1_074_s1_075_the_kernel_calls_when_a_group_crosses_its_threshold() {
     };
     let signals = [Signal::MemoryAvailable, Signal::AllocatableMemoryAvailable];
     let seen: Observations = signals.map(|signal| (signal, seen)).into_iter().collect();
-    wakers.notify_at(now, &housekeeper(), &seen);
-    let early = timeout(Duration::from_millis(200), wakers.rung()).await;
+    wake_listeners.notify_at(now, &housekeeper(), &seen);
+    let early = timeout(Duration::from_millis(200), wake_listeners.notified()).await;
     assert!(early.is_err(), "nothing is crossed yet");
     // Thirty-two MiB of anonymous memory, where the level is sixteen.
     group.script(
         "pods",
         "held=$(head -c 33554432 /dev/zero | tr '\\0' x); echo ready; read -r _ < /dev/zero",
     );
-    let heard = timeout(Duration::from_secs(10), wakers.rung()).await;
+    let heard = timeout(Duration::from_secs(10), wake_listeners.notified()).await;
     assert_eq!(heard, Ok(WokenBy::MemoryThreshold));
 }

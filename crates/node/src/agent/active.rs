@@ -4,7 +4,7 @@
 //! A manifest does not change when its pod ends. So a terminated pod stays excluded until its manifest is removed,
 //! or until a process runs in its cgroup again.
 
-use crate::pods::{LocalPod, PodSet, Vanished};
+use crate::pods::{LocalPod, PodSet, StillRunning};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -33,7 +33,6 @@ pub(super) struct Active {
 }
 
 impl Active {
-    /// The pods alive.
     pub(super) fn set(&self) -> &Arc<PodSet> {
         &self.set
     }
@@ -85,7 +84,7 @@ impl Active {
     }
 
     /// Whether the kubelet was seen to evict this pod.
-    pub(super) fn was_evicted_elsewhere(&self, uid: &str) -> bool {
+    pub(super) fn was_evicted_by_kubelet(&self, uid: &str) -> bool {
         self.listed.evicted.iter().any(|evicted| evicted == uid)
     }
 
@@ -96,7 +95,7 @@ impl Active {
         }
         self.listed = listed;
         self.left = have_left;
-        self.work_out();
+        self.rebuild();
         true
     }
 
@@ -105,28 +104,33 @@ impl Active {
         self.take(Arc::clone(&self.listed), have_left)
     }
 
-    fn work_out(&mut self) {
+    fn rebuild(&mut self) {
         let lives = |pod: &&LocalPod| !pod.terminal && !self.left.contains(&pod.uid);
         let alive: Vec<&LocalPod> = self.listed.pods.iter().filter(lives).collect();
-        if alive.len() == self.listed.pods.len() && self.listed.vanished.is_empty() {
+        if alive.len() == self.listed.pods.len() && self.listed.still_running.is_empty() {
             self.set = Arc::clone(&self.listed);
             return;
         }
         self.changes += 1;
-        let runs_on = |vanished: &&Vanished| !self.left.contains(&vanished.pod.uid);
-        let vanished = self.listed.vanished.iter().filter(runs_on);
-        let vanished = vanished.map(|vanished| LocalPod {
-            pod: Arc::clone(&vanished.pod),
-            cgroup: Some(vanished.cgroup.clone()),
-            manifest: None,
-        });
+        let still_runs =
+            |still_running: &&StillRunning| !self.left.contains(&still_running.pod.uid);
+        let still_running =
+            self.listed
+                .still_running
+                .iter()
+                .filter(still_runs)
+                .map(|still_running| LocalPod {
+                    pod: Arc::clone(&still_running.pod),
+                    cgroup: Some(still_running.cgroup.clone()),
+                    manifest: None,
+                });
         self.set = Arc::new(PodSet {
             // Counts down, so that it never equals a generation of the cache, which counts up from zero.
             generation: u64::MAX - self.changes,
-            pods: alive.into_iter().cloned().chain(vanished).collect(),
+            pods: alive.into_iter().cloned().chain(still_running).collect(),
             rejected: self.listed.rejected.clone(),
             unknown: self.listed.unknown.clone(),
-            vanished: self.listed.vanished.clone(),
+            still_running: self.listed.still_running.clone(),
             warnings: self.listed.warnings.clone(),
             evicted: self.listed.evicted.clone(),
             as_of: self.listed.as_of,

@@ -2,7 +2,7 @@
 //! allocatable resources are known, by whether it fits beside the other pods (S2-001 to S2-005).
 //!
 //! ```text
-//!   cache -> Gate::admit, once a new pod -> AdmissionDecision -> reported | turned away | others leave for it
+//!   cache -> Gate::admit, once per new pod -> AdmissionDecision -> reported | rejected | other pods preempted
 //! ```
 
 use super::{Agent, allocatable::Allocatable};
@@ -36,11 +36,11 @@ pub(super) struct Admission {
     /// The last observations of the node.
     seen: Observations,
     /// UIDs of pods that are admitted without a check.
-    pardoned: BTreeSet<String>,
+    admitted_unchecked: BTreeSet<String>,
     /// The reason and message of rejected pods, by UID.
     rejections: BTreeMap<String, Rejection>,
     decisions: Vec<AdmissionDecision>,
-    made: u64,
+    count: u64,
 }
 
 impl Admission {
@@ -61,8 +61,8 @@ impl Admission {
     }
 
     /// Admits this pod the next time it is checked, without a check.
-    pub(super) fn pardon(&mut self, uid: &str) {
-        self.pardoned.insert(uid.to_owned());
+    pub(super) fn admit_unchecked(&mut self, uid: &str) {
+        self.admitted_unchecked.insert(uid.to_owned());
     }
 
     /// The conditions that held when a pod came.
@@ -76,8 +76,8 @@ impl Admission {
 
     /// A new id for a decision.
     pub(super) fn id(&mut self, now: Timestamp) -> String {
-        self.made += 1;
-        format!("{:x}-a{}", now.as_millisecond(), self.made)
+        self.count += 1;
+        format!("{:x}-a{}", now.as_millisecond(), self.count)
     }
 }
 
@@ -121,8 +121,7 @@ pub(super) fn examine<'a>(
         let protected = rules.protect.covers(other) || rules.spares(other) == Some(Spared::Never);
         !protected && !fit::is_same(other, pod)
     };
-    let here = here.iter().map(Borrow::borrow);
-    let candidates: Vec<&Pod> = here.filter(may_go).collect();
+    let candidates: Vec<&Pod> = here.iter().map(Borrow::borrow).filter(may_go).collect();
     Finding {
         answer: admission::admit(pod, &candidates, conditions, &failures),
         candidates,
@@ -134,13 +133,13 @@ pub(super) fn examine<'a>(
 struct Gate<'a> {
     now: Timestamp,
     mode: config::Admission,
-    /// Whether the decision is carried out. It is not if the kubelet cannot be told of it: the kubelet would only
+    /// Whether the decision is carried out. It is not if the kubelet cannot be informed of it: the kubelet would only
     /// restart the pod, and evictd kill it again and again.
     acts: bool,
     memory: &'a mut Admission,
     housekeeper: &'a Housekeeper,
     room: &'a Allocatable,
-    is_kept_out: &'a dyn Fn(&str) -> bool,
+    is_rejected: &'a dyn Fn(&str) -> bool,
     /// Whether rejected pods that may still be admitted are checked again.
     again: bool,
     leaves: &'a dyn Fn(&str) -> bool,
@@ -149,7 +148,7 @@ struct Gate<'a> {
 impl Gate<'_> {
     fn admit(&mut self, pod: &Pod, here: &[&Pod]) -> Result<(), Rejection> {
         let ends = pod.terminal || pod.deletion_timestamp.is_some();
-        if ends || self.memory.pardoned.remove(&pod.uid) {
+        if ends || self.memory.admitted_unchecked.remove(&pod.uid) {
             return Ok(());
         }
         let may_change = self.again && self.room.is_machine();
@@ -177,16 +176,16 @@ impl Gate<'_> {
         }
         let room = room.map(|node| (self.room, node));
         let finding = examine(pod, &here, &conditions, room, self.housekeeper);
-        self.rule(pod, conditions, finding)
+        self.decide(pod, conditions, finding)
     }
 
     /// The reason and message of this pod's rejection, if it was rejected.
     fn rejection_of(&self, pod: &Pod) -> Option<Rejection> {
         let rejection = self.memory.rejections.get(&pod.uid);
-        rejection.filter(|_| (self.is_kept_out)(&pod.uid)).cloned()
+        rejection.filter(|_| (self.is_rejected)(&pod.uid)).cloned()
     }
 
-    fn rule(
+    fn decide(
         &mut self,
         pod: &Pod,
         conditions: Vec<NodeCondition>,
@@ -258,48 +257,48 @@ impl Gate<'_> {
 }
 
 impl Agent {
-    /// Updates the set of pods (with `afresh` also which cgroups exist), and carries out what is decided about new
+    /// Updates the set of pods (with `fresh` also which cgroups exist), and carries out what is decided about new
     /// ones.
-    pub(super) fn look(&mut self, afresh: bool) {
+    pub(super) fn update_pods(&mut self, fresh: bool) {
         let departures = self.housekeeper.departures();
         let leaves = |uid: &str| {
             departures.is_terminating(uid) || departures.is_planned(uid) || departures.has_left(uid)
         };
-        let is_kept_out = |uid: &str| {
+        let is_rejected = |uid: &str| {
             let departure = departures.get(uid);
             departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
         };
-        let can_turn_away = self.ports.cluster.is_some() || self.ports.allocatable.is_machine();
+        let can_reject = self.ports.cluster.is_some() || self.ports.allocatable.is_machine();
         let mut gate = Gate {
             now: self.clock.now(),
             mode: self.behaviour.admission,
-            acts: !self.ends_nobody() && can_turn_away,
+            acts: !self.terminations_off() && can_reject,
             memory: &mut self.admission,
             housekeeper: &self.housekeeper,
             room: &self.ports.allocatable,
-            is_kept_out: &is_kept_out,
-            again: afresh,
+            is_rejected: &is_rejected,
+            again: fresh,
             leaves: &leaves,
         };
-        let set = if afresh {
+        let set = if fresh {
             let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
-            self.ports.pod_cache.look_afresh(admit)
+            self.ports.pod_cache.fresh_snapshot(admit)
         } else {
             let admit = |pod: &Pod, here: &[&Pod]| gate.admit(pod, here);
-            self.ports.pod_cache.look(admit)
+            self.ports.pod_cache.snapshot(admit)
         };
         self.take_set(set);
         let active = &self.active;
         let Admission {
-            pardoned,
+            admitted_unchecked,
             rejections,
             ..
         } = &mut self.admission;
-        pardoned.retain(|uid| active.is_listed(uid));
+        admitted_unchecked.retain(|uid| active.is_listed(uid));
         rejections.retain(|uid, _| active.is_listed(uid));
         for decision in std::mem::take(&mut self.admission.decisions) {
             match decision.act {
-                AdmissionAction::Reject => self.turn_away(decision),
+                AdmissionAction::Reject => self.reject(decision),
                 AdmissionAction::Preempt => self.plan_preemption(decision),
                 AdmissionAction::Report | AdmissionAction::Leave { .. } => {
                     self.publish_admission(&decision);
@@ -313,7 +312,7 @@ impl Agent {
     }
 
     /// Writes the decision to disk, so that the next run can finish it if this one ends now.
-    pub(super) fn write_down(&mut self, decision: &AdmissionDecision) {
+    pub(super) fn write_intent(&mut self, decision: &AdmissionDecision) {
         self.ports.publishers.publish(&Fact::Admitting(decision));
     }
 
@@ -322,8 +321,11 @@ impl Agent {
         let here = &self.active.set().pods;
         let conditions: Vec<NodeCondition> = self.housekeeper.taints().collect();
         let seen = &self.admission.seen;
-        let room = self.ports.allocatable.node(&self.housekeeper, seen);
-        let room = room.map(|node| (&self.ports.allocatable, node));
+        let room = self
+            .ports
+            .allocatable
+            .node(&self.housekeeper, seen)
+            .map(|node| (&self.ports.allocatable, node));
         let finding = examine(pod, here, &conditions, room, &self.housekeeper);
         let mut outcome = finding.answer.named(&finding.candidates);
         let qos = |pod: &Pod| (pod.full_name(), pod.qos.as_str().to_owned());
@@ -332,7 +334,7 @@ impl Agent {
     }
 
     /// Rejects a pod: publishes its status and the decision, and terminates its processes.
-    fn turn_away(&mut self, mut decision: AdmissionDecision) {
+    fn reject(&mut self, mut decision: AdmissionDecision) {
         decision.grace = self.hard_grace();
         decision.boot_id.clone_from(&self.ports.boot_id);
         decision.notice = self.notice_of(&decision, None);
@@ -341,7 +343,7 @@ impl Agent {
         decision.ends = cgroup
             .as_ref()
             .is_some_and(|cgroup| hierarchies.runs(cgroup));
-        self.write_down(&decision);
+        self.write_intent(&decision);
         let conditions = decision.conditions.clone();
         let purpose = Purpose::Rejection { conditions };
         let mut departure = decision.departure(purpose, cgroup);
@@ -385,10 +387,10 @@ impl Agent {
                 EVICTD_POD_UID = pod.uid,
                 "{pod} cannot be preempted for {preemptor}: no cgroup of it is known"
             ),
-            // The victim has gone by itself.
+            // The victim has ended without evictd.
             (None, _) => {}
         }
-        self.housekeeper.departures_mut().pass_over_planned();
+        self.housekeeper.departures_mut().skip_planned();
         self.report(Event::Next);
     }
 
@@ -414,7 +416,7 @@ impl Agent {
             boot_id: self.ports.boot_id.clone(),
         };
         decision.notice = self.notice_of(&decision, Some(critical::CONDITION_MESSAGE));
-        self.write_down(&decision);
+        self.write_intent(&decision);
         let resource = decision.lacks.clone();
         let departure =
             decision.departure(Purpose::Preemption { resource }, Some(cgroup.to_owned()));

@@ -23,7 +23,7 @@ pub enum Allocatable {
 
 impl Allocatable {
     /// The machine whose `/proc` this is.
-    pub fn of_machine(proc: &Path) -> Self {
+    pub(crate) fn of_machine(proc: &Path) -> Self {
         let stat = KernelStats::from_file(proc.join("stat"), procfs::current_system_info());
         let cpus = stat
             .ok()
@@ -34,14 +34,14 @@ impl Allocatable {
     }
 
     /// Whether no kubelet manages the pods.
-    pub const fn is_machine(&self) -> bool {
+    pub(crate) const fn is_machine(&self) -> bool {
         matches!(self, Self::Machine { .. })
     }
 
     /// A node with its allocatable resources; for a machine only these, as far as known.
     pub(super) fn node(&self, housekeeper: &Housekeeper, seen: &Observations) -> Option<Node> {
         let cpus = match self {
-            Self::Node(told) => return told.borrow().as_deref().cloned(),
+            Self::Node(node_object) => return node_object.borrow().as_deref().cloned(),
             Self::Machine { cpus } => cpus.map(Quantity::count),
             Self::Unknown => return None,
         };
@@ -56,8 +56,8 @@ impl Allocatable {
                 allocatable(housekeeper, seen, Signal::NodefsAvailable),
             ),
         ];
-        let known = known.into_iter();
         let allocatable: ResourceList = known
+            .into_iter()
             .filter_map(|(name, quantity)| Some((name, quantity?)))
             .collect();
         Some(Node {
@@ -97,9 +97,9 @@ mod tests {
     fn the_machines_cpus_are_counted_where_the_kernel_tells() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(cpus(directory.path()), None);
-        let told = "cpu  9 0 9 9 0 0 0 0 0 0\ncpu0 4 0 4 4 0 0 0 0 0 0\ncpu3 5 0 5 5 0 0 0 0 0 0\nintr 7 0 1\nctxt 9\n\
+        let stat = "cpu  9 0 9 9 0 0 0 0 0 0\ncpu0 4 0 4 4 0 0 0 0 0 0\ncpu3 5 0 5 5 0 0 0 0 0 0\nintr 7 0 1\nctxt 9\n\
                     btime 1700000000\nprocesses 7\nprocs_running 1\nprocs_blocked 0\nsoftirq 7 1\n";
-        std::fs::write(directory.path().join("stat"), told).unwrap();
+        std::fs::write(directory.path().join("stat"), stat).unwrap();
         assert_eq!(cpus(directory.path()), Some(2));
         assert!(cpus(Path::new("/proc")).is_some());
     }

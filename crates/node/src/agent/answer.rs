@@ -18,8 +18,8 @@ impl Agent {
             }
             Question::Pause { pause, answer } => self.pause(pause, answer),
             Question::Resume { answer } => self.resume(answer),
-            Question::Hush { answer } => match &self.ports.cluster {
-                Some(cluster) => cluster.hush(answer),
+            Question::StopNodeReports { answer } => match &self.ports.cluster {
+                Some(cluster) => cluster.stop_reports(answer),
                 None => {
                     let _ = answer.send(Ok(json!({})));
                 }
@@ -31,7 +31,7 @@ impl Agent {
     /// nearest to its threshold for which the usage of any pod is known.
     async fn ranking(&mut self, signal: Option<Signal>) -> Result<Value, Unanswered> {
         let signals = signal.map_or_else(|| self.nearest(), |signal| vec![signal]);
-        self.look_at_cgroups(self.clock.now());
+        self.update_cgroups(self.clock.now());
         let mut first = None;
         for signal in signals {
             let (answer, is_known) = match self.rank_for(signal).await {
@@ -44,7 +44,7 @@ impl Agent {
             first.get_or_insert(answer);
         }
         first.unwrap_or(Err(Unanswered::NotYet(
-            "no signal has been looked at so far; ask again in a moment",
+            "no signal has been sampled yet; ask again in a moment",
         )))
     }
 
@@ -91,7 +91,7 @@ impl Agent {
 
     fn admit(&self, pod: Value) -> Result<Value, String> {
         let mut pod: wire::Pod =
-            serde_json::from_value(pod).map_err(|error| format!("no v1 Pod: {error}"))?;
+            serde_json::from_value(pod).map_err(|error| format!("not a v1 Pod: {error}"))?;
         // A manifest only names its priority class.
         let class = pod.spec.priority_class_name.as_str();
         let configured = || self.behaviour.priority_classes.get(class).copied();

@@ -4,14 +4,14 @@ use super::{Agent, unfinished::shorten};
 use crate::fact::{AdmissionDecision, Fact};
 use crate::{
     config::{EvictMethod, SoftTierFallback, Tell},
-    delivery::{DeliveryQueue, Fate, Notice, Publication, Way},
-    evict::{ApiEvictor, ClusterEvictor, Haste, ToldBefore},
+    delivery::{DeliveryOutcome, DeliveryQueue, Notice, Publication, Way},
+    evict::{ApiEvictor, ClusterEvictor, ResumedEvictor, Urgency},
     server::state::Answer,
 };
 use evictd_cluster_client::Actions;
 use evictd_eviction::{
     Cause, Decision,
-    departures::{Departure, Event, Telling},
+    departures::{Departure, Event, NoticeState},
     record,
 };
 use evictd_kernel::kill::Victim;
@@ -25,15 +25,15 @@ use tokio::{
 };
 
 /// The longest that an eviction for a hard threshold waits for the API server's answer.
-pub(super) const HARD_PATIENCE: Duration = Duration::from_millis(50);
+pub(super) const HARD_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// How long to wait for pending notices when the agent stops.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(1);
 
 /// How long budgets may block every eviction before `softTierFallback: evict` terminates a pod here.
-const DEADLINE: SignedDuration = SignedDuration::from_mins(1);
+const BLOCK_LIMIT: SignedDuration = SignedDuration::from_mins(1);
 /// A block by budgets this long ago belongs to an earlier shortage.
-const FORGOTTEN: SignedDuration = SignedDuration::from_mins(5);
+const BLOCK_EXPIRY: SignedDuration = SignedDuration::from_mins(5);
 
 /// How evictions reach the cluster.
 pub struct Cluster {
@@ -77,7 +77,7 @@ impl Cluster {
         let too_long = self.fallback == SoftTierFallback::Evict
             && self
                 .blocked
-                .is_some_and(|(since, _)| now.duration_since(since) >= DEADLINE);
+                .is_some_and(|(since, _)| now.duration_since(since) >= BLOCK_LIMIT);
         self.method == EvictMethod::Eviction && kind == Cause::Soft && !too_long
     }
 
@@ -90,15 +90,17 @@ impl Cluster {
     }
 
     /// Stops all reports to the Node; answers when none is in progress any more.
-    pub(super) fn hush(&self, answer: Answer) {
+    pub(super) fn stop_reports(&self, answer: Answer) {
         let reports = Arc::clone(&self.reports);
         tokio::spawn(async move {
             // Locked until the task has ended, so that a second caller waits for that too.
             let mut reports = reports.lock().await;
-            if let Some((hush, task)) = reports.take() {
-                tracing::info!("asked to: this node's conditions and taints are left as they are");
+            if let Some((stop_reports, task)) = reports.take() {
+                tracing::info!(
+                    "as requested, this node's conditions and taints are no longer written"
+                );
                 // The task may have ended by itself.
-                let _ = hush.send(());
+                let _ = stop_reports.send(());
                 let _ = task.await;
             }
             let _ = answer.send(Ok(json!({})));
@@ -108,7 +110,7 @@ impl Cluster {
     fn note_blocked(&mut self, now: Timestamp) {
         let since = self
             .blocked
-            .filter(|(_, last)| now.duration_since(*last) < FORGOTTEN)
+            .filter(|(_, last)| now.duration_since(*last) < BLOCK_EXPIRY)
             .map_or(now, |(since, _)| since);
         self.blocked = Some((since, now));
     }
@@ -133,12 +135,17 @@ impl Agent {
     }
 
     /// Starts the termination of a pod: with a cluster, in the configured way.
-    pub(super) fn launch(&mut self, departure: &Departure, victim: Victim, grace: Duration) {
+    pub(super) fn start_termination(
+        &mut self,
+        departure: &Departure,
+        victim: Victim,
+        grace: Duration,
+    ) {
         let local = Arc::clone(&self.ports.evictor);
         let notice = self.notices.remove(&departure.id);
         let resumed = self.unfinished.remove(&departure.id);
-        if resumed && departure.telling == Telling::Told {
-            let evictor = Arc::new(ToldBefore(local));
+        if resumed && departure.notice_state == NoticeState::Sent {
+            let evictor = Arc::new(ResumedEvictor(local));
             return self.terminations.begin(evictor, victim, grace, false);
         }
         match (&self.ports.cluster, notice) {
@@ -157,10 +164,10 @@ impl Agent {
                         Some(Cause::Hard) => cluster.tell,
                         Some(Cause::Soft | Cause::LocalStorage) | None => Tell::First,
                     },
-                    haste: match departure.purpose.cause() {
-                        Some(Cause::Soft) => Haste::Soft,
+                    urgency: match departure.purpose.cause() {
+                        Some(Cause::Soft) => Urgency::Soft,
                         Some(Cause::Hard | Cause::LocalStorage) | None => {
-                            Haste::Hard(self.patience(departure))
+                            Urgency::Hard(self.answer_timeout(departure))
                         }
                     },
                     kubelet: !self.ports.allocatable.is_machine(),
@@ -230,7 +237,7 @@ impl Agent {
     }
 
     /// Notes that a budget allowed an eviction.
-    pub(super) fn note_let_go(&mut self) {
+    pub(super) fn note_allowed(&mut self) {
         if let Some(cluster) = &mut self.ports.cluster {
             cluster.blocked = None;
         }
@@ -238,7 +245,7 @@ impl Agent {
 
     /// How long to wait for the API server: a quarter of the time until the resource is exhausted at the present
     /// rate.
-    fn patience(&self, departure: &Departure) -> Duration {
+    fn answer_timeout(&self, departure: &Departure) -> Duration {
         let signal = departure.purpose.signal();
         let left = signal.and_then(|signal| {
             let mut watched = self.watched.iter();
@@ -246,7 +253,9 @@ impl Agent {
             self.sampling_interval
                 .exhausted_in(departure.since, signal, seen)
         });
-        left.map_or(HARD_PATIENCE, |left| HARD_PATIENCE.min(left / 4))
+        left.map_or(HARD_ANSWER_TIMEOUT, |left| {
+            HARD_ANSWER_TIMEOUT.min(left / 4)
+        })
     }
 
     /// Waits for pending notices. Those without a result by then stay in the history for the next start.
@@ -255,7 +264,7 @@ impl Agent {
             return;
         };
         let all_published = async {
-            while cluster.delivery_queue.waits() > 0
+            while cluster.delivery_queue.pending_count() > 0
                 && let Some(publication) = cluster.publications.recv().await
             {
                 self.published(&publication);
@@ -266,8 +275,8 @@ impl Agent {
             .is_err()
         {
             tracing::warn!(
-                "{} evictions are not known to be told yet; the next start sees to them",
-                cluster.delivery_queue.waits()
+                "the API server has not confirmed {} evictions yet; the next start reports them again",
+                cluster.delivery_queue.pending_count()
             );
         }
         while let Ok(publication) = cluster.publications.try_recv() {
@@ -276,9 +285,9 @@ impl Agent {
     }
 
     pub(super) fn published(&mut self, publication: &Publication) {
-        let told = !matches!(publication.fate, Fate::NotPublished(_));
+        let sent = !matches!(publication.outcome, DeliveryOutcome::NotPublished(_));
         let id = publication.id.clone();
-        self.report(Event::Told { id, told });
+        self.report(Event::NoticeClosed { id, sent });
         self.ports.publishers.publish(&Fact::Published(publication));
     }
 }
@@ -309,23 +318,23 @@ mod tests {
     #[tokio::test]
     async fn who_asks_twice_to_leave_the_node_as_it_is_waits_twice() {
         let cluster = cluster(EvictMethod::Auto, SoftTierFallback::Wait);
-        let (hush, hushed) = oneshot::channel::<()>();
+        let (stop_reports, stopped) = oneshot::channel::<()>();
         let (finish, finished) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
-            hushed.await.unwrap();
+            stopped.await.unwrap();
             finished.await.unwrap();
         });
-        *cluster.reports.lock().await = Some((hush, task));
-        let (first, mut told_first) = oneshot::channel();
-        let (second, mut told_second) = oneshot::channel();
-        cluster.hush(first);
-        cluster.hush(second);
+        *cluster.reports.lock().await = Some((stop_reports, task));
+        let (first, mut first_answer) = oneshot::channel();
+        let (second, mut second_answer) = oneshot::channel();
+        cluster.stop_reports(first);
+        cluster.stop_reports(second);
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert!(told_first.try_recv().is_err() && told_second.try_recv().is_err());
+        assert!(first_answer.try_recv().is_err() && second_answer.try_recv().is_err());
         finish.send(()).unwrap();
-        assert!(told_first.await.unwrap().is_ok() && told_second.await.unwrap().is_ok());
+        assert!(first_answer.await.unwrap().is_ok() && second_answer.await.unwrap().is_ok());
     }
 
     #[tokio::test]

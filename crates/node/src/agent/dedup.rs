@@ -25,17 +25,20 @@ impl Dedup {
     pub(super) fn is_new(&mut self, decision: &Decision) -> bool {
         let of_pod = decision.kind == Cause::LocalStorage;
         let subject = (decision.signal, decision.uid.clone().filter(|_| of_pod));
-        let verdict = (decision.withheld.clone().map(lasting), decision.uid.clone());
+        let verdict = (
+            decision.withheld.clone().map(stable_part),
+            decision.uid.clone(),
+        );
         self.said.insert(subject, verdict.clone()) != Some(verdict)
     }
 
     /// A pod is evicted for this signal: the next decision on it is new in any case.
-    pub(super) fn moved(&mut self, signal: &'static str) {
+    pub(super) fn note_evicted(&mut self, signal: &'static str) {
         self.said.remove(&(signal, None));
     }
 
-    /// The next time of trouble is news again: once the node's condition is over, or the pod gone.
-    pub(super) fn forget_what_is_over(&mut self, housekeeper: &Housekeeper, pods: &[LocalPod]) {
+    /// Forgets what was published once the node's condition is over or the pod is gone: the next time it is published again.
+    pub(super) fn forget_ended(&mut self, housekeeper: &Housekeeper, pods: &[LocalPod]) {
         let presses = |signal: Signal| match signal.condition() {
             Some(condition) => housekeeper.presses(condition),
             None => is_crossed(housekeeper, signal),
@@ -49,7 +52,7 @@ impl Dedup {
 
 /// The part of a reason that stays the same while nothing happens. What terminating pods use, and their order,
 /// differs in every observation.
-fn lasting(withheld: Withheld) -> Withheld {
+fn stable_part(withheld: Withheld) -> Withheld {
     match withheld {
         Withheld::DyingPodsRelease { mut pods, .. } => {
             pods.sort_unstable();

@@ -3,14 +3,14 @@
 use super::{Agent, active::Place, terminations::Ended, unfinished::Unfinished};
 use crate::evict::EvictError;
 use crate::{
-    delivery::{Fate, Notice, Publication},
+    delivery::{DeliveryOutcome, Notice, Publication},
     fact::{Fact, Terminated},
 };
 use evictd_eviction::{
     NodeCondition,
     departures::{
-        CLEANUP, Command, Conclusion, Departure, Departures, Ending, Event, Purpose, Question,
-        Sighting, Telling,
+        CLEANUP_TIMEOUT, Command, Conclusion, Departure, Departures, Ending, Event, NoticeState,
+        PodState, Purpose, Question,
     },
 };
 use evictd_kernel::kill::Victim;
@@ -19,7 +19,7 @@ use std::path::Path;
 use tracing::{error, info, warn};
 
 impl Agent {
-    /// Begins a departure that has been written to disk; `notice` is what evictd tells the API server of it.
+    /// Begins a departure that has been written to disk; `notice` informs the API server of it.
     pub(super) fn begin_departure(&mut self, departure: Departure, notice: Option<Notice>) {
         if let Some(notice) = notice {
             self.notices.insert(departure.id.clone(), notice);
@@ -30,22 +30,22 @@ impl Agent {
     /// Reports an event of a departure, and carries out the commands that follow.
     pub(super) fn report(&mut self, event: Event) {
         let commands = self.housekeeper.on_event(self.clock.now(), event);
-        self.obey(commands);
+        self.run_commands(commands);
     }
 
-    pub(super) fn obey(&mut self, commands: Vec<Command>) {
+    pub(super) fn run_commands(&mut self, commands: Vec<Command>) {
         for command in commands {
             match command {
                 Command::Terminate { uid, left, again } => self.terminate(&uid, left, again),
                 Command::CutGrace { uid } => self.cut_grace(&uid),
-                Command::Tell { uid } => self.tell(&uid),
+                Command::SendNotice { uid } => self.send_notice(&uid),
                 Command::Withdraw { uid, why } => self.withdraw(&uid, why),
                 Command::Preempt(planned) => self.preempt(planned),
                 Command::Conclude {
                     departure,
                     conclusion,
                 } => self.conclude(&departure, conclusion),
-                Command::LetIn { uid } => self.admission.pardon(&uid),
+                Command::Admit { uid } => self.admission.admit_unchecked(&uid),
             }
         }
     }
@@ -65,8 +65,10 @@ impl Agent {
         let grace = left.max(SignedDuration::ZERO).unsigned_abs();
         if again {
             let why = match departure.purpose {
-                Purpose::Rejection { .. } => "was started though it is not let in; it is ended",
-                _ => "was started again before its status was published; it is ended again",
+                Purpose::Rejection { .. } => {
+                    "was started although it was not admitted; it is terminated"
+                }
+                _ => "was started again before its status was published; it is terminated again",
             };
             warn!(
                 EVICTD_DECISION_ID = departure.id,
@@ -81,7 +83,7 @@ impl Agent {
             let local = std::sync::Arc::clone(&self.ports.evictor);
             self.terminations.begin(local, victim, grace, again);
         } else {
-            self.launch(&departure, victim, grace);
+            self.start_termination(&departure, victim, grace);
         }
     }
 
@@ -92,14 +94,14 @@ impl Agent {
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,
                 EVICTD_POD_UID = uid,
-                "a hard threshold is crossed: {} has no grace any more",
+                "a hard threshold is crossed: the grace period of {} ends now",
                 departure.pod
             );
         }
     }
 
     /// Informs the API server about a pod without processes to terminate.
-    fn tell(&mut self, uid: &str) {
+    fn send_notice(&mut self, uid: &str) {
         let departures = self.housekeeper.departures();
         let notice = departures
             .get(uid)
@@ -107,9 +109,9 @@ impl Agent {
         if let (Some(notice), Some(cluster)) = (notice, &self.ports.cluster) {
             // The delivery queue reports the result.
             if self.unfinished.remove(&notice.id) {
-                drop(cluster.delivery_queue.post_again(notice));
+                drop(cluster.delivery_queue.submit_again(notice));
             } else {
-                drop(cluster.delivery_queue.post(notice));
+                drop(cluster.delivery_queue.submit(notice));
             }
         }
     }
@@ -125,22 +127,28 @@ impl Agent {
         let now = self.clock.now();
         let id = departure.id.clone();
         self.unfinished.remove(&id);
-        let (ended, untold) = match conclusion {
+        let (ended, notice_pending) = match conclusion {
             Conclusion::Gone => (
                 Some(Ok(evictd_kernel::kill::Termination::not_begun())),
                 false,
             ),
-            Conclusion::RunsOn { unended, untold } => {
-                (unended.then_some(Err(EvictError::RunsOn)), untold)
-            }
+            Conclusion::StillRuns {
+                outcome_missing,
+                notice_pending,
+            } => (
+                outcome_missing.then_some(Err(EvictError::StillRuns)),
+                notice_pending,
+            ),
         };
-        if untold {
+        if notice_pending {
             self.notices.remove(&id);
             self.published(&Publication {
                 id,
                 pod: departure.pod.clone(),
                 uid: departure.uid.clone(),
-                fate: Fate::NotPublished(evictd_eviction::departures::RUNS_ON.to_owned()),
+                outcome: DeliveryOutcome::NotPublished(
+                    evictd_eviction::departures::STILL_RUNS.to_owned(),
+                ),
             });
         }
         if let Some(result) = ended {
@@ -176,13 +184,13 @@ impl Agent {
         self.refresh();
         if again {
             if let Err(error) = &result {
-                error!("pod {} was not ended again: {error}", departure.pod);
+                error!("pod {} was not terminated again: {error}", departure.pod);
             }
             return None;
         }
         if gone && matches!(departure.purpose, Purpose::Eviction { .. }) {
-            self.note_let_go();
-            say_what_is_waited_for(&departure);
+            self.note_allowed();
+            log_wait(&departure);
         }
         let ended = Terminated {
             now,
@@ -196,7 +204,7 @@ impl Agent {
 
     /// Checks pods that have ended and may run again, what they still use, and what an earlier run did not finish;
     /// with `all` without regard to when they were last checked.
-    pub(super) fn look_at_departures(&mut self, now: Timestamp, all: bool) {
+    pub(super) fn check_departures(&mut self, now: Timestamp, all: bool) {
         for uid in self.terminations.killed() {
             self.report(Event::Killed { uid });
         }
@@ -205,35 +213,35 @@ impl Agent {
         if questions.is_empty() {
             return;
         }
-        let kept_out = |question: &Question| {
+        let rejected = |question: &Question| {
             let departure = departures.get(&question.uid);
             departure.is_some_and(|one| matches!(one.purpose, Purpose::Rejection { .. }))
         };
         // A rejected pod gets its cgroup only when it starts.
-        if questions.iter().any(kept_out) {
-            self.look(true);
+        if questions.iter().any(rejected) {
+            self.update_pods(true);
         }
-        let mut sightings: Vec<Sighting> = questions
+        let mut pod_states: Vec<PodState> = questions
             .iter()
-            .map(|question| self.sight(question))
+            .map(|question| self.pod_state(question))
             .collect();
-        for (sighting, question) in sightings.iter_mut().zip(&questions) {
-            let cgroup = sighting.cgroup.as_ref().filter(|_| question.remains);
-            let gauge = &mut self.ports.usage;
-            sighting.remains = cgroup.map(|cgroup| gauge.remains(&sighting.uid, cgroup));
+        for (pod_state, question) in pod_states.iter_mut().zip(&questions) {
+            let cgroup = pod_state.cgroup.as_ref().filter(|_| question.remaining);
+            let reader = &mut self.ports.usage;
+            pod_state.remaining = cgroup.map(|cgroup| reader.remaining(&pod_state.uid, cgroup));
         }
-        self.report(Event::Seen(sightings));
+        self.report(Event::Observed(pod_states));
         self.refresh();
     }
 
-    fn sight(&self, question: &Question) -> Sighting {
+    fn pod_state(&self, question: &Question) -> PodState {
         let uid = &question.uid;
         let place = self.active.place_of(uid);
         let unsure = place == Place::Unsure;
-        let kept_out = || self.active.cgroup_of(uid).map(Path::to_owned);
+        let rejected = || self.active.cgroup_of(uid).map(Path::to_owned);
         let cgroup = match place {
             Place::In(cgroup) => Some(cgroup),
-            Place::Nowhere | Place::Unsure => kept_out().or_else(|| question.cgroup.clone()),
+            Place::Nowhere | Place::Unsure => rejected().or_else(|| question.cgroup.clone()),
         };
         let evictor = &self.ports.evictor;
         let runs = cgroup.as_ref().map(|cgroup| evictor.runs(cgroup));
@@ -242,25 +250,25 @@ impl Agent {
             let oldest = evictor.oldest_process(cgroup)?;
             Some(oldest <= time)
         };
-        Sighting {
+        PodState {
             uid: uid.clone(),
             runs: runs.unwrap_or(Some(false)),
             listed: self.active.is_listed(uid),
-            let_in: self.active.is_in(uid),
+            is_admitted: self.active.is_in(uid),
             terminal: self.active.has_ended(uid),
             unsure,
             older: older().unwrap_or(false),
-            remains: None,
+            remaining: None,
             cgroup,
         }
     }
 
     /// Checks whether the kubelet has begun to evict a pod of the previous set. That counts like an eviction of
     /// evictd, so that no second pod is killed for the same shortage.
-    pub(super) fn note_evictions_elsewhere(&mut self, now: Timestamp, next: &crate::pods::PodSet) {
+    pub(super) fn note_kubelet_evictions(&mut self, now: Timestamp, next: &crate::pods::PodSet) {
         let before = std::sync::Arc::clone(self.active.set());
         for uid in &next.evicted {
-            if self.active.was_evicted_elsewhere(uid)
+            if self.active.was_evicted_by_kubelet(uid)
                 || self.housekeeper.departures().get(uid).is_some()
             {
                 continue;
@@ -276,7 +284,7 @@ impl Agent {
             if let Some(cgroup) = &pod.cgroup {
                 let names = (pod.full_name(), uid.clone());
                 let cgroup = cgroup.relative.clone();
-                let departure = Departures::elsewhere(now, names, cgroup);
+                let departure = Departures::kubelet_eviction(now, names, cgroup);
                 self.report(Event::Begin(Box::new(departure)));
             }
         }
@@ -284,47 +292,50 @@ impl Agent {
 
     /// Tracks pods that are no longer listed but still run: their kubelet has their grace period to end them.
     pub(super) fn note_deleted(&mut self, next: &crate::pods::PodSet) {
-        for vanished in &next.vanished {
-            let (pod, uid) = (vanished.pod.full_name(), vanished.pod.uid.clone());
+        for still_running in &next.still_running {
+            let (pod, uid) = (still_running.pod.full_name(), still_running.pod.uid.clone());
             if self.housekeeper.departures().get(&uid).is_some() {
                 continue;
             }
-            let grace = SignedDuration::try_from(vanished.grace).unwrap_or(SignedDuration::MAX);
-            let cgroup = vanished.cgroup.relative.clone();
-            let departure = Departures::deleted(vanished.since, (pod, uid), cgroup, grace);
+            let grace =
+                SignedDuration::try_from(still_running.grace).unwrap_or(SignedDuration::MAX);
+            let cgroup = still_running.cgroup.relative.clone();
+            let departure = Departures::deleted(still_running.since, (pod, uid), cgroup, grace);
             self.report(Event::Begin(Box::new(departure)));
         }
     }
 
-    /// Takes up what an earlier run did not finish.
-    pub(super) fn take_up(&mut self, unfinished: Vec<Unfinished>) {
+    /// Resumes the decisions that an earlier run did not finish.
+    pub(super) fn resume_unfinished(&mut self, unfinished: Vec<Unfinished>) {
         for one in unfinished {
-            let (mut found, notice) = one.found(&self.ports.boot_id, self.behaviour.least_grace);
-            let departure = &mut found.departure;
-            departure.asked = departure.telling == Telling::None && self.asked(departure);
+            let (mut decision, notice) =
+                one.decision(&self.ports.boot_id, self.behaviour.least_grace);
+            let departure = &mut decision.departure;
+            departure.asked =
+                departure.notice_state == NoticeState::NotNeeded && self.asked(departure);
             info!(
                 EVICTD_DECISION_ID = departure.id,
                 EVICTD_POD = departure.pod,
                 EVICTD_POD_UID = departure.uid,
-                "what was decided about {} was not finished; it is taken up",
+                "the decision about {} was not finished; it is continued",
                 departure.pod
             );
             self.unfinished.insert(departure.id.clone());
             if let Some(notice) = notice {
                 self.notices.insert(departure.id.clone(), notice);
             }
-            self.report(Event::Find(Box::new(found)));
+            self.report(Event::Resume(Box::new(decision)));
         }
     }
 }
 
 /// Logs that an eviction for disk waits for the pod's files, which outlast its processes.
-fn say_what_is_waited_for(departure: &Departure) {
+fn log_wait(departure: &Departure) {
     if departure.purpose.condition() == Some(NodeCondition::DiskPressure) {
         info!(
             EVICTD_POD = departure.pod,
-            "waiting at most {} s for what {} has written to be cleaned up",
-            CLEANUP.as_secs(),
+            "waiting at most {} s until the files of {} are removed",
+            CLEANUP_TIMEOUT.as_secs(),
             departure.pod
         );
     }

@@ -2,7 +2,7 @@
 //! directories.
 
 use super::active::Active;
-use crate::{pods::PodSet, usage::Whose};
+use crate::{pods::PodSet, usage::WalkScope};
 use evictd_eviction::{Usage, local_storage};
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,13 +11,13 @@ const PERIOD: SignedDuration = SignedDuration::from_secs(10);
 
 /// When the directories were last measured.
 #[derive(Debug, Default)]
-pub(super) struct Patrol {
+pub(super) struct LocalStorageCheck {
     begun: Option<Timestamp>,
     /// Whether any pod of this generation of the set has a limit.
     limited: Option<(u64, bool)>,
 }
 
-impl Patrol {
+impl LocalStorageCheck {
     /// Usage of the pods with limits, if the check is due and the walk has ended; the usage of other pods is left
     /// unknown.
     pub(super) fn usage(
@@ -31,7 +31,7 @@ impl Patrol {
         if self.begun.is_some_and(recent) || !self.any_limited(set) {
             return None;
         }
-        let usage = gauge.read_disk(now, set, Whose::LimitedPods)?;
+        let usage = gauge.read_disk(now, set, WalkScope::LimitedPods)?;
         self.begun = Some(now);
         Some(usage)
     }
@@ -67,7 +67,7 @@ mod tests {
             }
         };
         let (unlimited, limited) = (r#""emptyDir":{}"#, r#""emptyDir":{"sizeLimit":"1Mi"}"#);
-        let mut patrol = Patrol::default();
+        let mut patrol = LocalStorageCheck::default();
         for (generation, volume, any) in [
             (1, unlimited, false),
             (1, limited, false),

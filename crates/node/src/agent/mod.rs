@@ -1,7 +1,7 @@
 //! The agent: observes the node in a loop and, if it has to, terminates one pod.
 //!
 //! ```text
-//!   signals -> housekeeper -> usage -> housekeeper -> evict      (one turn)
+//!   signals -> housekeeper -> usage -> housekeeper -> evict      (one cycle)
 //!                    \________ publish: status, metrics, log, history ________/
 //! ```
 
@@ -32,7 +32,7 @@ use crate::{
     config::Admission,
     delivery::Notice,
     evict::EvictError,
-    fact::{Decided, Fact, Look},
+    fact::{Cycle, Decided, Fact},
     pause::Pause,
     pods::{LocalPod, PodCache, PodSet},
     publish::Publishers,
@@ -45,7 +45,7 @@ use dedup::Dedup;
 use evictd_eviction::{
     Answer, Decision, Housekeeper, NodeCondition, Observation, Observations, Rules, Signal,
     SignalMap, Step, Usage, UsageNeed,
-    departures::{Departure, Purpose, Telling},
+    departures::{Departure, NoticeState, Purpose},
     record::{self, Record},
     rules::FilesystemLayout,
 };
@@ -53,7 +53,7 @@ use evictd_kernel::{
     clock::Clock,
     kill::CgroupEvictor,
     signals::{Layout, Sample, Sampler},
-    wake::{Wakers, WokenBy},
+    wake::{WakeListeners, WokenBy},
 };
 use jiff::{SignedDuration, Timestamp};
 use std::{
@@ -66,12 +66,12 @@ use tokio::sync::mpsc;
 
 /// While a pod is being terminated, a cycle runs at least this often. Its end wakes the loop at once; each cycle
 /// before takes processor time from the processes that are freeing their memory.
-const WHILE_TERMINATING: Duration = Duration::from_millis(100);
+const TERMINATING_INTERVAL: Duration = Duration::from_millis(100);
 /// If there is a threshold on pressure, a cycle runs at least this often. The kernel updates its averages every two
 /// seconds.
-const PRESSURE: Duration = Duration::from_secs(1);
+const PRESSURE_INTERVAL: Duration = Duration::from_secs(1);
 /// An observation older than this must be repeated before a pod may be evicted for it.
-const STILL_TRUE: SignedDuration = SignedDuration::from_millis(50);
+const MAX_OBSERVATION_AGE: SignedDuration = SignedDuration::from_millis(50);
 /// How long to wait for pods that are being killed when the agent stops.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 
@@ -80,7 +80,7 @@ const SHUTDOWN_WAIT: Duration = Duration::from_secs(2);
 pub enum Order {
     /// Apply these changed settings.
     Reload(Box<Behaviour>),
-    /// Stop.
+    /// End the main loop. Pods that are being killed are waited for, at most two seconds.
     Stop,
 }
 
@@ -89,13 +89,13 @@ pub enum Order {
 pub struct Behaviour {
     /// The rules; their filesystem layout is detected, not configured.
     pub rules: Rules,
-    /// The longest sleep.
+    /// The longest sleep between two cycles.
     pub housekeeping_interval: Duration,
     /// Decide and publish, but terminate no pod.
     pub dry_run: bool,
     /// How new pods are checked.
     pub admission: Admission,
-    /// Priorities of the priority classes that manifests may name, besides the built-in ones.
+    /// Priorities of the priority classes that manifests may name, in addition to the built-in ones.
     pub priority_classes: BTreeMap<String, i32>,
     /// The shortest time between SIGTERM and SIGKILL if the grace period is not zero (S1-049).
     pub least_grace: Duration,
@@ -106,16 +106,16 @@ pub struct Ports {
     /// The timer of the main loop.
     pub timer: Timer,
     /// Notifications that wake the main loop early.
-    pub wakers: Wakers,
-    /// Observes the signals.
+    pub wake_listeners: WakeListeners,
+    /// Reads what the node has left of each signal.
     pub sampler: Sampler,
-    /// Lists the pods.
+    /// The pods of this node with their cgroups.
     pub pod_cache: PodCache,
     /// The node's allocatable resources.
     pub allocatable: Allocatable,
     /// Measures the usage of pods.
     pub usage: usage::UsageReader,
-    /// Terminates pods.
+    /// Terminates the processes of pods through their cgroups.
     pub evictor: Arc<CgroupEvictor>,
     /// Informs the cluster; `None` without one.
     pub cluster: Option<Cluster>,
@@ -149,7 +149,7 @@ pub struct Agent {
     layout: Option<Layout>,
     decisions: u64,
     woken_by: WokenBy,
-    local_storage: local_storage::Patrol,
+    local_storage: local_storage::LocalStorageCheck,
     admission: admission::Admission,
 }
 
@@ -178,25 +178,25 @@ impl Agent {
             layout: None,
             decisions: 0,
             woken_by: WokenBy::default(),
-            local_storage: local_storage::Patrol::default(),
+            local_storage: local_storage::LocalStorageCheck::default(),
             admission: admission::Admission::default(),
         };
-        agent.take_up(unfinished);
+        agent.resume_unfinished(unfinished);
         agent
     }
 
-    /// Runs cycles until it is told to stop, or finds that it lacks a permission without which it is useless.
+    /// Runs cycles until [`Order::Stop`] arrives, or finds that it lacks a permission without which it is useless.
     pub async fn run(
         mut self,
         mut questions: mpsc::Receiver<Question>,
         mut orders: mpsc::Receiver<Order>,
     ) -> Result<(), EvictError> {
         loop {
-            let sleep = self.turn().await;
+            let sleep = self.cycle().await;
             self.woken_by = WokenBy::Request;
             tokio::select! {
                 () = self.ports.timer.after(sleep) => self.woken_by = WokenBy::Sleep,
-                by = self.ports.wakers.rung() => self.woken_by = by,
+                by = self.ports.wake_listeners.notified() => self.woken_by = by,
                 ended = self.terminations.ended() => {
                     self.woken_by = WokenBy::Departure;
                     if let Some(error) = self.note_ended(ended) {
@@ -210,7 +210,7 @@ impl Agent {
                 () = self.ports.usage.measured() => {}
                 Some(question) = questions.recv() => self.answer(question).await,
                 Some(order) = orders.recv() => match order {
-                    Order::Reload(behaviour) => self.behave(*behaviour),
+                    Order::Reload(behaviour) => self.apply(*behaviour),
                     Order::Stop => break,
                 },
             }
@@ -220,36 +220,39 @@ impl Agent {
     }
 
     /// Runs one cycle; returns how long to sleep after it.
-    async fn turn(&mut self) -> Duration {
+    async fn cycle(&mut self) -> Duration {
         let now = self.clock.now();
-        self.look_at_pause(now);
-        self.housekeeper.set_ends_nobody(self.ends_nobody());
+        self.update_pause(now);
+        self.housekeeper
+            .set_terminations_off(self.terminations_off());
         let sample = self.ports.sampler.sample(now);
-        self.learn_layout();
-        self.look(false);
+        self.detect_layout();
+        self.update_pods(false);
         let seen = &sample.observations;
         let mut step = self.housekeeper.begin(now, seen);
-        self.look_at_departures(now, false);
+        self.check_departures(now, false);
         self.admission.observe(now, &self.housekeeper, seen);
         let commands = self.housekeeper.take_commands();
-        self.obey(commands);
+        self.run_commands(commands);
         self.note_crossings(now);
-        let ends_nobody = self.ends_nobody();
+        let terminations_off = self.terminations_off();
         self.ports.publishers.publish(&Fact::Observed {
             now,
             housekeeper: &self.housekeeper,
-            dry_run: ends_nobody,
+            dry_run: terminations_off,
         });
-        let rung = self.woken_by.is_rung();
-        self.ports.wakers.tend(now, rung);
-        self.ports.wakers.notify_at(now, &self.housekeeper, seen);
+        let notified = self.woken_by.is_notification();
+        self.ports.wake_listeners.refresh(now, notified);
+        self.ports
+            .wake_listeners
+            .notify_at(now, &self.housekeeper, seen);
         let pods = &self.active.set().pods;
-        self.dedup.forget_what_is_over(&self.housekeeper, pods);
+        self.dedup.forget_ended(&self.housekeeper, pods);
         while step != Step::Rest {
             step = self.answer_step(now, step).await;
         }
         let sleep = self.sleep(now, &sample);
-        self.publish_look(now, &sample, sleep);
+        self.publish_cycle(now, &sample, sleep);
         sleep
     }
 
@@ -260,8 +263,8 @@ impl Agent {
             Step::Rest => Step::Rest,
             Step::LocalStorage => {
                 let set = Arc::clone(self.active.set());
-                let gauge = &mut self.ports.usage;
-                let usage = self.local_storage.usage(now, &self.active, gauge);
+                let reader = &mut self.ports.usage;
+                let usage = self.local_storage.usage(now, &self.active, reader);
                 let known = usage.as_ref().map(|usage| (&set.pods[..], usage));
                 let answer = Answer::LocalStorage(known);
                 self.decide(now, answer, usage.as_ref()).await
@@ -270,7 +273,7 @@ impl Agent {
             Step::Reclaim(_) => self.decide(now, Answer::Reclaimed(None), None).await,
             Step::Watch(need) => {
                 let set = Arc::clone(self.active.set());
-                let usage = self.usage_of_dying(now, &set);
+                let usage = self.usage_of_terminating(now, &set);
                 let answer = Answer::Watched(need, &set.pods, &usage);
                 self.decide(now, answer, None).await
             }
@@ -294,16 +297,16 @@ impl Agent {
 
     /// Some threshold acts and no pod has to be waited for: ranks the pods and evicts the first.
     async fn rank_and_decide(&mut self, seen: Timestamp, need: UsageNeed) -> Step {
-        self.look_at_cgroups(seen);
+        self.update_cgroups(seen);
         let set = Arc::clone(self.active.set());
         let thresholds = self.housekeeper.first_observed();
         let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
         let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(seen);
-        let gauge = &mut self.ports.usage;
-        let Some(mut usage) = gauge.read(seen, need.signal, crossed, &set).await else {
+        let reader = &mut self.ports.usage;
+        let Some(mut usage) = reader.read(seen, need.signal, crossed, &set).await else {
             return self.decide(seen, Answer::NotYet, None).await;
         };
-        let (now, fresh) = self.look_again(seen, need);
+        let (now, fresh) = self.observe_again(seen, need);
         let fresh = (need, fresh.as_ref());
         let ranked = self.housekeeper.rank_for(now, fresh, &set.pods, &usage);
         let Some(ranked) = ranked else {
@@ -326,14 +329,14 @@ impl Agent {
 
     /// Observes the node again if reading the usage of many pods took so long that an earlier victim may have gone
     /// meanwhile. For disk signals the last observation is used, because filesystems are asked in the background.
-    fn look_again(
+    fn observe_again(
         &mut self,
         seen: Timestamp,
         need: UsageNeed,
     ) -> (Timestamp, Option<Observations>) {
         let now = self.clock.now();
         let disk = need.signal.condition() == Some(NodeCondition::DiskPressure);
-        if disk || now.duration_since(seen) < STILL_TRUE {
+        if disk || now.duration_since(seen) < MAX_OBSERVATION_AGE {
             return (seen, None);
         }
         let sample = self.ports.sampler.sample(now);
@@ -341,18 +344,22 @@ impl Agent {
     }
 
     /// Usage of the pods that are leaving, to see whether it shrinks. Reads only those, to leave the CPU to them.
-    fn usage_of_dying(&mut self, now: Timestamp, set: &PodSet) -> Usage {
+    fn usage_of_terminating(&mut self, now: Timestamp, set: &PodSet) -> Usage {
         let departures = self.housekeeper.departures();
         let pods = set.pods.iter().enumerate();
-        let dying = pods.filter(|(_, pod)| departures.is_terminating(&pod.uid));
-        let dying: Vec<usize> = dying.map(|(index, _)| index).collect();
-        self.ports.usage.read_these(now, set, dying.into_iter())
+        let terminating: Vec<usize> = pods
+            .filter(|(_, pod)| departures.is_terminating(&pod.uid))
+            .map(|(index, _)| index)
+            .collect();
+        self.ports
+            .usage
+            .read_these(now, set, terminating.into_iter())
     }
 
     /// Writes the decision to disk first, so that the next run can finish it; then terminates the pod; then
     /// publishes.
     async fn carry_out(&mut self, decision: Decision, measured_at: Option<Timestamp>) {
-        let dry_run = self.ends_nobody();
+        let dry_run = self.terminations_off();
         if (decision.eviction.is_none() || dry_run) && !self.dedup.is_new(&decision) {
             return;
         }
@@ -380,7 +387,7 @@ impl Agent {
         };
         self.ports.publishers.publish(&Fact::Deciding(&decided));
         if let Some((departure, notice)) = leaving {
-            self.dedup.moved(decision.signal);
+            self.dedup.note_evicted(decision.signal);
             self.begin_departure(departure, notice);
             tokio::task::yield_now().await;
         }
@@ -420,13 +427,13 @@ impl Agent {
         });
         departure.asked = notice.is_none() && self.asks(decision, &pod.uid);
         if notice.is_some() {
-            departure.telling = Telling::Owed;
+            departure.notice_state = NoticeState::Pending;
         }
         Some((departure, notice))
     }
 
     /// Detects the filesystem layout once (S1-025); a filesystem that does not answer delays it.
-    fn learn_layout(&mut self) {
+    fn detect_layout(&mut self) {
         if self.layout.is_some() {
             return;
         }
@@ -446,7 +453,7 @@ impl Agent {
         }
     }
 
-    fn behave(&mut self, behaviour: Behaviour) {
+    fn apply(&mut self, behaviour: Behaviour) {
         let mut rules = behaviour.rules.clone();
         rules.layout = self.housekeeper.rules().layout;
         rules.kubelet_is_here = self.housekeeper.rules().kubelet_is_here;
@@ -458,14 +465,14 @@ impl Agent {
     }
 
     /// Updates which cgroups exist, and whether a terminated pod runs again.
-    fn look_at_cgroups(&mut self, now: Timestamp) {
-        self.look(true);
-        self.look_at_departures(now, true);
+    fn update_cgroups(&mut self, now: Timestamp) {
+        self.update_pods(true);
+        self.check_departures(now, true);
     }
 
     fn take_set(&mut self, set: Arc<PodSet>) {
         let now = self.clock.now();
-        self.note_evictions_elsewhere(now, &set);
+        self.note_kubelet_evictions(now, &set);
         self.note_deleted(&set);
         if self.active.take(set, self.have_left()) {
             self.pods_changed();
@@ -488,6 +495,7 @@ impl Agent {
     fn pods_changed(&mut self) {
         let without = self.active.without_cgroup();
         self.housekeeper.set_without_cgroup(without);
+        self.ports.usage.open(self.active.set());
     }
 
     fn note_crossings(&mut self, now: Timestamp) {
@@ -522,10 +530,10 @@ impl Agent {
             .iter()
             .any(|(signal, _)| signal.is_pressure())
         {
-            sleep = sleep.min(PRESSURE);
+            sleep = sleep.min(PRESSURE_INTERVAL);
         }
-        if self.housekeeper.departures().anybody_leaves() {
-            sleep = sleep.min(WHILE_TERMINATING);
+        if self.housekeeper.departures().is_any_leaving() {
+            sleep = sleep.min(TERMINATING_INTERVAL);
         }
         for (threshold, first) in self.housekeeper.first_observed() {
             let left = threshold.acts_after() - now.duration_since(first);
@@ -536,9 +544,9 @@ impl Agent {
         sleep
     }
 
-    fn publish_look(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
+    fn publish_cycle(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
         let usage_problem = self.ports.usage.problem();
-        let look = Look {
+        let finished = Cycle {
             now,
             woken_by: self.woken_by,
             usage_problem: usage_problem.as_deref(),
@@ -547,12 +555,12 @@ impl Agent {
             layout: self.layout.as_ref(),
             pods: self.active.set(),
             sleep,
-            dry_run: self.ends_nobody(),
+            dry_run: self.terminations_off(),
             paused: self.ports.pauses.in_force(),
             admission: self.behaviour.admission,
             took: self.clock.now().duration_since(now),
         };
-        self.ports.publishers.publish(&Fact::Looked(&look));
+        self.ports.publishers.publish(&Fact::CycleEnded(&finished));
     }
 
     /// Waits for pods that are being killed, but not for grace periods.
@@ -567,9 +575,7 @@ impl Agent {
             .await
             .is_err()
         {
-            tracing::warn!(
-                "stopping while pods are still on their way out; they are left as they are"
-            );
+            tracing::warn!("stopping while pods are still terminating; they are left as they are");
         }
         self.close_cluster().await;
     }

@@ -46,19 +46,20 @@ impl Pauses {
     }
 
     /// Updates the pause in force; true if it changed.
-    fn look(&mut self, now: Timestamp) -> bool {
+    fn update(&mut self, now: Timestamp) -> bool {
         let over = self
             .by_command
             .take_if(|pause| pause.is_over(now))
             .is_some();
         if over {
-            self.keep(None, None);
+            self.save(None, None);
         }
-        let told = self.annotated.as_mut();
-        let changed = told.filter(|told| told.has_changed().unwrap_or(false));
-        let changed = changed.map(|told| told.borrow_and_update().clone());
-        let annotated = changed.is_some_and(|told| {
-            let before = std::mem::replace(&mut self.by_annotation, told);
+        let annotation = self.annotated.as_mut();
+        let changed = annotation
+            .filter(|annotation| annotation.has_changed().unwrap_or(false))
+            .map(|annotation| annotation.borrow_and_update().clone());
+        let annotated = changed.is_some_and(|annotation| {
+            let before = std::mem::replace(&mut self.by_annotation, annotation);
             before != self.by_annotation
         });
         over || annotated
@@ -66,7 +67,7 @@ impl Pauses {
 
     /// Writes the pause to the file for the next start, in the background: the file is usually in memory, but may
     /// be on a disk that hangs.
-    fn keep(&self, pause: Option<Pause>, answer: Option<Answer>) {
+    fn save(&self, pause: Option<Pause>, answer: Option<Answer>) {
         let file = Arc::clone(&self.file);
         let in_force = self.in_force().cloned();
         tokio::spawn(async move {
@@ -78,7 +79,7 @@ impl Pauses {
                 Err(error) => Some(error.to_string()),
             };
             if let Some(problem) = &problem {
-                tracing::error!("the pause cannot be kept for the next start: {problem}");
+                tracing::error!("the pause cannot be saved for the next start: {problem}");
             }
             if let Some(answer) = answer {
                 // The receiver may have gone meanwhile.
@@ -90,7 +91,7 @@ impl Pauses {
 
 impl Agent {
     /// Whether decisions are only published.
-    pub(super) fn ends_nobody(&self) -> bool {
+    pub(super) fn terminations_off(&self) -> bool {
         self.behaviour.dry_run || self.paused().is_some()
     }
 
@@ -99,8 +100,8 @@ impl Agent {
     }
 
     /// Applies a pause that has begun or ended since the last cycle.
-    pub(super) fn look_at_pause(&mut self, now: Timestamp) {
-        if self.ports.pauses.look(now) {
+    pub(super) fn update_pause(&mut self, now: Timestamp) {
+        if self.ports.pauses.update(now) {
             self.dedup = Dedup::default();
         }
     }
@@ -109,19 +110,19 @@ impl Agent {
     pub(super) fn pause(&mut self, pause: Pause, answer: Answer) {
         if pause.is_over(self.clock.now()) {
             let _ = answer.send(Err(Unanswered::Refused(
-                "that pause is over already".into(),
+                "that pause has already ended".into(),
             )));
             return;
         }
         self.ports.pauses.by_command = Some(pause.clone());
-        self.ports.pauses.keep(Some(pause), Some(answer));
+        self.ports.pauses.save(Some(pause), Some(answer));
         self.dedup = Dedup::default();
     }
 
     /// Ends the pause of the command. A pause by the Node's annotation ends only when the annotation is removed.
     pub(super) fn resume(&mut self, answer: Answer) {
         self.ports.pauses.by_command = None;
-        self.ports.pauses.keep(None, Some(answer));
+        self.ports.pauses.save(None, Some(answer));
         self.dedup = Dedup::default();
     }
 }

@@ -2,13 +2,13 @@
 //! result.
 
 use super::Agent;
-use crate::{evict::EvictError, fact::Fact, history::Past};
+use crate::{evict::EvictError, fact::Fact, history::PastEviction};
 use evictd_eviction::departures::Departure;
 use evictd_kernel::kill::Termination;
 
 impl Agent {
     /// Evictions before this start, oldest first.
-    pub fn remember(&mut self, past: &[Past]) {
+    pub(crate) fn remember(&mut self, past: &[PastEviction]) {
         for eviction in past {
             self.housekeeper
                 .evicted(eviction.time, &eviction.owner, eviction.condition);

@@ -19,7 +19,8 @@ use crate::{
     pods::{Binder, PodCache},
     publish::{
         Publish, Publishers, history::HistoryPublisher, journal::Journal,
-        metrics::MetricsPublisher, status::StatusPage, urgency::Urgency, watchdog::Watchdog,
+        metrics::MetricsPublisher, status::StatusPage, urgency::UrgencyPublisher,
+        watchdog::Watchdog,
     },
     server::{
         http::{self, HttpError, HttpServer},
@@ -34,7 +35,7 @@ use evictd_kernel::{
     clock::Clock,
     kill::{CgroupEvictor, SpareFiles, warn_of_hidden_processes},
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources, SourceError},
-    wake::{MemcgNotification, WakeSources, Wakers},
+    wake::{MemcgNotification, WakeListeners, WakeSources},
 };
 use jiff::SignedDuration;
 use std::{
@@ -51,10 +52,10 @@ const HISTORY_RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for the last process after SIGKILL.
 const KILL_DEADLINE: Duration = Duration::from_secs(30);
 /// The error for `admission: reject` if only the kubelet is known.
-const NOBODY_TO_TELL: &str = "admission: reject needs an API server, which alone keeps the \
-    kubelet from starting a pod: name it under kubernetes; until then new pods are only reported";
+const REJECT_NEEDS_API_SERVER: &str = "admission: reject needs an API server, because only that \
+    keeps the kubelet from starting a pod; configure it under kubernetes. Until then new pods are only reported";
 /// The main loop counts as stuck if no cycle has ended for this long.
-const LONGEST_TURN: SignedDuration = SignedDuration::from_secs(30);
+const LONGEST_CYCLE: SignedDuration = SignedDuration::from_secs(30);
 /// The kubelet's container runtime leaves at least two seconds between SIGTERM and SIGKILL (S1-049).
 const KUBELET_LEAST_GRACE: Duration = Duration::from_secs(2);
 
@@ -66,7 +67,7 @@ pub enum StartError {
     NotBuilt(String),
     /// The process may not signal other processes: it would run, but fail at its first eviction.
     #[error(
-        "this process may not end those of others (CAP_KILL is missing); with --dry-run it decides and tells, and ends nobody"
+        "this process may not terminate processes of other users (CAP_KILL is missing); with --dry-run it decides and reports, and terminates nothing"
     )]
     MayNotKill,
     /// Without cgroups no pod can be found or terminated.
@@ -79,7 +80,7 @@ pub enum StartError {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The main loop's timer cannot be created.
-    #[error("the kernel gives no timer (timerfd)")]
+    #[error("the kernel provides no timer (timerfd)")]
     Timer(#[source] io::Error),
     /// The socket cannot be opened.
     #[error(transparent)]
@@ -89,7 +90,7 @@ pub enum StartError {
     Http(#[from] HttpError),
     /// The configured way to evict needs an API server.
     #[error(
-        "evict.method: delete and eviction need an API server: name it under kubernetes, or take the pods from it"
+        "evict.method: delete and eviction need an API server: configure it under kubernetes, or take the pods from it"
     )]
     NoCluster,
     /// The access to the API server is wrong.
@@ -114,7 +115,7 @@ impl StartError {
 
 /// An agent that is ready to run, and its channels.
 pub struct Ready {
-    /// The agent.
+    /// The main loop, before its first cycle.
     pub agent: Agent,
     /// Applies a configuration that is read while the agent runs.
     pub reload: Reload,
@@ -133,7 +134,7 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     let mut rules = config.rules();
     if pods_source != PodsSource::Manifests {
         rules.withhold_disk_evictions = Some(
-            "nothing can be reclaimed on this node yet, and what a pod has written is not known whole",
+            "nothing can be reclaimed on this node yet, and not all that a pod has written is known",
         );
     }
     Behaviour {
@@ -165,8 +166,9 @@ pub async fn ready(
     clock: Clock,
     watcher: Option<Box<dyn Publish>>,
 ) -> Result<Ready, StartError> {
-    can_run(config)?;
-    let hierarchies = Hierarchies::detect(&config.roots.cgroup)?.seen_from(&config.roots.proc)?;
+    check_can_run(config)?;
+    let hierarchies = Hierarchies::detect(&config.roots.cgroup)?
+        .with_namespace_of_this_process(&config.roots.proc)?;
     let pod_roots = pod_roots(config);
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
     let fleet = Fleet::default();
@@ -179,11 +181,11 @@ pub async fn ready(
     );
     let boot_id = boot_id(&config.roots.proc);
     let found = history::find(config, clock, &boot_id)?;
-    let (before, intents) = (found.before, found.intents);
-    let unfinished = before.open.values().filter_map(Unfinished::read).collect();
-    let past = before.evictions();
+    let (earlier, intents) = (found.earlier, found.intents);
+    let unfinished = earlier.open.values().filter_map(Unfinished::read).collect();
+    let past = earlier.evictions();
     let mut first_status = first_status(config, &pods, &usage, clock);
-    first_status.last_decision = before.last;
+    first_status.last_decision = earlier.last;
     let waiting = found.history.in_memory();
     let recorder = Recorder::start(found.history, HISTORY_RETRY);
     let state = config.state_directory.clone();
@@ -191,9 +193,9 @@ pub async fn ready(
     let (metrics, exposition) = Metrics::new();
     let heartbeat = metrics.node_heartbeat();
     let reload = Reload::new(config, pods.source, &shared, metrics.configuration());
-    open_doors(config, &shared, exposition).await?;
+    start_servers(config, &shared, exposition).await?;
     shared.pods_loaded();
-    shared.always_warn(warn_of_hidden_processes(&config.roots.proc));
+    shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
@@ -205,14 +207,14 @@ pub async fn ready(
             recorder,
             intents,
             &shared,
-            before.open,
+            earlier.open,
         )),
         Box::new(Watchdog::new(Notifier::from_environment())),
-        Box::new(Urgency(fleet.clone())),
+        Box::new(UrgencyPublisher(fleet.clone())),
     ];
     publishers.extend(watcher);
-    let told = (fleet, heartbeat);
-    let cluster = cluster::start(config, &pods, clock, told, &mut publishers).await?;
+    let shared_api = (fleet, heartbeat);
+    let cluster = cluster::start(config, &pods, clock, shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
     let pauses = pauses(config, clock, node.as_ref());
     let allocatable = match (pods.source, node) {
@@ -221,16 +223,16 @@ pub async fn ready(
         (_, None) => Allocatable::Unknown,
     };
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
-        shared.always_warn(vec![NOBODY_TO_TELL.to_owned()]);
+        shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
-        wakers: wakers(config, &hierarchies),
+        wake_listeners: wake_listeners(config, &hierarchies),
         sampler,
         pod_cache: PodCache::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
-        usage: usage.gauge(config, hierarchies.clone(), clock),
+        usage: usage.reader(config, hierarchies.clone(), clock),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),
@@ -258,8 +260,8 @@ pub async fn ready(
     })
 }
 
-/// Refuses what is configured and not built, and to start where no process could be ended.
-fn can_run(config: &Effective) -> Result<(), StartError> {
+/// An error if a setting is not implemented, or if no process could be terminated.
+fn check_can_run(config: &Effective) -> Result<(), StartError> {
     let not_built: Vec<String> = config
         .not_built()
         .into_iter()
@@ -268,7 +270,7 @@ fn can_run(config: &Effective) -> Result<(), StartError> {
     if !not_built.is_empty() {
         return Err(StartError::NotBuilt(not_built.join("\n")));
     }
-    if !config.dry_run && !evictd_kernel::protect::may_end_others() {
+    if !config.dry_run && !evictd_kernel::protect::may_signal_others() {
         return Err(StartError::MayNotKill);
     }
     Ok(())
@@ -293,14 +295,14 @@ fn boot_id(proc_root: &Path) -> String {
 
 /// Notifications from the kernel, by the kind of configuration: for evictd's own, pressure and memory events; for a
 /// kubelet's, cgroup v1 memory thresholds.
-fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
+fn wake_listeners(config: &Effective, hierarchies: &Hierarchies) -> WakeListeners {
     let sources = signal_sources(config, hierarchies);
     if config.kind == Kind::Kubelet {
         let memcg = config.kernel_memcg_notification.then(|| {
             let node = sources.node_cgroup.as_ref();
             MemcgNotification::new(hierarchies, node, &sources.pods_cgroups)
         });
-        return Wakers::new(WakeSources::default(), memcg.flatten());
+        return WakeListeners::new(WakeSources::default(), memcg.flatten());
     }
     let mut thresholds = config.configured_thresholds.iter();
     let io = thresholds.any(|threshold| threshold.signal == Signal::IoPsi);
@@ -312,7 +314,7 @@ fn wakers(config: &Effective, hierarchies: &Hierarchies) -> Wakers {
             .filter_map(|group| hierarchies.unified(group))
             .collect(),
     };
-    Wakers::new(wake, None)
+    WakeListeners::new(wake, None)
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {
@@ -369,7 +371,7 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
 
 /// The node name: as configured; else from the environment of this pod; else as a kubelet computes it.
 pub fn node_name(config: &Effective) -> String {
-    let told = || std::env::var("NODE_NAME").ok();
+    let from_environment = || std::env::var("NODE_NAME").ok();
     let host = || {
         sysinfo::System::host_name()
             .ok()
@@ -377,7 +379,7 @@ pub fn node_name(config: &Effective) -> String {
     };
     Some(config.node_name.clone())
         .filter(|name| !name.is_empty())
-        .or_else(|| told().filter(|name| !name.is_empty()))
+        .or_else(|| from_environment().filter(|name| !name.is_empty()))
         .or_else(host)
         .unwrap_or_else(|| "localhost".to_owned())
 }
@@ -385,7 +387,7 @@ pub fn node_name(config: &Effective) -> String {
 fn first_status(
     config: &Effective,
     pods: &pods::Started,
-    usage: &usage::Found,
+    usage: &usage::ChosenSource,
     clock: Clock,
 ) -> Status {
     let source = |port: &str, chosen: &str, why: &str| SourceStatus {
@@ -394,7 +396,7 @@ fn first_status(
         why: why.to_owned(),
     };
     let (method, why) = match config.evict.method {
-        EvictMethod::Auto => ("cgroup", "it works wherever evictd does"),
+        EvictMethod::Auto => ("cgroup", "works on every node"),
         EvictMethod::Cri => ("cri", "configured"),
         EvictMethod::Cgroup => ("cgroup", "configured"),
         EvictMethod::Delete => ("delete", "configured"),
@@ -417,31 +419,31 @@ fn first_status(
     }
 }
 
-async fn open_doors(
+async fn start_servers(
     config: &Effective,
     shared: &Arc<Shared>,
     exposition: crate::metrics::Exposition,
 ) -> Result<(), StartError> {
     let socket = socket::bind(&config.socket).await?;
     tokio::spawn(socket.serve(Arc::clone(shared)));
-    let door = HttpServer {
+    let server = HttpServer {
         shared: Arc::clone(shared),
         exposition: Arc::new(exposition),
-        longest_turn: LONGEST_TURN.max(config.housekeeping_interval * 3),
+        longest_cycle: LONGEST_CYCLE.max(config.housekeeping_interval * 3),
     };
     if let Some(address) = &config.metrics.address {
         let listener = http::bind("metrics.address", address).await?;
         if let Ok(address) = listener.local_addr() {
             tracing::info!("metrics and health are at http://{address}");
         }
-        tokio::spawn(door.clone().serve(listener));
+        tokio::spawn(server.clone().serve(listener));
     }
     if let Some(address) = &config.probes.address {
         let listener = http::bind("probes.address", address).await?;
         if let Ok(address) = listener.local_addr() {
-            tracing::info!("probes are answered at http://{address}");
+            tracing::info!("probes (/livez, /readyz) are at http://{address}");
         }
-        tokio::spawn(door.serve_probes(listener));
+        tokio::spawn(server.serve_probes(listener));
     }
     Ok(())
 }

@@ -8,11 +8,9 @@ use tokio::sync::mpsc;
 /// How a termination ended.
 #[derive(Debug)]
 pub(super) struct Ended {
-    /// The pod's UID.
     pub(super) uid: String,
     /// Whether the pod was started again after an earlier end: then nothing is published again.
     pub(super) again: bool,
-    /// The result.
     pub(super) result: Result<Termination, EvictError>,
 }
 

@@ -3,7 +3,7 @@
 use crate::delivery::{Notice, Way};
 use evictd_eviction::{
     NodeCondition,
-    departures::{Departure, Found, Purpose, Telling},
+    departures::{Departure, NoticeState, Purpose, UnfinishedDecision},
     record::{Kind, Publication, Record},
 };
 use jiff::SignedDuration;
@@ -26,7 +26,7 @@ impl Unfinished {
         let Some(((pod, uid), grace_period_seconds)) = who.zip(record.grace_period_seconds) else {
             let id = &record.id;
             tracing::warn!(
-                "decision {id} was not finished, and its record is no help: it lacks pod, uid or grace"
+                "decision {id} was not finished and cannot be continued: its record lacks pod, uid or grace"
             );
             return None;
         };
@@ -39,7 +39,11 @@ impl Unfinished {
     }
 
     /// The pod that was leaving, and the notice that may not have been sent. `boot_id` is the present one.
-    pub(super) fn found(self, boot_id: &str, least_grace: Duration) -> (Found, Option<Notice>) {
+    pub(super) fn decision(
+        self,
+        boot_id: &str,
+        least_grace: Duration,
+    ) -> (UnfinishedDecision, Option<Notice>) {
         let record = self.record;
         let asked = u64::try_from(self.grace_period_seconds).unwrap_or(0);
         let grace = Duration::from_secs(asked).max(least_grace);
@@ -66,20 +70,20 @@ impl Unfinished {
         let notice = match record.publication {
             None => None,
             Some(Publication::Waiting { notice }) => {
-                departure.telling = Telling::Owed;
+                departure.notice_state = NoticeState::Pending;
                 notice.map(|notice| *notice)
             }
             Some(_) => {
-                departure.telling = Telling::Told;
+                departure.notice_state = NoticeState::Sent;
                 None
             }
         };
-        let found = Found {
+        let decision = UnfinishedDecision {
             departure,
             ended: record.outcome.is_some(),
             rebooted: record.boot_id.unwrap_or_default() != boot_id,
         };
-        (found, notice)
+        (decision, notice)
     }
 }
 

@@ -406,7 +406,7 @@ impl Effective {
                 .filter(|word| *word != LATER)
                 .collect();
             let built = built.join(", ");
-            format!("{LATER} is not built yet in this version; there is {built}")
+            format!("{LATER} is not built yet in this version; possible are {built}")
         };
         let chosen = [
             (

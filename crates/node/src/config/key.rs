@@ -60,7 +60,7 @@ pub(super) enum Field {
     Signals {
         map: fn(&mut Effective) -> &mut BTreeMap<String, String>,
         get: fn(&Effective) -> &BTreeMap<String, String>,
-        /// The value that `null` stands for, if an entry can be switched off.
+        /// The value that `null` means, if an entry can be switched off.
         off: Option<&'static str>,
         /// The values that an entry of this signal accepts, as a JSON Schema.
         schema: fn(Signal) -> Json,

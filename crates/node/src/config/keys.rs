@@ -21,7 +21,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(node_name),
-        "This node's name; empty: the environment's NODE_NAME, else the host name.",
+        "This node's name. Empty: NODE_NAME from the environment, else the host name.",
     ),
     key(
         "dryRun",
@@ -29,7 +29,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Reload,
         one!(dry_run),
-        "Decide and tell, but end nothing.",
+        "Decide and report, but terminate nothing.",
     ),
     key(
         "housekeepingInterval",
@@ -37,7 +37,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("10s"),
         Reload,
         one!(housekeeping_interval, human_duration),
-        "The longest sleep between two looks; it shortens by itself as a signal nears its threshold.",
+        "The longest time between two samples. It is shortened automatically as a signal nears its threshold.",
     ),
     key(
         "memoryAvailable",
@@ -45,7 +45,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("workingSet"),
         Restart,
         one!(memory_available),
-        "memAvailable: the kernel's own estimate; workingSet: the kubelet's figure, which counts active page cache as used.",
+        "memAvailable: the kernel's own estimate. workingSet: the kubelet's figure, which counts active page cache as used.",
     ),
     key(
         "nodeCgroup",
@@ -53,7 +53,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(node_cgroup),
-        "A cgroup below the root whose limit and usage act as the node's; empty: the machine itself.",
+        "A cgroup below the root whose limit and usage stand for the node's. Empty: the machine itself.",
     ),
     key(
         "evictionHard",
@@ -64,7 +64,7 @@ pub(super) const KEYS: &[Key] = &[
         ),
         Reload,
         signals!(hard, Some("0%"), pattern::threshold),
-        "Act at once below these (memory.psi and io.psi: above, as in 'full avg10 > 20% for 5s'); yours are merged over the defaults, and 0% or null turns one signal off.",
+        "Hard thresholds: a pod is evicted at once when a signal is below one (memory.psi and io.psi: above one, such as 'full avg10 > 20% for 5s'). They are merged over the defaults; 0% or null turns one signal off.",
     ),
     key(
         "evictionSoft",
@@ -72,7 +72,7 @@ pub(super) const KEYS: &[Key] = &[
         too("evictionSoft", "{}"),
         Reload,
         signals!(soft, Some("0%"), pattern::threshold),
-        "Act below these once the grace period is over; above the hard ones, so that pods can end in good order.",
+        "Soft thresholds: a pod is evicted when a signal has been below one for its grace period. Set them above the hard ones, so that pods have time to shut down.",
     ),
     key(
         "evictionSoftGracePeriod",
@@ -80,7 +80,7 @@ pub(super) const KEYS: &[Key] = &[
         too("evictionSoftGracePeriod", "{}"),
         Reload,
         signals!(soft_grace_period, None, pattern::grace),
-        "How long each soft threshold must have been crossed without a break; every soft one needs its own.",
+        "How long each soft threshold must be crossed without interruption before a pod is evicted. Every soft threshold needs one.",
     ),
     key(
         "evictionMinimumReclaim",
@@ -88,7 +88,7 @@ pub(super) const KEYS: &[Key] = &[
         too("evictionMinimumReclaim", "{}"),
         Reload,
         signals!(minimum_reclaim, None, pattern::reclaim),
-        "Once acting, go on until this much more than the threshold is available, so that the next crossing is not at once.",
+        "Once a threshold is met, pods are evicted until this much more than the threshold is available, so that it is not crossed again at once.",
     ),
     key(
         "evictionMaxPodGracePeriod",
@@ -96,7 +96,7 @@ pub(super) const KEYS: &[Key] = &[
         too("evictionMaxPodGracePeriod", "0"),
         Reload,
         one!(max_pod_grace_period),
-        "The most seconds a pod gets to end under a soft threshold; null or negative: as many as it asks for itself; 0: none.",
+        "The longest grace period, in seconds, of a pod evicted for a soft threshold. null or negative: the pod's own; 0: none.",
     ),
     key(
         "evictionHardGracePeriod",
@@ -104,7 +104,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("1s"),
         Reload,
         one!(hard_grace_period, whole_seconds),
-        "What a pod gets to end under a hard threshold: nothing, since the kernel's OOM killer would not wait either.",
+        "The grace period of a pod evicted for a hard threshold. 0s: it is killed at once, because the kernel's OOM killer would not wait either.",
     ),
     key(
         "evictionPressureTransitionPeriod",
@@ -112,7 +112,7 @@ pub(super) const KEYS: &[Key] = &[
         too("evictionPressureTransitionPeriod", "5m0s"),
         Reload,
         one!(pressure_transition_period),
-        "How long a node condition outlives its cause, so that it does not flap.",
+        "How long a node condition is held after its cause has ended, so that it does not flap.",
     ),
     key(
         "enforceNodeAllocatable",
@@ -120,7 +120,7 @@ pub(super) const KEYS: &[Key] = &[
         too("enforceNodeAllocatable", "[pods]"),
         Reload,
         one!(enforce_node_allocatable),
-        "With pods in it, the hard memory threshold also holds for the pods' own cgroup (allocatableMemory.available).",
+        "If it contains pods, the hard memory threshold also applies to the cgroup of all pods (allocatableMemory.available).",
     ),
     only(
         "mergeDefaultEvictionSettings",
@@ -134,7 +134,7 @@ pub(super) const KEYS: &[Key] = &[
         too("kernelMemcgNotification", "false"),
         Restart,
         one!(kernel_memcg_notification),
-        "Whether cgroup v1 tells of a crossed memory threshold at once; v2 knows no such thing.",
+        "Whether the kernel reports a crossed memory threshold at once. Only cgroup v1 can do that.",
     ),
     key(
         "localStorageCapacityIsolation",
@@ -150,7 +150,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(pods.source),
-        "Where the pods come from: auto takes the richest source that answers at start; kubernetes: the API server; kubelet: its /pods; manifests; later cri.",
+        "Where the list of pods comes from. auto: the richest source that answers at start; kubernetes: the API server; kubelet: its /pods; manifests: files. cri is not built yet.",
     ),
     key(
         "pods.manifests",
@@ -158,7 +158,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(pods.manifests),
-        "The directory of v1 Pod manifests of pods.source manifests.",
+        "The directory of v1 Pod manifests, for pods.source: manifests.",
     ),
     key(
         "pods.staticPodPath",
@@ -166,7 +166,7 @@ pub(super) const KEYS: &[Key] = &[
         too("staticPodPath", r#""""#),
         Restart,
         one!(pods.static_pod_path),
-        "The kubelet's own manifests: static pods, which are never chosen; empty: none.",
+        "The kubelet's directory of static pod manifests. Static pods are never evicted. Empty: none.",
     ),
     key(
         "kubernetes.kubeconfig",
@@ -174,7 +174,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubernetes.kubeconfig),
-        "How to reach the API server; empty: this pod's service account, else $KUBECONFIG, else ~/.kube/config.",
+        "The kubeconfig for the API server. Empty: this pod's service account, else $KUBECONFIG, else ~/.kube/config.",
     ),
     key(
         "kubernetes.context",
@@ -182,7 +182,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubernetes.context),
-        "The context of that kubeconfig; empty: its current one.",
+        "The context of that kubeconfig. Empty: its current context.",
     ),
     key(
         "kubelet.url",
@@ -190,7 +190,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.access.url),
-        "Where this node's kubelet is asked for its pods (pods.source kubelet) and its thresholds; empty: port 10250 of the environment's NODE_IP, else of 127.0.0.1.",
+        "The URL of this node's kubelet, for its thresholds and, with pods.source: kubelet, its pods. Empty: port 10250 of NODE_IP from the environment, else of 127.0.0.1.",
     ),
     key(
         "kubelet.tokenFile",
@@ -198,7 +198,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.access.token_file),
-        "A file with the bearer token to ask it with; empty: this pod's service account, if it is one.",
+        "A file with the bearer token for the kubelet. Empty: this pod's service account, if it has one.",
     ),
     key(
         "kubelet.clientCertificate",
@@ -206,7 +206,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.access.client_certificate),
-        "A certificate in PEM to ask it with instead.",
+        "A client certificate (PEM) for the kubelet, used instead of a token.",
     ),
     key(
         "kubelet.clientKey",
@@ -214,7 +214,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.access.client_key),
-        "The key of that certificate.",
+        "The private key (PEM) of that certificate.",
     ),
     key(
         "kubelet.certificateAuthority",
@@ -222,7 +222,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.access.certificate_authority),
-        "Who vouches for the kubelet's certificate, in PEM; empty: what it signed for itself, else the cluster's authority.",
+        "The authority (PEM) that signed the kubelet's certificate. Empty: the certificate that the kubelet signed itself, else the cluster's authority.",
     ),
     key(
         "kubelet.insecure",
@@ -230,7 +230,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.access.insecure),
-        "Trust whoever answers there: it gets the token, too.",
+        "Do not verify the kubelet's certificate. Whoever answers at that URL then also gets the token.",
     ),
     key(
         "kubelet.rootDir",
@@ -238,7 +238,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(kubelet.root_dir),
-        "The kubelet's --root-dir: what pods hold on disk is looked for in its pods directory, and what is not there is unknown.",
+        "The kubelet's --root-dir. Disk usage of pods is measured in its directory pods; the usage of a pod that has no directory there is unknown.",
     ),
     key(
         "usage.source",
@@ -246,7 +246,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(usage.source),
-        "Where each pod's usage comes from: auto, cgroup, summary (the kubelet's /stats/summary, up to 16 s old; cgroups while it does not answer); later cri.",
+        "Where each pod's usage comes from: auto; cgroup; summary: the kubelet's /stats/summary, up to 16 s old, and cgroups while it does not answer. cri is not built yet.",
     ),
     key(
         "evict.method",
@@ -254,7 +254,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(evict.method),
-        "How a pod is made to leave: auto, cgroup (its status says so, its processes are ended); delete: its object, too; eviction: under a soft threshold as its budget allows; later cri.",
+        "How a pod is evicted. auto and cgroup: its status is set and its processes are terminated; delete: its object is deleted, too; eviction: for a soft threshold through the eviction API, which respects disruption budgets. cri is not built yet.",
     ),
     key(
         "evict.tell",
@@ -262,7 +262,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(evict.tell),
-        "When the API server is told of a hard eviction: together: the Node's taint, the pod's status and the kill are begun at once, and the kill waits for no answer; first: the kill waits for the answer, 50 ms at most. A pod that has a grace is told first in any case.",
+        "When the API server is told of a hard eviction. together: the Node's taint, the pod's status and the kill begin at the same time, and the kill waits for no answer; first: the kill waits for the answer, at most 50 ms. With a grace period the API server is always told first.",
     ),
     key(
         "admission",
@@ -270,7 +270,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Reload,
         one!(admission),
-        "What is done about a new pod that this node should not take while it is under pressure: off; report; reject: its status says Evicted and what runs of it is ended. Where pods come from manifests reject keeps out what does not fit, too, and ends others for a critical pod.",
+        "What happens to a new pod that fails admission because the node is under pressure. off: nothing; report: it is reported; reject: its status says Evicted and its processes are terminated. If pods come from manifests, reject also refuses pods that do not fit, and preempts others for a critical pod.",
     ),
     key(
         "conditions.types",
@@ -278,7 +278,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(conditions.types),
-        "own: our conditions beside the kubelet's; standard: its names, for a node whose kubelet does not evict.",
+        "own: evictd's own conditions beside the kubelet's. standard: the kubelet's names, for a node whose kubelet does not evict.",
     ),
     key(
         "softTierFallback",
@@ -286,7 +286,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(soft_tier_fallback),
-        "Where the polite way of a soft eviction is refused: wait until it is let or a hard threshold is crossed; evict: end the pod here.",
+        "What happens when a disruption budget blocks a soft eviction. wait: until it is allowed or a hard threshold is crossed; evict: the pod is terminated here.",
     ),
     key(
         "evictedPods.ttl",
@@ -294,7 +294,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("null"),
         Restart,
         one!(evicted_pods.ttl),
-        "How long pods that evictd evicted stay in the API, but for those of Jobs; null: for good.",
+        "How long the pods that evictd evicted stay in the API, except those of Jobs. null: they are never deleted.",
     ),
     key(
         "evictedPods.keepPerOwner",
@@ -302,7 +302,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("null"),
         Restart,
         one!(evicted_pods.keep_per_owner),
-        "How many of them one owner keeps on this node, the newest, but for a Job; null: all.",
+        "How many evicted pods of one owner on this node stay in the API, the newest ones, except those of Jobs. null: all.",
     ),
     key(
         "cgroupRoots",
@@ -310,7 +310,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(cgroup_roots),
-        "Cgroups that pods live in; nothing outside them is watched, counted or touched.",
+        "The cgroups that pods live in. Nothing outside them is watched, counted or terminated.",
     ),
     key(
         "priorityClasses",
@@ -326,7 +326,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("[]"),
         Reload,
         one!(protect.namespaces),
-        "Pods in these namespaces are never chosen.",
+        "Pods in these namespaces are never evicted.",
     ),
     key(
         "protect.selectors",
@@ -334,7 +334,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("[]"),
         Reload,
         one!(protect.selectors),
-        "Pods that match one of these label selectors are never chosen.",
+        "Pods that match one of these label selectors are never evicted.",
     ),
     key(
         "futileEvictions",
@@ -342,7 +342,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("0"),
         Reload,
         one!(futile_evictions),
-        "After this many evictions in a row that did not help the pod goes that alone holds what is missing, and a pressure ends nobody more for a while; 0: never.",
+        "After this many evictions in a row that gained too little, the pod that alone holds what is missing is evicted next; for memory.psi and io.psi evictions stop for a while instead. 0: never.",
     ),
     key(
         "evictWithoutRelief",
@@ -350,7 +350,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("true"),
         Reload,
         one!(evict_without_relief),
-        "Whether pods go though all that may go together cannot lift the signal to its threshold.",
+        "Whether pods are evicted even if all pods that may be evicted together cannot lift the signal to its threshold.",
     ),
     key(
         "unknownPods",
@@ -358,7 +358,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(unknown_pods),
-        "Pods that have a cgroup here and that nobody lists: spare; rank: by usage, after those known to exceed their requests; static pods never.",
+        "Pods that have a cgroup here and are in no list. spare: never evicted; rank: ranked by usage, after the pods known to exceed their requests. Static pods are never evicted.",
     ),
     key(
         "returningOwnerBackOff",
@@ -366,7 +366,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("0s"),
         Reload,
         one!(returning_owner_back_off),
-        "The longest that a condition is held where pods of one owner come back and are evicted again: twice the transition period, doubled each time; 0s: never.",
+        "The longest time that a condition is held when pods of one owner return and are evicted again. It begins at twice the transition period and doubles each time. 0s: it is not held longer.",
     ),
     key(
         "unknownStats",
@@ -374,7 +374,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("first"),
         Reload,
         one!(unknown_stats),
-        "Where a pod without figures ranks: last, since nobody knows that it would help; first, as the kubelet.",
+        "Where a pod without usage figures ranks. last: after the others, because its eviction may not help; first: as in the kubelet.",
     ),
     key(
         "pidRank",
@@ -382,7 +382,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("kubelet"),
         Reload,
         one!(pid_rank),
-        "Under PID pressure: fairShare takes pods above an even share of the ids first; kubelet goes by priority alone.",
+        "The order under PID pressure. fairShare: pods above an even share of the process ids first; kubelet: by priority alone.",
     ),
     key(
         "memoryAndSwap",
@@ -390,7 +390,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("either"),
         Reload,
         one!(memory_and_swap),
-        "either: thresholds on memory and on swap.available each act alone; both: only while both are crossed, and memory alone where there is no swap.",
+        "either: the thresholds on memory and on swap.available act independently. both: they act only while both are crossed; without swap, memory acts alone.",
     ),
     key(
         "returningPodsLast",
@@ -398,7 +398,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("false"),
         Reload,
         one!(returning_pods_last),
-        "A pod that would come straight back here (DaemonSet) goes after its equals.",
+        "Whether a pod that would be created again on this node at once (DaemonSet) ranks after its equals.",
     ),
     key(
         "podPreference.namespaces",
@@ -406,7 +406,7 @@ pub(super) const KEYS: &[Key] = &[
         Rule("[]"),
         Reload,
         one!(pod_preference.namespaces),
-        "Namespaces whose pods may ask for a place by the annotation evictd.dev/eviction: prefer, avoid or never.",
+        "Namespaces whose pods may state a preference by the annotation evictd.dev/eviction: prefer, avoid or never.",
     ),
     key(
         "metrics.address",
@@ -414,7 +414,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(metrics.address),
-        "Where /metrics, /livez and /readyz are served; empty: nowhere. $(POD_IP):20261 takes the host from the environment.",
+        "The address of /metrics, /livez and /readyz. Empty: none. $(POD_IP):20261 takes the host from the environment.",
     ),
     key(
         "probes.address",
@@ -422,7 +422,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(probes.address),
-        "Where /livez and /readyz are served besides, to probes that no other client can keep waiting; empty: nowhere.",
+        "A second address for /livez and /readyz, where no other client can delay the kubelet's probes. Empty: none.",
     ),
     key(
         "socket",
@@ -430,7 +430,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(socket),
-        "The Unix socket that status, rank, top and history ask.",
+        "The Unix socket on which the daemon answers evictd status, rank, top and history.",
     ),
     key(
         "stateDirectory",
@@ -438,7 +438,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(state_directory),
-        "Where the history of decisions is kept.",
+        "The directory of the history of decisions.",
     ),
     key(
         "runtimeDirectory",
@@ -446,7 +446,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(runtime_directory),
-        "Where a restart finds the pods last known, a pause, and decisions that no disk has yet; should be in memory (tmpfs).",
+        "The directory in which a restart finds the last known pods, a pause, and decisions that are not on disk yet. It should be in memory (tmpfs).",
     ),
     key(
         "roots.proc",
@@ -454,7 +454,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(roots.proc),
-        "Where procfs is mounted; in a container, the host's.",
+        "Where procfs is mounted. In a container: the host's.",
     ),
     key(
         "roots.cgroup",
@@ -462,7 +462,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(roots.cgroup),
-        "Where the cgroup hierarchies are mounted; in a container, the host's.",
+        "Where the cgroup hierarchies are mounted. In a container: the host's.",
     ),
     key(
         "filesystems.nodefs",
@@ -470,7 +470,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(filesystems.nodefs),
-        "A path on the filesystem of the kubelet's root directory; empty: found by itself.",
+        "A path on the filesystem of the kubelet's root directory. Empty: found automatically.",
     ),
     key(
         "filesystems.imagefs",
@@ -478,7 +478,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(filesystems.imagefs),
-        "A path on the filesystem with the images; empty: found by itself.",
+        "A path on the filesystem with the images. Empty: found automatically.",
     ),
     key(
         "filesystems.containerfs",
@@ -486,6 +486,6 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(filesystems.containerfs),
-        "A path on the filesystem with the containers' writable layers; empty: found by itself.",
+        "A path on the filesystem with the containers' writable layers. Empty: found automatically.",
     ),
 ];

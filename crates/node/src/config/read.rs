@@ -81,7 +81,7 @@ impl Reader<'_> {
                 "",
                 Fault::new(
                     None,
-                    "the file is empty: it would set everything to its default",
+                    "the file is empty, which would set every key to its default",
                 )
                 .advise("write kind: EvictionConfiguration if that is meant"),
             ),
@@ -98,10 +98,7 @@ impl Reader<'_> {
         if let Some(entry) = document.get("kind") {
             let kind = self.effective.kind.as_str();
             if entry.value.content != Content::Text(kind.to_owned()) {
-                let fault = mismatch(
-                    &entry.value,
-                    "the kind of the file that this comes on top of",
-                );
+                let fault = mismatch(&entry.value, "the kind of the file that this one overrides");
                 self.mistake("kind", fault.advise(format!("write {kind}")));
             }
         }
@@ -122,7 +119,7 @@ impl Reader<'_> {
             .selectors
             .contains(&LabelSelector::default())
         {
-            let message = "an empty selector matches every pod, so that none is ever chosen";
+            let message = "an empty selector matches every pod, so no pod would ever be evicted";
             self.warn_about("protect.selectors", message.to_owned(), "remove it");
         }
         for (key, message) in self.effective.not_built() {
@@ -176,7 +173,7 @@ impl Reader<'_> {
             None if wrapped => Kind::Kubelet,
             None => {
                 if matches!(root.content, Content::Map(_)) {
-                    let message = "there is no kind; read as an EvictionConfiguration";
+                    let message = "is missing; read as an EvictionConfiguration";
                     let advice = "add kind: EvictionConfiguration, or kind: KubeletConfiguration for a kubelet's";
                     self.warning("kind", Fault::new(root.at, message).advise(advice));
                 }
@@ -330,7 +327,7 @@ impl Reader<'_> {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => return,
             };
-            let message = "is ignored, as the kubelet ignores what it does not know";
+            let message = "is ignored, as the kubelet ignores keys that it does not know";
             return self.warning(&path, Fault::new(entry.at, message).advise(advice));
         }
         let advice = if is_others {
@@ -386,7 +383,7 @@ impl Reader<'_> {
                     if let Some(first) = first {
                         let line = first.at.map_or(0, |at| at.line);
                         let fault =
-                            Fault::new(entry.at, format!("is there twice, first in line {line}"));
+                            Fault::new(entry.at, format!("appears twice, first in line {line}"));
                         self.mistake(&path, fault.advise("remove one"));
                     }
                     self.report_keys_written_twice(&path, &entry.value);

@@ -1,4 +1,4 @@
-//! What is known while the files of a configuration are read: where each setting stands, and what is wrong.
+//! The state while the files of a configuration are read: the place of each setting, and the mistakes.
 
 use super::{
     effective::{Effective, Kind},
@@ -7,7 +7,7 @@ use super::{
 use evictd_document::Place;
 use std::collections::BTreeMap;
 
-/// Where a setting stands.
+/// The place of a setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Written<'a> {
     pub(super) file: &'a str,
@@ -18,11 +18,11 @@ pub(super) struct Written<'a> {
 /// How far a reader is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Nothing says yet whose configuration this is.
+    /// The kind is not known yet.
     Kind,
-    /// Each file is taken by itself.
+    /// Each file is checked by itself.
     Files,
-    /// All are read: what is said is about what they come to, and stands where it was written last.
+    /// All files are read: mistakes concern the merged settings, and are reported where a setting was written last.
     Whole,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Reader<'a> {
     /// Whether a map's entries come on top of the defaults instead of replacing them (S1-016).
     pub(super) merges: bool,
     pub(super) effective: Effective,
-    /// Where each setting and each entry of the signals' maps was written last.
+    /// The place where each setting and each entry of the signals' maps was written last.
     pub(super) places: BTreeMap<String, Written<'a>>,
     pub(super) mistakes: Vec<Mistake>,
     pub(super) warnings: Vec<Mistake>,
-    /// The kubelet's own words for its first error, where it would have one.
+    /// The kubelet's message for its first error, if it would report one.
     pub(super) kubelet_first_error: Option<String>,
 }
 

@@ -89,7 +89,7 @@ fn by_signal(kind: Kind, schema: fn(Signal) -> Json) -> Json {
     json!({ "type": ["object", "null"], "additionalProperties": false, "properties": properties })
 }
 
-/// Also accepts null, which everywhere stands for the default.
+/// Also accepts null, which always means the default.
 fn or_null(mut schema: Json) -> Json {
     match &mut schema {
         Json::Object(fields) => {

@@ -356,7 +356,7 @@ fn the_preset_for_parity_holds_the_kubelets_rules() {
         condition_holds_while_met: kubelets.rules().condition_holds_while_met,
         generated_thresholds_wait: kubelets.rules().generated_thresholds_wait,
         terminating_pods_first: kubelets.rules().terminating_pods_first,
-        credit_dying_pods: kubelets.rules().credit_dying_pods,
+        credit_terminating_pods: kubelets.rules().credit_terminating_pods,
         samples_follow_actions: kubelets.rules().samples_follow_actions,
         swap_counts: kubelets.rules().swap_counts,
         hard_thresholds_first: kubelets.rules().hard_thresholds_first,

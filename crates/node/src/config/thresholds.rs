@@ -91,7 +91,7 @@ fn signal_advice(unknown: &str) -> String {
         return "a kubelet has no such signal; kind: EvictionConfiguration has".to_owned();
     }
     if unknown.starts_with("cpu") {
-        return "pressure on the processor is shown and never acted on".to_owned();
+        return "evictd shows pressure on the CPU and never evicts for it".to_owned();
     }
     let ours = ["psi", "pressure", "swap"];
     let ours = ours.iter().any(|part| unknown.contains(part));
@@ -146,7 +146,7 @@ fn look_at_threshold(reader: &mut Reader<'_>, path: &str, written: &str, thresho
     // `memory.available: 500` is 500 bytes, to the kubelet as well.
     let bytes = amount.value();
     if threshold.signal.counts_bytes() && (1..LEAST).contains(&bytes) {
-        let message = format!("{written} is {bytes} bytes, which is as good as nothing left");
+        let message = format!("{written} is {bytes} bytes, which is almost nothing");
         reader.warn_about(path, message, "write a unit, such as 500Mi");
     }
 }
@@ -154,7 +154,7 @@ fn look_at_threshold(reader: &mut Reader<'_>, path: &str, written: &str, thresho
 fn look_at_reclaim(reader: &mut Reader<'_>, path: &str, written: &str, value: ThresholdValue) {
     match value {
         ThresholdValue::Percentage(fraction) if fraction > 1.0 => {
-            let message = format!("{written} is more than there is");
+            let message = format!("{written} is more than the capacity");
             ours_refuses(reader, path, message, "write at most 100%".to_owned());
         }
         ThresholdValue::Quantity(amount) => look_for_overflow(reader, path, written, amount),
@@ -233,7 +233,7 @@ fn compare(
             &path,
             "with a grace period of 0s this is a second hard threshold for the same signal"
                 .to_owned(),
-            format!("remove it, or give evictionSoftGracePeriod.{signal} some time"),
+            format!("remove it, or set evictionSoftGracePeriod.{signal} above 0s"),
         ),
         None if soft.is_hard() => reader.warn_about(
             &path,
@@ -324,7 +324,7 @@ fn look_at_io(reader: &mut Reader<'_>) {
         };
         let path = format!("{map}.{}", threshold.signal);
         let message = format!(
-            "{} does not last long enough to tell which pod reads and writes",
+            "{} has too short a duration to tell which pod reads and writes",
             threshold.value
         );
         let fault = Fault::new(reader.value_place(&path), message);
@@ -351,7 +351,7 @@ fn look_for_unwatched_signals(reader: &mut Reader<'_>, maps: &ThresholdMaps) {
         } else {
             "eviction is off: every threshold is 0% or missing"
         };
-        let advice = "when the node runs out, the kernel's OOM killer or a full disk decides";
+        let advice = "when a resource runs out, the kernel's OOM killer or a full disk decides";
         reader.warn_about("evictionHard", message.to_owned(), advice);
     } else if !unwatched.is_empty() {
         let signals: Vec<String> = unwatched

@@ -76,7 +76,7 @@ macro_rules! whole_numbers {
 }
 whole_numbers!(i32, u32);
 
-/// Absent where nothing is written.
+/// Absent if nothing is written.
 macro_rules! null_is_none {
     ($($value:ident),*) => {$(
         impl Value for Option<$value> {
@@ -104,10 +104,7 @@ impl Value for SignedDuration {
             vec![Fault::new(node.at, error.to_string()).advise(duration_advice(&error))]
         })?;
         if duration.is_negative() {
-            return Err(vec![Fault::new(
-                node.at,
-                format!("{text} is less than nothing"),
-            )]);
+            return Err(vec![Fault::new(node.at, format!("{text} is negative"))]);
         }
         Ok(duration)
     }
@@ -184,7 +181,7 @@ pub(super) mod human_duration {
             vec![fault.advise("write it like 500ms, 1s or 1m 30s")]
         })?;
         if duration.is_zero() {
-            return Err(vec![fault("must be more than nothing".to_owned())]);
+            return Err(vec![fault("must be greater than zero".to_owned())]);
         }
         SignedDuration::try_from(duration).map_err(|error| vec![fault(error.to_string())])
     }
@@ -218,7 +215,7 @@ impl Value for PathBuf {
     }
 }
 
-/// Where the empty text says that there is none.
+/// For a setting whose empty text means none.
 macro_rules! empty_is_none {
     ($($value:ident),*) => {$(
         impl Value for Option<$value> {
@@ -413,7 +410,7 @@ mod tests {
                 "1y",
                 r#""1y" is counted in years; the longest unit is a week"#,
             ),
-            ("0s", "must be more than nothing; "),
+            ("0s", "must be greater than zero; "),
         ];
         for (text, expected) in table {
             assert_eq!(faults(human_duration::read(&value(text))), expected);

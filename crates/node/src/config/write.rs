@@ -6,8 +6,12 @@ use super::{
     keys::KEYS,
     read::built_in,
 };
+use evictd_command::View;
 use serde_json::{Map, Value as Json};
 use std::fmt::Write;
+
+/// A line with a comment has at most so many columns.
+const COMMENT_COLUMNS: usize = 80;
 
 /// One setting, or one entry of a signals' map.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,9 +60,9 @@ pub fn documented() -> impl Iterator<Item = Documented> {
 pub fn commented_defaults() -> String {
     // The path in the packages; elsewhere `evictd check-config --schema` prints the schema.
     let header = "# yaml-language-server: $schema=/usr/share/evictd/evictd.schema.json\n\
-         # The configuration of evictd: every key with its default and why it is there.\n\
-         # What is left out keeps its default, so that a file need hold only what differs.\n\
-         # `evictd check-config FILE` tells what takes effect and where it came from.\n";
+         # The configuration of evictd: every key with its default and its purpose.\n\
+         # A key that is left out has its default, so a file needs only what differs.\n\
+         # `evictd check-config FILE` shows the settings in force and their origins.\n";
     header.to_owned() + &yaml(&built_in(), &Comments::Why)
 }
 
@@ -165,7 +169,10 @@ fn push_setting(
     comments: &Comments,
 ) {
     if matches!(comments, Comments::Why) {
-        let _ = writeln!(text, "{indent}# {}", key.why);
+        let view = View::of_width(COMMENT_COLUMNS - indent.len() - "# ".len());
+        for line in view.sentence(key.why).lines() {
+            let _ = writeln!(text, "{indent}# {line}");
+        }
     }
     let origin = |path: &str| match (comments, effective.origin(path)) {
         (Comments::Origin, Some(origin)) => format!(" # {origin}"),

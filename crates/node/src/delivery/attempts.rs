@@ -4,7 +4,7 @@
 //! A kubelet that has not seen the patch yet overwrites the status, including the phase, with its own view, most
 //! often in the seconds after an API server restart. So a patch counts only after the kubelet has adopted it.
 
-use super::{DeliveryQueue, Fate, Notice, Way};
+use super::{DeliveryOutcome, DeliveryQueue, Notice, Way};
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT, FIELD_MANAGER};
 use evictd_eviction::record::{self, ANNOTATION};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodStatus};
@@ -26,10 +26,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long a notice waits for the Node's taint: a controller may bind the next pod milliseconds after the status
 /// changes. The kill does not wait for the notice, and a kubelet checks only once a second whether to restart
 /// containers.
-const TAINT: Duration = Duration::from_millis(500);
+const TAINT_TIMEOUT: Duration = Duration::from_millis(500);
 /// When to check whether the status has stayed: 1, 3, 10 and 30 s after the patch. After an API server restart,
 /// kubelets were seen to take 13 s to reconnect.
-const LOOKS: [Duration; 4] = [
+const CHECK_AFTER: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(7),
@@ -39,17 +39,17 @@ const LOOKS: [Duration; 4] = [
 /// controller create a pod and remove it again.
 const FIRST_REPEAT: Duration = Duration::from_secs(1);
 /// The interval of checks on a pod whose reason its kubelet has cleared. Kubelets write their own view every 10 s.
-const WORDS_PERIOD: Duration = Duration::from_secs(15);
+const REASON_PERIOD: Duration = Duration::from_secs(15);
 /// How often to check: for 10 minutes, which is longer than nearly any grace period.
-const WORDS_LOOKS: u32 = 40;
+const REASON_CHECKS: u32 = 40;
 /// How often the reason is written again.
-const WORDS_TELLINGS: u32 = 3;
+const REASON_WRITES: u32 = 3;
 
 /// The result of a delivery.
 pub(super) struct Delivered {
-    pub(super) fate: Fate,
+    pub(super) outcome: DeliveryOutcome,
     /// Whether the pod's phase is Failed but the reason is missing.
-    pub(super) lacks_words: bool,
+    pub(super) lacks_reason: bool,
 }
 
 /// Delivers a notice; `first` receives whether the first attempt succeeded. If an earlier run may have delivered
@@ -60,38 +60,38 @@ pub(super) async fn deliver(
     again: bool,
     first: oneshot::Sender<bool>,
 ) -> Delivered {
-    let mut mail = Mail::new(delivery_queue, notice);
+    let mut delivery = Delivery::new(delivery_queue, notice);
     let mut first = Some(first);
-    let mut look = again;
+    let mut check_first = again;
     let mut backoff = Backoff::new(FIRST_REPEAT, LONGEST_PAUSE);
     loop {
-        if let Err(fate) = mail.land(look, &mut first).await {
-            return fate.into();
+        if let Err(outcome) = delivery.patch_until_accepted(check_first, &mut first).await {
+            return outcome.into();
         }
-        if mail.lasts().await {
-            let lacks_words = mail.lacks_words;
+        if delivery.is_kept().await {
+            let lacks_reason = delivery.lacks_reason;
             return Delivered {
-                lacks_words,
-                ..Fate::Published.into()
+                lacks_reason,
+                ..DeliveryOutcome::Published.into()
             };
         }
         tracing::warn!(
             EVICTD_DECISION_ID = notice.id,
             EVICTD_POD = notice.pod(),
             EVICTD_POD_UID = notice.uid,
-            "the status of {} was overwritten by its kubelet; it is published again",
+            "the kubelet has overwritten the status of {}; it is published again",
             notice.pod()
         );
-        sleep(backoff.next(Backoff::WHOLE)).await;
-        look = true;
+        sleep(backoff.next(Backoff::NO_JITTER)).await;
+        check_first = true;
     }
 }
 
-impl From<Fate> for Delivered {
-    fn from(fate: Fate) -> Self {
+impl From<DeliveryOutcome> for Delivered {
+    fn from(outcome: DeliveryOutcome) -> Self {
         Self {
-            fate,
-            lacks_words: false,
+            outcome,
+            lacks_reason: false,
         }
     }
 }
@@ -99,97 +99,100 @@ impl From<Fate> for Delivered {
 /// If every container exits with 0, the kubelet clears the pod's reason and message. They are written again when
 /// all containers have exited, a limited number of times because some kubelets clear them again. The annotation
 /// stays in any case.
-pub(super) async fn keep_words(delivery_queue: &DeliveryQueue, notice: &Notice) {
-    let mail = Mail::new(delivery_queue, notice);
-    let mut tellings = 0;
-    for _ in 0..WORDS_LOOKS {
-        sleep(WORDS_PERIOD).await;
-        match mail.words().await {
-            Ok(Words::Stand) => return,
-            Ok(Words::Lost) if tellings == WORDS_TELLINGS => return,
-            Ok(Words::Lost) => {
-                tellings += 1;
+pub(super) async fn restore_reason(delivery_queue: &DeliveryQueue, notice: &Notice) {
+    let delivery = Delivery::new(delivery_queue, notice);
+    let mut writes = 0;
+    for _ in 0..REASON_CHECKS {
+        sleep(REASON_PERIOD).await;
+        match delivery.reason_state().await {
+            Ok(ReasonState::Present) => return,
+            Ok(ReasonState::Lost) if writes == REASON_WRITES => return,
+            Ok(ReasonState::Lost) => {
+                writes += 1;
                 let words = json!({ "reason": notice.reason, "message": notice.message });
-                if let Err(error) = mail.patch(None, words).await {
-                    tracing::debug!("{} is without its reason: {error}", notice.pod());
+                if let Err(error) = delivery.patch(None, words).await {
+                    tracing::debug!(
+                        "the status of {} is published without its reason: {error}",
+                        notice.pod()
+                    );
                 }
             }
-            Ok(Words::Awaited) | Err(_) => {}
+            Ok(ReasonState::MayReturn) | Err(_) => {}
         }
     }
 }
 
 /// The state of the pod's reason and message.
-enum Words {
+enum ReasonState {
     /// They are present, or the pod is gone.
-    Stand,
+    Present,
     /// The kubelet has cleared them, but will write them again if a container exits with a code other than 0.
-    Awaited,
+    MayReturn,
     /// The kubelet has cleared them for good.
     Lost,
 }
 
 /// The state of the pod object.
-enum Look {
+enum StatusCheck {
     /// There is no pod to inform; says why.
     Gone(&'static str),
     /// Its status shows the notice.
-    Said {
+    Shown {
         /// No kubelet will overwrite it.
-        for_good: bool,
+        is_final: bool,
     },
     /// Its status does not show the notice.
-    Unsaid,
+    NotShown,
 }
 
-struct Mail<'a> {
+struct Delivery<'a> {
     pods: Api<PartialObjectMeta<Pod>>,
     actions: &'a Actions,
     settled: watch::Receiver<bool>,
     notice: &'a Notice,
     /// How often the annotation says that the pod's status was written.
-    told: u64,
+    times_sent: u64,
     /// Whether the reason was missing at the last check.
-    lacks_words: bool,
+    lacks_reason: bool,
     warned: bool,
 }
 
-impl<'a> Mail<'a> {
+impl<'a> Delivery<'a> {
     fn new(delivery_queue: &'a DeliveryQueue, notice: &'a Notice) -> Self {
         Self {
             pods: Api::namespaced(delivery_queue.actions.client(), &notice.namespace),
             actions: &delivery_queue.actions,
             settled: delivery_queue.settled.clone(),
             notice,
-            told: 0,
-            lacks_words: false,
+            times_sent: 0,
+            lacks_reason: false,
             warned: false,
         }
     }
 
     /// Patches the status until that succeeds; `Err` says why it never will.
-    async fn land(
+    async fn patch_until_accepted(
         &mut self,
-        mut look: bool,
+        mut check_first: bool,
         first: &mut Option<oneshot::Sender<bool>>,
-    ) -> Result<(), Fate> {
+    ) -> Result<(), DeliveryOutcome> {
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut refused = None;
         loop {
-            let found = if look {
-                self.look().await
+            let found = if check_first {
+                self.check().await
             } else {
-                Ok(Look::Unsaid)
+                Ok(StatusCheck::NotShown)
             };
             let attempt = match found {
-                Ok(Look::Gone(why)) => {
+                Ok(StatusCheck::Gone(why)) => {
                     report(first, false);
-                    return Err(Fate::Recorded(why));
+                    return Err(DeliveryOutcome::Recorded(why));
                 }
-                Ok(Look::Said { .. }) => Ok(()),
-                Ok(Look::Unsaid) => match refused.take() {
-                    Some(why) => return Err(Fate::NotPublished(why)),
-                    None => self.tell().await,
+                Ok(StatusCheck::Shown { .. }) => Ok(()),
+                Ok(StatusCheck::NotShown) => match refused.take() {
+                    Some(why) => return Err(DeliveryOutcome::NotPublished(why)),
+                    None => self.attempt_once().await,
                 },
                 Err(unknown) => Err(unknown),
             };
@@ -199,29 +202,29 @@ impl<'a> Mail<'a> {
             };
             self.warn(&error);
             refused = (!may_change(&error)).then(|| error.to_string());
-            rest(&mut backoff, &error).await;
-            look = true;
+            pause_after(&mut backoff, &error).await;
+            check_first = true;
         }
     }
 
     /// Whether the status stays as written.
-    async fn lasts(&mut self) -> bool {
+    async fn is_kept(&mut self) -> bool {
         if let Way::Delete(_) = self.notice.way {
             // No kubelet reverts a deletion.
             return true;
         }
-        let mut looks = LOOKS.iter();
+        let mut checks = CHECK_AFTER.iter();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        while let Some(after) = looks.next() {
+        while let Some(after) = checks.next() {
             sleep(*after).await;
-            match self.look().await {
-                Ok(Look::Gone(_) | Look::Said { for_good: true }) => return true,
-                Ok(Look::Said { for_good: false }) => {}
-                Ok(Look::Unsaid) => return false,
+            match self.check().await {
+                Ok(StatusCheck::Gone(_) | StatusCheck::Shown { is_final: true }) => return true,
+                Ok(StatusCheck::Shown { is_final: false }) => {}
+                Ok(StatusCheck::NotShown) => return false,
                 Err(error) => {
                     // The API server is back, but the kubelets must reconnect too, so the checks start again.
-                    looks = LOOKS.iter();
-                    rest(&mut backoff, &error).await;
+                    checks = CHECK_AFTER.iter();
+                    pause_after(&mut backoff, &error).await;
                 }
             }
         }
@@ -234,18 +237,18 @@ impl<'a> Mail<'a> {
                 EVICTD_DECISION_ID = self.notice.id,
                 EVICTD_POD = self.notice.pod(),
                 EVICTD_POD_UID = self.notice.uid,
-                "the API server is not informed yet: {error}"
+                "the API server does not know yet: {error}"
             );
         }
     }
 
-    async fn tell(&mut self) -> Result<(), ApiError> {
+    async fn attempt_once(&mut self) -> Result<(), ApiError> {
         // The sender is dropped only when the agent stops.
-        let _ = timeout(TAINT, self.settled.wait_for(|settled| *settled)).await;
+        let _ = timeout(TAINT_TIMEOUT, self.settled.wait_for(|settled| *settled)).await;
         match self.notice.way {
             Way::Status => self.patch(Some(self.record()), status(self.notice)).await,
             Way::Delete(seconds) => {
-                self.tell_before_deletion().await?;
+                self.set_condition_before_deletion().await?;
                 self.delete(seconds).await
             }
         }
@@ -253,7 +256,7 @@ impl<'a> Mail<'a> {
 
     /// A Job's `podFailurePolicy` depends on the condition, which cannot be set on a deleted pod. The pod is
     /// deleted in any case, so a refusal is not retried.
-    async fn tell_before_deletion(&self) -> Result<(), ApiError> {
+    async fn set_condition_before_deletion(&self) -> Result<(), ApiError> {
         let Some(condition) = condition(self.notice) else {
             return Ok(());
         };
@@ -293,16 +296,16 @@ impl<'a> Mail<'a> {
 
     /// The annotation's value for this attempt.
     fn record(&self) -> String {
-        match self.told {
+        match self.times_sent {
             0 => self.notice.record.clone(),
-            told => record::told_again(&self.notice.record, told + 1),
+            times_sent => record::repeated(&self.notice.record, times_sent + 1),
         }
     }
 
     /// Patches annotation and phase together: without a new annotation value the kubelet would not process the pod
     /// again, but write the old phase back. The UID is a precondition.
     async fn patch(&self, record: Option<String>, status: Value) -> Result<(), ApiError> {
-        let what = format!("telling the status of pod {}", self.notice.pod());
+        let what = format!("writing the status of pod {}", self.notice.pod());
         let by = PatchParams {
             field_manager: Some(FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
@@ -319,7 +322,7 @@ impl<'a> Mail<'a> {
 
     /// The pod, if it still exists with this UID; else why there is no pod to inform.
     async fn find(&self) -> Result<Result<Pod, &'static str>, ApiError> {
-        let what = format!("looking at pod {}", self.notice.pod());
+        let what = format!("reading pod {}", self.notice.pod());
         let pods: Api<Pod> = Api::namespaced(self.actions.client(), &self.notice.namespace);
         let call = pods.get_opt(&self.notice.name);
         let found = self.actions.call(&what, CALL_TIMEOUT, call).await?;
@@ -332,9 +335,9 @@ impl<'a> Mail<'a> {
         })
     }
 
-    async fn words(&self) -> Result<Words, ApiError> {
+    async fn reason_state(&self) -> Result<ReasonState, ApiError> {
         let Ok(pod) = self.find().await? else {
-            return Ok(Words::Stand);
+            return Ok(ReasonState::Present);
         };
         let status = pod.status.unwrap_or_default();
         let has_reason = has_reason(&status);
@@ -344,50 +347,51 @@ impl<'a> Mail<'a> {
             state.is_some_and(|state| state.terminated.is_some())
         };
         Ok(if has_reason || containers.is_empty() {
-            Words::Stand
+            ReasonState::Present
         } else if containers.iter().all(has_ended) {
-            Words::Lost
+            ReasonState::Lost
         } else {
-            Words::Awaited
+            ReasonState::MayReturn
         })
     }
 
-    async fn look(&mut self) -> Result<Look, ApiError> {
+    async fn check(&mut self) -> Result<StatusCheck, ApiError> {
         let pod = match self.find().await? {
             Ok(pod) => pod,
-            Err(why) => return Ok(Look::Gone(why)),
+            Err(why) => return Ok(StatusCheck::Gone(why)),
         };
-        let leaves = pod.metadata.deletion_timestamp.is_some();
+        let is_deleting = pod.metadata.deletion_timestamp.is_some();
         if let Way::Delete(_) = self.notice.way {
-            return Ok(if leaves {
-                Look::Said { for_good: true }
+            return Ok(if is_deleting {
+                StatusCheck::Shown { is_final: true }
             } else {
-                Look::Unsaid
+                StatusCheck::NotShown
             });
         }
         let annotations = pod.metadata.annotations.unwrap_or_default();
-        let mark = annotations.get(ANNOTATION).map(String::as_str);
-        let mark = mark.and_then(record::mark);
+        let mark = annotations
+            .get(ANNOTATION)
+            .and_then(|value| record::mark(value));
         let Some(mark) = mark.filter(|mark| mark.decision == self.notice.id) else {
-            return Ok(Look::Unsaid);
+            return Ok(StatusCheck::NotShown);
         };
-        self.told = mark.told;
+        self.times_sent = mark.times_sent;
         let status = pod.status.unwrap_or_default();
-        self.lacks_words = !has_reason(&status);
+        self.lacks_reason = !has_reason(&status);
         let ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
         Ok(if ended {
-            Look::Said {
-                for_good: leaves || is_for_good(&status),
+            StatusCheck::Shown {
+                is_final: is_deleting || is_final_status(&status),
             }
         } else {
-            Look::Unsaid
+            StatusCheck::NotShown
         })
     }
 }
 
 /// Whether no kubelet will write another phase: the kubelet itself says that the pod has ended, which it never
 /// reverts, or no kubelet has ever written this status.
-fn is_for_good(status: &PodStatus) -> bool {
+fn is_final_status(status: &PodStatus) -> bool {
     let mut conditions = status.conditions.iter().flatten();
     let ready = conditions.find(|condition| condition.type_ == "Ready");
     let why = ready.and_then(|ready| ready.reason.as_deref());
@@ -440,11 +444,11 @@ fn may_change(error: &ApiError) -> bool {
 }
 
 /// Waits for as long as the server asks, or else for the back-off.
-async fn rest(backoff: &mut Backoff, error: &ApiError) {
+async fn pause_after(backoff: &mut Backoff, error: &ApiError) {
     let asked = error
         .status()
         .and_then(|status| status.details.as_ref())
         .map_or(0, |details| details.retry_after_seconds);
-    let pause = backoff.next(Backoff::WHOLE);
+    let pause = backoff.next(Backoff::NO_JITTER);
     sleep(pause.max(Duration::from_secs(u64::from(asked)))).await;
 }

@@ -1,9 +1,9 @@
 //! Informs the API server of evicted pods, for as long as it takes. The main loop does not wait for it.
 //!
 //! ```text
-//!   Notice -> post -> first attempt -> retries with back-off -> checks whether it stays -> Fate -> publication()
-//!                          |                   ^----------------------' overwritten by the kubelet
-//!                          `-> Posted: whether it succeeded, for callers that wait a little
+//!   Notice -> submit -> first attempt -> retries with back-off -> checks whether it stays -> publication()
+//!                           |                   ^----------------------' overwritten by the kubelet
+//!                           `-> FirstAttempt: whether it succeeded, for callers that wait a little
 //! ```
 
 mod attempts;
@@ -21,7 +21,7 @@ pub use node::{
 pub use pod_gc::PodGarbageCollector;
 pub use records::clean_pods;
 
-use attempts::{deliver, keep_words};
+use attempts::{deliver, restore_reason};
 use evictd_cluster_client::Actions;
 use evictd_eviction::record;
 use std::{
@@ -31,11 +31,11 @@ use std::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The most notices that may be pending; further ones are refused.
-const MOST: usize = 256;
+const MAX_PENDING: usize = 256;
 
 /// The final result of a notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum DeliveryOutcome {
     /// The pod's status shows it, and will not be overwritten.
     Published,
     /// The pod no longer exists, so there is no status to write; the history has the eviction.
@@ -44,7 +44,7 @@ pub enum Fate {
     NotPublished(String),
 }
 
-impl Fate {
+impl DeliveryOutcome {
     /// The word for this result in the history and in metrics.
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -73,14 +73,14 @@ pub struct Publication {
     pub id: String,
     /// `namespace/name` of the pod.
     pub pod: String,
-    /// The pod's UID.
+    /// UID of the pod.
     pub uid: String,
-    /// The result.
-    pub fate: Fate,
+    /// Whether the pod's status shows the decision.
+    pub outcome: DeliveryOutcome,
 }
 
 /// Receives whether the first attempt succeeded.
-pub type Posted = oneshot::Receiver<bool>;
+pub type FirstAttempt = oneshot::Receiver<bool>;
 
 /// Takes notices and delivers them. Clones share their state.
 #[derive(Clone)]
@@ -89,16 +89,16 @@ pub struct DeliveryQueue {
     /// Whether the Node's taints are as they should be.
     settled: watch::Receiver<bool>,
     /// The pending notices by pod UID: the decision, and how to withdraw the notice from its task.
-    waiting: Arc<Mutex<BTreeMap<String, Waiting>>>,
-    told: mpsc::UnboundedSender<Publication>,
+    pending: Arc<Mutex<BTreeMap<String, PendingNotice>>>,
+    results: mpsc::UnboundedSender<Publication>,
 }
 
-struct Waiting {
+struct PendingNotice {
     id: String,
     withdraw: Option<oneshot::Sender<String>>,
 }
 
-impl Waiting {
+impl PendingNotice {
     fn withdraw(&mut self, why: String) {
         if let Some(withdraw) = self.withdraw.take() {
             // The task may have ended just now.
@@ -114,96 +114,96 @@ impl DeliveryQueue {
         actions: Actions,
         settled: watch::Receiver<bool>,
     ) -> (Self, mpsc::UnboundedReceiver<Publication>) {
-        let (told, publications) = mpsc::unbounded_channel();
+        let (results, publications) = mpsc::unbounded_channel();
         let delivery_queue = Self {
             actions,
             settled,
-            waiting: Arc::default(),
-            told,
+            pending: Arc::default(),
+            results,
         };
         (delivery_queue, publications)
     }
 
     /// Starts to deliver a notice. An earlier pending notice about the same pod is withdrawn. Must be called inside
     /// the runtime.
-    pub fn post(&self, notice: Notice) -> Posted {
+    pub fn submit(&self, notice: Notice) -> FirstAttempt {
         self.begin(notice, false)
     }
 
     /// The same for a notice that an earlier run may have delivered: checks the pod before the first patch.
-    pub fn post_again(&self, notice: Notice) -> Posted {
+    pub(crate) fn submit_again(&self, notice: Notice) -> FirstAttempt {
         self.begin(notice, true)
     }
 
-    fn begin(&self, notice: Notice, again: bool) -> Posted {
-        let (first, posted) = oneshot::channel();
+    fn begin(&self, notice: Notice, again: bool) -> FirstAttempt {
+        let (report_first, first_attempt) = oneshot::channel();
         let (withdraw, withdrawn) = oneshot::channel();
-        let mut waiting = self.waiting();
-        if waiting.len() >= MOST && !waiting.contains_key(&notice.uid) {
-            drop(waiting);
-            let why = format!("{MOST} others wait for the API server already");
-            self.tell(&notice, Fate::NotPublished(why));
-            return posted;
+        let mut pending = self.pending();
+        if pending.len() >= MAX_PENDING && !pending.contains_key(&notice.uid) {
+            drop(pending);
+            let why = format!("{MAX_PENDING} others already wait for the API server");
+            self.publish(&notice, DeliveryOutcome::NotPublished(why));
+            return first_attempt;
         }
-        let entry = Waiting {
+        let entry = PendingNotice {
             id: notice.id.clone(),
             withdraw: Some(withdraw),
         };
-        if let Some(mut earlier) = waiting.insert(notice.uid.clone(), entry) {
+        if let Some(mut earlier) = pending.insert(notice.uid.clone(), entry) {
             earlier.withdraw(format!("decision {} came after it", notice.id));
         }
-        drop(waiting);
+        drop(pending);
         let delivery_queue = self.clone();
         tokio::spawn(async move {
             let delivered = tokio::select! {
                 biased;
-                delivered = deliver(&delivery_queue, &notice, again, first) => delivered,
-                why = withdrawn => Fate::NotPublished(why.unwrap_or_default()).into(),
+                delivered = deliver(&delivery_queue, &notice, again, report_first) => delivered,
+                why = withdrawn => DeliveryOutcome::NotPublished(why.unwrap_or_default()).into(),
             };
-            delivery_queue.close(&notice, delivered.fate);
-            if delivered.lacks_words {
-                keep_words(&delivery_queue, &notice).await;
+            delivery_queue.finish(&notice, delivered.outcome);
+            if delivered.lacks_reason {
+                restore_reason(&delivery_queue, &notice).await;
             }
         });
-        posted
+        first_attempt
     }
 
     /// Withdraws the pending notice about this pod.
     pub fn withdraw(&self, uid: &str, why: &str) {
-        if let Some(entry) = self.waiting().get_mut(uid) {
+        if let Some(entry) = self.pending().get_mut(uid) {
             entry.withdraw(why.to_owned());
         }
     }
 
     /// The number of notices whose result was not received yet.
-    pub fn waits(&self) -> usize {
-        self.waiting().len()
+    pub fn pending_count(&self) -> usize {
+        self.pending().len()
     }
 
     /// Ends a notice with this result.
-    fn close(&self, notice: &Notice, fate: Fate) {
-        let mut waiting = self.waiting();
-        self.tell(notice, fate);
-        if waiting
+    fn finish(&self, notice: &Notice, outcome: DeliveryOutcome) {
+        let mut pending = self.pending();
+        self.publish(notice, outcome);
+        if pending
             .get(&notice.uid)
             .is_some_and(|entry| entry.id == notice.id)
         {
-            waiting.remove(&notice.uid);
+            pending.remove(&notice.uid);
         }
     }
 
-    fn tell(&self, notice: &Notice, fate: Fate) {
+    fn publish(&self, notice: &Notice, outcome: DeliveryOutcome) {
         let publication = Publication {
             id: notice.id.clone(),
             pod: notice.pod(),
             uid: notice.uid.clone(),
-            fate,
+            outcome,
         };
         // The receiver is dropped only with the agent.
-        let _ = self.told.send(publication);
+        let _ = self.results.send(publication);
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<String, Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<String, PendingNotice>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,9 @@ pub use cleanup::{all_nodes, daemon_set_is_deleted};
 use crate::config::ConditionTypes;
 use crate::metrics::NodeHeartbeat;
 use crate::pause::{self, Pause};
-use evictd_cluster_client::{Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER, Fleet, Turn, chance};
+use evictd_cluster_client::{
+    Actions, ApiError, CALL_TIMEOUT, FIELD_MANAGER, Fleet, Stagger, chance,
+};
 use evictd_eviction::{ConditionMap, NodeCondition};
 use evictd_kernel::clock::Clock;
 use http::{HeaderValue, header::ACCEPT};
@@ -33,7 +35,7 @@ use tokio::{
 /// How often the Node's annotations are read while nothing is written; one of them may ask for a pause.
 pub const ANNOTATIONS: Duration = Duration::from_mins(1);
 /// Without the rest of the Node, which is large with 50 images, if the server can.
-const METADATA_ALONE: &str =
+const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 /// Conditions that hold are written again this often, to show that the agent still maintains them.
 pub const HEARTBEAT: Duration = Duration::from_mins(1);
@@ -54,7 +56,7 @@ type Known = ConditionMap<Option<(bool, String)>>;
 /// What the Node should show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// Which conditions hold.
+    /// The conditions that hold.
     pub raised: ConditionMap<bool>,
     /// Since when each has its present status.
     pub since: ConditionMap<Timestamp>,
@@ -75,10 +77,10 @@ pub struct NodeReporter {
     paused: watch::Sender<Option<Pause>>,
     fleet: Fleet,
     counted: Option<Timestamp>,
-    turn: Turn,
+    stagger: Stagger,
     warned: bool,
     /// The pressure that was last written.
-    told: Option<Pressure>,
+    written_pressure: Option<Pressure>,
     /// The conditions as last applied, or as found at start.
     known: Option<Known>,
     /// The whole list of taints as last seen; `None` if it must be read again.
@@ -152,9 +154,9 @@ impl NodeReporter {
             paused: watch::Sender::default(),
             fleet: Fleet::default(),
             counted: None,
-            turn: Turn::default(),
+            stagger: Stagger::default(),
             warned: false,
-            told: None,
+            written_pressure: None,
             known: None,
             seen: None,
         }
@@ -162,7 +164,7 @@ impl NodeReporter {
 
     /// Shares the server with a fleet, which it counts; `heartbeat` is set to when the Node was last written.
     #[must_use]
-    pub fn among(self, fleet: Fleet, heartbeat: NodeHeartbeat) -> Self {
+    pub(crate) fn sharing(self, fleet: Fleet, heartbeat: NodeHeartbeat) -> Self {
         heartbeat.set(Timestamp::UNIX_EPOCH);
         Self {
             heartbeat,
@@ -171,45 +173,45 @@ impl NodeReporter {
         }
     }
 
-    /// Reports until the sender of `wanted` is dropped or `hushed` resolves; a write in progress is completed.
+    /// Reports until the sender of `wanted` is dropped or `stopped` resolves; a write in progress is completed.
     /// `settled` says whether the taints are as last wanted.
     pub async fn run(
         mut self,
         mut wanted: watch::Receiver<Option<Pressure>>,
         settled: watch::Sender<bool>,
-        mut hushed: oneshot::Receiver<()>,
+        mut stopped: oneshot::Receiver<()>,
     ) {
         loop {
             let now = *wanted.borrow_and_update();
-            let rest = match now {
+            let pause = match now {
                 None => HEARTBEAT,
                 Some(pressure) => {
-                    let stands = || {
+                    let taints_correct = || {
                         settled.send_replace(!wanted.has_changed().unwrap_or(false));
                     };
-                    let written = self.report(&pressure, stands).await;
+                    let written = self.report(&pressure, taints_correct).await;
                     if written.is_ok() {
                         self.count().await;
                     }
-                    self.rest(pressure, written)
+                    self.next_write(pressure, written)
                 }
             };
             tokio::select! {
                 biased;
-                _ = &mut hushed => return,
-                changed = timeout(rest, wanted.changed()) => {
+                _ = &mut stopped => return,
+                changed = timeout(pause, wanted.changed()) => {
                     if let Ok(Err(_)) = changed {
                         return;
                     }
                 }
-                () = self.look_for_pauses() => {}
+                () = self.watch_annotations() => {}
             }
         }
     }
 
     /// Reads the Node's annotations periodically. If they cannot be read the last state stays, without a warning:
     /// the failing writes already cause one.
-    async fn look_for_pauses(&self) {
+    async fn watch_annotations(&self) {
         loop {
             sleep(ANNOTATIONS).await;
             self.read_annotations().await;
@@ -218,12 +220,13 @@ impl NodeReporter {
 
     async fn read_annotations(&self) {
         // From the server's cache.
-        let request = nodes().get(&self.node, &GetParams::any());
-        let request = request.map(|mut request| {
-            let accepted = HeaderValue::from_static(METADATA_ALONE);
-            request.headers_mut().insert(ACCEPT, accepted);
-            request
-        });
+        let request = nodes()
+            .get(&self.node, &GetParams::any())
+            .map(|mut request| {
+                let accepted = HeaderValue::from_static(METADATA_ONLY);
+                request.headers_mut().insert(ACCEPT, accepted);
+                request
+            });
         let read: Result<Node, ApiError> = self.ask("reading node", request).await;
         if let Ok(node) = read {
             self.note_pause(&node);
@@ -233,12 +236,12 @@ impl NodeReporter {
     fn note_pause(&self, node: &Node) {
         let annotations = node.metadata.annotations.as_ref();
         let value = annotations.and_then(|all| all.get(pause::ANNOTATION));
-        let said = Pause::of_annotation(value.map(String::as_str), self.clock.now());
+        let asked = Pause::of_annotation(value.map(String::as_str), self.clock.now());
         let reason = |pause: &Option<Pause>| pause.as_ref().map(|pause| pause.reason.clone());
-        self.paused.send_if_modified(|held| {
-            let differs = reason(held) != reason(&said);
+        self.paused.send_if_modified(|current| {
+            let differs = reason(current) != reason(&asked);
             if differs {
-                *held = said;
+                *current = asked;
             }
             differs
         });
@@ -250,32 +253,34 @@ impl NodeReporter {
     }
 
     /// How long until the Node is written again if nothing changes.
-    fn rest(&mut self, pressure: Pressure, written: Result<(), ReportError>) -> Duration {
+    fn next_write(&mut self, pressure: Pressure, written: Result<(), ReportError>) -> Duration {
         let holds = |pressure: Pressure| pressure.raised.values().any(|raised| *raised);
         match written {
             Ok(()) => {
                 self.warned = false;
-                if self.told.replace(pressure) == Some(pressure) {
-                    self.turn.answered();
+                if self.written_pressure.replace(pressure) == Some(pressure) {
+                    self.stagger.succeeded();
                 } else {
-                    self.turn = Turn::default();
+                    self.stagger = Stagger::default();
                 }
                 let period = if holds(pressure) {
                     HEARTBEAT
                 } else {
                     CALM_HEARTBEAT
                 };
-                self.turn.every(period, chance())
+                self.stagger.interval(period, chance())
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.warned, true) {
-                    tracing::warn!("the cluster does not see this node's pressure: {error}");
+                    tracing::warn!("the cluster does not know this node's pressure: {error}");
                 }
-                let wait = self.turn.wait(self.fleet.spread_of_the_rest(), chance());
-                if holds(pressure) || self.told.is_some_and(holds) {
-                    wait.least
+                let wait = self
+                    .stagger
+                    .after_failure(self.fleet.background_spread(), chance());
+                if holds(pressure) || self.written_pressure.is_some_and(holds) {
+                    wait.urgent
                 } else {
-                    wait.whole
+                    wait.normal
                 }
             }
         }
@@ -283,9 +288,13 @@ impl NodeReporter {
 
     /// Writes taints, then conditions, then taints again if the answer shows that they are wrong, because the
     /// standard conditions bring taints of their own. Taints are written even if conditions are refused. They are
-    /// not written in parallel, because each write would conflict with the other. `stands` is called as soon as the
+    /// not written in parallel, because each write would conflict with the other. `taints_correct` is called as soon as the
     /// taints are correct.
-    async fn report(&mut self, pressure: &Pressure, stands: impl Fn()) -> Result<(), ReportError> {
+    async fn report(
+        &mut self,
+        pressure: &Pressure,
+        taints_correct: impl Fn(),
+    ) -> Result<(), ReportError> {
         let standard = self.types == ConditionTypes::Standard;
         if standard || self.known.is_none() {
             let node = self.get().await?;
@@ -299,14 +308,14 @@ impl NodeReporter {
         let taints = pressure.taints.map(|_, taint| taint && !standard);
         // Another attempt follows below.
         if self.put_taints(taints).await.is_ok() && !standard {
-            stands();
+            taints_correct();
         }
         let (known, node) = self.apply(pressure).await?;
         self.known = Some(known);
         self.seen = Some(node.spec);
         self.heartbeat.set(self.clock.now());
         self.put_taints(taints).await?;
-        stands();
+        taints_correct();
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use crate::pods::Listing;
 use evictd_cluster_client::{Actions, ApiError, Backoff, CALL_TIMEOUT};
-use evictd_eviction::retention::{Overdue, Remains, Retention};
+use evictd_eviction::retention::{DeletionReason, EvictedPod, Retention};
 use evictd_kernel::clock::Clock;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -42,7 +42,7 @@ struct Due {
     namespace: String,
     name: String,
     uid: String,
-    why: Overdue,
+    why: DeletionReason,
 }
 
 impl PodGarbageCollector {
@@ -78,7 +78,7 @@ impl PodGarbageCollector {
             let next = self.next(&listings.borrow_and_update());
             match next {
                 Some(due) if dry => {
-                    due.tell("would delete");
+                    due.log("would delete");
                     self.done.insert(due.uid);
                 }
                 Some(due) => {
@@ -95,27 +95,30 @@ impl PodGarbageCollector {
         }
     }
 
-    /// The one that has been due for longest, preferably one that was not refused. `None` while the pods may be out
+    /// The pod that has been due for longest, preferably one that was not refused. `None` while the pods may be out
     /// of date.
     fn next(&mut self, listing: &Listing) -> Option<Due> {
         if listing.stale.is_some() {
             return None;
         }
         let evicted = self.evicted.borrow();
-        let remains = listing.pods.iter().filter_map(|listed| {
-            let (pod, evicted_at) = (&listed.pod, listed.evicted_at?);
-            let ours = evicted.contains(&pod.uid);
-            ours.then_some(Remains { pod, evicted_at })
-        });
-        let remains: Vec<Remains<'_>> = remains.collect();
+        let evicted_pods: Vec<EvictedPod<'_>> = listing
+            .pods
+            .iter()
+            .filter_map(|listed| {
+                let (pod, evicted_at) = (&listed.pod, listed.evicted_at?);
+                let ours = evicted.contains(&pod.uid);
+                ours.then_some(EvictedPod { pod, evicted_at })
+            })
+            .collect();
         drop(evicted);
-        let listed = |uid: &String| remains.iter().any(|one| one.pod.uid == *uid);
+        let listed = |uid: &String| evicted_pods.iter().any(|one| one.pod.uid == *uid);
         self.done.retain(listed);
         self.refused.retain(listed);
-        let mut due = self.retention.overdue(self.clock.now(), &remains);
-        due.retain(|(index, _)| !self.done.contains(&remains[*index].pod.uid));
-        let fresh = |(index, _): &&(usize, Overdue)| {
-            let uid = &remains[*index].pod.uid;
+        let mut due = self.retention.due(self.clock.now(), &evicted_pods);
+        due.retain(|(index, _)| !self.done.contains(&evicted_pods[*index].pod.uid));
+        let fresh = |(index, _): &&(usize, DeletionReason)| {
+            let uid = &evicted_pods[*index].pod.uid;
             !self.refused.contains(uid)
         };
         let next = due.iter().find(fresh);
@@ -123,7 +126,7 @@ impl PodGarbageCollector {
             self.refused.clear();
         }
         let (index, why) = *next.or(due.first())?;
-        let pod = remains[index].pod;
+        let pod = evicted_pods[index].pod;
         Some(Due {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
@@ -147,12 +150,12 @@ impl PodGarbageCollector {
         };
         let call = pods.delete(&due.name, &options);
         match self.actions.call(&what, CALL_TIMEOUT, call).await {
-            Ok(_) => due.tell("deleted"),
+            Ok(_) => due.log("deleted"),
             Err(error) if is_about_another(&error) => {}
             Err(error) => {
-                let pause = self.backoff.next(Backoff::WHOLE);
+                let pause = self.backoff.next(Backoff::NO_JITTER);
                 if pause == REFUSED_PAUSE {
-                    tracing::warn!("evicted pods stay longer than evictedPods says: {error}");
+                    tracing::warn!("evicted pods are kept longer than evictedPods says: {error}");
                 }
                 self.refused.insert(due.uid);
                 return pause;
@@ -165,7 +168,7 @@ impl PodGarbageCollector {
 }
 
 impl Due {
-    fn tell(&self, what: &str) {
+    fn log(&self, what: &str) {
         let pod = format!("{}/{}", self.namespace, self.name);
         tracing::info!(
             EVICTD_POD = pod,

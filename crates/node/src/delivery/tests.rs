@@ -67,9 +67,9 @@ impl Post {
         }
     }
 
-    async fn fate(&mut self) -> Fate {
+    async fn outcome(&mut self) -> DeliveryOutcome {
         let told = timeout(Duration::from_secs(20), self.publications.recv());
-        told.await.expect("its fate is told").unwrap().fate
+        told.await.expect("its fate is told").unwrap().outcome
     }
 
     /// How many patches were carried out or answered.
@@ -95,10 +95,10 @@ impl Post {
 #[tokio::test]
 async fn s1_051_s1_053_one_patch_tells_the_status_and_a_new_annotation() {
     let mut post = Post::new();
-    assert_eq!(post.delivery_queue.post(post.notice()).await, Ok(true));
-    assert_eq!(post.fate().await, Fate::Published);
+    assert_eq!(post.delivery_queue.submit(post.notice()).await, Ok(true));
+    assert_eq!(post.outcome().await, DeliveryOutcome::Published);
     post.assert_told();
-    assert!(post.delivery_queue.waits() == 0);
+    assert!(post.delivery_queue.pending_count() == 0);
     let web = post.web();
     let conditions = web["status"]["conditions"].as_array().unwrap();
     let of = |kind: &str| conditions.iter().find(|one| one["type"] == kind).unwrap();
@@ -125,8 +125,8 @@ async fn s1_053_a_limit_of_the_pods_own_sets_no_condition() {
         disruption_target: None,
         ..post.notice()
     };
-    post.delivery_queue.post(notice).await.unwrap();
-    assert_eq!(post.fate().await, Fate::Published);
+    post.delivery_queue.submit(notice).await.unwrap();
+    assert_eq!(post.outcome().await, DeliveryOutcome::Published);
     post.assert_told();
     let web = post.web();
     assert_eq!(web["status"]["conditions"].as_array().unwrap().len(), 1);
@@ -139,12 +139,12 @@ async fn what_does_not_land_is_asked_again_until_it_does_and_lands_once() {
         post.api
             .fault(Fault::answer(code).on("patch", "pods/status").times(2));
         assert_eq!(
-            post.delivery_queue.post(post.notice()).await,
+            post.delivery_queue.submit(post.notice()).await,
             Ok(false),
             "{code}"
         );
-        assert!(post.delivery_queue.waits() > 0);
-        assert_eq!(post.fate().await, Fate::Published, "{code}");
+        assert!(post.delivery_queue.pending_count() > 0);
+        assert_eq!(post.outcome().await, DeliveryOutcome::Published, "{code}");
         post.assert_told();
         assert_eq!((post.patches(code), post.patches(200)), (2, 1), "{code}");
     }
@@ -155,10 +155,10 @@ async fn the_server_says_when_to_ask_again() {
     let mut post = Post::new();
     let later = Fault::answer(429).retry_after(2);
     post.api.fault(later.on("patch", "pods/status").times(1));
-    assert_eq!(post.delivery_queue.post(post.notice()).await, Ok(false));
+    assert_eq!(post.delivery_queue.submit(post.notice()).await, Ok(false));
     let soon = timeout(Duration::from_millis(1500), post.publications.recv());
     assert!(soon.await.is_err(), "it was asked too soon");
-    assert_eq!(post.fate().await, Fate::Published);
+    assert_eq!(post.outcome().await, DeliveryOutcome::Published);
 }
 
 #[tokio::test]
@@ -166,9 +166,9 @@ async fn a_server_that_is_away_is_told_when_it_is_back() {
     let mut post = Post::new();
     let notice = post.notice();
     post.api.go_away();
-    assert_eq!(post.delivery_queue.post(notice).await, Ok(false));
+    assert_eq!(post.delivery_queue.submit(notice).await, Ok(false));
     post.api.come_back();
-    assert_eq!(post.fate().await, Fate::Published);
+    assert_eq!(post.outcome().await, DeliveryOutcome::Published);
     post.assert_told();
     assert_eq!(post.patches(200), 1);
 }
@@ -178,8 +178,8 @@ async fn an_answer_that_is_cut_off_is_not_asked_for_twice() {
     let mut post = Post::new();
     post.api
         .fault(Fault::cut_after(0).on("patch", "pods/status").times(1));
-    assert_eq!(post.delivery_queue.post(post.notice()).await, Ok(false));
-    assert_eq!(post.fate().await, Fate::Published);
+    assert_eq!(post.delivery_queue.submit(post.notice()).await, Ok(false));
+    assert_eq!(post.outcome().await, DeliveryOutcome::Published);
     post.assert_told();
     assert_eq!((post.patches(0), post.patches(200)), (1, 0));
 }
@@ -196,8 +196,8 @@ async fn a_pod_that_is_gone_or_another_one_now_is_left_alone() {
             admin.create(pod("web")).unwrap();
             why = "another pod has its name now";
         }
-        assert_eq!(post.delivery_queue.post(notice).await, Ok(false));
-        assert_eq!(post.fate().await, Fate::Recorded(why));
+        assert_eq!(post.delivery_queue.submit(notice).await, Ok(false));
+        assert_eq!(post.outcome().await, DeliveryOutcome::Recorded(why));
         if replaced {
             assert_eq!(post.web()["status"]["phase"], "Running");
         }
@@ -210,9 +210,12 @@ async fn a_refusal_for_good_ends_it() {
     let invalid = Status::new(422, "Invalid", "not like this");
     post.api
         .fault(Fault::refuse(invalid).on("patch", "pods/status"));
-    post.delivery_queue.post(post.notice()).await.unwrap();
-    let why = "telling the status of pod shop/web: 422 Invalid: not like this";
-    assert_eq!(post.fate().await, Fate::NotPublished(why.into()));
+    post.delivery_queue.submit(post.notice()).await.unwrap();
+    let why = "writing the status of pod shop/web: 422 Invalid: not like this";
+    assert_eq!(
+        post.outcome().await,
+        DeliveryOutcome::NotPublished(why.into())
+    );
     assert_eq!(post.patches(422), 1);
 }
 
@@ -221,16 +224,22 @@ async fn of_two_notices_on_a_pod_the_later_counts_until_it_is_withdrawn() {
     let mut post = Post::new();
     post.api
         .fault(Fault::answer(503).on("patch", "pods/status"));
-    post.delivery_queue.post(post.notice()).await.unwrap();
+    post.delivery_queue.submit(post.notice()).await.unwrap();
     let later = Notice {
         id: "d-2".into(),
         ..post.notice()
     };
-    post.delivery_queue.post(later).await.unwrap();
+    post.delivery_queue.submit(later).await.unwrap();
     let why = "decision d-2 came after it";
-    assert_eq!(post.fate().await, Fate::NotPublished(why.into()));
-    assert!(post.delivery_queue.waits() > 0);
+    assert_eq!(
+        post.outcome().await,
+        DeliveryOutcome::NotPublished(why.into())
+    );
+    assert!(post.delivery_queue.pending_count() > 0);
     post.delivery_queue.withdraw(&post.uid(), "the end");
-    assert_eq!(post.fate().await, Fate::NotPublished("the end".into()));
-    assert!(post.delivery_queue.waits() == 0);
+    assert_eq!(
+        post.outcome().await,
+        DeliveryOutcome::NotPublished("the end".into())
+    );
+    assert!(post.delivery_queue.pending_count() == 0);
 }

@@ -2,17 +2,17 @@
 
 use super::{Evict, EvictError};
 use crate::config::Tell;
-use crate::delivery::{DeliveryQueue, Notice, Posted};
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Termination, Victim};
+use crate::delivery::{DeliveryQueue, FirstAttempt, Notice};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, SigtermBy, Termination, Victim};
 use std::{sync::Arc, time::Duration};
 use tokio::{task::yield_now, time::timeout};
 
 /// How long an eviction for a soft threshold waits for the API server's answer.
-const SOFT_PATIENCE: Duration = Duration::from_secs(2);
+const SOFT_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How urgent the eviction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Haste {
+pub enum Urgency {
     /// The pod is killed once its status is published, or after this time at the latest; at once if its grace
     /// period is zero and `Tell::Together` is set.
     Hard(Duration),
@@ -23,16 +23,16 @@ pub enum Haste {
 /// Evicts one pod that the API server knows.
 #[derive(Clone)]
 pub struct ClusterEvictor {
-    /// Terminates it.
+    /// Terminates the pod's processes on this node.
     pub local: Arc<CgroupEvictor>,
-    /// Publishes its status.
+    /// Publishes the pod's status.
     pub delivery_queue: DeliveryQueue,
     /// The status to publish.
     pub notice: Notice,
     /// Whether an earlier run may have published it.
     pub again: bool,
     /// How urgent the eviction is.
-    pub haste: Haste,
+    pub urgency: Urgency,
     /// Whether a kill for a hard threshold waits for the API server's answer.
     pub tell: Tell,
     /// Whether a kubelet manages the pod, and sends SIGTERM when it sees the status.
@@ -40,27 +40,27 @@ pub struct ClusterEvictor {
 }
 
 impl ClusterEvictor {
-    fn post(&self) -> Posted {
+    fn submit(&self) -> FirstAttempt {
         let notice = self.notice.clone();
         if self.again {
-            self.delivery_queue.post_again(notice)
+            self.delivery_queue.submit_again(notice)
         } else {
-            self.delivery_queue.post(notice)
+            self.delivery_queue.submit(notice)
         }
     }
 }
 
-/// Terminates one pod after an earlier run has told its kubelet to end it.
-pub struct ToldBefore(pub Arc<CgroupEvictor>);
+/// Terminates one pod whose status an earlier run has published already, so that its kubelet ends it.
+pub struct ResumedEvictor(pub Arc<CgroupEvictor>);
 
-impl Evict for ToldBefore {
+impl Evict for ResumedEvictor {
     async fn evict(
         &self,
         victim: &Victim,
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<Termination, EvictError> {
-        Ok(self.0.end(victim, grace, cut, Asks::Kubelet).await?)
+        Ok(self.0.end(victim, grace, cut, SigtermBy::Kubelet).await?)
     }
 }
 
@@ -71,33 +71,39 @@ impl Evict for ClusterEvictor {
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<Termination, EvictError> {
-        let posted = self.post();
-        if matches!(self.haste, Haste::Hard(_)) && grace.is_zero() && self.tell == Tell::Together {
+        let first_attempt = self.submit();
+        if matches!(self.urgency, Urgency::Hard(_))
+            && grace.is_zero()
+            && self.tell == Tell::Together
+        {
             // Lets the write begin without waiting for it. If the kubelet restarts the pod before it sees the
             // status, the pod is terminated again.
             yield_now().await;
-            return Ok(self.local.end(victim, grace, cut, Asks::Evictd).await?);
+            return Ok(self
+                .local
+                .end(victim, grace, cut, SigtermBy::Evictd)
+                .await?);
         }
         let began = self.local.clock.now();
-        let patience = match self.haste {
-            Haste::Hard(patience) => patience,
+        let longest_wait = match self.urgency {
+            Urgency::Hard(longest_wait) => longest_wait,
             // A pod with a short grace period gets at least half of it after SIGTERM.
-            Haste::Soft if !grace.is_zero() => SOFT_PATIENCE.min(grace / 2),
-            Haste::Soft => SOFT_PATIENCE,
+            Urgency::Soft if !grace.is_zero() => SOFT_ANSWER_TIMEOUT.min(grace / 2),
+            Urgency::Soft => SOFT_ANSWER_TIMEOUT,
         };
         let answer = tokio::select! {
-            told = timeout(patience, posted) => Some(matches!(told, Ok(Ok(true)))),
+            accepted = timeout(longest_wait, first_attempt) => Some(matches!(accepted, Ok(Ok(true)))),
             () = cut.wait() => None,
         };
         let waited = self.local.clock.now().duration_since(began).unsigned_abs();
-        let (grace, asks) = match (answer, self.haste) {
-            (None, _) => (Duration::ZERO, Asks::Evictd),
-            (Some(true), Haste::Soft) => (grace.saturating_sub(waited), Asks::Kubelet),
-            (Some(_), Haste::Soft) => (grace.saturating_sub(waited), Asks::Evictd),
+        let (grace, sigterm_by) = match (answer, self.urgency) {
+            (None, _) => (Duration::ZERO, SigtermBy::Evictd),
+            (Some(true), Urgency::Soft) => (grace.saturating_sub(waited), SigtermBy::Kubelet),
+            (Some(_), Urgency::Soft) => (grace.saturating_sub(waited), SigtermBy::Evictd),
             // Some programs give up their graceful shutdown at a second SIGTERM.
-            (Some(true), Haste::Hard(_)) if self.kubelet => (grace, Asks::Kubelet),
-            (Some(_), Haste::Hard(_)) => (grace, Asks::Evictd),
+            (Some(true), Urgency::Hard(_)) if self.kubelet => (grace, SigtermBy::Kubelet),
+            (Some(_), Urgency::Hard(_)) => (grace, SigtermBy::Evictd),
         };
-        Ok(self.local.end(victim, grace, cut, asks).await?)
+        Ok(self.local.end(victim, grace, cut, sigterm_by).await?)
     }
 }

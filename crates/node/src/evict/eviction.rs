@@ -2,7 +2,7 @@
 
 use super::{Evict, EvictError};
 use evictd_cluster_client::{Actions, ApiError, Backoff};
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, Termination, Victim};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, SigtermBy, Termination, Victim};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
@@ -13,9 +13,9 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
 /// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same once a hard threshold is crossed.
-const HARD_PATIENCE: Duration = Duration::from_millis(50);
+const HARD_ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 /// The pause before repeating a request that may have succeeded, doubled each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -25,22 +25,22 @@ const LONGEST: Duration = Duration::from_secs(28);
 /// allows as much.
 const LEAST_GRACE: Duration = Duration::from_secs(2);
 /// When to repeat a refused request, unless the server says when.
-const AGAIN: Duration = Duration::from_mins(1);
+const RETRY_REFUSED: Duration = Duration::from_mins(1);
 /// The same if there was no answer.
-const SOON: Duration = Duration::from_secs(10);
+const RETRY_UNANSWERED: Duration = Duration::from_secs(10);
 /// Why the answer is not waited for.
-const OVERTAKEN: &str = "a hard threshold was crossed before the API server answered";
+const HARD_THRESHOLD_CROSSED: &str = "a hard threshold was crossed before the API server answered";
 
 /// Evicts one pod if its disruption budget allows it.
 #[derive(Clone)]
 pub struct ApiEvictor {
     /// Makes sure that the pod is gone after its grace period.
     pub local: Arc<CgroupEvictor>,
-    /// Calls the API.
+    /// Calls the API server.
     pub actions: Actions,
-    /// The pod's namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// The pod's name.
+    /// Name of the pod.
     pub name: String,
 }
 
@@ -54,16 +54,19 @@ impl Evict for ApiEvictor {
         let began = self.local.clock.now();
         let waited = || self.local.clock.now().duration_since(began).unsigned_abs();
         let grace = tokio::select! {
-            let_go = self.ask(victim, grace, waited) => {
-                let_go?;
+            allowed = self.request_until_terminating(victim, grace, waited) => {
+                allowed?;
                 grace.saturating_sub(waited()).max(grace.min(LEAST_GRACE))
             }
             () = cut.wait() => {
-                self.overtaken(victim).await?;
+                self.check_after_hard_threshold(victim).await?;
                 Duration::ZERO
             }
         };
-        Ok(self.local.end(victim, grace, cut, Asks::Kubelet).await?)
+        Ok(self
+            .local
+            .end(victim, grace, cut, SigtermBy::Kubelet)
+            .await?)
     }
 }
 
@@ -71,24 +74,24 @@ impl ApiEvictor {
     /// Returns once the pod is terminating. A request without an answer may have succeeded: choosing another pod
     /// then could evict two for one shortage. Only after a refusal, and if the pod is seen to stay, is the next pod
     /// chosen at once.
-    async fn ask(
+    async fn request_until_terminating(
         &self,
         victim: &Victim,
         grace: Duration,
         waited: impl Fn() -> Duration,
     ) -> Result<(), EvictError> {
-        let longest = grace.clamp(PATIENCE, LONGEST);
+        let longest = grace.clamp(ANSWER_TIMEOUT, LONGEST);
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         loop {
             let Err(error) = self.request(victim, grace).await else {
                 return Ok(());
             };
-            let pause = backoff.next(Backoff::WHOLE);
-            match self.goes(victim, PATIENCE).await {
+            let pause = backoff.next(Backoff::NO_JITTER);
+            match self.is_terminating(victim, ANSWER_TIMEOUT).await {
                 Ok(true) => return Ok(()),
                 Ok(false) if is_refusal(&error) => return Err(refused(&error)),
                 Ok(false) | Err(_) if waited() + pause >= longest => {
-                    return Err(blocked(error.to_string(), SOON));
+                    return Err(blocked(error.to_string(), RETRY_UNANSWERED));
                 }
                 Ok(false) | Err(_) => sleep(pause).await,
             }
@@ -96,10 +99,10 @@ impl ApiEvictor {
     }
 
     /// A hard threshold was crossed: the answer is not waited for any more, though the request may have succeeded.
-    async fn overtaken(&self, victim: &Victim) -> Result<(), EvictError> {
-        match self.goes(victim, HARD_PATIENCE).await {
+    async fn check_after_hard_threshold(&self, victim: &Victim) -> Result<(), EvictError> {
+        match self.is_terminating(victim, HARD_ANSWER_TIMEOUT).await {
             // The pod is chosen again at once, and then without the eviction API.
-            Ok(false) => Err(blocked(OVERTAKEN.to_owned(), Duration::ZERO)),
+            Ok(false) => Err(blocked(HARD_THRESHOLD_CROSSED.to_owned(), Duration::ZERO)),
             Ok(true) | Err(_) => Ok(()),
         }
     }
@@ -121,17 +124,17 @@ impl ApiEvictor {
         };
         let what = format!("evicting pod {}/{}", self.namespace, self.name);
         let call = pods.evict(&self.name, &eviction);
-        self.actions.call(&what, PATIENCE, call).await?;
+        self.actions.call(&what, ANSWER_TIMEOUT, call).await?;
         Ok(())
     }
 
     /// Whether the API server shows the pod as terminating, or no longer has it.
-    async fn goes(&self, victim: &Victim, patience: Duration) -> Result<bool, ApiError> {
+    async fn is_terminating(&self, victim: &Victim, timeout: Duration) -> Result<bool, ApiError> {
         let pods: Api<PartialObjectMeta<Pod>> =
             Api::namespaced(self.actions.client(), &self.namespace);
-        let what = format!("looking at pod {}/{}", self.namespace, self.name);
+        let what = format!("reading pod {}/{}", self.namespace, self.name);
         let call = pods.get_opt(&self.name);
-        let found = self.actions.call(&what, patience, call).await?;
+        let found = self.actions.call(&what, timeout, call).await?;
         Ok(found.is_none_or(|pod| {
             let seen = pod.metadata;
             seen.deletion_timestamp.is_some() || seen.uid.as_ref() != Some(&victim.uid)
@@ -149,11 +152,14 @@ fn is_refusal(error: &ApiError) -> bool {
 /// The error for a refusal, and when to ask again.
 fn refused(error: &ApiError) -> EvictError {
     let details = error.status().and_then(|status| status.details.as_ref());
-    let causes = details.into_iter().flat_map(|details| &details.causes);
-    let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
+    let causes: Vec<&str> = details
+        .into_iter()
+        .flat_map(|details| &details.causes)
+        .map(|cause| cause.message.as_str())
+        .collect();
     let asked = details.map_or(0, |details| details.retry_after_seconds);
     let again = match asked {
-        0 => AGAIN,
+        0 => RETRY_REFUSED,
         seconds => Duration::from_secs(u64::from(seconds)),
     };
     let why = match causes.as_slice() {

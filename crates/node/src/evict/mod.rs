@@ -3,10 +3,10 @@
 mod cluster;
 mod eviction;
 
-pub use cluster::{ClusterEvictor, Haste, ToldBefore};
+pub use cluster::{ClusterEvictor, ResumedEvictor, Urgency};
 pub use eviction::ApiEvictor;
 
-use evictd_kernel::kill::{Asks, CgroupEvictor, GraceCut, KillError, Termination, Victim};
+use evictd_kernel::kill::{CgroupEvictor, GraceCut, KillError, SigtermBy, Termination, Victim};
 use std::{future::Future, time::Duration};
 
 /// A way to evict a pod.
@@ -36,8 +36,10 @@ pub enum EvictError {
         again: Duration,
     },
     /// evictd was away for so long that the reason to evict the pod is over.
-    #[error("evictd ended before the pod did, and the pod runs on after the pressure")]
-    RunsOn,
+    #[error(
+        "evictd stopped before the pod did, and the pod still runs after the pressure has ended"
+    )]
+    StillRuns,
 }
 
 impl EvictError {
@@ -55,6 +57,6 @@ impl Evict for CgroupEvictor {
         grace: Duration,
         cut: &GraceCut,
     ) -> Result<Termination, EvictError> {
-        Ok(self.end(victim, grace, cut, Asks::Evictd).await?)
+        Ok(self.end(victim, grace, cut, SigtermBy::Evictd).await?)
     }
 }

@@ -3,7 +3,7 @@
 use crate::delivery::Notice;
 use evictd_eviction::{
     NodeCondition,
-    departures::{Departure, Purpose, Telling},
+    departures::{Departure, NoticeState, Purpose},
     record::{self, Kind, Outcome, Record},
 };
 use evictd_pod::Pod;
@@ -15,11 +15,11 @@ use std::{path::PathBuf, time::Duration};
 pub struct AdmissionDecision {
     /// Id of the decision.
     pub id: String,
-    /// When.
+    /// When it was made.
     pub time: Timestamp,
-    /// The pod.
+    /// The pod that was checked, or that is preempted.
     pub pod: Pod,
-    /// What is done.
+    /// What is done with the pod.
     pub act: AdmissionAction,
     /// The reason in the pod's status (S1-088, S2-017, S2-022).
     pub reason: String,
@@ -48,7 +48,7 @@ pub struct AdmissionDecision {
 pub enum AdmissionAction {
     /// It is admitted and only reported.
     Report,
-    /// It is rejected.
+    /// It is rejected, and its processes are terminated.
     Reject,
     /// It is admitted, and other pods are preempted.
     Preempt,
@@ -99,7 +99,7 @@ impl AdmissionDecision {
         let mut departure = Departure::new(name, purpose, self.time, grace);
         departure.cgroup = cgroup;
         if self.notice.is_some() {
-            departure.telling = Telling::Owed;
+            departure.notice_state = NoticeState::Pending;
         }
         departure
     }

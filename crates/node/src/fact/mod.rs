@@ -26,7 +26,7 @@ use std::time::Duration;
 pub enum Fact<'a> {
     /// The signals were observed, and no pod was chosen yet. For publishers that must act before a pod is evicted.
     Observed {
-        /// When.
+        /// The time of the observation.
         now: Timestamp,
         /// The housekeeper after the observation.
         housekeeper: &'a Housekeeper,
@@ -34,7 +34,7 @@ pub enum Fact<'a> {
         dry_run: bool,
     },
     /// A cycle has ended.
-    Looked(&'a Look<'a>),
+    CycleEnded(&'a Cycle<'a>),
     /// A decision that is not carried out yet. For publishers that must write it down in case this process dies
     /// now.
     Deciding(&'a Decided<'a>),
@@ -58,18 +58,18 @@ pub enum Fact<'a> {
 
 /// One cycle of the main loop.
 #[derive(Clone, Copy)]
-pub struct Look<'a> {
-    /// When.
+pub struct Cycle<'a> {
+    /// The time at the start of the cycle, or at the end of the termination.
     pub now: Timestamp,
     /// What woke the main loop.
     pub woken_by: WokenBy,
-    /// The observations.
+    /// What the node has left of each signal.
     pub sample: &'a Sample,
     /// The housekeeper after the cycle.
     pub housekeeper: &'a Housekeeper,
     /// Which watched directories share a filesystem, once known.
     pub layout: Option<&'a Layout>,
-    /// The pods.
+    /// The pods of the node in this cycle.
     pub pods: &'a PodSet,
     /// Why usage does not come from the configured source.
     pub usage_problem: Option<&'a str>,
@@ -88,7 +88,7 @@ pub struct Look<'a> {
 /// A decision with its record.
 #[derive(Clone, Copy)]
 pub struct Decided<'a> {
-    /// The decision.
+    /// The decision with all its evidence.
     pub decision: &'a Decision,
     /// Its record for the history.
     pub record: &'a Record,
@@ -117,11 +117,11 @@ impl Decided<'_> {
 /// How the termination of a pod ended.
 #[derive(Clone, Copy)]
 pub struct Terminated<'a> {
-    /// When.
+    /// The time at the start of the cycle, or at the end of the termination.
     pub now: Timestamp,
-    /// The departure.
+    /// The pod, and why it had to leave.
     pub departure: &'a Departure,
-    /// The result.
+    /// How the termination went, or why it failed.
     pub result: &'a Result<Termination, EvictError>,
 }
 

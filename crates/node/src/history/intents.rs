@@ -33,23 +33,23 @@ pub enum IntentsError {
     /// The file could not be opened or prepared.
     #[error("cannot {doing} {path}: {source}")]
     Io {
-        /// The failed action.
+        /// What failed, in a few words.
         doing: &'static str,
         /// The file or its directory.
         path: PathBuf,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The file is on a disk, which could delay a kill.
     #[error("{path} is on a disk, and not in memory (tmpfs)")]
     NotInMemory {
-        /// The file.
+        /// The file of the intents.
         path: PathBuf,
     },
     /// Another process holds it.
     #[error("{path} is in use by another process")]
     InUse {
-        /// The file.
+        /// The file of the intents.
         path: PathBuf,
     },
 }
@@ -104,7 +104,7 @@ impl Intents {
         }
         let filesystem = fstatfs(&file).map_err(io::Error::from);
         if filesystem
-            .map_err(failed("look at", &path))?
+            .map_err(failed("inspect", &path))?
             .filesystem_type()
             != TMPFS_MAGIC
         {
@@ -147,7 +147,7 @@ impl Intents {
         }
         if damaged > 0 {
             let path = self.path.display();
-            tracing::warn!(%path, damaged, "decisions that were being written when evictd ended are passed over");
+            tracing::warn!(%path, damaged, "records that were not written completely when evictd stopped are skipped");
         }
         Ok(records)
     }
@@ -162,7 +162,7 @@ impl Intents {
             && !self.failing
         {
             let path = self.path.display();
-            tracing::warn!(%path, %error, "a decision is only in the history, which a slow disk holds up");
+            tracing::warn!(%path, %error, "a decision is not in memory, only in the history, whose disk is slow");
         }
         self.failing = written.is_err();
         receipt
@@ -170,7 +170,7 @@ impl Intents {
 
     fn write_free(&mut self, record: &Record, line: &[u8], receipt: &Receipt) -> io::Result<()> {
         let fitting = fitting(record, line)?;
-        let full = || io::Error::new(io::ErrorKind::StorageFull, "as many wait as it holds");
+        let full = || io::Error::new(io::ErrorKind::StorageFull, "it is full");
         let free = self.slots.iter().position(Option::is_none);
         let is_closed = |held: &Option<Held>| held.as_ref().is_some_and(|held| !held.is_open);
         let closed = || self.slots.iter().position(is_closed);

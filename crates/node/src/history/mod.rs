@@ -17,8 +17,8 @@ mod tally;
 mod tests;
 
 pub use intents::{Intents, IntentsError};
-pub use past::{Before, Open, Past, evicted};
-pub use recorder::{Kept, Recorder};
+pub use past::{EarlierDecisions, OpenRecords, PastEviction, evicted};
+pub use recorder::{Recorder, RecorderState};
 pub use scan::Scanner;
 
 use serde::Serialize;
@@ -56,45 +56,45 @@ pub enum HistoryError {
     Open {
         /// The directory or segment.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// Another process holds the directory.
     #[error("the history {path} is in use by another process")]
     InUse {
-        /// The directory.
+        /// The directory of the history.
         path: PathBuf,
     },
     /// A segment could not be read.
     #[error("cannot read the history {path}: {source}")]
     Read {
-        /// The segment.
+        /// The file of the segment.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// The write failed; the record waits in memory and is written by a later call.
     #[error("cannot write the history {path} ({waiting} records wait in memory): {source}")]
     Write {
-        /// The segment.
+        /// The file of the segment.
         path: PathBuf,
         /// How many records wait, this one included.
         waiting: usize,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
     /// Writes fail and the memory for waiting records is used up: this record is lost.
     #[error(
-        "the history {path} cannot be written and {waiting} records wait already: this one is not kept"
+        "the history {path} cannot be written and {waiting} records already wait: this one is lost"
     )]
     Full {
-        /// The directory.
+        /// The directory of the history.
         path: PathBuf,
         /// How many records wait.
         waiting: usize,
     },
     /// The record is larger than [`LARGEST_RECORD`]: it is not kept.
-    #[error("a record of {size} bytes is larger than the history keeps ({LARGEST_RECORD})")]
+    #[error("a record of {size} bytes is larger than the history allows ({LARGEST_RECORD})")]
     TooLarge {
         /// Its size in bytes.
         size: usize,
@@ -103,13 +103,13 @@ pub enum HistoryError {
     #[error("cannot encode a record for the history: {0}")]
     Encode(#[from] serde_json::Error),
     /// The disk is so slow that the writer's queue is full: this record is not kept.
-    #[error("the history's disk is slow and {waiting} records wait already: this one is not kept")]
+    #[error("the history's disk is slow and {waiting} records already wait: this one is lost")]
     Behind {
         /// How many records wait.
         waiting: usize,
     },
     /// The writing thread has ended.
-    #[error("the history's writer has ended: the record is not kept")]
+    #[error("the history's writer has stopped: the record is lost")]
     Ended,
 }
 
@@ -152,7 +152,7 @@ pub struct History {
     /// How often a new segment was begun.
     segments: u64,
     /// Why the directory cannot be opened, while that is so.
-    trouble: Option<String>,
+    last_error: Option<String>,
     waiting: Waiting,
     waiting_bytes: usize,
 }
@@ -175,7 +175,7 @@ impl History {
             in_current: Tally::default(),
             in_previous: Tally::default(),
             segments: 0,
-            trouble: None,
+            last_error: None,
             waiting: Waiting::default(),
             waiting_bytes: 0,
         };
@@ -183,10 +183,10 @@ impl History {
             Err(error) if error.is_lasting() => Err(error),
             Err(error) => {
                 tracing::warn!(
-                    "no decision can be kept yet: {error}; evictd works without its history and tries again with each \
-                     decision: give that disk space, or make it writable, or name another stateDirectory"
+                    "no decision can be saved yet: {error}; evictd works without its history and tries again with each \
+                     decision: free space on that disk, make it writable, or set another stateDirectory"
                 );
-                history.trouble = Some(error.to_string());
+                history.last_error = Some(error.to_string());
                 Ok(history)
             }
             Ok(()) => Ok(history),
@@ -227,7 +227,7 @@ impl History {
     }
 
     /// Whether the content of the directory is known.
-    pub fn is_readable(&self) -> bool {
+    pub(crate) fn is_readable(&self) -> bool {
         self.checked
     }
 
@@ -253,13 +253,13 @@ impl History {
     }
 
     /// Why nothing can be written to disk, if that is known without trying.
-    pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+    pub(crate) fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
     }
 
     /// Writes the records that wait in memory. If none does, tries again to open the directory, if necessary.
     pub fn retry(&mut self) -> Result<(), HistoryError> {
-        if self.trouble.is_some() && self.waiting() == 0 {
+        if self.last_error.is_some() && self.waiting() == 0 {
             self.begin()?;
         }
         // A record stays visible in memory until it is on disk.
@@ -275,7 +275,7 @@ impl History {
             line.receipt.sign();
             self.waiting_bytes -= line.bytes.len();
         }
-        self.trouble = None;
+        self.last_error = None;
         Ok(())
     }
 
@@ -395,7 +395,7 @@ impl History {
         if file.metadata()?.nlink() > 0 {
             return Ok(());
         }
-        tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one begins");
+        tracing::warn!(path = %self.path(CURRENT).display(), "the history was removed; a new one is begun");
         create_directory(&self.directory)?;
         self.handle = Some(File::open(&self.directory)?);
         self.begin_segment(Tally::default());
@@ -492,13 +492,13 @@ impl Checked {
         if self.damaged > 0 {
             tracing::warn!(
                 %path, bytes = self.damaged, records,
-                "damage in the history was stepped over; the records around it are kept",
+                "damaged records in the history were skipped; the others are kept",
             );
         }
         if self.tail > 0 {
             tracing::warn!(
                 %path, bytes = self.tail, records,
-                "a damaged tail of the history is cut: the record being written was lost",
+                "the end of the history was damaged and is cut off: the last record is lost",
             );
         }
     }

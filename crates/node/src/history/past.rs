@@ -14,16 +14,16 @@ use std::{
 
 /// The eviction of a pod that has an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Past {
+pub struct PastEviction {
     /// When it was decided.
     pub time: Timestamp,
-    /// The owner.
+    /// The controller of the pod.
     pub owner: Owner,
     /// The condition that it was for.
     pub condition: NodeCondition,
 }
 
-impl Past {
+impl PastEviction {
     /// Evictions without an outcome count, because they had begun.
     fn of(record: &Record) -> Option<Self> {
         // A pod that went while evictd was not running does not count, because the time is not known.
@@ -44,29 +44,29 @@ impl Past {
 }
 
 /// Decisions by id.
-pub type Open = BTreeMap<String, Record>;
+pub type OpenRecords = BTreeMap<String, Record>;
 
 /// Earlier decisions. Of two records of one decision the later one counts.
 #[derive(Debug)]
-pub struct Before {
+pub struct EarlierDecisions {
     /// The open decisions: the outcome or the publication is missing.
-    pub open: Open,
+    pub open: OpenRecords,
     /// The latest eviction.
     pub last: Option<Record>,
     /// The last records of the decisions that were asked for, by id.
-    pub asked: Open,
+    pub asked: OpenRecords,
     ask: BTreeSet<String>,
     span: RangeInclusive<Timestamp>,
-    evictions: BTreeMap<String, Past>,
+    evictions: BTreeMap<String, PastEviction>,
 }
 
-impl Before {
+impl EarlierDecisions {
     /// An empty value. Collects evictions of owners' pods within this span, and the last records with these ids.
     pub fn new(span: RangeInclusive<Timestamp>, ask: BTreeSet<String>) -> Self {
         Self {
-            open: Open::new(),
+            open: OpenRecords::new(),
             last: None,
-            asked: Open::new(),
+            asked: OpenRecords::new(),
             ask,
             span,
             evictions: BTreeMap::new(),
@@ -86,7 +86,7 @@ impl Before {
     /// The next record in the order in which they were written.
     pub fn note(&mut self, record: Record) {
         let id = &record.id;
-        match Past::of(&record).filter(|_| self.span.contains(&record.time)) {
+        match PastEviction::of(&record).filter(|_| self.span.contains(&record.time)) {
             Some(past) => drop(self.evictions.insert(id.clone(), past)),
             None => drop(self.evictions.remove(id)),
         }
@@ -106,8 +106,8 @@ impl Before {
 
     /// Adds the intents of the last run, and returns those that the history lacks. Intents from before a reboot do
     /// not exist any more.
-    pub fn take_up(&mut self, intents: Vec<Record>, boot_id: &str) -> Vec<Record> {
-        let mut latest = Open::new();
+    pub(crate) fn add_intents(&mut self, intents: Vec<Record>, boot_id: &str) -> Vec<Record> {
+        let mut latest = OpenRecords::new();
         for intent in intents {
             if intent.boot_id.as_deref() != Some(boot_id) {
                 continue;
@@ -131,8 +131,8 @@ impl Before {
     }
 
     /// The evictions of owners' pods, oldest first.
-    pub fn evictions(&self) -> Vec<Past> {
-        let mut past: Vec<Past> = self.evictions.values().cloned().collect();
+    pub fn evictions(&self) -> Vec<PastEviction> {
+        let mut past: Vec<PastEviction> = self.evictions.values().cloned().collect();
         past.sort_by_key(|eviction| eviction.time);
         past
     }
@@ -168,13 +168,13 @@ mod tests {
         decision
     }
 
-    fn before(place: &Path, records: &[Value], span: [i64; 2]) -> Before {
+    fn before(place: &Path, records: &[Value], span: [i64; 2]) -> EarlierDecisions {
         let mut history = History::open(place, 1 << 20).unwrap();
         for record in records {
             history.append(record).unwrap();
         }
         let [since, now] = span.map(|second| Timestamp::from_second(second).unwrap());
-        let mut before = Before::new(since..=now, ["a".to_owned()].into());
+        let mut before = EarlierDecisions::new(since..=now, ["a".to_owned()].into());
         before.read(place).unwrap();
         before
     }
@@ -229,14 +229,14 @@ mod tests {
     fn the_latest_eviction_is_known_after_a_start_by_its_last_word() {
         let place = tempfile::tempdir().unwrap();
         let gone = json!({ "outcome": { "lastProcessGoneSeconds": 0.1 } });
-        let door =
+        let rejected =
             json!({ "kind": "admission", "outcome": { "processes": 0, "method": "not-started" } });
         let records = [
             json!({ "note": "of another version" }),
             decision("a", 1, json!({ "kind": "soft" })),
             decision("b", 2, json!({})),
             decision("b", 2, gone.clone()),
-            decision("turned away", 3, door),
+            decision("turned away", 3, rejected),
             decision("nobody", 4, json!({ "uid": null })),
             decision("a", 1, gone),
         ];
@@ -279,9 +279,9 @@ mod tests {
             record("of another boot", json!({ "bootId": "there" })),
         ];
         let ids = intents.iter().map(|record| record.id.clone()).collect();
-        let mut before = Before::new(Timestamp::MIN..=Timestamp::MAX, ids);
+        let mut before = EarlierDecisions::new(Timestamp::MIN..=Timestamp::MAX, ids);
         before.read(place.path()).unwrap();
-        let lacking = before.take_up(intents, "here");
+        let lacking = before.add_intents(intents, "here");
         let told: Vec<(&str, bool, usize)> = lacking
             .iter()
             .map(|record| (record.id.as_str(), record.is_open(), record.ranking.len()))

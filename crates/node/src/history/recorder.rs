@@ -18,8 +18,8 @@ const STACK_BYTES: usize = 128 << 10;
 
 /// The state of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Records on disk.
+pub struct RecorderState {
+    /// The number of records on disk.
     pub records: u64,
     /// Evictions that they are of.
     pub evictions: usize,
@@ -38,7 +38,7 @@ type Lines = Vec<Line>;
 #[derive(Debug)]
 pub struct Recorder {
     queue: Option<SyncSender<Lines>>,
-    kept: Arc<Mutex<Kept>>,
+    state: Arc<Mutex<RecorderState>>,
     writer: Arc<Mutex<Option<Writer>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Writes while the writing thread cannot be created.
@@ -51,7 +51,7 @@ struct Writer {
     history: History,
     lines: Receiver<Lines>,
     retry_every: Duration,
-    kept: Arc<Mutex<Kept>>,
+    state: Arc<Mutex<RecorderState>>,
 }
 
 impl Recorder {
@@ -59,12 +59,12 @@ impl Recorder {
     /// of the pool writes, and each record tries again to create one.
     pub fn start(history: History, retry_every: Duration) -> Self {
         let (queue, lines) = sync_channel(QUEUE);
-        let kept = Arc::new(Mutex::new(Kept {
+        let state = Arc::new(Mutex::new(RecorderState {
             records: history.records(),
             evictions: history.evictions(),
             waiting: history.waiting(),
             segments: history.segments(),
-            error: history.trouble().map(str::to_owned),
+            error: history.last_error().map(str::to_owned),
         }));
         let recorder = Self {
             queue: Some(queue),
@@ -72,15 +72,15 @@ impl Recorder {
                 history,
                 lines,
                 retry_every,
-                kept: Arc::clone(&kept),
+                state: Arc::clone(&state),
             }))),
-            kept,
+            state,
             thread: Mutex::default(),
             pool: Pool::of_this_process(),
         };
         if let Err(error) = recorder.start_thread() {
             tracing::warn!(
-                "no thread is to be had that writes the history alone ({error}); others do until there is one"
+                "no thread can be created to write the history ({error}); others write it until then"
             );
         }
         recorder
@@ -116,7 +116,7 @@ impl Recorder {
     }
 
     /// The same for several records, all or none. Values that cannot be encoded are left out.
-    pub fn record_all<'a, R: Serialize + 'a>(
+    pub(crate) fn record_all<'a, R: Serialize + 'a>(
         &self,
         records: impl Iterator<Item = &'a R>,
     ) -> Result<(), HistoryError> {
@@ -144,8 +144,8 @@ impl Recorder {
     }
 
     /// The state of the history after the last write or attempt.
-    pub fn kept(&self) -> Kept {
-        self.kept
+    pub fn state(&self) -> RecorderState {
+        self.state
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -178,8 +178,8 @@ impl Writer {
     /// Writes until the queue is closed.
     fn write_all(mut self) {
         loop {
-            let well = self.history.waiting() == 0 && self.history.trouble().is_none();
-            let next = if well {
+            let up_to_date = self.history.waiting() == 0 && self.history.last_error().is_none();
+            let next = if up_to_date {
                 self.lines
                     .recv()
                     .map_err(|_| RecvTimeoutError::Disconnected)
@@ -190,9 +190,9 @@ impl Writer {
                 Ok(lines) => self.write(lines),
                 Err(RecvTimeoutError::Timeout) => {
                     let outcome = self.history.retry();
-                    tell(&self.history, outcome, &self.kept);
+                    note_outcome(&self.history, outcome, &self.state);
                 }
-                Err(RecvTimeoutError::Disconnected) => return give_up(self.history),
+                Err(RecvTimeoutError::Disconnected) => return log_lost(self.history),
             }
         }
     }
@@ -206,35 +206,42 @@ impl Writer {
     fn write(&mut self, lines: Lines) {
         for line in lines {
             let outcome = self.history.append_line(line);
-            tell(&self.history, outcome, &self.kept);
+            note_outcome(&self.history, outcome, &self.state);
         }
     }
 }
 
-fn give_up(mut history: History) {
+fn log_lost(mut history: History) {
     if let Err(error) = history.retry() {
-        tracing::error!(%error, records = history.waiting(), "stopping with decisions that the disk never took");
+        tracing::error!(%error, records = history.waiting(), "stopping with decisions that could not be written to disk");
     }
 }
 
-fn tell(history: &History, outcome: Result<(), HistoryError>, kept: &Mutex<Kept>) {
-    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-    match (&kept.error, &outcome) {
+fn note_outcome(
+    history: &History,
+    outcome: Result<(), HistoryError>,
+    state: &Mutex<RecorderState>,
+) {
+    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    match (&state.error, &outcome) {
         // The directory cannot be opened, which was logged at start, and no record waits for it.
         (_, Err(_)) if history.waiting() == 0 => {}
         // There is at most one decision per cycle, so each lost record is logged.
         (_, Err(error)) if !matches!(error, HistoryError::Write { .. }) => {
-            tracing::error!(%error, "a decision is not kept in the history; evictions go on");
+            tracing::error!(%error, "a decision is missing in the history; evictions continue");
         }
-        (_, Err(error)) if kept.waiting == 0 => {
-            tracing::error!(%error, "a decision could not be written; evictions go on");
+        (_, Err(error)) if state.waiting == 0 => {
+            tracing::error!(%error, "a decision could not be written; evictions continue");
         }
         (Some(_), Ok(())) => {
-            tracing::info!(records = history.records(), "the history is written again");
+            tracing::info!(
+                records = history.records(),
+                "the history can be written again"
+            );
         }
         _ => {}
     }
-    *kept = Kept {
+    *state = RecorderState {
         records: history.records(),
         evictions: history.evictions(),
         waiting: history.waiting(),
@@ -266,13 +273,13 @@ mod tests {
                 history,
                 lines,
                 retry_every: Duration::ZERO,
-                kept: Arc::default(),
+                state: Arc::default(),
             };
             let log = logged(|| writer.write_all());
             let said = |words| log.matches(words).count();
             assert_eq!(said("a decision could not be written"), 1, "{log}");
-            assert_eq!(said("a decision is not kept"), 3, "{log}");
-            assert_eq!(said("that the disk never took"), 1, "{log}");
+            assert_eq!(said("a decision is missing"), 3, "{log}");
+            assert_eq!(said("that could not be written to disk"), 1, "{log}");
         });
     }
 }

@@ -339,10 +339,10 @@ fn the_recorder_tries_again_until_the_disk_takes_it() {
         let recorder = Recorder::start(history, Duration::from_millis(5));
         let large = json!({ "id": "d-0", "text": "x".repeat(9000) });
         recorder.record(&large).unwrap();
-        wait_until("the disk refuses", || recorder.kept().error.is_some());
-        assert_eq!(recorder.kept().waiting, 1);
+        wait_until("the disk refuses", || recorder.state().error.is_some());
+        assert_eq!(recorder.state().waiting, 1);
         std::fs::remove_file(filler).unwrap();
-        wait_until("the disk takes it", || recorder.kept().error.is_none());
+        wait_until("the disk takes it", || recorder.state().error.is_none());
         recorder.record(&decision(1)).unwrap();
         drop(recorder);
         assert_eq!(ids(&path), expected(0..2));

@@ -25,7 +25,7 @@ use tracing_subscriber::{Registry, filter::Targets, layer::SubscriberExt};
 /// powerful `EnvFilter` would add a megabyte of regular expressions.
 pub const FILTER_VARIABLE: &str = "EVICTD_LOG";
 
-/// These call every refused connection or certificate an error, which for us is a state; whoever asks is told, and says it
+/// These targets log every refused connection or certificate as an error. evictd's caller gets the error anyway, and logs it
 /// once.
 const OF_OTHERS: [&str; 3] = ["kube_client", "kube_runtime", "rustls_platform_verifier"];
 

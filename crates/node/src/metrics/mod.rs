@@ -193,7 +193,7 @@ impl Metrics {
         metrics.register_events(&mut registry);
         registry.register(
             "samples_rejected",
-            "Samples that could not be true: negative, above capacity, capacity shrinking",
+            "Samples that were rejected as impossible: negative, above capacity, shrunken capacity",
             samples_rejected,
         );
         registry.register(
@@ -203,7 +203,7 @@ impl Metrics {
         );
         registry.register(
             "build",
-            "The version that runs",
+            "The running version",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         metrics.begin_at_zero();
@@ -250,17 +250,17 @@ impl Metrics {
         let gauges = [
             (
                 "signal_available",
-                "What is left, in bytes or counts",
+                "What is available, in bytes or counts",
                 &self.available,
             ),
             (
                 "signal_capacity",
-                "What there is in all, in bytes or counts",
+                "The capacity, in bytes or counts",
                 &self.capacity,
             ),
             (
                 "signal_in_no_pod",
-                "What is taken and no pod holds, in bytes or counts, as of the last decision on it",
+                "What is used outside of pods, in bytes or counts, at the last decision for the signal",
                 &self.in_no_pod,
             ),
         ];
@@ -270,7 +270,7 @@ impl Metrics {
         let thresholds = [
             (
                 "threshold",
-                "Below this the signal counts as low, in bytes or counts",
+                "The threshold, in bytes or counts",
                 &self.threshold,
             ),
             (
@@ -284,12 +284,12 @@ impl Metrics {
         }
         registry.register(
             "node_heartbeat_timestamp_seconds",
-            "When the Node's conditions were last written, 0 before the first time; there only in a cluster",
+            "When the Node's conditions were last written; 0 before the first time; only in a cluster",
             self.node_heartbeat.family.clone(),
         );
         registry.register(
             "config_last_reload_successful",
-            "Whether the configuration read last is in force; 0: it was refused, and the one before it stays",
+            "Whether the last configuration read is in force; 0: it was refused, and the previous one stays",
             self.configuration.successful.clone(),
         );
         registry.register(
@@ -299,17 +299,17 @@ impl Metrics {
         );
         registry.register(
             "config_restart_required",
-            "Settings that were changed and take effect at the next start only",
+            "Settings that were changed and take effect only after a restart",
             self.configuration.waits.clone(),
         );
         registry.register(
             "pods_age_seconds",
-            "How long the source of pods has not told them; 0 while it does",
+            "How long the source of pods has not answered; 0 while it does",
             self.pods_age.clone(),
         );
         registry.register(
             "paused",
-            "Whether a pause keeps it from ending anybody",
+            "Whether evictions are paused",
             self.paused.clone(),
         );
     }
@@ -318,27 +318,27 @@ impl Metrics {
         registry.register("evictions", "Pods evicted", self.evictions.clone());
         registry.register(
             "eviction_failures",
-            "Evictions that failed, by the stage they failed in",
+            "Failed evictions, by the stage that failed",
             self.eviction_failures.clone(),
         );
         registry.register(
             "publications",
-            "Evictions by what became of telling the API server: published, recorded, not published",
+            "Evictions by how they reached the API server: published, recorded, not published",
             self.publications.clone(),
         );
         registry.register(
             "restarted_before_told",
-            "Times that a kubelet started an evicted pod's containers again before it knew; they are ended again",
+            "Times that a kubelet restarted an evicted pod's containers before it knew of the eviction; they are terminated again",
             self.restarts.clone(),
         );
         registry.register(
             "admission_findings",
-            "New pods that this node should not take as it is, by the reason and by what was done: report, reject, preempt",
+            "New pods that failed admission, by the reason and by what was done: report, reject, preempt",
             self.admission_findings.clone(),
         );
         registry.register(
             "preemptions",
-            "Pods that had to go so that a critical pod could be admitted, by the resource it lacked",
+            "Pods preempted to admit a critical pod, by the resource it lacked",
             self.preemptions.clone(),
         );
         registry.register(
@@ -358,7 +358,7 @@ impl Metrics {
         );
         registry.register(
             "reaction_seconds",
-            "From the threshold first seen crossed to the end of the victim's last process",
+            "From the threshold first seen crossed to the exit of the victim's last process",
             self.reaction.clone(),
         );
     }
@@ -400,7 +400,7 @@ impl Metrics {
     }
 
     /// Sets how long ago the pods were last certain.
-    pub fn pods_age(&self, age: Duration) {
+    pub(crate) fn pods_age(&self, age: Duration) {
         self.pods_age
             .set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     }
@@ -418,7 +418,7 @@ impl Metrics {
     }
 
     /// An eviction failed in the named stage.
-    pub fn eviction_failed(&self, stage: &'static str) {
+    pub(crate) fn eviction_failed(&self, stage: &'static str) {
         self.eviction_failures
             .get_or_create(&ByStage { stage })
             .inc();
@@ -435,7 +435,7 @@ impl Metrics {
     }
 
     /// Counts a new pod that should not have been admitted, with what was done about it.
-    pub fn admission_finding(&self, action: &'static str, reason: &str) {
+    pub(crate) fn admission_finding(&self, action: &'static str, reason: &str) {
         let reason = reason.to_owned();
         self.admission_findings
             .get_or_create(&ByFinding { action, reason })
@@ -458,7 +458,7 @@ impl Metrics {
     }
 
     /// Records the age of the sample that an eviction was decided on (S1-043).
-    pub fn stats_age(&self, signal: Signal, age: Duration) {
+    pub(crate) fn stats_age(&self, signal: Signal, age: Duration) {
         self.stats_age
             .get_or_create(&BySignal {
                 signal: signal.as_str(),
@@ -477,12 +477,12 @@ impl Metrics {
     }
 
     /// Counts an impossible sample of this signal.
-    pub fn sample_rejected(&self, signal: Signal) {
+    pub(crate) fn sample_rejected(&self, signal: Signal) {
         self.samples_rejected[signal].inc();
     }
 
     /// This signal could not be read.
-    pub fn read_failed(&self, signal: Signal) {
+    pub(crate) fn read_failed(&self, signal: Signal) {
         self.read_errors[signal].inc();
     }
 }

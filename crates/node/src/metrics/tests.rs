@@ -148,7 +148,7 @@ fn whoever_does_not_ask_for_open_metrics_gets_the_older_text() {
     }
     let text = exposition.render(Format::Plain).unwrap();
     for line in [
-        "# HELP evictd_eviction_failures_total Evictions that failed, by the stage they failed in.",
+        "# HELP evictd_eviction_failures_total Failed evictions, by the stage that failed.",
         "# TYPE evictd_eviction_failures_total counter",
         r#"evictd_eviction_failures_total{stage="kill"} 1"#,
         "# TYPE evictd_build_info gauge",

@@ -7,7 +7,9 @@
 //! A failed read, other than because the file does not exist, says nothing about a pod. It is retried at once; if
 //! it keeps failing the pod keeps the cgroup that it had.
 
-use super::{BoundCgroup, Departed, Listed, LocalPod, Vanished, Warning, unknown::stand_in};
+use super::{
+    BoundCgroup, DeletedPod, Listed, LocalPod, StillRunning, Warning, unknown::placeholder,
+};
 use evictd_kernel::cgroup::{CgroupError, Hierarchies, OwnCgroups, PodCgroup};
 use evictd_pod::Pod;
 use std::{
@@ -79,26 +81,26 @@ pub struct Binder {
 
 /// What a pod claims about itself, as far as its cgroup confirms it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct CgroupCheck {
     /// It is the mirror pod of a static pod: it has no cgroup of its own, and no other pod has the UID that it
     /// names.
     pub(super) is_mirror: bool,
     /// It still runs, although its status says that it has ended.
-    pub(super) runs_on: bool,
+    pub(super) still_runs: bool,
 }
 
 /// The binding of a pod when the cgroups were last read.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
+pub(super) struct LastBinding {
     pub(super) cgroup: Option<BoundCgroup>,
-    pub(super) standing: Standing,
+    pub(super) cgroup_check: CgroupCheck,
 }
 
 /// The last bindings of all pods, by the UIDs in the listing.
-pub(super) type LastHeld = HashMap<String, Held>;
+pub(super) type LastBindings = HashMap<String, LastBinding>;
 
 /// Pods that are no longer listed, by UID.
-pub(super) type DepartedPods = BTreeMap<String, Arc<Departed>>;
+pub(super) type DeletedPods = BTreeMap<String, Arc<DeletedPod>>;
 
 /// Which pod has which cgroup.
 #[derive(Debug, Clone, Default)]
@@ -106,7 +108,7 @@ pub(super) struct Bindings {
     /// Parallel to the pods.
     pub(super) cgroups: Vec<Option<BoundCgroup>>,
     /// Parallel to the pods.
-    pub(super) standings: Vec<Standing>,
+    pub(super) cgroup_checks: Vec<CgroupCheck>,
     /// Pods' cgroups made by a kubelet for pods that are not listed.
     pub(super) unknown: Vec<PodCgroup>,
     pub(super) warnings: Vec<Warning>,
@@ -132,15 +134,15 @@ impl Binder {
         }
     }
 
-    /// Binds all pods. `departed` are pods that may still run, `last` are the last bindings.
+    /// Binds all pods. `deleted` are pods that may still run, `last` are the last bindings.
     pub(super) fn bind(
         &self,
         pods: &[Listed],
-        departed: &DepartedPods,
-        last: &LastHeld,
+        deleted: &DeletedPods,
+        last: &LastBindings,
     ) -> Result<Bindings, CgroupError> {
         let own = self.own()?;
-        let groups = self.made_by_kubelets()?.into_iter();
+        let groups = self.kubelet_cgroups()?.into_iter();
         let by_uid: HashMap<String, PodCgroup> =
             groups.map(|group| (group.uid.clone(), group)).collect();
         let uids: HashSet<&str> = pods.iter().map(|one| one.pod.uid.as_str()).collect();
@@ -154,21 +156,24 @@ impl Binder {
             let pod = &listed.pod;
             let held = last.get(&pod.uid);
             let group = by_uid.get(&pod.uid);
-            let is_free = |uid: &str| !uids.contains(uid) && !departed.contains_key(uid);
-            let standing = Standing {
+            let is_free = |uid: &str| !uids.contains(uid) && !deleted.contains_key(uid);
+            let cgroup_check = CgroupCheck {
                 is_mirror: group.is_none() && is_mirror(listed, is_free),
-                runs_on: pod.terminal && group.is_some_and(|group| self.runs_on(group, held)),
+                still_runs: pod.terminal
+                    && group.is_some_and(|group| self.runs_after_end(group, held)),
             };
-            bindings.standings.push(standing);
-            let mirrored = pod.mirror_of().filter(|_| standing.is_mirror);
+            bindings.cgroup_checks.push(cgroup_check);
+            let mirrored = pod.mirror_of().filter(|_| cgroup_check.is_mirror);
             let uid = mirrored.unwrap_or(&pod.uid);
             known.insert(uid);
-            let annotation = pod.annotations.get(CGROUP_ANNOTATION);
-            let annotation = annotation.filter(|_| listed.manifest.is_some());
+            let annotation = pod
+                .annotations
+                .get(CGROUP_ANNOTATION)
+                .filter(|_| listed.manifest.is_some());
             let found = match (annotation, by_uid.get(uid)) {
                 (Some(named), _) => {
                     let passes = |refusal: &Refusal| matches!(refusal, Refusal::Unreadable(_));
-                    Some((named.clone(), again(passes, || self.resolve(named))))
+                    Some((named.clone(), retry(passes, || self.resolve(named))))
                 }
                 (None, Some(group)) => {
                     let named = group.relative.display().to_string();
@@ -176,9 +181,10 @@ impl Binder {
                 }
                 (None, None) => None,
             };
-            let held = held.and_then(|held| held.cgroup.as_ref());
-            let held = held.filter(|held| held.by_annotation == annotation.is_some());
-            let Some((named, resolved)) = self.or_as_before(pod, found, held, &mut bindings) else {
+            let held = held
+                .and_then(|held| held.cgroup.as_ref())
+                .filter(|held| held.by_annotation == annotation.is_some());
+            let Some((named, resolved)) = self.or_last(pod, found, held, &mut bindings) else {
                 continue;
             };
             match resolved {
@@ -219,21 +225,24 @@ impl Binder {
     }
 
     /// The bindings if the cgroups cannot be read: the last ones, without cgroups that are known to be gone.
-    pub(super) fn as_before(&self, pods: &[Listed], last: &LastHeld) -> Bindings {
+    pub(super) fn last_known(&self, pods: &[Listed], last: &LastBindings) -> Bindings {
         let mut bindings = Bindings::default();
         for listed in pods {
             let held = last.get(&listed.pod.uid);
-            let cgroup = held.and_then(|held| held.cgroup.clone());
-            let cgroup = cgroup.filter(|cgroup| self.may_be_there(&cgroup.relative));
+            let cgroup = held
+                .and_then(|held| held.cgroup.clone())
+                .filter(|cgroup| self.may_be_there(&cgroup.relative));
             bindings.cgroups.push(cgroup);
-            let standing = held.map(|held| held.standing);
-            bindings.standings.push(standing.unwrap_or_default());
+            let cgroup_check = held.map(|held| held.cgroup_check);
+            bindings
+                .cgroup_checks
+                .push(cgroup_check.unwrap_or_default());
         }
         bindings
     }
 
     /// The result for one pod; if it is unknown because of an error, the cgroup that the pod had.
-    fn or_as_before(
+    fn or_last(
         &self,
         pod: &Pod,
         found: Option<(String, Result<PathBuf, Refusal>)>,
@@ -242,7 +251,7 @@ impl Binder {
     ) -> Option<(String, Result<PathBuf, Refusal>)> {
         let problem = match &found {
             Some((_, Err(Refusal::Unreadable(problem)))) => problem.clone(),
-            None => "it was not found where it is".to_owned(),
+            None => "it was not found at its path".to_owned(),
             Some(_) => return found,
         };
         let Some(held) = held.filter(|held| self.may_be_there(&held.relative)) else {
@@ -270,15 +279,15 @@ impl Binder {
 
     /// Whether a process runs in the cgroup of a pod whose status says that it has ended; the last known answer if
     /// it cannot be read.
-    fn runs_on(&self, group: &PodCgroup, held: Option<&Held>) -> bool {
-        let before = held.is_some_and(|held| held.standing.runs_on);
+    fn runs_after_end(&self, group: &PodCgroup, held: Option<&LastBinding>) -> bool {
+        let before = held.is_some_and(|held| held.cgroup_check.still_runs);
         self.still_runs(&group.relative).unwrap_or(before)
     }
 
     /// Whether a process runs in this cgroup; `None` if it cannot be read.
     fn still_runs(&self, group: &Path) -> Option<bool> {
         let passes = |error: &CgroupError| !error.is_gone();
-        match again(passes, || self.hierarchies.procs(group)) {
+        match retry(passes, || self.hierarchies.procs(group)) {
             Ok(processes) => Some(!processes.is_empty()),
             Err(error) => error.is_gone().then_some(false),
         }
@@ -290,19 +299,19 @@ impl Binder {
     }
 
     fn own(&self) -> Result<OwnCgroups, CgroupError> {
-        again(
+        retry(
             |_| true,
             || OwnCgroups::read(&self.hierarchies, &self.proc_root),
         )
     }
 
     /// The pods' cgroups below each root.
-    fn made_by_kubelets(&self) -> Result<Vec<PodCgroup>, CgroupError> {
+    fn kubelet_cgroups(&self) -> Result<Vec<PodCgroup>, CgroupError> {
         let mut groups = Vec::new();
         for root in &self.cgroup_roots {
             let root = self.relative(root);
             let passes = |error: &CgroupError| !error.is_gone();
-            match again(passes, || self.hierarchies.pods(&root)) {
+            match retry(passes, || self.hierarchies.pods(&root)) {
                 Ok(more) => groups.extend(more),
                 Err(error) if error.is_gone() => {}
                 Err(error) => return Err(error),
@@ -311,10 +320,14 @@ impl Binder {
         Ok(groups)
     }
 
-    /// The departed pods whose cgroups, which belong to no listed pod, still contain a process. evictd's own pod is
+    /// The deleted pods whose cgroups, which belong to no listed pod, still contain a process. evictd's own pod is
     /// left out.
-    pub(super) fn vanished(&self, departed: &DepartedPods, unknown: &[PodCgroup]) -> Vec<Vanished> {
-        let of = |group: &PodCgroup| Some((departed.get(&group.uid)?, group.relative.clone()));
+    pub(super) fn still_running(
+        &self,
+        deleted: &DeletedPods,
+        unknown: &[PodCgroup],
+    ) -> Vec<StillRunning> {
+        let of = |group: &PodCgroup| Some((deleted.get(&group.uid)?, group.relative.clone()));
         let here: Vec<_> = unknown.iter().filter_map(of).collect();
         if here.is_empty() {
             return Vec::new();
@@ -322,39 +335,39 @@ impl Binder {
         let Ok(own) = self.own() else {
             return Vec::new();
         };
-        let vanished = here.into_iter().filter_map(|(departed, relative)| {
+        let still_running = here.into_iter().filter_map(|(deleted, relative)| {
             if own.are_within(&relative) || self.still_runs(&relative) == Some(false) {
                 return None;
             }
-            let mut pod = Arc::clone(&departed.pod);
+            let mut pod = Arc::clone(&deleted.pod);
             Arc::make_mut(&mut pod).terminal = false;
-            Some(Vanished {
+            Some(StillRunning {
                 pod,
                 cgroup: BoundCgroup {
                     relative,
                     by_annotation: false,
                 },
-                since: departed.at,
-                grace: departed.grace,
+                since: deleted.at,
+                grace: deleted.grace,
             })
         });
-        vanished.collect()
+        still_running.collect()
     }
 
     /// Placeholder pods for unlisted pods, if these may be chosen at all. Pods that were listed before are left
     /// out, because more is known of them.
-    pub(super) fn stand_ins(
+    pub(super) fn placeholders(
         &self,
         unknown: &[PodCgroup],
-        departed: &DepartedPods,
+        deleted: &DeletedPods,
     ) -> Vec<LocalPod> {
         let Ok(own) = self.own() else {
             return Vec::new();
         };
         let groups = unknown.iter();
         groups
-            .filter(|group| !departed.contains_key(&group.uid))
-            .filter_map(|group| stand_in(group, &own, &self.hierarchies))
+            .filter(|group| !deleted.contains_key(&group.uid))
+            .filter_map(|group| placeholder(group, &own, &self.hierarchies))
             .collect()
     }
 
@@ -402,7 +415,7 @@ impl Binder {
 }
 
 /// Retries a read at once while its error may pass.
-fn again<T, E>(
+fn retry<T, E>(
     passes: impl Fn(&E) -> bool,
     mut read: impl FnMut() -> Result<T, E>,
 ) -> Result<T, E> {

@@ -1,8 +1,9 @@
 //! The pods that evictd knows, admitted and bound to their cgroups: the input of a cycle.
 
 use super::{
-    Binder, BoundCgroup, Listed, Listing, LocalPod, PodSet, Rejected, Rejection, Vanished, Warning,
-    binding::{Bindings, DepartedPods, Held, LastHeld, Standing},
+    Binder, BoundCgroup, Listed, Listing, LocalPod, PodSet, Rejected, Rejection, StillRunning,
+    Warning,
+    binding::{Bindings, CgroupCheck, DeletedPods, LastBinding, LastBindings},
 };
 use crate::logging::chain;
 use evictd_pod::Pod;
@@ -23,20 +24,20 @@ pub struct PodCache {
     admitted: HashSet<String>,
     bindings: Bindings,
     /// The bindings when the cgroups were last read.
-    last_held: LastHeld,
+    last_bindings: LastBindings,
     /// Pods that are no longer listed and may still run.
-    departed: DepartedPods,
+    deleted: DeletedPods,
     /// Those of them that do run.
-    vanished: Vec<Vanished>,
+    still_running: Vec<StillRunning>,
     /// Placeholder pods for the unlisted ones.
-    stand_ins: Vec<LocalPod>,
+    placeholders: Vec<LocalPod>,
     /// Whether some pod's cgroup shows it differently than in `current`.
-    other_standings: bool,
+    cgroup_checks_changed: bool,
     /// Whether the placeholders differ from those in `current`: one may appear after its cgroup, once its limit is
     /// set.
-    other_stand_ins: bool,
+    placeholders_changed: bool,
     /// Why `bindings` are out of date.
-    blind: Option<Warning>,
+    read_error: Option<Warning>,
     current: Arc<PodSet>,
 }
 
@@ -48,24 +49,24 @@ impl PodCache {
             listings,
             binder,
             ranks_unknown: false,
-            stand_ins: Vec::new(),
-            other_standings: false,
-            other_stand_ins: false,
+            placeholders: Vec::new(),
+            cgroup_checks_changed: false,
+            placeholders_changed: false,
             listing: Arc::default(),
             pods: Vec::new(),
             admitted: HashSet::new(),
             bindings: Bindings::default(),
-            last_held: LastHeld::new(),
-            departed: DepartedPods::new(),
-            vanished: Vec::new(),
-            blind: None,
+            last_bindings: LastBindings::new(),
+            deleted: DeletedPods::new(),
+            still_running: Vec::new(),
+            read_error: None,
             current: Arc::default(),
         }
     }
 
     /// Whether pods that no source lists may be chosen; by default they may not.
     #[must_use]
-    pub fn ranking_unknown(self, ranks_unknown: bool) -> Self {
+    pub(crate) fn ranking_unknown(self, ranks_unknown: bool) -> Self {
         Self {
             ranks_unknown,
             ..self
@@ -83,7 +84,7 @@ impl PodCache {
 
     /// The present set of pods. Costs very little if the listing has not changed. `admit` is called for each pod
     /// that is not admitted yet, with those that are; for rejected pods it is called again each time.
-    pub fn look(
+    pub fn snapshot(
         &mut self,
         admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Arc<PodSet> {
@@ -92,31 +93,31 @@ impl PodCache {
             self.bind();
             true
         } else {
-            !self.vanished.is_empty() && self.find_vanished()
+            !self.still_running.is_empty() && self.find_still_running()
         };
-        self.update(relisted, others, admit)
+        self.next_set(relisted, others, admit)
     }
 
     /// The same, but also reads which cgroups exist. Use it before usage is read.
-    pub fn look_afresh(
+    pub(crate) fn fresh_snapshot(
         &mut self,
         admit: impl FnMut(&Pod, &[&Pod]) -> Result<(), Rejection>,
     ) -> Arc<PodSet> {
         let relisted = self.take_listing();
         self.bind();
-        self.update(relisted, true, admit)
+        self.next_set(relisted, true, admit)
     }
 
     fn take_listing(&mut self) -> bool {
         let relisted = self.listings.has_changed().unwrap_or(false);
         if relisted {
             self.listing = Arc::clone(&self.listings.borrow_and_update());
-            for departed in self.listing.departed.iter().rev() {
-                let uid = departed.pod.uid.clone();
-                self.departed.insert(uid, Arc::clone(departed));
+            for deleted in self.listing.deleted.iter().rev() {
+                let uid = deleted.pod.uid.clone();
+                self.deleted.insert(uid, Arc::clone(deleted));
             }
             for listed in &self.listing.pods {
-                self.departed.remove(&listed.pod.uid);
+                self.deleted.remove(&listed.pod.uid);
             }
             self.pods.clear();
         }
@@ -127,63 +128,64 @@ impl PodCache {
         let listing = Arc::clone(&self.listing);
         let pods = &listing.pods;
         let before = std::mem::take(&mut self.bindings);
-        match self.binder.bind(pods, &self.departed, &self.last_held) {
+        match self.binder.bind(pods, &self.deleted, &self.last_bindings) {
             Ok(bindings) => {
-                self.blind = None;
+                self.read_error = None;
                 let remains: HashSet<&str> = bindings
                     .unknown
                     .iter()
                     .map(|group| group.uid.as_str())
                     .collect();
-                self.departed
-                    .retain(|uid, _| remains.contains(uid.as_str()));
-                self.last_held = last_held(pods, &bindings);
+                self.deleted.retain(|uid, _| remains.contains(uid.as_str()));
+                self.last_bindings = last_bindings(pods, &bindings);
                 self.bindings = bindings;
                 if self.ranks_unknown {
-                    let stand_ins = self
+                    let placeholders = self
                         .binder
-                        .stand_ins(&self.bindings.unknown, &self.departed);
-                    self.replace_stand_ins(stand_ins);
+                        .placeholders(&self.bindings.unknown, &self.deleted);
+                    self.replace_placeholders(placeholders);
                 }
             }
             Err(error) => {
                 let listed: HashSet<&str> = pods.iter().map(|one| one.pod.uid.as_str()).collect();
-                self.bindings = self.binder.as_before(pods, &self.last_held);
+                self.bindings = self.binder.last_known(pods, &self.last_bindings);
                 self.bindings.unknown = before.unknown;
                 let unknown = &mut self.bindings.unknown;
                 unknown.retain(|group| !listed.contains(group.uid.as_str()));
-                self.blind = Some(Warning::Cgroups {
+                self.read_error = Some(Warning::Cgroups {
                     problem: chain(&error),
                 });
             }
         }
-        self.find_vanished();
-        if self.pods.len() != pods.len() || self.bindings.standings != before.standings {
-            let standings = &self.bindings.standings;
-            self.pods = pods.iter().zip(standings).map(as_it_stands).collect();
-            self.other_standings = true;
+        self.find_still_running();
+        if self.pods.len() != pods.len() || self.bindings.cgroup_checks != before.cgroup_checks {
+            let cgroup_checks = &self.bindings.cgroup_checks;
+            self.pods = pods.iter().zip(cgroup_checks).map(corrected).collect();
+            self.cgroup_checks_changed = true;
         }
     }
 
     /// Finds out which of the pods that are no longer listed still run; true if the result changed.
-    fn find_vanished(&mut self) -> bool {
-        let found = self.binder.vanished(&self.departed, &self.bindings.unknown);
-        let uids = |all: &[Vanished]| -> Vec<String> {
+    fn find_still_running(&mut self) -> bool {
+        let found = self
+            .binder
+            .still_running(&self.deleted, &self.bindings.unknown);
+        let uids = |all: &[StillRunning]| -> Vec<String> {
             all.iter().map(|one| one.pod.uid.clone()).collect()
         };
-        let others = uids(&found) != uids(&self.vanished);
-        self.vanished = found;
+        let others = uids(&found) != uids(&self.still_running);
+        self.still_running = found;
         others
     }
 
-    fn replace_stand_ins(&mut self, stand_ins: Vec<LocalPod>) {
+    fn replace_placeholders(&mut self, placeholders: Vec<LocalPod>) {
         let uids =
             |all: &[LocalPod]| -> Vec<String> { all.iter().map(|pod| pod.uid.clone()).collect() };
-        self.other_stand_ins |= uids(&self.stand_ins) != uids(&stand_ins);
-        self.stand_ins = stand_ins;
+        self.placeholders_changed |= uids(&self.placeholders) != uids(&placeholders);
+        self.placeholders = placeholders;
     }
 
-    fn update(
+    fn next_set(
         &mut self,
         relisted: bool,
         rebound: bool,
@@ -193,10 +195,12 @@ impl PodCache {
             return Arc::clone(&self.current);
         }
         let rejected = self.admit(admit);
-        let other_stand_ins = std::mem::take(&mut self.other_stand_ins);
-        let other_standings = std::mem::take(&mut self.other_standings);
-        let other_pods =
-            relisted || other_stand_ins || other_standings || rejected != self.current.rejected;
+        let placeholders_changed = std::mem::take(&mut self.placeholders_changed);
+        let cgroup_checks_changed = std::mem::take(&mut self.cgroup_checks_changed);
+        let other_pods = relisted
+            || placeholders_changed
+            || cgroup_checks_changed
+            || rejected != self.current.rejected;
         if rebound || other_pods {
             let next = self.assemble(rejected);
             if other_pods || differ(&next, &self.current) {
@@ -246,25 +250,26 @@ impl PodCache {
     fn assemble(&self, rejected: Vec<Rejected>) -> PodSet {
         let pods = self.pods.iter().zip(&self.bindings.cgroups);
         let listed = self.listing.pods.iter().zip(pods);
-        let admitted = listed.filter(|(listed, _)| self.admitted.contains(&listed.pod.uid));
-        let admitted = admitted.map(|(listed, (pod, cgroup))| LocalPod {
-            pod: Arc::clone(pod),
-            cgroup: cgroup.clone(),
-            manifest: listed.manifest.clone(),
-        });
-        let pods = admitted.chain(self.stand_ins.iter().cloned()).collect();
+        let admitted = listed
+            .filter(|(listed, _)| self.admitted.contains(&listed.pod.uid))
+            .map(|(listed, (pod, cgroup))| LocalPod {
+                pod: Arc::clone(pod),
+                cgroup: cgroup.clone(),
+                manifest: listed.manifest.clone(),
+            });
+        let pods = admitted.chain(self.placeholders.iter().cloned()).collect();
         let warnings = self
             .listing
             .warnings
             .iter()
-            .chain(&self.blind)
+            .chain(&self.read_error)
             .chain(&self.bindings.warnings);
         PodSet {
             generation: self.current.generation + 1,
             pods,
             rejected,
             unknown: self.bindings.unknown.clone(),
-            vanished: self.vanished.clone(),
+            still_running: self.still_running.clone(),
             warnings: warnings.cloned().collect(),
             evicted: self.evicted(),
             as_of: self.listing.stale.as_ref().and_then(|stale| stale.as_of),
@@ -279,19 +284,23 @@ impl PodCache {
                 tracing::warn!("{warning}");
             }
         }
-        for gone in &next.vanished {
-            let same = |before: &Vanished| before.pod.uid == gone.pod.uid;
-            if !before.vanished.iter().any(same) {
+        for gone in &next.still_running {
+            let same = |before: &StillRunning| before.pod.uid == gone.pod.uid;
+            if !before.still_running.iter().any(same) {
                 tracing::info!(
                     EVICTD_POD = gone.pod.full_name(),
                     EVICTD_POD_UID = gone.pod.uid,
-                    "pod {} is listed no more and still runs",
+                    "pod {} is no longer listed and still runs",
                     gone.pod
                 );
             }
         }
         for group in &next.unknown {
-            if next.vanished.iter().any(|gone| gone.pod.uid == group.uid) {
+            if next
+                .still_running
+                .iter()
+                .any(|gone| gone.pod.uid == group.uid)
+            {
                 continue;
             }
             // The runtime removes a pod's cgroup shortly after the pod is no longer listed.
@@ -307,9 +316,9 @@ impl PodCache {
 
 /// Whether two sets with the same pods differ in anything else.
 fn differ(a: &PodSet, b: &PodSet) -> bool {
-    let vanished = |set: &PodSet| -> Vec<String> {
-        let vanished = set.vanished.iter();
-        vanished.map(|one| one.pod.uid.clone()).collect()
+    let still_running = |set: &PodSet| -> Vec<String> {
+        let still_running = set.still_running.iter();
+        still_running.map(|one| one.pod.uid.clone()).collect()
     };
     let cgroups = |set: &PodSet| -> Vec<Option<BoundCgroup>> {
         set.pods.iter().map(|pod| pod.cgroup.clone()).collect()
@@ -317,33 +326,33 @@ fn differ(a: &PodSet, b: &PodSet) -> bool {
     cgroups(a) != cgroups(b)
         || a.unknown != b.unknown
         || a.warnings != b.warnings
-        || vanished(a) != vanished(b)
+        || still_running(a) != still_running(b)
 }
 
 /// The present binding of each pod, to be used if a later read fails.
-fn last_held(pods: &[Listed], bindings: &Bindings) -> LastHeld {
-    let found = bindings.cgroups.iter().zip(&bindings.standings);
-    let held = found.map(|(cgroup, standing)| Held {
+fn last_bindings(pods: &[Listed], bindings: &Bindings) -> LastBindings {
+    let found = bindings.cgroups.iter().zip(&bindings.cgroup_checks);
+    let held = found.map(|(cgroup, cgroup_check)| LastBinding {
         cgroup: cgroup.clone(),
-        standing: *standing,
+        cgroup_check: *cgroup_check,
     });
     let uids = pods.iter().map(|listed| listed.pod.uid.clone());
     uids.zip(held).collect()
 }
 
 /// A pod as its cgroup shows it. A static pod's image in the API has another UID than the pod itself.
-fn as_it_stands((listed, standing): (&Listed, &Standing)) -> Arc<Pod> {
+fn corrected((listed, cgroup_check): (&Listed, &CgroupCheck)) -> Arc<Pod> {
     let mut pod = Arc::clone(&listed.pod);
     let mirrored = pod.mirror_of().map(str::to_owned);
     if let Some(uid) = mirrored.filter(|_| listed.manifest.is_none()) {
         let pod = Arc::make_mut(&mut pod);
-        if standing.is_mirror {
+        if cgroup_check.is_mirror {
             pod.uid = uid;
         } else {
             pod.deny_mirror();
         }
     }
-    if standing.runs_on {
+    if cgroup_check.still_runs {
         Arc::make_mut(&mut pod).terminal = false;
     }
     pod

@@ -1,7 +1,7 @@
 //! The pods that the API server or the kubelet reported, by UID, and the listing to publish.
 
-use super::{Departed, Listed, Listing, Stale, Warning, trim::trim};
-use evictd_cluster_client::{NotUnderstood, Parsed};
+use super::{DeletedPod, Listed, Listing, Stale, Warning, trim::trim};
+use evictd_cluster_client::{Parsed, Unparsable};
 use evictd_eviction::{record, rules::DEFAULT_GRACE_PERIOD_SECONDS};
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// The most pods remembered after they are no longer listed, until the pod cache has checked whether they still run.
-const DEPARTED: usize = 128;
+const MAX_DELETED: usize = 128;
 
 /// The pods as last reported.
 #[derive(Debug, Default)]
@@ -24,25 +24,25 @@ pub(super) struct Catalog {
     /// Whether a pod that is missing in a list was deleted. A kubelet that was restarted does not know all its pods
     /// at first.
     lists_are_whole: bool,
-    told: Told,
+    known: KnownPods,
     /// While a list is being received: its pods so far.
-    listing: Option<Told>,
+    listing: Option<KnownPods>,
     /// The latest pods that are no longer listed.
-    departed: VecDeque<Arc<Departed>>,
+    deleted: VecDeque<Arc<DeletedPod>>,
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct KnownPods {
     pods: BTreeMap<String, Listed>,
     /// Pods whose objects cannot be parsed: the error, and whether an earlier version is used.
     unreadable: BTreeMap<String, (String, bool)>,
 }
 
-impl Told {
+impl KnownPods {
     /// Whether both are equal in everything that is kept of a pod.
-    fn says_the_same_as(&self, other: &Self) -> bool {
-        let kept = |told: &Self| -> Vec<Option<Arc<str>>> {
-            let pods = told.pods.values();
+    fn is_same_as(&self, other: &Self) -> bool {
+        let kept = |known: &Self| -> Vec<Option<Arc<str>>> {
+            let pods = known.pods.values();
             pods.map(|listed| listed.wire.clone()).collect()
         };
         self.unreadable == other.unreadable
@@ -97,30 +97,31 @@ impl Catalog {
 
     /// A list begins; the known pods stay until it is complete.
     pub(super) fn begin(&mut self) {
-        self.listing = Some(Told::default());
+        self.listing = Some(KnownPods::default());
     }
 
     /// The list is complete, if one was begun; true if it changed anything.
     pub(super) fn finish(&mut self, now: Timestamp) -> bool {
-        let Some(told) = self.listing.take() else {
+        let Some(known) = self.listing.take() else {
             return false;
         };
-        if told.says_the_same_as(&self.told) {
+        if known.is_same_as(&self.known) {
             return false;
         }
-        let before = std::mem::replace(&mut self.told, told);
+        let before = std::mem::replace(&mut self.known, known);
         for (uid, gone) in before.pods {
             let is_ending = gone.pod.deletion_timestamp.is_some();
-            if !self.told.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
+            if !self.known.pods.contains_key(&uid) && (self.lists_are_whole || is_ending) {
                 // A server that lags behind may list this pod again.
-                self.depart(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
+                self.note_deletion(gone.pod, now, DEFAULT_GRACE_PERIOD_SECONDS);
             }
         }
         true
     }
 
-    /// Its kubelet gives it this grace from now on: as its deletion was asked with, else its own, but no less than that.
-    fn depart(&mut self, mut pod: Arc<Pod>, now: Timestamp, least: i64) {
+    /// Notes that a pod is no longer listed. Its kubelet has the grace period of the deletion to end it, or else the pod's own, at
+    /// least `least` seconds.
+    fn note_deletion(&mut self, mut pod: Arc<Pod>, now: Timestamp, least: i64) {
         let asked = pod
             .deletion_timestamp
             .and(pod.deletion_grace_period_seconds);
@@ -128,10 +129,10 @@ impl Catalog {
             let own = pod.termination_grace_period_seconds;
             own.unwrap_or(DEFAULT_GRACE_PERIOD_SECONDS).max(least)
         });
-        // It has a cgroup under its own UID, or none that matters.
+        // If it has a cgroup at all, that cgroup has the pod's own UID, not the one of a static pod.
         Arc::make_mut(&mut pod).deny_mirror();
-        self.departed.truncate(DEPARTED - 1);
-        self.departed.push_front(Arc::new(Departed {
+        self.deleted.truncate(MAX_DELETED - 1);
+        self.deleted.push_front(Arc::new(DeletedPod {
             pod,
             at: now,
             grace: Duration::from_secs(u64::try_from(grace).unwrap_or(0)),
@@ -151,62 +152,65 @@ impl Catalog {
                 (name, String::new(), "it has no metadata.uid".to_owned())
             }
             Ok(pod) => return self.take(pod),
-            Err(NotUnderstood { text, error }) => {
+            Err(Unparsable { text, error }) => {
                 let identity = Identity::of(text);
                 let name = full_name(&identity.namespace, &identity.name);
                 (name, identity.uid.into_owned(), error.to_string())
             }
         };
-        let earlier = self.told.pods.get(&uid).cloned();
-        let told = self.listing.as_mut().unwrap_or(&mut self.told);
-        told.unreadable.insert(name, (problem, earlier.is_some()));
-        told.pods.extend(earlier.map(|earlier| (uid, earlier)));
+        let earlier = self.known.pods.get(&uid).cloned();
+        let known = self.listing.as_mut().unwrap_or(&mut self.known);
+        known.unreadable.insert(name, (problem, earlier.is_some()));
+        known.pods.extend(earlier.map(|earlier| (uid, earlier)));
     }
 
     fn take(&mut self, pod: wire::Pod) {
         let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
         let uid = pod.metadata.uid.clone();
         let listed = listed(pod, &self.labels);
-        let told = self.listing.as_mut().unwrap_or(&mut self.told);
-        told.unreadable.remove(&name);
-        told.pods.insert(uid, listed);
+        let known = self.listing.as_mut().unwrap_or(&mut self.known);
+        known.unreadable.remove(&name);
+        known.pods.insert(uid, listed);
     }
 
     /// A pod was deleted.
     pub(super) fn delete(&mut self, object: Parsed<'_, wire::Pod>, now: Timestamp) {
-        let (name, known, last) = match object {
+        let (name, removed, last) = match object {
             Ok(pod) => {
                 let name = full_name(&pod.metadata.namespace, &pod.metadata.name);
-                let known = self.told.pods.remove(&pod.metadata.uid);
-                (name, known, Some(listed(pod, &self.labels)))
+                let removed = self.known.pods.remove(&pod.metadata.uid);
+                (name, removed, Some(listed(pod, &self.labels)))
             }
-            Err(NotUnderstood { text, .. }) => {
+            Err(Unparsable { text, .. }) => {
                 let identity = Identity::of(text);
                 let name = full_name(&identity.namespace, &identity.name);
-                (name, self.told.pods.remove(identity.uid.as_ref()), None)
+                (name, self.known.pods.remove(identity.uid.as_ref()), None)
             }
         };
-        self.told.unreadable.remove(&name);
-        if let Some(known) = known {
+        self.known.unreadable.remove(&name);
+        if let Some(removed) = removed {
             // The deletion's grace period may only be known from this last version.
-            self.depart(last.unwrap_or(known).pod, now, 0);
+            self.note_deletion(last.unwrap_or(removed).pod, now, 0);
         }
     }
 
     /// The listing to publish.
     pub(super) fn listing(&self, stale: Option<Stale>) -> Listing {
-        let unreadable = self.told.unreadable.iter();
-        let unreadable = unreadable.map(|(pod, (problem, earlier_in_use))| Warning::Pod {
-            pod: pod.clone(),
-            problem: problem.clone(),
-            earlier_in_use: *earlier_in_use,
-        });
+        let unreadable = self
+            .known
+            .unreadable
+            .iter()
+            .map(|(pod, (problem, earlier_in_use))| Warning::Pod {
+                pod: pod.clone(),
+                problem: problem.clone(),
+                earlier_in_use: *earlier_in_use,
+            });
         let warnings = stale.iter().cloned().map(Warning::Stale);
         Listing {
-            pods: self.told.pods.values().cloned().collect(),
+            pods: self.known.pods.values().cloned().collect(),
             warnings: warnings.chain(unreadable).collect(),
             stale,
-            departed: self.departed.iter().cloned().collect(),
+            deleted: self.deleted.iter().cloned().collect(),
         }
     }
 }
@@ -302,8 +306,8 @@ mod tests {
         bad["spec"]["priority"] = json!("high");
         catalog.apply(parse(&bad.to_string()));
         assert_eq!(names(&catalog), [""; 0]);
-        assert!(warnings(&catalog)[0].starts_with("pod shop/a is not understood"));
-        assert!(warnings(&catalog)[0].ends_with("it is never chosen"));
+        assert!(warnings(&catalog)[0].starts_with("pod shop/a cannot be read"));
+        assert!(warnings(&catalog)[0].ends_with("it is never evicted"));
         catalog.apply(parse(&pod("a", "1").to_string()));
         assert_eq!(warnings(&catalog), [""; 0]);
         for listing in [false, true] {
@@ -341,10 +345,10 @@ mod tests {
 
     #[test]
     fn who_is_listed_no_more_has_departed_with_the_grace_of_its_deletion() {
-        let departed = |catalog: &Catalog| {
+        let deleted = |catalog: &Catalog| {
             let listing = catalog.listing(None);
-            let one = |one: &Arc<Departed>| (one.pod.uid.clone(), one.grace.as_secs());
-            listing.departed.iter().map(one).collect::<Vec<_>>()
+            let one = |one: &Arc<DeletedPod>| (one.pod.uid.clone(), one.grace.as_secs());
+            listing.deleted.iter().map(one).collect::<Vec<_>>()
         };
         let with = |uid: &str, grace: i64, deleted: Option<i64>| {
             let mut pod = pod(uid, uid);
@@ -378,15 +382,15 @@ mod tests {
                 .into_iter()
                 .map(|(uid, grace)| (uid.to_owned(), grace))
                 .collect();
-            assert_eq!(departed(&catalog), expected);
+            assert_eq!(deleted(&catalog), expected);
             catalog.delete(parse(&with("d", 5, None)), NOW);
-            assert_eq!(departed(&catalog)[0], ("d".to_owned(), 5));
-            for number in 0..2 * DEPARTED {
+            assert_eq!(deleted(&catalog)[0], ("d".to_owned(), 5));
+            for number in 0..2 * MAX_DELETED {
                 let object = with(&number.to_string(), 5, None);
                 catalog.apply(parse(&object));
                 catalog.delete(parse(&object), NOW);
             }
-            assert_eq!(departed(&catalog).len(), DEPARTED);
+            assert_eq!(deleted(&catalog).len(), MAX_DELETED);
         }
     }
 

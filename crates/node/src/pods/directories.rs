@@ -46,7 +46,7 @@ struct File {
     stamp: Stamp,
     path: Arc<Path>,
     static_pods: bool,
-    /// Pods of the last version without a mistake; before there was one, the correct pods of this version.
+    /// Pods of the last version without a mistake; if there was none yet, the correct pods of this version.
     pods: Vec<evictd_pod::Pod>,
     /// Whether `pods` come from a version without a mistake.
     whole: bool,
@@ -91,13 +91,12 @@ impl Directories {
     }
 
     /// Scans all directories; true if the listing changed.
-    pub(super) fn scan(&mut self, happened: &Changes) -> bool {
+    pub(super) fn scan(&mut self, events: &Changes) -> bool {
         let before = self.files.len();
-        self.files
-            .retain(|path, _| !happened.removed.contains(path));
+        self.files.retain(|path, _| !events.removed.contains(path));
         let mut changed = self.files.len() != before;
         for directory in self.watched.clone() {
-            let scanned = self.scan_directory(&directory, happened);
+            let scanned = self.scan_directory(&directory, events);
             let no_kubelet_here = |error: &&io::Error| {
                 let known = |file: &File| file.path.starts_with(&directory.path);
                 directory.static_pods
@@ -107,8 +106,8 @@ impl Directories {
             let problem = scanned
                 .as_ref()
                 .err()
-                .filter(|error| !no_kubelet_here(error));
-            let problem = problem.map(ToString::to_string);
+                .filter(|error| !no_kubelet_here(error))
+                .map(ToString::to_string);
             changed |= self.unreadable.get(&directory.path) != problem.as_ref();
             match problem {
                 Some(problem) => self.unreadable.insert(directory.path, problem),
@@ -122,7 +121,7 @@ impl Directories {
     fn scan_directory(
         &mut self,
         directory: &ManifestDirectory,
-        happened: &Changes,
+        events: &Changes,
     ) -> io::Result<bool> {
         let names = manifest_names(&directory.path)?;
         let static_pods = self.is_static(&directory.path);
@@ -133,7 +132,7 @@ impl Directories {
         });
         let mut changed = self.files.len() != before;
         for path in paths {
-            let touched = happened.touched.contains(&path);
+            let touched = events.touched.contains(&path);
             changed |= self.look_at(path, touched, static_pods);
         }
         Ok(changed)
@@ -172,8 +171,10 @@ impl Directories {
         let read = read(&path).map(|bytes| self.rules.read(&name, &bytes, static_pods));
         let contents = read.unwrap_or_else(Contents::unreadable);
         let good = contents.mistakes.is_empty();
-        let earlier = self.files.remove(&path);
-        let earlier = earlier.filter(|earlier| !good && earlier.whole);
+        let earlier = self
+            .files
+            .remove(&path)
+            .filter(|earlier| !good && earlier.whole);
         let file = File {
             stamp,
             path: Arc::from(path.as_path()),
@@ -234,8 +235,9 @@ impl Directories {
 /// The names in a directory that can be manifests: not hidden (the kubelet's rule), and not the temporary files of
 /// editors.
 fn manifest_names(directory: &Path) -> io::Result<Vec<OsString>> {
-    let names = fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name()));
-    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    let mut names = fs::read_dir(directory)?
+        .map(|entry| entry.map(|entry| entry.file_name()))
+        .collect::<io::Result<Vec<_>>>()?;
     names.retain(|name| is_manifest_name(name));
     Ok(names)
 }

@@ -3,7 +3,7 @@
 use super::{Listing, PodSource, SnapshotFile, remote::Remote};
 use crate::logging::chain;
 use evictd_cluster_client::{
-    Fleet, Follow, KubeletClient, KubeletSettings, Turn, beside_the_loop, chance,
+    Fleet, Follow, KubeletClient, KubeletSettings, Stagger, chance, on_other_thread,
 };
 use evictd_kernel::clock::Clock;
 use std::{sync::Arc, time::Duration};
@@ -38,29 +38,29 @@ impl PodSource for Kubelet {
         let remote = Remote::new("the kubelet", false, &self.keep, self.clock);
         let receiver = remote.sender().subscribe();
         tokio::spawn(self.keep.follow(receiver.clone(), self.clock));
-        let mut asker = Asker {
+        let mut asker = Poller {
             settings: self.settings,
             node: self.node,
-            door: None,
+            client: None,
             remote,
-            turn: Turn::default(),
+            stagger: Stagger::default(),
         };
-        let wait = asker.ask().await;
+        let wait = asker.poll().await;
         tokio::spawn(asker.follow(wait));
         receiver
     }
 }
 
 /// The task that polls.
-struct Asker {
+struct Poller {
     settings: KubeletSettings,
     node: String,
-    door: Option<KubeletClient>,
+    client: Option<KubeletClient>,
     remote: Remote,
-    turn: Turn,
+    stagger: Stagger,
 }
 
-impl Asker {
+impl Poller {
     async fn follow(mut self, mut wait: Duration) {
         let sender = self.remote.sender();
         loop {
@@ -68,38 +68,40 @@ impl Asker {
                 () = sender.closed() => return,
                 () = sleep(wait) => {}
             }
-            wait = self.ask().await;
+            wait = self.poll().await;
         }
     }
 
     /// Polls once; returns when to poll again.
-    async fn ask(&mut self) -> Duration {
-        let told = self.listen().await;
-        match told {
+    async fn poll(&mut self) -> Duration {
+        let listed = self.list_pods().await;
+        match listed {
             Ok(()) => {
-                self.turn.answered();
+                self.stagger.succeeded();
                 INTERVAL
             }
             Err(problem) => {
                 // A token or certificate may have been renewed, so the next poll reads them again.
-                self.door = None;
+                self.client = None;
                 self.remote.lost(problem);
                 // No other agent polls this kubelet, so the fleet is one.
-                self.turn.wait(Fleet::of(1).spread(), chance()).whole
+                self.stagger
+                    .after_failure(Fleet::of(1).spread(), chance())
+                    .normal
             }
         }
     }
 
-    async fn listen(&mut self) -> Result<(), String> {
-        let door = if let Some(door) = self.door.take() {
-            door
+    async fn list_pods(&mut self) -> Result<(), String> {
+        let client = if let Some(client) = self.client.take() {
+            client
         } else {
             let (settings, node) = (self.settings.clone(), self.node.clone());
-            let found = beside_the_loop(async move { KubeletClient::find(&settings, &node).await });
+            let found = on_other_thread(async move { KubeletClient::find(&settings, &node).await });
             found.await.map_err(|error| chain(&error))?
         };
-        let listed = door.list("/pods", &mut self.remote).await;
-        self.door = Some(door);
+        let listed = client.list("/pods", &mut self.remote).await;
+        self.client = Some(client);
         listed.map_err(|broken| broken.problem)?;
         self.remote.up_to_date();
         Ok(())

@@ -6,7 +6,7 @@
 use super::{Listing, PodSource, SnapshotFile, remote::Remote};
 use crate::logging::chain;
 use evictd_cluster_client::{
-    Access, Broken, Credentials, Fleet, Turn, Watch, beside_the_loop, chance,
+    Access, Credentials, Fleet, Stagger, Watch, WatchError, chance, on_other_thread,
 };
 use evictd_kernel::clock::Clock;
 use jiff::SignedDuration;
@@ -19,12 +19,12 @@ use tokio::{
 /// The longest that the start waits for the first list.
 const FIRST_LIST: Duration = Duration::from_secs(3);
 /// A watch that lasted this long counts as a success.
-const STEADY: SignedDuration = SignedDuration::from_secs(5);
+const STABLE_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// A watch ends after at least this long and at most twice as long, at random, so that agents do not all renew
 /// theirs at the same time.
 pub const WATCH_LIFE: Duration = Duration::from_mins(5);
 /// The server's clock may differ from ours by this much.
-const SLACK: SignedDuration = SignedDuration::from_secs(1);
+const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(1);
 const SERVER: &str = "the API server";
 
 /// Pods from the API server.
@@ -90,7 +90,7 @@ struct Follower {
 impl Follower {
     async fn follow(mut self) {
         let sender = self.remote.sender();
-        let mut turn = Turn::default();
+        let mut stagger = Stagger::default();
         loop {
             let begun = self.clock.now();
             let life = WATCH_LIFE.mul_f64(1.0 + chance());
@@ -99,11 +99,11 @@ impl Follower {
                 ended = self.connect(life) => ended,
             };
             let lasted = self.clock.now().duration_since(begun);
-            if lasted >= STEADY {
-                turn = Turn::default();
+            if lasted >= STABLE_AFTER {
+                stagger = Stagger::default();
             }
             match ended {
-                Ok(()) if (lasted + SLACK).unsigned_abs() >= life => continue,
+                Ok(()) if (lasted + CLOCK_SKEW).unsigned_abs() >= life => continue,
                 // The connections of all other agents may have been cut, too.
                 Ok(()) => self.remote.lost("the connection was cut".to_owned()),
                 Err(broken) => {
@@ -114,12 +114,12 @@ impl Follower {
                     self.remote.lost(broken.problem);
                 }
             }
-            let wait = turn.wait(self.fleet.spread(), chance());
+            let wait = stagger.after_failure(self.fleet.spread(), chance());
             let rest = async {
-                sleep(wait.least).await;
+                sleep(wait.urgent).await;
                 tokio::select! {
-                    () = sleep(wait.whole.saturating_sub(wait.least)) => {}
-                    () = self.fleet.in_a_hurry() => {}
+                    () = sleep(wait.normal.saturating_sub(wait.urgent)) => {}
+                    () = self.fleet.until_urgent() => {}
                 }
             };
             tokio::select! {
@@ -129,7 +129,7 @@ impl Follower {
         }
     }
 
-    async fn connect(&mut self, life: Duration) -> Result<(), Broken> {
+    async fn connect(&mut self, life: Duration) -> Result<(), WatchError> {
         let client = if let Some(client) = &self.client {
             client.clone()
         } else {
@@ -139,10 +139,10 @@ impl Follower {
         self.watch.follow(&client, life, &mut self.remote).await
     }
 
-    async fn new_client(&self) -> Result<kube::Client, Broken> {
+    async fn new_client(&self) -> Result<kube::Client, WatchError> {
         let settings = self.settings.clone();
-        let client = beside_the_loop(async move { Access::find(&settings).await?.watch_client() });
-        client.await.map_err(|error| Broken {
+        let client = on_other_thread(async move { Access::find(&settings).await?.watch_client() });
+        client.await.map_err(|error| WatchError {
             problem: chain(&error),
             code: Some(401),
         })

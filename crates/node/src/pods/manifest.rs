@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub struct ManifestRules {
     /// The node's name, which is part of a derived UID.
     pub node_name: String,
-    /// Priorities of the priority classes that manifests may name, besides the two built-in ones.
+    /// Priorities of the priority classes that manifests may name, in addition to the two built-in ones.
     pub priority_classes: BTreeMap<String, i32>,
 }
 
@@ -84,8 +84,12 @@ impl ManifestRules {
     fn check(&self, pod: &mut wire::Pod, document: &Document) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
         let namespace = Some(&pod.metadata.namespace).filter(|namespace| !namespace.is_empty());
-        let object = namespace.into_iter().chain([&pod.metadata.name]);
-        let object = object.map(String::as_str).collect::<Vec<_>>().join("/");
+        let object = namespace
+            .into_iter()
+            .chain([&pod.metadata.name])
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join("/");
         let mut wrong = |keys: &[&str], message: String| {
             // A missing key is reported at the object that should contain it.
             let holder = &keys[..keys.len() - 1];

@@ -37,7 +37,7 @@ impl PodSource for Manifests {
     async fn start(self) -> watch::Receiver<Arc<Listing>> {
         let mut follower = Follower {
             watcher: None,
-            blind: None,
+            read_error: None,
             directories: self.directories,
             sender: watch::Sender::default(),
         };
@@ -56,7 +56,7 @@ impl PodSource for Manifests {
 struct Follower {
     watcher: Option<Watcher>,
     /// Why there is no watcher.
-    blind: Option<String>,
+    read_error: Option<String>,
     /// Moved to another thread during a scan.
     directories: Directories,
     sender: watch::Sender<Arc<Listing>>,
@@ -74,9 +74,9 @@ impl Follower {
             let watch_anew = tokio::select! {
                 () = self.sender.closed() => return,
                 () = sleep(rescan) => true,
-                told = happened(self.watcher.as_ref()) => {
+                change = changed(self.watcher.as_ref()) => {
                     sleep(SETTLING).await;
-                    told.is_err() || self.drain(&mut changes)
+                    change.is_err() || self.drain(&mut changes)
                 }
             };
             if watch_anew {
@@ -100,7 +100,7 @@ impl Follower {
 
     fn watch(&mut self) {
         let watcher = Watcher::new(&self.directories.paths());
-        self.blind = watcher.as_ref().err().map(ToString::to_string);
+        self.read_error = watcher.as_ref().err().map(ToString::to_string);
         self.watcher = watcher.ok();
     }
 
@@ -119,7 +119,7 @@ impl Follower {
 
     fn publish(&self, relist: bool) {
         let warning = self
-            .blind
+            .read_error
             .clone()
             .map(|problem| Warning::NotWatching { problem });
         let warned = matches!(
@@ -134,9 +134,9 @@ impl Follower {
     }
 }
 
-async fn happened(watcher: Option<&Watcher>) -> std::io::Result<()> {
+async fn changed(watcher: Option<&Watcher>) -> std::io::Result<()> {
     match watcher {
-        Some(watcher) => watcher.happened().await,
+        Some(watcher) => watcher.changed().await,
         None => std::future::pending().await,
     }
 }

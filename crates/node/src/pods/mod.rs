@@ -70,12 +70,12 @@ pub struct Listing {
     /// Why the pods may be out of date; `None` if they are current.
     pub stale: Option<Stale>,
     /// The latest pods that are no longer listed, the last one first.
-    pub departed: Vec<Arc<Departed>>,
+    pub deleted: Vec<Arc<DeletedPod>>,
 }
 
 /// A pod that is no longer listed. The source does not know whether it still runs.
 #[derive(Debug, Clone)]
-pub struct Departed {
+pub struct DeletedPod {
     /// The last known version.
     pub pod: Arc<Pod>,
     /// When it was first missing.
@@ -86,10 +86,10 @@ pub struct Departed {
 
 /// A pod that is no longer listed but still runs: its kubelet is ending it, or is about to.
 #[derive(Debug, Clone)]
-pub struct Vanished {
+pub struct StillRunning {
     /// The last known version.
     pub pod: Arc<Pod>,
-    /// Its cgroup.
+    /// The cgroup in which its processes run.
     pub cgroup: BoundCgroup,
     /// When it was first missing.
     pub since: Timestamp,
@@ -111,7 +111,7 @@ pub struct Stale {
 /// A pod as a source lists it.
 #[derive(Debug, Clone)]
 pub struct Listed {
-    /// The pod.
+    /// The pod as its source describes it.
     pub pod: Arc<Pod>,
     /// The manifest that it was read from. Only such a pod may name its own cgroup.
     pub manifest: Option<Arc<Path>>,
@@ -123,19 +123,19 @@ pub struct Listed {
     pub evicted_at: Option<Timestamp>,
 }
 
-/// A pod that runs, or is to run, on this node.
+/// A pod that runs or is about to run on this node.
 #[derive(Debug, Clone)]
 pub struct LocalPod {
-    /// The pod.
+    /// The pod as its source describes it.
     pub pod: Arc<Pod>,
-    /// Its cgroup, where it has one that evictd may touch.
+    /// Its cgroup, if it has one that evictd may write to.
     pub cgroup: Option<BoundCgroup>,
-    /// The manifest that it was read from, where it was.
+    /// The manifest that it was read from, if it was.
     pub manifest: Option<Arc<Path>>,
 }
 
 impl LocalPod {
-    /// A pod of which only the cgroup is known, if that.
+    /// A pod that no manifest describes.
     pub fn new(pod: Pod, cgroup: Option<BoundCgroup>) -> Self {
         Self {
             pod: Arc::new(pod),
@@ -171,16 +171,16 @@ impl Borrow<Pod> for LocalPod {
 pub struct PodSet {
     /// Counts changes: sets with the same generation are equal.
     pub generation: u64,
-    /// Every admitted pod.
+    /// The admitted pods, with their cgroups.
     pub pods: Vec<LocalPod>,
-    /// Listed pods that were not let in: without a place in `pods`, they are never chosen.
+    /// Listed pods that were not admitted. They are not in `pods`, so they are never chosen.
     pub rejected: Vec<Rejected>,
     /// Cgroups of pods made by a kubelet on this node for pods that no source lists. They may be chosen only if
     /// that is configured; then `pods` contains placeholders for them.
     pub unknown: Vec<PodCgroup>,
     /// The unlisted pods that were listed before and still run. They have no placeholder, and are not in `pods`.
-    pub vanished: Vec<Vanished>,
-    /// The present problems.
+    pub still_running: Vec<StillRunning>,
+    /// The problems of the present listing and of the cgroups.
     pub warnings: Vec<Warning>,
     /// UIDs of the pods that the kubelet evicts or has evicted.
     pub evicted: Vec<String>,
@@ -190,7 +190,7 @@ pub struct PodSet {
 
 impl PodSet {
     /// Whether a pod that is not in this set is certainly not on the node.
-    pub fn is_certain(&self) -> bool {
+    pub(crate) fn is_certain(&self) -> bool {
         let mut warnings = self.warnings.iter();
         !warnings.any(|warning| {
             matches!(
@@ -215,11 +215,11 @@ pub struct Rejection {
 pub struct Rejected {
     /// `namespace/name`.
     pub pod: String,
-    /// Its UID.
+    /// UID of the pod.
     pub uid: String,
     /// Its cgroup, if it has one that evictd may write to.
     pub cgroup: Option<BoundCgroup>,
-    /// Why.
+    /// The reason and the message of the refusal.
     pub rejection: Rejection,
 }
 
@@ -228,21 +228,21 @@ pub struct Rejected {
 pub enum Warning {
     /// A manifest directory cannot be read; the pods last read from it stay.
     Directory {
-        /// The directory.
+        /// The path of the directory.
         directory: PathBuf,
-        /// Why not.
+        /// What went wrong, in words.
         problem: String,
     },
     /// The kernel does not report changes of the manifest directories, so they are scanned every few seconds.
     NotWatching {
-        /// Why not.
+        /// What went wrong, in words.
         problem: String,
     },
     /// A manifest has a mistake.
     Manifest {
-        /// The file.
+        /// The path of the file.
         file: Arc<Path>,
-        /// The mistake.
+        /// What is wrong, and where in the file.
         mistake: Mistake,
         /// Whether pods of an earlier version of the file stay in use.
         earlier_version_in_use: bool,
@@ -260,16 +260,16 @@ pub enum Warning {
     Stale(Stale),
     /// The pods kept for a restart cannot be used.
     Snapshot {
-        /// The file.
+        /// The path of the file.
         file: PathBuf,
-        /// Why not.
+        /// What went wrong, in words.
         problem: String,
     },
     /// A pod's object cannot be parsed.
     Pod {
         /// `namespace/name`.
         pod: String,
-        /// The error.
+        /// What is wrong with it, in words.
         problem: String,
         /// Whether the earlier version is used.
         earlier_in_use: bool,
@@ -280,21 +280,21 @@ pub enum Warning {
         pod: String,
         /// The cgroup as written.
         path: String,
-        /// Why not.
+        /// Which check the cgroup failed.
         refusal: Refusal,
     },
     /// A pod's cgroup cannot be read; the pod stays bound to it.
     CgroupStays {
         /// `namespace/name`.
         pod: String,
-        /// The cgroup.
+        /// The cgroup, as a path from the root of its hierarchy.
         path: PathBuf,
-        /// Why not.
+        /// What went wrong, in words.
         problem: String,
     },
     /// The cgroups cannot be read; every pod stays bound to the one that it had.
     Cgroups {
-        /// Why not.
+        /// What went wrong, in words.
         problem: String,
     },
 }
@@ -304,7 +304,7 @@ impl fmt::Display for Warning {
         match self {
             Self::Directory { directory, problem } => write!(
                 f,
-                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay",
+                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay in use in use",
                 directory.display()
             ),
             Self::NotWatching { problem } => write!(
@@ -324,14 +324,14 @@ impl fmt::Display for Warning {
             }
             Self::Duplicate { pod, first, second } => write!(
                 f,
-                "{}: pod {pod} is already described by {}, which counts",
+                "{}: pod {pod} is already described by {}, which is used",
                 second.display(),
                 first.display()
             ),
             Self::Stale(stale) => stale.fmt(f),
             Self::Snapshot { file, problem } => write!(
                 f,
-                "{}: the pods kept there are of no use: {problem}",
+                "{}: the pods saved there cannot be used: {problem}",
                 file.display()
             ),
             Self::Pod {
@@ -342,21 +342,21 @@ impl fmt::Display for Warning {
                 let so = if *earlier_in_use {
                     "it stays as it was"
                 } else {
-                    "it is never chosen"
+                    "it is never evicted"
                 };
-                write!(f, "pod {pod} is not understood ({problem}); {so}")
+                write!(f, "pod {pod} cannot be read ({problem}); {so}")
             }
             Self::Cgroup { pod, path, refusal } => {
                 write!(f, "pod {pod} is not tied to cgroup {path:?}: {refusal}")
             }
             Self::CgroupStays { pod, path, problem } => write!(
                 f,
-                "cannot look at the cgroup of pod {pod} ({problem}); it stays tied to {}",
+                "cannot inspect the cgroup of pod {pod} ({problem}); it stays tied to {}",
                 path.display()
             ),
             Self::Cgroups { problem } => write!(
                 f,
-                "cannot look through the cgroups: {problem}; pods stay tied to those that they had"
+                "cannot search the cgroups: {problem}; pods stay tied to the ones they had"
             ),
         }
     }
@@ -374,7 +374,7 @@ impl fmt::Display for Stale {
             ),
             None => write!(
                 f,
-                "no pods from {server} ({problem}), and none are known from before: nobody is evicted"
+                "no pods from {server} ({problem}), and none are known from before: no pod is evicted"
             ),
         }
     }

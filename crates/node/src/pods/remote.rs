@@ -119,7 +119,7 @@ impl Follow for Remote {
             self.publish();
         }
         if stale.is_some() {
-            tracing::info!("{} tells the pods", self.server);
+            tracing::info!("{} reports the pods", self.server);
         }
     }
 }
@@ -142,19 +142,19 @@ mod tests {
         let clock = Clock::start();
         let mut remote = Remote::new("a test", true, &keep, clock);
         let listing = || remote.sender().borrow().clone();
-        assert_eq!((listing().pods.len(), listing().departed.len()), (2, 0));
+        assert_eq!((listing().pods.len(), listing().deleted.len()), (2, 0));
         remote.begin();
         remote.applied(parse(&pod("here")));
         remote.up_to_date();
         let listing = remote.sender().borrow().clone();
         let uids: Vec<_> = listing
-            .departed
+            .deleted
             .iter()
             .map(|one| one.pod.uid.as_str())
             .collect();
         assert_eq!((listing.pods.len(), uids), (1, vec!["gone"]));
         // It counts as missing from now on, whenever it was deleted.
-        assert!(listing.departed[0].at >= clock.now() - jiff::SignedDuration::from_mins(1));
-        assert_eq!(listing.departed[0].grace.as_secs(), 30);
+        assert!(listing.deleted[0].at >= clock.now() - jiff::SignedDuration::from_mins(1));
+        assert_eq!(listing.deleted[0].grace.as_secs(), 30);
     }
 }

@@ -87,7 +87,7 @@ impl SnapshotFile {
 
     /// Writes every listing that is certain until the source ends. A failure to write is logged once.
     pub(super) async fn follow(self, mut listings: watch::Receiver<Arc<Listing>>, clock: Clock) {
-        let mut told = None;
+        let mut logged = None;
         loop {
             if let Ok(Err(_)) = timeout(RENEWAL, listings.changed()).await {
                 return;
@@ -111,14 +111,14 @@ impl SnapshotFile {
                 .map(|error| error.to_string());
             if let Some(problem) = problem
                 .as_ref()
-                .filter(|problem| told.as_ref() != Some(*problem))
+                .filter(|problem| logged.as_ref() != Some(*problem))
             {
                 tracing::warn!(
-                    "cannot keep the pods in {} for a restart: {problem}",
+                    "cannot save the pods in {} for a restart: {problem}",
                     self.path().display()
                 );
             }
-            told = problem;
+            logged = problem;
         }
     }
 

@@ -1,5 +1,5 @@
-//! Reduces a pod from a server to what evictd uses, with bounds. The author of a pod decides how large it is, and
-//! evictd has 64 MiB for all of them.
+//! Reduces a pod from a server to what evictd uses, and limits its size. The author of a pod decides how large it is, and
+//! evictd has a limit of 64 MiB for everything.
 
 use super::snapshot::kept;
 use evictd_eviction::{record, rules::PREFERENCE_ANNOTATION};
@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, sync::Arc};
 const LABELS: usize = 4 << 10;
 /// Longer annotations are dropped; none that evictd uses is longer.
 const ANNOTATION: usize = 256;
-/// No pod takes more bytes than this.
+/// The most bytes of one pod.
 const POD: usize = 32 << 10;
 
 /// Removes everything from the pod that evictd does not use; `named` are the label keys that selectors use. Returns

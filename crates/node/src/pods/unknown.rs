@@ -15,7 +15,7 @@ const UNLIMITED: i64 = 1 << 60;
 
 /// The placeholder for a pod. `None` for pods that are never chosen: evictd's own, static pods, and pods whose
 /// request cannot be determined.
-pub(super) fn stand_in(
+pub(super) fn placeholder(
     group: &PodCgroup,
     own: &OwnCgroups,
     hierarchies: &Hierarchies,
@@ -46,8 +46,11 @@ pub(super) fn stand_in(
 
 /// The kubelet puts pods of the classes Burstable and BestEffort into a cgroup of the class.
 fn qos(relative: &Path) -> QosClass {
-    let class = relative.parent().and_then(Path::file_name);
-    let class = class.and_then(|name| name.to_str()).unwrap_or_default();
+    let class = relative
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
     let class = class.strip_suffix(".slice").unwrap_or(class);
     if class.ends_with("besteffort") {
         QosClass::BestEffort

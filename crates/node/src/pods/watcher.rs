@@ -51,7 +51,7 @@ impl Watcher {
     }
 
     /// Waits for a change, which the caller must then fetch with [`Self::drain`]. Cancel safe.
-    pub(super) async fn happened(&self) -> io::Result<()> {
+    pub(super) async fn changed(&self) -> io::Result<()> {
         // Later changes make the descriptor ready again, so that none is missed by draining after this.
         self.inotify.readable().await?.clear_ready();
         Ok(())

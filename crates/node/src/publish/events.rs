@@ -1,7 +1,7 @@
 //! Publishes as Kubernetes events, in the kubelet's words, so that existing searches find them.
 
 use super::Publish;
-use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
+use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use evictd_cluster_client::events::{Event, ObjectReference, Subject};
 use evictd_eviction::{ConditionMap, Owner, Returned};
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// For this node.
+    /// Events about the node of this name; `send` is the channel to the task that sends them.
     pub fn new(node: String, send: mpsc::Sender<Event>) -> Self {
         Self {
             node,
@@ -31,7 +31,7 @@ impl Events {
 
     fn send(&self, event: Event) {
         if self.send.try_send(event).is_err() {
-            tracing::debug!("an event is lost: too many wait");
+            tracing::debug!("an event is lost: too many are waiting");
         }
     }
 
@@ -58,7 +58,7 @@ impl Events {
 impl Publish for Events {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Looked(look) => self.looked(look),
+            Fact::CycleEnded(cycle) => self.cycle_ended(cycle),
             Fact::Decided(decided) => self.decided(decided),
             Fact::Admitted(admission) => self.admitted(admission),
             Fact::Terminated(ended) => self.terminated(ended),
@@ -70,15 +70,15 @@ impl Publish for Events {
 
 impl Events {
     /// S1-078: only when a condition changes; a condition that is clear at start is no change.
-    fn looked(&mut self, look: &Look<'_>) {
-        let conditions = look.housekeeper.conditions();
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
+        let conditions = cycle.housekeeper.conditions();
         let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
         let before = self.raised.replace(raised).unwrap_or_default();
         for (condition, raised) in raised {
             if before[condition] != raised {
                 let reason = condition.event_reason(raised);
                 let note = format!("Node {} status is now: {reason}", self.node);
-                self.of_node(look.now, false, (reason, "UpdateStatus"), note);
+                self.of_node(cycle.now, false, (reason, "UpdateStatus"), note);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Tells the garbage collector which pods were evicted here. It does not trust the annotations on pods, which others may
-//! write.
+//! Passes the UIDs of the pods that were evicted here to the garbage collector, which does not trust the annotations on pods:
+//! others may write them.
 
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact};

@@ -6,7 +6,7 @@ use super::Publish;
 use crate::fact::{AdmissionDecision, Decided, Fact, Terminated};
 use crate::{
     delivery::Publication,
-    history::{HistoryError, Intents, Kept, Open, Recorder, encode},
+    history::{HistoryError, Intents, OpenRecords, Recorder, RecorderState, encode},
     server::state::Shared,
 };
 use evictd_eviction::record::Record;
@@ -19,13 +19,13 @@ pub struct HistoryPublisher {
     /// Where a record is written before it is carried out; `None` if that is not possible.
     intents: Option<Intents>,
     shared: Arc<Shared>,
-    told: Option<Kept>,
+    shown_state: Option<RecorderState>,
     /// The open records by decision id.
-    open: Open,
+    open: OpenRecords,
     /// The number of the segment in which `open` was last written again.
-    carried: u64,
+    rewritten_segment: u64,
     /// Whether anything else was written since.
-    grown: bool,
+    has_new_records: bool,
 }
 
 impl HistoryPublisher {
@@ -35,17 +35,17 @@ impl HistoryPublisher {
         recorder: Recorder,
         intents: Option<(Intents, Vec<Record>)>,
         shared: &Arc<Shared>,
-        open: Open,
+        open: OpenRecords,
     ) -> Self {
         let (intents, intended) = intents.unzip();
         let mut ledger = Self {
             recorder,
             intents,
             shared: Arc::clone(shared),
-            told: None,
+            shown_state: None,
             open,
-            carried: 0,
-            grown: false,
+            rewritten_segment: 0,
+            has_new_records: false,
         };
         for record in intended.iter().flatten() {
             ledger.keep(record);
@@ -76,22 +76,22 @@ impl HistoryPublisher {
     /// Open records must not be lost with the segment that is deleted next, so they are written again after each
     /// deletion. If that itself causes a deletion, they are written again only with the next record, so that
     /// decisions larger than a segment do not do this for ever.
-    fn carry(&mut self, kept: &Kept) {
-        let displaced = kept.segments != self.carried && self.grown;
+    fn rewrite_open(&mut self, kept: &RecorderState) {
+        let displaced = kept.segments != self.rewritten_segment && self.has_new_records;
         if !displaced || kept.waiting > 0 {
             return;
         }
         // If the queue is full, a later cycle tries again.
         if self.recorder.record_all(self.open.values()).is_ok() {
-            self.carried = kept.segments;
-            self.grown = false;
+            self.rewritten_segment = kept.segments;
+            self.has_new_records = false;
         }
     }
 
     fn keep(&mut self, record: &Record) {
-        self.grown = true;
+        self.has_new_records = true;
         if let Err(error) = self.write(record) {
-            tracing::error!("a decision is not kept in the history: {error}");
+            tracing::error!("a decision is missing in the history: {error}");
         }
     }
 
@@ -106,7 +106,7 @@ impl HistoryPublisher {
 impl Publish for HistoryPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Looked(_) => self.looked(),
+            Fact::CycleEnded(_) => self.cycle_ended(),
             Fact::Deciding(decided) => self.deciding(decided),
             Fact::Admitting(admission) => self.admitting(admission),
             Fact::Terminated(ended) => self.terminated(ended),
@@ -118,20 +118,20 @@ impl Publish for HistoryPublisher {
 }
 
 impl HistoryPublisher {
-    fn looked(&mut self) {
-        let kept = self.recorder.kept();
+    fn cycle_ended(&mut self) {
+        let kept = self.recorder.state();
         if let Some(intents) = &mut self.intents {
             intents.release();
         }
-        self.carry(&kept);
-        if self.told.as_ref() != Some(&kept) {
+        self.rewrite_open(&kept);
+        if self.shown_state.as_ref() != Some(&kept) {
             self.shared.update(|status| {
                 status.history.records = kept.records;
                 status.history.evictions = kept.evictions;
                 status.history.waiting = kept.waiting;
                 status.history.error.clone_from(&kept.error);
             });
-            self.told = Some(kept);
+            self.shown_state = Some(kept);
         }
     }
 
@@ -157,8 +157,8 @@ impl HistoryPublisher {
     }
 
     fn published(&mut self, publication: &Publication) {
-        let fate = publication.fate.record();
-        self.amend(&publication.id, |record| record.published(fate));
+        let outcome = publication.outcome.record();
+        self.amend(&publication.id, |record| record.published(outcome));
     }
 }
 
@@ -166,7 +166,7 @@ impl HistoryPublisher {
 mod tests {
     use super::*;
     use crate::{
-        history::{Before, History, Waiting},
+        history::{EarlierDecisions, History, Waiting},
         server::state::Status,
     };
     use evictd_eviction::record::{Kind, Outcome, Publication};
@@ -199,8 +199,8 @@ mod tests {
         }
     }
 
-    fn open(directory: &Path) -> Open {
-        let mut before = Before::new(Timestamp::MIN..=Timestamp::MAX, BTreeSet::new());
+    fn open(directory: &Path) -> OpenRecords {
+        let mut before = EarlierDecisions::new(Timestamp::MIN..=Timestamp::MAX, BTreeSet::new());
         before.read(directory).unwrap();
         before.open
     }
@@ -221,14 +221,14 @@ mod tests {
         let mut ledger = HistoryPublisher::new(recorder, None, &shared, open(place.path()));
         ledger.begin(&decision("new"));
         for number in 0..200 {
-            let before = ledger.recorder.kept();
+            let before = ledger.recorder.state();
             ledger.keep(&whole(&format!("whole-{number}")));
-            wait_until("it is written", || ledger.recorder.kept() != before);
-            let kept = ledger.recorder.kept();
-            ledger.carry(&kept);
+            wait_until("it is written", || ledger.recorder.state() != before);
+            let kept = ledger.recorder.state();
+            ledger.rewrite_open(&kept);
         }
         ledger.amend("new", |record| *record = whole("new"));
-        assert!(ledger.recorder.kept().segments > 2);
+        assert!(ledger.recorder.state().segments > 2);
         drop(ledger);
         let left: Vec<_> = open(place.path()).into_values().collect();
         assert_eq!(left, [from_before]);

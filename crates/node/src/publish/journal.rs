@@ -3,18 +3,18 @@
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Terminated};
 use crate::{
-    delivery::{Fate, Publication},
+    delivery::{DeliveryOutcome, Publication},
     evict::EvictError,
     logging::chain,
     pause::Pause,
 };
 use evictd_eviction::{
     Cause, Decision, Returned,
-    departures::{LET_IN, Purpose},
+    departures::{ADMITTED, Purpose},
 };
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` what started the cycle.
-pub fn announce(
+pub(crate) fn announce(
     id: &str,
     decision: &Decision,
     (dry_run, paused): (bool, Option<&Pause>),
@@ -51,7 +51,7 @@ pub fn announce(
 fn sentence(decision: &Decision, dry_run: bool, paused: Option<&Pause>) -> String {
     let Some(eviction) = &decision.eviction else {
         return format!(
-            "{} has crossed its threshold and nobody is evicted: {}",
+            "{} has crossed its threshold and no pod is evicted: {}",
             decision.signal, decision.why
         );
     };
@@ -83,14 +83,14 @@ fn admission_sentence(admission: &AdmissionDecision) -> String {
     let victims = admission.preempt.join(", ");
     match &admission.act {
         AdmissionAction::Report if victims.is_empty() => {
-            format!("{pod} would not be let in: {message}")
+            format!("{pod} would not be admitted: {message}")
         }
         AdmissionAction::Report => {
-            format!("{pod} is critical and would be let in at the cost of {victims}: {message}")
+            format!("{pod} is critical and would be admitted by preempting {victims}: {message}")
         }
         AdmissionAction::Reject => format!("pod not admitted: {}: {message}", admission.reason),
         AdmissionAction::Preempt => {
-            format!("{pod} is critical and let in at the cost of {victims}: {message}")
+            format!("{pod} is critical and is admitted by preempting {victims}: {message}")
         }
         AdmissionAction::Leave { preemptor, .. } => {
             format!("preempting {pod} for {preemptor}: {message}")
@@ -105,9 +105,9 @@ fn since(ended: &Terminated<'_>) -> String {
             "{} ms after {signal} was first seen past its threshold",
             ended.reaction().map_or(0, |reaction| reaction.as_millis()),
         ),
-        Purpose::Rejection { .. } => "since it was not let in".to_owned(),
-        Purpose::Preemption { resource } => format!("since a critical pod lacks {resource}"),
-        Purpose::Elsewhere | Purpose::Deleted => "by its kubelet".to_owned(),
+        Purpose::Rejection { .. } => "because it was not admitted".to_owned(),
+        Purpose::Preemption { resource } => format!("because a critical pod lacks {resource}"),
+        Purpose::KubeletEviction | Purpose::Deleted => "by its kubelet".to_owned(),
     }
 }
 
@@ -158,7 +158,7 @@ fn terminated(ended: &Terminated<'_>) {
             EVICTD_DECISION_ID = departure.id,
             EVICTD_POD = departure.pod,
             EVICTD_POD_UID = departure.uid,
-            "{} stays for now: its disruption budget does not let it go, or nobody could be asked: {why}",
+            "{} is not evicted for now: its disruption budget does not allow it, or the API server did not answer: {why}",
             departure.pod
         ),
         Err(error) => tracing::error!(
@@ -186,7 +186,7 @@ fn terminated(ended: &Terminated<'_>) {
             EVICTD_DECISION_ID = departure.id,
             EVICTD_POD = departure.pod,
             EVICTD_POD_UID = departure.uid,
-            "{} does not go: {} processes outlive SIGKILL, the first is {:?}",
+            "{} is not gone: {} processes have survived SIGKILL, the first is {:?}",
             departure.pod,
             termination.survivors.len(),
             termination.survivors.first()
@@ -200,7 +200,7 @@ fn found_gone(ended: &Terminated<'_>) {
         EVICTD_DECISION_ID = departure.id,
         EVICTD_POD = departure.pod,
         EVICTD_POD_UID = departure.uid,
-        "{} is gone; nobody saw when, for it went before this start",
+        "{} is gone; it ended at an unknown time before this start",
         departure.pod
     );
 }
@@ -215,7 +215,7 @@ fn returned(returned: &Returned) {
 
 fn published(publication: &Publication) {
     let pod = &publication.pod;
-    let told = |sentence: String| {
+    let info_line = |sentence: String| {
         tracing::info!(
             EVICTD_DECISION_ID = publication.id,
             EVICTD_POD = pod,
@@ -223,19 +223,21 @@ fn published(publication: &Publication) {
             "{sentence}"
         );
     };
-    match &publication.fate {
-        Fate::Published => told(format!("the API server knows what was decided about {pod}")),
-        Fate::Recorded(why) => told(format!(
-            "what was decided about {pod} is only recorded: {why}"
-        )),
-        Fate::NotPublished(why) if why == LET_IN => {
-            told(format!("the notice about {pod} is dropped: {why}"));
+    match &publication.outcome {
+        DeliveryOutcome::Published => {
+            info_line(format!("the API server knows the decision about {pod}"));
         }
-        Fate::NotPublished(why) => tracing::error!(
+        DeliveryOutcome::Recorded(why) => {
+            info_line(format!("the decision about {pod} is only recorded: {why}"));
+        }
+        DeliveryOutcome::NotPublished(why) if why == ADMITTED => {
+            info_line(format!("the notice about {pod} is dropped: {why}"));
+        }
+        DeliveryOutcome::NotPublished(why) => tracing::error!(
             EVICTD_DECISION_ID = publication.id,
             EVICTD_POD = pod,
             EVICTD_POD_UID = publication.uid,
-            "what was decided about {pod} is not published: {why}"
+            "the decision about {pod} is not published: {why}"
         ),
     }
 }
@@ -268,25 +270,25 @@ mod tests {
 
     #[test]
     fn what_was_told_is_worded_for_whatever_was_decided_and_only_a_failure_is_an_error() {
-        let log = |fate| {
+        let log = |outcome| {
             let publication = Publication {
                 id: "1".to_owned(),
                 pod: "shop/cart".to_owned(),
                 uid: "u".to_owned(),
-                fate,
+                outcome,
             };
             logged(|| published(&publication))
         };
-        let let_in = || Fate::NotPublished(LET_IN.to_owned());
-        let refused = || Fate::NotPublished("forbidden".to_owned());
+        let admitted = || DeliveryOutcome::NotPublished(ADMITTED.to_owned());
+        let refused = || DeliveryOutcome::NotPublished("forbidden".to_owned());
         let all = [
-            (Fate::Published, " INFO "),
-            (Fate::Recorded("the pod is gone"), " INFO "),
-            (let_in(), " INFO "),
+            (DeliveryOutcome::Published, " INFO "),
+            (DeliveryOutcome::Recorded("the pod is gone"), " INFO "),
+            (admitted(), " INFO "),
             (refused(), " ERROR "),
         ];
-        for (fate, level) in all {
-            let log = log(fate);
+        for (outcome, level) in all {
+            let log = log(outcome);
             assert!(log.contains(level) && log.contains("shop/cart"), "{log}");
             for words in ["its status", "eviction"] {
                 assert!(!log.contains(words), "{log}");
@@ -320,7 +322,7 @@ mod tests {
         let log = logged(|| terminated(&ended));
         assert!(log.contains(" WARN ") && !log.contains("ERROR"), "{log}");
         assert!(
-            log.contains("shop/cart stays for now: its disruption budget"),
+            log.contains("shop/cart is not evicted for now: its disruption budget"),
             "{log}"
         );
         assert!(log.contains("the disruption budget cart needs"), "{log}");

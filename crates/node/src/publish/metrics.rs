@@ -2,7 +2,7 @@
 
 use super::Publish;
 use crate::evict::EvictError;
-use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
+use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use crate::metrics::{Metrics, ThresholdState, Tier};
 use crate::{delivery::Publication, pods::Warning};
 use evictd_eviction::{NodeCondition, Signal, SignalMap, departures::Purpose};
@@ -22,7 +22,7 @@ pub struct MetricsPublisher {
 }
 
 impl MetricsPublisher {
-    /// For these metrics.
+    /// A publisher that updates these metrics.
     pub fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
@@ -33,9 +33,9 @@ impl MetricsPublisher {
     }
 
     /// Adds the bad samples since the last cycle to the counters.
-    fn count_bad_samples(&mut self, look: &Look<'_>) {
+    fn count_bad_samples(&mut self, cycle: &Cycle<'_>) {
         for (signal, old) in &mut self.health {
-            let new = look.sample.health(signal);
+            let new = cycle.sample.health(signal);
             for _ in old.rejected..new.rejected {
                 self.metrics.sample_rejected(signal);
             }
@@ -46,34 +46,38 @@ impl MetricsPublisher {
         }
     }
 
-    fn set_pods_age(&mut self, look: &Look<'_>) {
-        let begun = *self.begun.get_or_insert(look.now);
-        let stale = look.pods.warnings.iter().find_map(|warning| match warning {
-            Warning::Stale(stale) => Some(stale.as_of.unwrap_or(begun)),
-            _ => None,
-        });
+    fn set_pods_age(&mut self, cycle: &Cycle<'_>) {
+        let begun = *self.begun.get_or_insert(cycle.now);
+        let stale = cycle
+            .pods
+            .warnings
+            .iter()
+            .find_map(|warning| match warning {
+                Warning::Stale(stale) => Some(stale.as_of.unwrap_or(begun)),
+                _ => None,
+            });
         let age = stale.map_or(Duration::ZERO, |as_of| {
-            look.now.duration_since(as_of).unsigned_abs()
+            cycle.now.duration_since(as_of).unsigned_abs()
         });
         self.metrics.pods_age(age);
     }
 
-    fn set_thresholds(&mut self, look: &Look<'_>) {
+    fn set_thresholds(&mut self, cycle: &Cycle<'_>) {
         for signal in Signal::ALL {
-            let capacity = look
+            let capacity = cycle
                 .sample
                 .observations
                 .get(signal)
                 .map(|seen| seen.capacity);
             for (tier, hard) in [(Tier::Hard, true), (Tier::Soft, false)] {
-                let mut all = look.housekeeper.thresholds();
+                let mut all = cycle.housekeeper.thresholds();
                 let threshold =
                     all.find(|threshold| threshold.signal == signal && threshold.is_hard() == hard);
                 let state = threshold
                     .zip(capacity)
                     .map(|(threshold, capacity)| ThresholdState {
                         value: threshold.value.at(capacity).value(),
-                        met: look
+                        met: cycle
                             .housekeeper
                             .first_observed()
                             .any(|(met, _)| met == threshold),
@@ -87,7 +91,7 @@ impl MetricsPublisher {
 impl Publish for MetricsPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Looked(look) => self.looked(look),
+            Fact::CycleEnded(cycle) => self.cycle_ended(cycle),
             Fact::Decided(decided) => self.decided(decided),
             Fact::Admitted(admission) => self.admitted(admission),
             Fact::Terminated(ended) => self.terminated(ended),
@@ -100,20 +104,20 @@ impl Publish for MetricsPublisher {
 }
 
 impl MetricsPublisher {
-    fn looked(&mut self, look: &Look<'_>) {
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
         for signal in Signal::ALL {
             self.metrics
-                .observed(signal, look.sample.observations.get(signal));
+                .observed(signal, cycle.sample.observations.get(signal));
         }
-        self.set_thresholds(look);
+        self.set_thresholds(cycle);
         for condition in NodeCondition::ALL {
-            let raised = look.housekeeper.conditions().any(|held| held == condition);
+            let raised = cycle.housekeeper.conditions().any(|held| held == condition);
             self.metrics.condition(condition, raised);
         }
-        self.metrics.paused(look.paused.is_some());
-        self.set_pods_age(look);
-        self.count_bad_samples(look);
-        self.metrics.cycle(look.took.unsigned_abs());
+        self.metrics.paused(cycle.paused.is_some());
+        self.set_pods_age(cycle);
+        self.count_bad_samples(cycle);
+        self.metrics.cycle(cycle.took.unsigned_abs());
     }
 
     fn decided(&mut self, decided: &Decided<'_>) {
@@ -176,6 +180,6 @@ impl MetricsPublisher {
     }
 
     fn published(&mut self, publication: &Publication) {
-        self.metrics.published(publication.fate.as_str());
+        self.metrics.published(publication.outcome.as_str());
     }
 }

@@ -15,7 +15,7 @@ pub mod watchdog;
 
 use crate::fact::Fact;
 
-/// A publisher.
+/// A view of the facts: the log, the history, events, metrics, the status page.
 pub trait Publish: Send {
     /// Publishes a fact. Must return at once, so that it does not delay a decision.
     fn publish(&mut self, fact: &Fact<'_>);

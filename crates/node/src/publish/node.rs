@@ -2,7 +2,7 @@
 
 use super::Publish;
 use crate::delivery::Pressure;
-use crate::fact::{Fact, Look};
+use crate::fact::{Cycle, Fact};
 use evictd_eviction::{ConditionMap, Housekeeper};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -29,7 +29,7 @@ impl Publish for NodePressure {
                 housekeeper,
                 dry_run,
             } => self.observed(*now, housekeeper, *dry_run),
-            Fact::Looked(look) => self.looked(look),
+            Fact::CycleEnded(cycle) => self.cycle_ended(cycle),
             _ => {}
         }
     }
@@ -60,7 +60,7 @@ impl NodePressure {
         }
     }
 
-    fn looked(&mut self, look: &Look<'_>) {
-        self.observed(look.now, look.housekeeper, look.dry_run);
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
+        self.observed(cycle.now, cycle.housekeeper, cycle.dry_run);
     }
 }

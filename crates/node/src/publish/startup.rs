@@ -1,82 +1,144 @@
-//! What the log tells at the start: version, configuration, mode, what the node has, thresholds in force, and where pods come
-//! from. One line each, that fits a terminal of 80 columns.
+//! What the log says at the start: version, configuration, mode, the node's resources, thresholds in force, and the sources
+//! in use. One sentence each, in lines of at most 80 columns.
 
 use super::status::configured;
-use crate::{fact::Look, server::state::SourceStatus};
+use crate::{fact::Cycle, server::state::SourceStatus};
 use evictd_eviction::{Signal, Threshold, ThresholdValue, why::human_bytes};
 use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
-/// No line is longer, unless one word is.
+/// The longest line; only a single longer word exceeds it.
 const COLUMNS: usize = 80;
-/// What follows the first line of several.
+/// The indent of the second and further lines.
 const INDENT: &str = "  ";
 
-/// What is known of the daemon before its first look.
+/// What is known of the daemon before its first cycle.
 #[derive(Debug)]
-pub struct Begun {
-    /// What the configuration was read from; empty where everything is at its default.
+pub struct StartInfo {
+    /// The file of the configuration; empty if everything has its default.
     pub configuration: String,
-    /// What comes on top of it.
+    /// The drop-in files that are merged over it.
     pub drop_ins: Vec<PathBuf>,
-    /// Whose rules these are.
+    /// The `kind` of the configuration, which decides whose rules are in force.
     pub rules: &'static str,
-    /// Where the pods and their usage come from and how pods are evicted, once that is found out.
+    /// The sources of pods and usage and the method of eviction, once they are chosen.
     pub sources: Arc<OnceLock<Vec<SourceStatus>>>,
 }
 
-/// The lines, in order.
-pub(super) fn lines(begun: &Begun, look: &Look<'_>) -> Vec<String> {
-    let mut told = vec![
-        format!(
-            "evictd {} has started: {}{}",
-            env!("CARGO_PKG_VERSION"),
-            configuration(begun),
-            mode(look)
-        ),
-        node(look),
-        thresholds(look),
+/// A sentence, and its journal fields: `None` where the sentence does not contain the fact.
+#[derive(Debug, Default)]
+struct Sentence<'a> {
+    text: String,
+    version: Option<&'static str>,
+    configuration: Option<&'a str>,
+    rules: Option<&'static str>,
+    mode: Option<&'static str>,
+    memory_bytes: Option<i64>,
+    thresholds: Option<String>,
+    setting: Option<&'a str>,
+    value: Option<&'a str>,
+}
+
+/// Logs the start. A sentence may take several lines; each of them has all fields of the sentence.
+pub(super) fn log(start_info: &StartInfo, cycle: &Cycle<'_>) {
+    for sentence in sentences(start_info, cycle) {
+        for line in wrapped(&sentence.text) {
+            tracing::info!(
+                EVICTD_REASON = "Started",
+                EVICTD_VERSION = sentence.version,
+                EVICTD_CONFIGURATION = sentence.configuration,
+                EVICTD_RULES = sentence.rules,
+                EVICTD_MODE = sentence.mode,
+                EVICTD_MEMORY_BYTES = sentence.memory_bytes,
+                EVICTD_THRESHOLDS = sentence.thresholds,
+                EVICTD_SETTING = sentence.setting,
+                EVICTD_VALUE = sentence.value,
+                "{line}"
+            );
+        }
+    }
+}
+
+fn sentences<'a>(start_info: &'a StartInfo, cycle: &Cycle<'_>) -> Vec<Sentence<'a>> {
+    let version = env!("CARGO_PKG_VERSION");
+    let (mode, suffix) = mode(cycle);
+    let memory = cycle.sample.observations.get(Signal::MemoryAvailable);
+    let thresholds = thresholds(cycle);
+    let mut sentences = vec![
+        Sentence {
+            text: format!(
+                "evictd {version} has started: {}{suffix}",
+                configuration(start_info)
+            ),
+            version: Some(version),
+            configuration: Some(&start_info.configuration),
+            rules: Some(start_info.rules),
+            mode: Some(mode),
+            ..Sentence::default()
+        },
+        Sentence {
+            text: node(cycle),
+            memory_bytes: memory.map(|memory| memory.capacity),
+            ..Sentence::default()
+        },
+        Sentence {
+            text: match thresholds.as_str() {
+                "" => "no thresholds: no pod is ever evicted for pressure".to_owned(),
+                some => format!("thresholds: {some}"),
+            },
+            thresholds: Some(thresholds),
+            ..Sentence::default()
+        },
     ];
-    let sources = begun.sources.get().into_iter().flatten();
-    told.extend(sources.map(source));
-    told.iter().flat_map(|line| wrapped(line)).collect()
+    let sources = start_info.sources.get().into_iter().flatten();
+    sentences.extend(sources.map(|chosen| Sentence {
+        text: source(chosen),
+        setting: Some(&chosen.port),
+        value: Some(&chosen.chosen),
+        ..Sentence::default()
+    }));
+    sentences
 }
 
 /// `/etc/evictd/evictd.yaml with 10-site.yaml, 20-gpu.yaml (EvictionConfiguration)`
-fn configuration(begun: &Begun) -> String {
-    let file = match begun.configuration.as_str() {
-        "" => "everything at its default",
+fn configuration(start_info: &StartInfo) -> String {
+    let file = match start_info.configuration.as_str() {
+        "" => "every key at its default",
         file => file,
     };
-    let names = begun.drop_ins.iter().filter_map(|path| path.file_name());
+    let names = start_info
+        .drop_ins
+        .iter()
+        .filter_map(|path| path.file_name());
     let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
     let on_top = match names.as_slice() {
         [] => String::new(),
         names => format!(" with {}", names.join(", ")),
     };
-    format!("{file}{on_top} ({})", begun.rules)
+    format!("{file}{on_top} ({})", start_info.rules)
 }
 
-fn mode(look: &Look<'_>) -> &'static str {
-    match (look.paused.is_some(), look.dry_run) {
-        (true, _) => ", PAUSED: nobody is ended",
-        (false, true) => ", DRY RUN: nobody is ended",
-        (false, false) => "",
+/// The mode as a journal field, and as the end of the first sentence.
+fn mode(cycle: &Cycle<'_>) -> (&'static str, &'static str) {
+    match (cycle.paused.is_some(), cycle.dry_run) {
+        (true, _) => ("paused", ", PAUSED: no pod is terminated"),
+        (false, true) => ("dryRun", ", DRY RUN: no pod is terminated"),
+        (false, false) => ("evict", ""),
     }
 }
 
-fn node(look: &Look<'_>) -> String {
+fn node(cycle: &Cycle<'_>) -> String {
     let capacity = |signal| {
-        let seen = look.sample.observations.get(signal)?;
+        let seen = cycle.sample.observations.get(signal)?;
         Some(amount(signal, seen.capacity))
     };
     let memory = capacity(Signal::MemoryAvailable);
     let memory = memory.map_or("memory unknown".to_owned(), |all| {
         format!("{all} of memory")
     });
-    let swap = match look.sample.swap.map(|swap| swap.total) {
+    let swap = match cycle.sample.swap.map(|swap| swap.total) {
         None => "swap unknown".to_owned(),
         Some(0) => "no swap".to_owned(),
         Some(total) => {
@@ -101,18 +163,16 @@ fn node(look: &Look<'_>) -> String {
     )
 }
 
-fn thresholds(look: &Look<'_>) -> String {
-    let all: Vec<&Threshold> = look.housekeeper.thresholds().collect();
+/// The thresholds in force, without those that only follow others; empty if there are none.
+fn thresholds(cycle: &Cycle<'_>) -> String {
+    let all: Vec<&Threshold> = cycle.housekeeper.thresholds().collect();
     let own = all.iter().filter(|threshold| !follows(threshold, &all));
-    let shown: Vec<String> = own.map(|threshold| in_force(look, threshold)).collect();
-    match shown.as_slice() {
-        [] => "no thresholds: nobody is ever evicted for pressure".to_owned(),
-        some => format!("thresholds: {}", some.join(", ")),
-    }
+    let shown: Vec<String> = own.map(|threshold| in_force(cycle, threshold)).collect();
+    shown.join(", ")
 }
 
-/// Whether this one only repeats another for a signal that nobody configures: the pods' share of memory has the threshold of
-/// memory, and the containers' filesystem that of the one it lies on (S1-014, S1-025).
+/// Whether this threshold is a copy of another one for a signal that nobody configures: `allocatableMemory.available` has the
+/// threshold of memory, and the containers' filesystem that of the filesystem it lies on (S1-014, S1-025).
 fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
     use Signal::{
         AllocatableMemoryAvailable, ContainerfsAvailable, ContainerfsInodesFree, ImagefsAvailable,
@@ -132,10 +192,10 @@ fn follows(threshold: &Threshold, all: &[&Threshold]) -> bool {
 }
 
 /// `memory.available<100Mi`, `nodefs.available<10% (24.9Gi)`, `memory.available<1Gi (soft, 1m 30s)`
-fn in_force(look: &Look<'_>, threshold: &Threshold) -> String {
+fn in_force(cycle: &Cycle<'_>, threshold: &Threshold) -> String {
     let signal = threshold.signal;
     let resolved = matches!(threshold.value, ThresholdValue::Percentage(_));
-    let seen = look.sample.observations.get(signal);
+    let seen = cycle.sample.observations.get(signal);
     let amount = seen.filter(|_| resolved).map(|seen| {
         let value = threshold.value.at(seen.capacity).value();
         amount(signal, value)
@@ -223,18 +283,18 @@ mod tests {
 
     #[test]
     fn the_configuration_is_told_with_what_is_dropped_in() {
-        let mut begun = Begun {
+        let mut start_info = StartInfo {
             configuration: String::new(),
             drop_ins: Vec::new(),
             rules: "EvictionConfiguration",
             sources: Arc::default(),
         };
-        let told = "everything at its default (EvictionConfiguration)";
-        assert_eq!(configuration(&begun), told);
-        begun.configuration = "/etc/evictd/evictd.yaml".to_owned();
-        begun.drop_ins = vec![PathBuf::from("/etc/evictd/conf.d/10-site.yaml")];
+        let told = "every key at its default (EvictionConfiguration)";
+        assert_eq!(configuration(&start_info), told);
+        start_info.configuration = "/etc/evictd/evictd.yaml".to_owned();
+        start_info.drop_ins = vec![PathBuf::from("/etc/evictd/conf.d/10-site.yaml")];
         assert_eq!(
-            configuration(&begun),
+            configuration(&start_info),
             "/etc/evictd/evictd.yaml with 10-site.yaml (EvictionConfiguration)"
         );
     }

@@ -2,10 +2,10 @@
 
 use super::Publish;
 use crate::delivery::Publication;
-use crate::fact::{AdmissionAction, AdmissionDecision, Decided, Fact, Look, Terminated};
+use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use crate::pods::{LocalPod, PodSet};
 use crate::server::state::{
-    AdmissionFinding, Call, ConditionStatus, FutileStop, LeavingStatus, ObservedStatus,
+    AdmissionFinding, ConditionStatus, EarlyWakeup, FutileStop, LeavingStatus, ObservedStatus,
     ReturningOwner, Shared, SignalStatus, Status, ThresholdStatus,
 };
 use evictd_eviction::{
@@ -52,9 +52,9 @@ impl StatusPage {
     }
 
     /// Shows the reason again whenever its signal is low, because a lasting reason is published only once.
-    fn weigh_withheld(&mut self, look: &Look<'_>) {
+    fn update_withheld(&mut self, cycle: &Cycle<'_>) {
         let low = |signal: Option<Signal>| {
-            let mut crossed = look.housekeeper.first_observed();
+            let mut crossed = cycle.housekeeper.first_observed();
             crossed.any(|(threshold, _)| Some(threshold.signal) == signal)
         };
         let shown = self
@@ -75,9 +75,9 @@ impl StatusPage {
         });
     }
 
-    fn write_layout(&mut self, look: &Look<'_>) {
+    fn write_layout(&mut self, cycle: &Cycle<'_>) {
         // The filesystem layout does not change while the daemon runs, so it is written once.
-        if let Some(layout) = look.layout.filter(|_| !self.layout_written) {
+        if let Some(layout) = cycle.layout.filter(|_| !self.layout_written) {
             self.layout_written = true;
             self.shared
                 .update(|status| status.layout = layout.to_string());
@@ -89,32 +89,40 @@ impl StatusPage {
     fn unknown(&self, pods: &PodSet) -> usize {
         let listed = pods.pods.iter();
         let unbound = listed.filter(|pod| pod.cgroup.is_none() && !pod.terminal);
-        let unlisted = pods.unknown.iter();
-        let unlisted = unlisted.filter(|group| self.hierarchies.runs(&group.relative));
+        let unlisted = pods
+            .unknown
+            .iter()
+            .filter(|group| self.hierarchies.runs(&group.relative));
         unbound.count() + unlisted.count()
     }
 
-    fn write_pods(&mut self, look: &Look<'_>) {
-        let same_problem = self.usage_problem.as_deref() == look.usage_problem;
-        if self.pods_generation == Some(look.pods.generation) && same_problem {
+    fn write_pods(&mut self, cycle: &Cycle<'_>) {
+        let same_problem = self.usage_problem.as_deref() == cycle.usage_problem;
+        if self.pods_generation == Some(cycle.pods.generation) && same_problem {
             return;
         }
-        self.usage_problem = look.usage_problem.map(ToOwned::to_owned);
-        self.pods_generation = Some(look.pods.generation);
-        let pods = look.pods;
+        self.usage_problem = cycle.usage_problem.map(ToOwned::to_owned);
+        self.pods_generation = Some(cycle.pods.generation);
+        let pods = cycle.pods;
         let spared = |pod: &&LocalPod| {
-            pod.critical.is_some() || look.housekeeper.rules().protect.covers(pod)
+            pod.critical.is_some() || cycle.housekeeper.rules().protect.covers(pod)
         };
-        let withheld = self.withheld.iter().filter(|_| self.withheld_shown);
-        let withheld = withheld.map(|(_, warning)| warning.clone());
+        let withheld = self
+            .withheld
+            .iter()
+            .filter(|_| self.withheld_shown)
+            .map(|(_, warning)| warning.clone());
         let rejected = pods.rejected.iter().map(|rejected| {
             let message = rejected.rejection.message.trim_end();
-            format!("{} is not let in: {message}", rejected.pod)
+            format!("{} is not admitted: {message}", rejected.pod)
         });
         let of_pods = pods.warnings.iter().map(ToString::to_string);
         let of_usage = self.usage_problem.iter().cloned();
-        let warnings = withheld.chain(of_pods).chain(of_usage).chain(rejected);
-        let warnings: Vec<String> = warnings.collect();
+        let warnings: Vec<String> = withheld
+            .chain(of_pods)
+            .chain(of_usage)
+            .chain(rejected)
+            .collect();
         let unknown = self.unknown(pods);
         self.shared.update(|status| {
             status.pods.as_of = pods.as_of;
@@ -129,7 +137,7 @@ impl StatusPage {
 impl Publish for StatusPage {
     fn publish(&mut self, fact: &Fact<'_>) {
         match fact {
-            Fact::Looked(look) => self.looked(look),
+            Fact::CycleEnded(cycle) => self.cycle_ended(cycle),
             Fact::Decided(decided) => self.decided(decided),
             Fact::Admitted(admission) => self.admitted(admission),
             Fact::Terminated(ended) => self.terminated(ended),
@@ -141,44 +149,44 @@ impl Publish for StatusPage {
 }
 
 impl StatusPage {
-    fn looked(&mut self, look: &Look<'_>) {
-        self.shared.turned(look.now);
-        if look.woken_by.is_rung() {
-            let (by, at) = (look.woken_by, look.now);
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
+        self.shared.cycle_finished(cycle.now);
+        if cycle.woken_by.is_notification() {
+            let (by, at) = (cycle.woken_by, cycle.now);
             self.shared
-                .update(|status| status.last_call = Some(Call { by, at }));
+                .update(|status| status.last_call = Some(EarlyWakeup { by, at }));
         }
         // Before a long sleep the page is always updated, because it will be read during the sleep.
         let recent = |written: Timestamp| {
-            look.now.duration_since(written) < REFRESH && look.sleep < REFRESH.unsigned_abs()
+            cycle.now.duration_since(written) < REFRESH && cycle.sleep < REFRESH.unsigned_abs()
         };
         if self.written.is_some_and(recent) {
             return;
         }
-        self.written = Some(look.now);
+        self.written = Some(cycle.now);
         self.shared.sampled();
-        self.weigh_withheld(look);
-        self.write_pods(look);
-        self.write_layout(look);
+        self.update_withheld(cycle);
+        self.write_pods(cycle);
+        self.write_layout(cycle);
         self.shared.update(|status| {
-            status.observed = observed(look);
-            status.woken_by = look.woken_by;
-            status.admission.mode = look.admission;
-            if status.paused.as_ref() != look.paused {
-                status.paused = look.paused.cloned();
+            status.observed = observed(cycle);
+            status.woken_by = cycle.woken_by;
+            status.admission.mode = cycle.admission;
+            if status.paused.as_ref() != cycle.paused {
+                status.paused = cycle.paused.cloned();
             }
-            write_signals(status, look);
-            write_conditions(&mut status.conditions, look);
-            let returned = look.housekeeper.returned(look.now);
+            write_signals(status, cycle);
+            write_conditions(&mut status.conditions, cycle);
+            let returned = cycle.housekeeper.returned(cycle.now);
             status.returning_owners = returned.iter().map(returning).collect();
-            status.leaving = look
+            status.leaving = cycle
                 .housekeeper
                 .departures()
                 .iter()
                 .filter_map(leaving)
                 .collect();
             status.futile_stops.clear();
-            let stops = look.housekeeper.futile_stops();
+            let stops = cycle.housekeeper.futile_stops();
             status
                 .futile_stops
                 .extend(stops.map(|(signal, since, until)| FutileStop {
@@ -207,7 +215,7 @@ impl StatusPage {
                 .update(|status| status.last_decision = Some(record));
         } else {
             let warning = format!(
-                "{} has crossed its threshold and nobody is evicted: {}",
+                "{} has crossed its threshold and no pod is evicted: {}",
                 decision.signal, decision.why
             );
             self.withheld = Some((decision.acting_signal(), warning));
@@ -246,8 +254,8 @@ impl StatusPage {
     }
 
     fn published(&mut self, publication: &Publication) {
-        let fate = publication.fate.record();
-        self.amend(&publication.id, |last| last.published(fate));
+        let outcome = publication.outcome.record();
+        self.amend(&publication.id, |last| last.published(outcome));
     }
 }
 
@@ -274,8 +282,8 @@ fn returning(returned: &Returned) -> ReturningOwner {
     }
 }
 
-fn observed(look: &Look<'_>) -> ObservedStatus {
-    let sample = look.sample;
+fn observed(cycle: &Cycle<'_>) -> ObservedStatus {
+    let sample = cycle.sample;
     let left = |seen: Option<Observation>| seen.map(|seen| seen.available);
     ObservedStatus {
         mem_available_bytes: left(sample.memory.mem_available),
@@ -287,10 +295,10 @@ fn observed(look: &Look<'_>) -> ObservedStatus {
     }
 }
 
-fn write_signals(status: &mut Status, look: &Look<'_>) {
+fn write_signals(status: &mut Status, cycle: &Cycle<'_>) {
     for signal in Signal::ALL {
-        let seen = look.sample.observations.get(signal);
-        let mut thresholds = look.housekeeper.thresholds();
+        let seen = cycle.sample.observations.get(signal);
+        let mut thresholds = cycle.housekeeper.thresholds();
         let watched = thresholds.any(|threshold| threshold.signal == signal);
         let known = status
             .signals
@@ -309,12 +317,12 @@ fn write_signals(status: &mut Status, look: &Look<'_>) {
         entry.available = seen.map(|seen| seen.available);
         entry.capacity = seen.map(|seen| seen.capacity);
         entry.time = seen.and_then(|seen| seen.time).or(entry.time);
-        entry.sleep_seconds = Some(look.sleep.as_secs_f64());
-        entry.absent = absent(look, signal).filter(|_| watched).map(str::to_owned);
+        entry.sleep_seconds = Some(cycle.sleep.as_secs_f64());
+        entry.absent = absent(cycle, signal).filter(|_| watched).map(str::to_owned);
         let wanted = watched && entry.absent.is_none();
-        entry.problem = problem(look, signal, wanted);
+        entry.problem = problem(cycle, signal, wanted);
         let capacity = entry.capacity.unwrap_or(0);
-        write_thresholds(&mut entry.thresholds, look, signal, capacity);
+        write_thresholds(&mut entry.thresholds, cycle, signal, capacity);
         let above = |threshold: &ThresholdStatus| {
             let available = threshold.available?;
             Some(available.saturating_sub(threshold.value))
@@ -323,22 +331,22 @@ fn write_signals(status: &mut Status, look: &Look<'_>) {
     }
 }
 
-fn problem(look: &Look<'_>, signal: Signal, wanted: bool) -> Option<String> {
-    let health = look.sample.health(signal);
+fn problem(cycle: &Cycle<'_>, signal: Signal, wanted: bool) -> Option<String> {
+    let health = cycle.sample.health(signal);
     match health.state {
         SignalState::Absent if wanted => Some("it has no source on this node".to_owned()),
         SignalState::Absent | SignalState::Observed => None,
         // On a busy machine an answer may come slightly late; that is not a problem.
         SignalState::Stale if !health.hangs => None,
         SignalState::Failed => Some("its source cannot be read".to_owned()),
-        SignalState::Rejected => Some("its source gives figures that cannot be true".to_owned()),
+        SignalState::Rejected => Some("its source gives impossible figures".to_owned()),
         SignalState::Stale => Some("its source does not answer".to_owned()),
     }
 }
 
 /// Why a node may normally lack a signal that has a threshold.
-fn absent(look: &Look<'_>, signal: Signal) -> Option<&'static str> {
-    if look.sample.health(signal).state != SignalState::Absent {
+fn absent(cycle: &Cycle<'_>, signal: Signal) -> Option<&'static str> {
+    if cycle.sample.health(signal).state != SignalState::Absent {
         return None;
     }
     match signal {
@@ -352,11 +360,11 @@ fn absent(look: &Look<'_>, signal: Signal) -> Option<&'static str> {
 
 fn write_thresholds(
     entries: &mut Vec<ThresholdStatus>,
-    look: &Look<'_>,
+    cycle: &Cycle<'_>,
     signal: Signal,
     capacity: i64,
 ) {
-    let housekeeper = look.housekeeper;
+    let housekeeper = cycle.housekeeper;
     let of_signal = || {
         housekeeper
             .thresholds()
@@ -388,7 +396,7 @@ fn write_thresholds(
             .find(|(met, _)| *met == threshold)
             .map(|(_, since)| since);
         entry.met = entry.since.is_some();
-        let seen = look.sample.observations.of(signal, threshold.value);
+        let seen = cycle.sample.observations.of(signal, threshold.value);
         entry.available = seen.map(|seen| seen.available);
     }
 }
@@ -405,19 +413,19 @@ pub(crate) fn configured(threshold: &Threshold) -> String {
     }
 }
 
-fn write_conditions(entries: &mut Vec<ConditionStatus>, look: &Look<'_>) {
+fn write_conditions(entries: &mut Vec<ConditionStatus>, cycle: &Cycle<'_>) {
     if entries.is_empty() {
         entries.extend(NodeCondition::ALL.map(|condition| ConditionStatus {
             condition: condition.as_str().to_owned(),
             raised: false,
-            since: Some(look.now),
+            since: Some(cycle.now),
         }));
     }
     for (entry, condition) in entries.iter_mut().zip(NodeCondition::ALL) {
-        let raised = look.housekeeper.conditions().any(|held| held == condition);
+        let raised = cycle.housekeeper.conditions().any(|held| held == condition);
         if entry.raised != raised {
             entry.raised = raised;
-            entry.since = Some(look.now);
+            entry.since = Some(cycle.now);
         }
     }
 }

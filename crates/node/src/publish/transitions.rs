@@ -3,10 +3,10 @@
 
 use super::{
     Publish,
-    startup::{self, Begun, amount},
+    startup::{self, StartInfo, amount},
     status::configured,
 };
-use crate::fact::{Fact, Look};
+use crate::fact::{Cycle, Fact};
 use crate::pause::Pause;
 use evictd_eviction::{ConditionMap, Threshold, pressure};
 
@@ -14,7 +14,7 @@ use evictd_eviction::{ConditionMap, Threshold, pressure};
 #[derive(Debug)]
 pub struct Transitions {
     /// Taken by the first cycle.
-    begun: Option<Begun>,
+    start_info: Option<StartInfo>,
     raised: ConditionMap<bool>,
     /// For each threshold, in their order, whether it is crossed.
     crossed: Vec<bool>,
@@ -23,29 +23,29 @@ pub struct Transitions {
 
 impl Transitions {
     /// No condition is raised yet.
-    pub fn new(begun: Begun) -> Self {
+    pub fn new(start_info: StartInfo) -> Self {
         Self {
-            begun: Some(begun),
+            start_info: Some(start_info),
             raised: ConditionMap::default(),
             crossed: Vec::new(),
             paused: None,
         }
     }
 
-    fn tell_pause(&mut self, look: &Look<'_>) {
-        if self.paused.as_ref() == look.paused {
+    fn log_pause(&mut self, cycle: &Cycle<'_>) {
+        if self.paused.as_ref() == cycle.paused {
             return;
         }
-        if let Some(pause) = look.paused {
-            tracing::warn!("PAUSED {pause}; nobody is ended");
+        if let Some(pause) = cycle.paused {
+            tracing::warn!("PAUSED {pause}; no pod is terminated");
         } else {
             tracing::warn!("the pause is over");
         }
-        self.paused = look.paused.cloned();
+        self.paused = cycle.paused.cloned();
     }
 
-    fn tell_conditions(&mut self, look: &Look<'_>) {
-        let conditions = look.housekeeper.conditions();
+    fn log_conditions(&mut self, cycle: &Cycle<'_>) {
+        let conditions = cycle.housekeeper.conditions();
         let raised: ConditionMap<bool> = conditions.map(|one| (one, true)).collect();
         let before = std::mem::replace(&mut self.raised, raised);
         for (condition, now) in raised {
@@ -63,8 +63,8 @@ impl Transitions {
 
     /// Logs crossed soft thresholds only: for hard ones a decision follows at once, for soft ones only after the
     /// grace period.
-    fn tell_soft_thresholds(&mut self, look: &Look<'_>) {
-        let housekeeper = look.housekeeper;
+    fn log_soft_thresholds(&mut self, cycle: &Cycle<'_>) {
+        let housekeeper = cycle.housekeeper;
         let count = housekeeper.thresholds().count();
         // After a new configuration all states are new.
         if self.crossed.len() != count {
@@ -78,7 +78,7 @@ impl Transitions {
                 continue;
             }
             let (signal, value) = (threshold.signal.as_str(), configured(threshold));
-            let left = left(look, threshold);
+            let left = left(cycle, threshold);
             if now {
                 let grace = threshold.acts_after();
                 tracing::warn!(
@@ -88,7 +88,7 @@ impl Transitions {
             } else {
                 tracing::info!(
                     EVICTD_SIGNAL = signal,
-                    "{signal} is back from its soft threshold of {value}{left}"
+                    "{signal} is above its soft threshold of {value} again{left}"
                 );
             }
         }
@@ -97,32 +97,30 @@ impl Transitions {
 
 impl Publish for Transitions {
     fn publish(&mut self, fact: &Fact<'_>) {
-        if let Fact::Looked(look) = fact {
-            self.looked(look);
+        if let Fact::CycleEnded(cycle) = fact {
+            self.cycle_ended(cycle);
         }
     }
 }
 
 impl Transitions {
-    fn looked(&mut self, look: &Look<'_>) {
-        if let Some(begun) = self.begun.take() {
-            for line in startup::lines(&begun, look) {
-                tracing::info!("{line}");
-            }
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
+        if let Some(start_info) = self.start_info.take() {
+            startup::log(&start_info, cycle);
         }
-        self.tell_pause(look);
-        self.tell_conditions(look);
-        self.tell_soft_thresholds(look);
+        self.log_pause(cycle);
+        self.log_conditions(cycle);
+        self.log_soft_thresholds(cycle);
     }
 }
 
 /// `: 90Mi are left`, where that is known.
-fn left(look: &Look<'_>, threshold: &Threshold) -> String {
-    let seen = look
+fn left(cycle: &Cycle<'_>, threshold: &Threshold) -> String {
+    let seen = cycle
         .sample
         .observations
         .of(threshold.signal, threshold.value);
-    let told = seen.map(|seen| {
+    let warning = seen.map(|seen| {
         if threshold.signal.is_pressure() {
             let stalled = pressure::percent(pressure::WHOLE - seen.available);
             format!(": it is {stalled}")
@@ -130,5 +128,5 @@ fn left(look: &Look<'_>, threshold: &Threshold) -> String {
             format!(": {} left", amount(threshold.signal, seen.available))
         }
     });
-    told.unwrap_or_default()
+    warning.unwrap_or_default()
 }

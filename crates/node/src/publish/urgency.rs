@@ -1,26 +1,26 @@
-//! Tells the connections to the API server that they are needed now, because the node is under pressure.
+//! Passes on to the connections to the API server whether they are urgent, because the node is under pressure.
 
 use super::Publish;
-use crate::fact::{Fact, Look};
+use crate::fact::{Cycle, Fact};
 use evictd_cluster_client::Fleet;
 
-/// Sets whether this node is in a hurry.
+/// Sets whether this node needs the answers of the API server urgently.
 #[derive(Debug)]
-pub struct Urgency(pub Fleet);
+pub struct UrgencyPublisher(pub Fleet);
 
-impl Publish for Urgency {
+impl Publish for UrgencyPublisher {
     fn publish(&mut self, fact: &Fact<'_>) {
-        if let Fact::Looked(look) = fact {
-            self.looked(look);
+        if let Fact::CycleEnded(cycle) = fact {
+            self.cycle_ended(cycle);
         }
     }
 }
 
-impl Urgency {
-    fn looked(&mut self, look: &Look<'_>) {
-        let housekeeper = look.housekeeper;
+impl UrgencyPublisher {
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
+        let housekeeper = cycle.housekeeper;
         let crossed = housekeeper.first_observed().next().is_some();
         self.0
-            .hurry(crossed || housekeeper.conditions().next().is_some());
+            .set_urgent(crossed || housekeeper.conditions().next().is_some());
     }
 }

@@ -2,13 +2,13 @@
 //! line says whether pods are evicted or evictions are paused.
 
 use super::Publish;
-use crate::fact::{Fact, Look};
+use crate::fact::{Cycle, Fact};
 use crate::{notify::Notifier, pause::Pause};
 
 /// The normal status line.
 pub const WATCHING: &str = "watching this node";
 
-/// Tells systemd that the main loop works.
+/// Notifies systemd that the main loop works.
 #[derive(Debug)]
 pub struct Watchdog {
     notifier: Notifier,
@@ -28,24 +28,24 @@ impl Watchdog {
 /// The status line of systemd.
 pub fn status_line(paused: Option<&Pause>) -> String {
     paused.map_or(WATCHING.to_owned(), |pause| {
-        format!("PAUSED {pause}; nobody is ended")
+        format!("PAUSED {pause}; no pod is terminated")
     })
 }
 
 impl Publish for Watchdog {
     fn publish(&mut self, fact: &Fact<'_>) {
-        if let Fact::Looked(look) = fact {
-            self.looked(look);
+        if let Fact::CycleEnded(cycle) = fact {
+            self.cycle_ended(cycle);
         }
     }
 }
 
 impl Watchdog {
-    fn looked(&mut self, look: &Look<'_>) {
-        if self.paused.as_ref() != look.paused {
-            self.paused = look.paused.cloned();
-            self.notifier.status(&status_line(look.paused));
+    fn cycle_ended(&mut self, cycle: &Cycle<'_>) {
+        if self.paused.as_ref() != cycle.paused {
+            self.paused = cycle.paused.cloned();
+            self.notifier.status(&status_line(cycle.paused));
         }
-        self.notifier.alive(look.now);
+        self.notifier.alive(cycle.now);
     }
 }

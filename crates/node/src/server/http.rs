@@ -20,15 +20,15 @@ use tokio::net::TcpListener;
 
 /// Limits of the metrics address: an answer may be long, and its reader slow.
 const METRICS: Limits = Limits {
-    in_all: 16,
-    of_one: 8,
-    whole: Duration::from_secs(30),
+    connections: 16,
+    per_address: 8,
+    duration: Duration::from_secs(30),
 };
 /// Limits of the address for probes: an answer is one line.
 const PROBES: Limits = Limits {
-    in_all: 16,
-    of_one: 4,
-    whole: Duration::from_secs(2),
+    connections: 16,
+    per_address: 4,
+    duration: Duration::from_secs(2),
 };
 
 /// Why the address could not be opened.
@@ -36,10 +36,10 @@ const PROBES: Limits = Limits {
 pub enum HttpError {
     /// The address cannot be resolved.
     #[error("{key}: {source}")]
-    Nowhere {
+    Unresolved {
         /// The name of its setting.
         key: &'static str,
-        /// The cause.
+        /// Which part of the address is wrong.
         source: NoSuchAddress,
     },
     /// The address cannot be listened on.
@@ -47,9 +47,9 @@ pub enum HttpError {
     Bind {
         /// The name of its setting.
         key: &'static str,
-        /// The address.
+        /// The address and port.
         address: SocketAddr,
-        /// The cause.
+        /// The error of the system call.
         source: io::Error,
     },
 }
@@ -59,17 +59,17 @@ pub enum HttpError {
 pub struct HttpServer {
     /// The health of the main loop.
     pub shared: Arc<Shared>,
-    /// The metrics.
+    /// The metrics to render.
     pub exposition: Arc<Exposition>,
     /// The main loop counts as stuck if no cycle has ended for this long.
-    pub longest_turn: SignedDuration,
+    pub longest_cycle: SignedDuration,
 }
 
 /// Listens on the address of the setting `key`.
 pub async fn bind(key: &'static str, address: &Address) -> Result<TcpListener, HttpError> {
     let address = address
         .resolve()
-        .map_err(|source| HttpError::Nowhere { key, source })?;
+        .map_err(|source| HttpError::Unresolved { key, source })?;
     TcpListener::bind(address)
         .await
         .map_err(|source| HttpError::Bind {
@@ -87,7 +87,7 @@ impl HttpServer {
     }
 
     /// Serves `/livez` and `/readyz`; never ends.
-    pub async fn serve_probes(self, listener: TcpListener) {
+    pub(crate) async fn serve_probes(self, listener: TcpListener) {
         serve(listener, Self::probes().with_state(self), PROBES, of).await;
     }
 
@@ -100,36 +100,36 @@ impl HttpServer {
 
 #[allow(
     clippy::unnecessary_wraps,
-    reason = "a door of another kind knows no addresses"
+    reason = "only TCP connections have addresses"
 )]
 fn of(peer: &SocketAddr) -> Option<IpAddr> {
     Some(peer.ip())
 }
 
-async fn metrics(State(door): State<HttpServer>, headers: HeaderMap) -> Response {
+async fn metrics(State(server): State<HttpServer>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT);
     let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
-    match door.exposition.render(format) {
+    match server.exposition.render(format) {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
 }
 
-async fn livez(State(door): State<HttpServer>) -> Response {
-    let age = door.shared.since_last_turn();
-    if age <= door.longest_turn {
+async fn livez(State(server): State<HttpServer>) -> Response {
+    let age = server.shared.since_last_cycle();
+    if age <= server.longest_cycle {
         return "ok\n".into_response();
     }
-    let told = format!(
-        "the sampling loop has not turned for {:.1} s (at most {:.1} s)\n",
+    let message = format!(
+        "the sampling loop has not completed a cycle for {:.1} s (limit {:.1} s)\n",
         age.as_secs_f64(),
-        door.longest_turn.as_secs_f64(),
+        server.longest_cycle.as_secs_f64(),
     );
-    (StatusCode::SERVICE_UNAVAILABLE, told).into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, message).into_response()
 }
 
-async fn readyz(State(door): State<HttpServer>) -> Response {
-    match door.shared.not_ready() {
+async fn readyz(State(server): State<HttpServer>) -> Response {
+    match server.shared.not_ready() {
         None => "ok\n".into_response(),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("{missing}\n")).into_response(),
     }

@@ -16,24 +16,23 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 
 /// The time limit from the start of a connection until its request is read.
-const HEAD: Duration = Duration::from_secs(2);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The limits of one listener.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// The most connections at once; most file descriptors are needed for reading cgroups.
-    pub(super) in_all: usize,
+    pub(super) connections: usize,
     /// The most connections from one address.
-    pub(super) of_one: usize,
+    pub(super) per_address: usize,
     /// The time limit of a whole connection. Each connection serves one request.
-    pub(super) whole: Duration,
+    pub(super) duration: Duration,
 }
 
-/// An open connection.
-struct Held {
+struct Connection {
     peer: Option<IpAddr>,
     /// Whether its request was read.
-    asked: Arc<AtomicBool>,
+    request_read: Arc<AtomicBool>,
     task: AbortHandle,
 }
 
@@ -46,55 +45,56 @@ pub(super) async fn serve<L: Listener>(
     peer: impl Fn(&L::Addr) -> Option<IpAddr>,
 ) {
     // In the order of their start, oldest first.
-    let mut held: Vec<Held> = Vec::new();
+    let mut connections: Vec<Connection> = Vec::new();
     loop {
         let (stream, address) = listener.accept().await;
         let peer = peer(&address);
-        held.retain(|one| !one.task.is_finished());
-        if !make_room(&mut held, limits, peer) {
-            tracing::debug!("a connection too many was closed");
+        connections.retain(|one| !one.task.is_finished());
+        if !make_room(&mut connections, limits, peer) {
+            tracing::debug!("a connection was closed because there are too many");
             continue;
         }
-        let asked = Arc::new(AtomicBool::new(false));
+        let request_read = Arc::new(AtomicBool::new(false));
         let answers = TowerToHyperService::new(router.clone());
-        let asks = Arc::clone(&asked);
+        let mark_read = Arc::clone(&request_read);
         let service = service_fn(move |request| {
-            asks.store(true, Ordering::Relaxed);
+            mark_read.store(true, Ordering::Relaxed);
             answers.call(request)
         });
         let task = tokio::spawn(async move {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
-                .header_read_timeout(HEAD)
+                .header_read_timeout(HEAD_TIMEOUT)
                 .keep_alive(false)
                 .serve_connection(TokioIo::new(stream), service);
-            match tokio::time::timeout(limits.whole, connection).await {
+            match tokio::time::timeout(limits.duration, connection).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::debug!(%error, "a connection broke"),
-                Err(_) => tracing::debug!("a connection took too long and was closed"),
+                Err(_) => tracing::debug!("a connection was closed because it took too long"),
             }
         });
-        held.push(Held {
+        connections.push(Connection {
             peer,
-            asked,
+            request_read,
             task: task.abort_handle(),
         });
     }
 }
 
 /// Closes a connection without a request if there are too many; false if all of them are being answered.
-fn make_room(held: &mut Vec<Held>, limits: Limits, peer: Option<IpAddr>) -> bool {
-    let of_one = held.iter().filter(|one| one.peer == peer).count() >= limits.of_one;
-    if !of_one && held.len() < limits.in_all {
+fn make_room(connections: &mut Vec<Connection>, limits: Limits, peer: Option<IpAddr>) -> bool {
+    let too_many_of_peer =
+        connections.iter().filter(|one| one.peer == peer).count() >= limits.per_address;
+    if !too_many_of_peer && connections.len() < limits.connections {
         return true;
     }
-    let gives_way = |one: &Held| {
-        let is_silent = !one.asked.load(Ordering::Relaxed);
-        is_silent && (!of_one || one.peer == peer)
+    let can_be_closed = |one: &Connection| {
+        let has_no_request = !one.request_read.load(Ordering::Relaxed);
+        has_no_request && (!too_many_of_peer || one.peer == peer)
     };
-    let Some(oldest) = held.iter().position(gives_way) else {
+    let Some(oldest) = connections.iter().position(can_be_closed) else {
         return false;
     };
-    held.remove(oldest).task.abort();
+    connections.remove(oldest).task.abort();
     true
 }

@@ -23,21 +23,21 @@ use tokio::sync::{mpsc, oneshot};
 const QUESTIONS: usize = 8;
 
 /// How long a question waits for the main loop.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// `GET /v1/status`. The main loop updates it in place, so that an idle cycle allocates nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Status {
-    /// The node's name.
+    /// The name of the node that this daemon runs on.
     pub node: String,
-    /// The daemon's version.
+    /// The version of evictd that runs.
     pub version: String,
     /// The daemon's process id.
     pub pid: u32,
-    /// When it started.
+    /// When the daemon started.
     pub started_at: Timestamp,
-    /// Seconds since then.
+    /// Seconds since `started_at`.
     pub uptime_seconds: i64,
     /// The rules in force: the `kind` of the configuration.
     pub rules: String,
@@ -54,7 +54,7 @@ pub struct Status {
     /// What woke the main loop for the latest cycle.
     pub woken_by: WokenBy,
     /// The latest cycle that was woken before the end of its sleep, and by what.
-    pub last_call: Option<Call>,
+    pub last_call: Option<EarlyWakeup>,
     /// Figures that no threshold uses.
     pub observed: ObservedStatus,
     /// Every observed signal.
@@ -63,7 +63,7 @@ pub struct Status {
     pub conditions: Vec<ConditionStatus>,
     /// The pods on the node.
     pub pods: PodCounts,
-    /// Recent admission decisions.
+    /// What is done with new pods, and the latest decisions on them.
     pub admission: AdmissionStatus,
     /// The latest decision with all its evidence.
     #[serde(deserialize_with = "record::known")]
@@ -88,7 +88,7 @@ pub struct ObservedStatus {
     pub mem_available_bytes: Option<i64>,
     /// Available memory as the kubelet counts it, in bytes.
     pub working_set_available_bytes: Option<i64>,
-    /// Swap in bytes.
+    /// The machine's swap, in bytes.
     pub swap: Option<Swap>,
     /// Shares of the last ten seconds in which tasks waited for memory, in percent.
     pub memory_pressure: Option<Pressure>,
@@ -101,10 +101,10 @@ pub struct ObservedStatus {
 /// A cycle that was woken before the end of its sleep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Call {
-    /// What woke it.
+pub struct EarlyWakeup {
+    /// The notification.
     pub by: WokenBy,
-    /// When.
+    /// When the cycle began.
     pub at: Timestamp,
 }
 
@@ -142,20 +142,20 @@ pub struct SourceStatus {
     pub why: String,
 }
 
-/// One signal.
+/// What is known of one signal, with its thresholds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SignalStatus {
-    /// Which one.
+    /// The name of the signal.
     pub signal: Signal,
     /// What is available, in bytes or counts; for `memory.psi` and `io.psi` the time in which no task was stalled,
     /// in hundredths of a percent. `None` while it cannot be read.
     #[serde(default)]
     pub available: Option<i64>,
-    /// The capacity.
+    /// The capacity, in the unit of `available`.
     #[serde(default)]
     pub capacity: Option<i64>,
-    /// Its thresholds.
+    /// The thresholds in force on it.
     #[serde(default)]
     pub thresholds: Vec<ThresholdStatus>,
     /// Distance above the nearest threshold; negative below it.
@@ -225,7 +225,7 @@ pub struct ThresholdStatus {
     pub since: Option<Timestamp>,
 }
 
-/// One node condition.
+/// What is known of one node condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConditionStatus {
@@ -241,7 +241,7 @@ pub struct ConditionStatus {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCounts {
-    /// All active ones.
+    /// Pods that have not ended.
     pub active: usize,
     /// Those whose usage is unknown.
     pub unknown: usize,
@@ -249,7 +249,7 @@ pub struct PodCounts {
     pub protected: usize,
     /// When the pods were last certain, if they may be out of date.
     pub as_of: Option<Timestamp>,
-    /// Seconds since then.
+    /// Seconds since `as_of`.
     pub age_seconds: Option<i64>,
 }
 
@@ -265,15 +265,15 @@ pub struct AdmissionStatus {
     pub latest: Vec<AdmissionFinding>,
 }
 
-/// One of them.
+/// A decision on one new pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AdmissionFinding {
-    /// When.
+    /// When the pod was checked.
     pub time: Timestamp,
     /// `namespace/name`.
     pub pod: String,
-    /// Its UID.
+    /// UID of the pod.
     pub uid: String,
     /// `report`, `reject`, or `preempt` if other pods are preempted for it.
     pub action: String,
@@ -291,11 +291,11 @@ pub struct AdmissionFinding {
 pub struct LeavingStatus {
     /// `namespace/name`.
     pub pod: String,
-    /// Its UID.
+    /// UID of the pod.
     pub uid: String,
     /// Id of the decision; empty if its kubelet ends it.
     pub decision: String,
-    /// Since when.
+    /// When the state began.
     pub since: Timestamp,
     /// What the pod is waited for.
     pub waits_for: String,
@@ -307,9 +307,9 @@ pub struct LeavingStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FutileStop {
-    /// For which signal.
+    /// The signal for which no pod is evicted.
     pub signal: Signal,
-    /// Since when.
+    /// When the state began.
     pub since: Timestamp,
     /// Until when at the latest.
     pub until: Timestamp,
@@ -380,7 +380,7 @@ pub enum Question {
         answer: Answer,
     },
     /// Stop changing the Node's conditions and taints.
-    Hush {
+    StopNodeReports {
         /// Receives `{}` once no write is in progress any more.
         answer: Answer,
     },
@@ -399,10 +399,10 @@ pub enum Unanswered {
     #[error("{0}")]
     NotYet(&'static str),
     /// Too many others are waiting.
-    #[error("too many questions wait for the sampling loop already")]
+    #[error("too many requests already wait for the sampling loop")]
     Busy,
     /// The main loop did not answer in time.
-    #[error("the sampling loop did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the sampling loop did not answer within {} s", ANSWER_TIMEOUT.as_secs())]
     TimedOut,
     /// The loop has ended.
     #[error("the sampling loop has ended")]
@@ -414,14 +414,14 @@ pub enum Unanswered {
 pub struct Shared {
     clock: Clock,
     status: Mutex<Status>,
-    last_turn_ms: AtomicI64,
+    last_cycle_ms: AtomicI64,
     sampled: AtomicBool,
     pods_loaded: AtomicBool,
     questions: mpsc::Sender<Question>,
     history: PathBuf,
     waiting: Waiting,
     /// Warnings that last until they are taken back.
-    standing: Mutex<Vec<String>>,
+    lasting_warnings: Mutex<Vec<String>>,
 }
 
 impl Shared {
@@ -437,13 +437,13 @@ impl Shared {
         let shared = Self {
             clock,
             status: Mutex::new(status),
-            last_turn_ms: AtomicI64::new(clock.now().as_millisecond()),
+            last_cycle_ms: AtomicI64::new(clock.now().as_millisecond()),
             sampled: AtomicBool::new(false),
             pods_loaded: AtomicBool::new(false),
             questions,
             history,
             waiting,
-            standing: Mutex::default(),
+            lasting_warnings: Mutex::default(),
         };
         (Arc::new(shared), to_answer)
     }
@@ -454,20 +454,26 @@ impl Shared {
     }
 
     /// Adds warnings that last until they are taken back.
-    pub fn always_warn(&self, warnings: Vec<String>) {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        standing.extend(warnings);
+    pub(crate) fn add_warnings(&self, warnings: Vec<String>) {
+        let mut lasting_warnings = self
+            .lasting_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        lasting_warnings.extend(warnings);
     }
 
     /// Removes a warning that no longer holds; the words must be those it was added with.
-    pub fn take_back(&self, warning: &str) {
-        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        standing.retain(|standing| standing != warning);
+    pub(crate) fn remove_warning(&self, warning: &str) {
+        let mut lasting_warnings = self
+            .lasting_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        lasting_warnings.retain(|one| one != warning);
     }
 
     /// Notes that the main loop has finished a cycle.
-    pub fn turned(&self, now: Timestamp) {
-        self.last_turn_ms
+    pub(crate) fn cycle_finished(&self, now: Timestamp) {
+        self.last_cycle_ms
             .store(now.as_millisecond(), Ordering::Relaxed);
     }
 
@@ -477,7 +483,7 @@ impl Shared {
     }
 
     /// Notes that the pods were listed for the first time.
-    pub fn pods_loaded(&self) {
+    pub(crate) fn pods_loaded(&self) {
         self.pods_loaded.store(true, Ordering::Relaxed);
     }
 
@@ -490,9 +496,12 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         status.uptime_seconds = now.duration_since(status.started_at).as_secs();
-        let standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        status.warnings.extend(standing.iter().cloned());
-        drop(standing);
+        let lasting_warnings = self
+            .lasting_warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        status.warnings.extend(lasting_warnings.iter().cloned());
+        drop(lasting_warnings);
         let since = |time: Timestamp| now.duration_since(time).as_secs();
         status.pods.age_seconds = status.pods.as_of.map(since);
         for signal in &mut status.signals {
@@ -504,13 +513,13 @@ impl Shared {
     }
 
     /// Time since the main loop last finished a cycle.
-    pub fn since_last_turn(&self) -> SignedDuration {
-        let last = self.last_turn_ms.load(Ordering::Relaxed);
+    pub(crate) fn since_last_cycle(&self) -> SignedDuration {
+        let last = self.last_cycle_ms.load(Ordering::Relaxed);
         SignedDuration::from_millis(self.clock.now().as_millisecond().saturating_sub(last))
     }
 
     /// What is missing before the daemon can do its work; `None` if nothing is.
-    pub fn not_ready(&self) -> Option<&'static str> {
+    pub(crate) fn not_ready(&self) -> Option<&'static str> {
         if !self.sampled.load(Ordering::Relaxed) {
             Some("the signals have not been sampled yet")
         } else if !self.pods_loaded.load(Ordering::Relaxed) {
@@ -547,7 +556,7 @@ impl Shared {
                 mpsc::error::TrySendError::Full(_) => Unanswered::Busy,
                 mpsc::error::TrySendError::Closed(_) => Unanswered::Ended,
             })?;
-        match tokio::time::timeout(PATIENCE, answered).await {
+        match tokio::time::timeout(ANSWER_TIMEOUT, answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(Unanswered::Ended),
             Err(_) => Err(Unanswered::TimedOut),

@@ -78,20 +78,20 @@ struct Http {
 }
 
 impl Http {
-    async fn open(longest_turn: SignedDuration) -> Self {
+    async fn open(longest_cycle: SignedDuration) -> Self {
         let (shared, _) = shared(PathBuf::new());
         let (figures, exposition) = Metrics::new();
         figures.eviction_failed("kill");
         let (metrics, probes) = (free().await, free().await);
         let address = metrics.local_addr().unwrap();
         let probe_address = probes.local_addr().unwrap();
-        let door = HttpServer {
+        let server = HttpServer {
             shared: Arc::clone(&shared),
             exposition: Arc::new(exposition),
-            longest_turn,
+            longest_cycle,
         };
-        tokio::spawn(door.clone().serve(metrics));
-        tokio::spawn(door.serve_probes(probes));
+        tokio::spawn(server.clone().serve(metrics));
+        tokio::spawn(server.serve_probes(probes));
         Self {
             address,
             probe_address,
@@ -154,15 +154,15 @@ async fn alive_while_the_loop_turns() {
     let http = Http::open(SignedDuration::from_secs(10)).await;
     assert_eq!(http.ask("GET", "/livez").await.code, StatusCode::OK);
     let long_ago = Clock::start().now() - SignedDuration::from_secs(20);
-    http.shared.turned(long_ago);
+    http.shared.cycle_finished(long_ago);
     let dead = http.ask("GET", "/livez").await;
     assert_eq!(dead.code, StatusCode::SERVICE_UNAVAILABLE);
     assert!(
-        dead.text.contains("has not turned for 20."),
+        dead.text.contains("has not completed a cycle for 20."),
         "{}",
         dead.text
     );
-    http.shared.turned(Clock::start().now());
+    http.shared.cycle_finished(Clock::start().now());
     assert_eq!(http.ask("GET", "/livez").await.code, StatusCode::OK);
 }
 

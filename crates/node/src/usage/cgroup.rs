@@ -72,9 +72,11 @@ impl CgroupUsage {
         if self.generation == Some(set.generation) {
             return;
         }
-        let known = mem::take(&mut self.files).into_iter().flatten();
-        let mut known: HashMap<PathBuf, PodFiles> =
-            known.map(|files| (files.relative.clone(), files)).collect();
+        let mut known: HashMap<PathBuf, PodFiles> = mem::take(&mut self.files)
+            .into_iter()
+            .flatten()
+            .map(|files| (files.relative.clone(), files))
+            .collect();
         let hierarchies = &self.hierarchies;
         let files = set.pods.iter().map(|pod| {
             let relative = &pod.cgroup.as_ref()?.relative;
@@ -83,6 +85,15 @@ impl CgroupUsage {
         });
         self.files = files.collect();
         self.generation = Some(set.generation);
+    }
+
+    /// Opens the files of the pods that are new in the set. Without memory, when they are needed, that could take long.
+    pub fn open(&mut self, set: &PodSet) {
+        self.follow(set);
+        let kept_open = self.files.iter_mut().take(self.kept_open).flatten();
+        for files in kept_open.filter(|files| !files.is_open()) {
+            files.read(&self.hierarchies, &mut self.buffer, |_, _| {});
+        }
     }
 
     /// Memory, swap and processes of every pod; `None` for a pod whose cgroup is unknown or gone.
@@ -96,7 +107,7 @@ impl CgroupUsage {
     }
 
     /// The same for the pods with these indices only.
-    pub fn read_these(
+    pub(crate) fn read_these(
         &mut self,
         now: Timestamp,
         set: &PodSet,
@@ -268,8 +279,7 @@ impl PodFiles {
         buffer: &mut Buffer,
         mut warn: impl FnMut(StarvedResource, ReadError),
     ) -> Figures {
-        let memory = self.memory.as_mut();
-        let memory = memory.and_then(|files| {
+        let memory = self.memory.as_mut().and_then(|files| {
             let warn = |error| warn(StarvedResource::Memory, error);
             present(files.read_twice(buffer), warn)
         });
@@ -288,6 +298,12 @@ impl PodFiles {
             memory,
             processes: counted.or_else(listed),
         }
+    }
+
+    fn is_open(&self) -> bool {
+        let memory = self.memory.as_ref().map(|memory| &memory.usage);
+        let file = memory.or(self.pids.as_ref());
+        file.is_some_and(KernelFile::is_open)
     }
 
     fn close(&mut self) {

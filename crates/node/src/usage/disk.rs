@@ -3,11 +3,11 @@
 //! Walks run on a separate thread, one at a time: a filesystem that hangs blocks nothing else, and a busy disk gets
 //! no more load than needed.
 
-use super::{Cut, NotWalked, UsageWarning, cgroup::container_usage};
+use super::{NotWalked, Truncation, UsageWarning, cgroup::container_usage};
 use crate::pods::PodSet;
 use evictd_eviction::usage::{FsUsage, PodUsage, Usage, VolumeUsage};
 use evictd_kernel::threads::{HANGING_WALKS, Pool};
-use evictd_kernel::walk::{Budget, Held, walk};
+use evictd_kernel::walk::{Budget, DiskUsage, walk};
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use std::{
@@ -45,13 +45,13 @@ struct Limits {
     pod: Duration,
     /// The longest time for all pods of one request.
     all: Duration,
-    /// The longest time that a walk may take to stop after it was told to.
+    /// How long a walk may take to stop after the request to stop.
     stopping: Duration,
     /// The most walks that may hang at once.
     hanging: usize,
 }
 
-const LIMITS: Limits = Limits {
+const DEFAULT_LIMITS: Limits = Limits {
     entries: 1_000_000,
     pod: Duration::from_secs(1),
     all: Duration::from_secs(4),
@@ -68,7 +68,7 @@ pub struct DiskMeter {
     /// By UID.
     hanging: HashMap<String, Receiver<Walked>>,
     /// Whether the last walk looked for pods and found no directory of any.
-    astray: bool,
+    found_no_directory: bool,
 }
 
 /// The usage of a pod's directories, one by one; `None` if the kubelet has no directory for the pod.
@@ -77,14 +77,14 @@ type Walked = Option<Vec<Part>>;
 /// One directory of a pod.
 #[derive(Debug, Clone)]
 struct Part {
-    what: What,
+    kind: PartKind,
     path: PathBuf,
     /// None if there is no such directory.
-    held: Option<Held>,
+    measured: Option<DiskUsage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum What {
+enum PartKind {
     /// Logs of the container of this name.
     Logs(String),
     /// The volume of this name that lives and dies with the pod.
@@ -98,19 +98,19 @@ impl DiskMeter {
     pub fn new(roots: DiskRoots) -> Self {
         Self {
             roots,
-            limits: LIMITS,
+            limits: DEFAULT_LIMITS,
             threads: Pool::of_this_process(),
             hanging: HashMap::new(),
-            astray: false,
+            found_no_directory: false,
         }
     }
 
     /// Why the disk usage of pods was not found in the last walk.
     pub fn problem(&self) -> Option<String> {
-        self.astray.then(|| {
+        self.found_no_directory.then(|| {
             format!(
-                "disk usage of pods is unknown: none of them has a directory in {}; name the kubelet's --root-dir under \
-                 kubelet.rootDir",
+                "disk usage of pods is unknown: no pod has a directory in {}; set kubelet.rootDir to the kubelet's \
+                 --root-dir",
                 self.roots.pods().display()
             )
         })
@@ -151,7 +151,7 @@ impl DiskMeter {
             }
         }
         if found + missing > 0 {
-            self.astray = found == 0;
+            self.found_no_directory = found == 0;
         }
         warnings
     }
@@ -179,7 +179,7 @@ impl DiskMeter {
                 self.limits.entries,
                 Arc::clone(&stop),
             );
-            let in_kubelets = |part: &Part| matches!(part.what, What::Volume(_));
+            let in_kubelets = |part: &Part| matches!(part.kind, PartKind::Volume(_));
             let needed = !by_manifest || parts.iter().any(in_kubelets);
             let directory = needed.then(|| self.roots.pods().join(&pod.uid));
             self.threads.run(move || {
@@ -214,10 +214,10 @@ impl DiskMeter {
 
 fn walk_parts(mut parts: Vec<Part>, mut budget: Budget<'_>) -> Vec<Part> {
     for part in &mut parts {
-        part.held = walk(&part.path, &mut budget).unwrap_or_else(|_| {
-            Some(Held {
-                cut: Some(Cut::Unreadable),
-                ..Held::default()
+        part.measured = walk(&part.path, &mut budget).unwrap_or_else(|_| {
+            Some(DiskUsage {
+                truncation: Some(Truncation::Unreadable),
+                ..DiskUsage::default()
             })
         });
     }
@@ -232,10 +232,10 @@ impl DiskRoots {
 
     /// The directories of a pod that count as its local storage (S1-067).
     fn parts(&self, pod: &Pod) -> Vec<Part> {
-        let part = |what, path| Part {
-            what,
+        let part = |kind, path| Part {
+            kind,
             path,
-            held: None,
+            measured: None,
         };
         let volumes = self.pods().join(&pod.uid).join("volumes");
         let of_volumes = pod.volumes.iter().filter_map(|volume| {
@@ -243,9 +243,9 @@ impl DiskRoots {
             match (volume.plugin_directory, &volume.host_path) {
                 (Some(plugin), _) => {
                     let path = volumes.join(plugin).join(&name);
-                    Some(part(What::Volume(name), path))
+                    Some(part(PartKind::Volume(name), path))
                 }
-                (None, Some(path)) => Some(part(What::HostPath(name), PathBuf::from(path))),
+                (None, Some(path)) => Some(part(PartKind::HostPath(name), PathBuf::from(path))),
                 (None, None) => None,
             }
         });
@@ -254,7 +254,7 @@ impl DiskRoots {
             .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid));
         let of_containers = pod.containers.iter().map(|container| {
             part(
-                What::Logs(container.name.clone()),
+                PartKind::Logs(container.name.clone()),
                 logs.join(&container.name),
             )
         });
@@ -263,14 +263,14 @@ impl DiskRoots {
 }
 
 fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<UsageWarning>) {
-    let cut = parts
+    let truncation = parts
         .iter()
-        .filter_map(|part| Some((part, part.held?.cut?)));
-    warnings.extend(cut.map(|(part, cut)| UsageWarning::AtLeast {
+        .filter_map(|part| Some((part, part.measured?.truncation?)));
+    warnings.extend(truncation.map(|(part, truncation)| UsageWarning::AtLeast {
         pod: pod.full_name(),
         index,
         directory: part.path.clone(),
-        cut,
+        truncation,
     }));
 }
 
@@ -281,23 +281,23 @@ fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
     usage.ephemeral_storage = None;
     for part in parts {
         // A directory that could not even be opened has unknown usage, not zero.
-        let Some(held) = part.held.filter(|held| held.inodes > 0) else {
+        let Some(measured) = part.measured.filter(|measured| measured.inodes > 0) else {
             continue;
         };
         let figures = FsUsage {
-            bytes: Some(held.bytes),
-            inodes: Some(held.inodes),
+            bytes: Some(measured.bytes),
+            inodes: Some(measured.inodes),
         };
-        match &part.what {
-            What::Logs(container) => container_usage(usage, container).logs = figures,
-            What::Volume(name) | What::HostPath(name) => usage.volumes.push(VolumeUsage {
+        match &part.kind {
+            PartKind::Logs(container) => container_usage(usage, container).logs = figures,
+            PartKind::Volume(name) | PartKind::HostPath(name) => usage.volumes.push(VolumeUsage {
                 name: name.clone(),
                 usage: figures,
             }),
         }
-        if !matches!(part.what, What::HostPath(_)) {
+        if !matches!(part.kind, PartKind::HostPath(_)) {
             let total = usage.ephemeral_storage.unwrap_or(0);
-            usage.ephemeral_storage = Some(total.saturating_add(held.bytes));
+            usage.ephemeral_storage = Some(total.saturating_add(measured.bytes));
         }
     }
     usage.time = Some(usage.time.map_or(now, |time| time.min(now)));

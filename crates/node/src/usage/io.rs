@@ -35,8 +35,9 @@ impl IoMeter {
     pub(super) fn begin(&mut self, set: &PodSet) {
         if self.begun.is_none() {
             let uids = set.pods.iter().map(|pod| pod.uid.clone());
-            let by_uid = uids.zip(self.counted(set));
-            let by_uid = by_uid.filter_map(|(uid, bytes)| Some((uid, bytes.transpose()?)));
+            let by_uid = uids
+                .zip(self.counted(set))
+                .filter_map(|(uid, bytes)| Some((uid, bytes.transpose()?)));
             self.begun = Some(by_uid.collect());
         }
     }

@@ -5,7 +5,7 @@ mod disk;
 mod io;
 mod postponement;
 mod reader;
-mod remains;
+mod remaining;
 mod summary;
 
 use crate::pods::PodSet;
@@ -16,8 +16,8 @@ use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots};
-pub use evictd_kernel::walk::Cut;
-pub use reader::{UsageReader, Whose};
+pub use evictd_kernel::walk::Truncation;
+pub use reader::{UsageReader, WalkScope};
 pub use summary::{SummaryUsage, summary};
 
 /// A source of usage figures. `usage` becomes parallel to the pods of the set. Each method returns a warning for
@@ -52,7 +52,7 @@ pub enum UsageWarning {
         index: usize,
         /// The resource of the figure.
         resource: StarvedResource,
-        /// The read error.
+        /// The error of the second try.
         error: ReadError,
     },
     /// A walk of a directory stopped early; its figure is a lower bound.
@@ -61,16 +61,16 @@ pub enum UsageWarning {
         pod: String,
         /// Index in the set of pods.
         index: usize,
-        /// The directory.
+        /// The directory that was not walked to its end.
         directory: PathBuf,
         /// Why the walk stopped.
-        cut: Cut,
+        truncation: Truncation,
     },
     /// A pod's directories were not walked; their figures are missing.
     NotWalked {
         /// `namespace/name`.
         pod: String,
-        /// Why not.
+        /// What kept the walk from running.
         why: NotWalked,
     },
 }
@@ -97,11 +97,11 @@ impl fmt::Display for UsageWarning {
             Self::AtLeast {
                 pod,
                 directory,
-                cut,
+                truncation,
                 ..
             } => write!(
                 f,
-                "disk usage of pod {pod} is at least what was counted in {}: {cut}",
+                "disk usage of pod {pod} is at least what was counted in {}: {truncation}",
                 directory.display()
             ),
             Self::NotWalked { pod, why } => {
@@ -109,8 +109,8 @@ impl fmt::Display for UsageWarning {
                     NotWalked::Hangs => "its filesystem does not answer",
                     NotWalked::StillHangs => "its filesystem still does not answer",
                     NotWalked::TooManyHang => "too many filesystems do not answer",
-                    NotWalked::NoTime => "no time was left for it",
-                    NotWalked::NoThread => "there is no thread for it",
+                    NotWalked::NoTime => "the time for it was over",
+                    NotWalked::NoThread => "no thread is free for it",
                 };
                 write!(f, "disk usage of pod {pod} is unknown: {why}")
             }

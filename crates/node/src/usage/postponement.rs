@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use tokio::time::{Duration, Instant, sleep_until};
 
 /// How many consecutive cycles a decision waits for figures before it is made without them.
-const LOOKS: u8 = 3;
+const MAX_POSTPONED: u8 = 3;
 /// The pause before each of these cycles.
-const AGAIN: Duration = Duration::from_millis(10);
+const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Postponement {
     /// Consecutive cycles in which the decision was postponed.
-    looks: u8,
+    postponed: u8,
     /// UIDs of pods that are not waited for any more: a decision was made without their figures, and these are
     /// still missing.
     given_up: HashSet<String>,
@@ -31,21 +31,21 @@ impl Postponement {
             .collect();
         self.given_up.retain(|uid| uids.contains(uid));
         if self.given_up.len() == uids.len() {
-            self.looks = 0;
+            self.postponed = 0;
             return false;
         }
-        if self.looks < LOOKS {
-            self.looks += 1;
-            self.next_look = Some(Instant::now() + AGAIN);
+        if self.postponed < MAX_POSTPONED {
+            self.postponed += 1;
+            self.next_look = Some(Instant::now() + RETRY_PAUSE);
             return true;
         }
         let names = unread.iter().map(|index| set.pods[*index].full_name());
         tracing::warn!(
-            "usage of {} could not be read in {} looks in a row: a decision is made without it, and counts it as unknown",
+            "usage of {} could not be read in {} samples in a row: the decision counts it as unknown",
             names.collect::<Vec<_>>().join(", "),
-            LOOKS + 1
+            MAX_POSTPONED + 1
         );
-        self.looks = 0;
+        self.postponed = 0;
         self.given_up = uids;
         false
     }

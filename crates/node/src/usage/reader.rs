@@ -2,12 +2,13 @@
 //! background, so that the loop never waits.
 
 use super::{
-    CgroupUsage, Cut, DiskMeter, DiskRoots, SummaryUsage, UsageSource, UsageWarning, io::IoMeter,
-    postponement::Postponement, raise_open_files, remains,
+    CgroupUsage, DiskMeter, DiskRoots, SummaryUsage, Truncation, UsageSource, UsageWarning,
+    io::IoMeter, postponement::Postponement, raise_open_files, remaining,
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_eviction::{
-    Signal, StarvedResource, Usage, departures::Remains, local_storage, usage::ContainerUsage,
+    Signal, StarvedResource, Usage, departures::RemainingUsage, local_storage,
+    usage::ContainerUsage,
 };
 use evictd_kernel::cgroup::Hierarchies;
 use jiff::{SignedDuration, Timestamp};
@@ -23,9 +24,9 @@ const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Which pods' directories are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
+pub enum WalkScope {
     /// Those of every pod.
-    EveryPod,
+    AllPods,
     /// Those of pods with local storage limits; the usage of the others stays unknown.
     LimitedPods,
 }
@@ -42,7 +43,7 @@ enum Purpose {
 
 /// The result of a walk.
 struct Walk {
-    whose: Whose,
+    scope: WalkScope,
     purpose: Purpose,
     begun: Timestamp,
     generation: u64,
@@ -60,7 +61,7 @@ impl Walk {
     }
 
     /// Whether it covers every pod of this set.
-    fn knows(&self, set: &PodSet) -> bool {
+    fn covers(&self, set: &PodSet) -> bool {
         let known: HashSet<&str> = self.uids.iter().map(String::as_str).collect();
         self.generation == set.generation
             || set.pods.iter().all(|pod| known.contains(pod.uid.as_str()))
@@ -68,15 +69,18 @@ impl Walk {
 
     /// The indices of this set's pods of which some directory could not be read.
     fn unread(&self, set: &PodSet) -> Vec<usize> {
-        let unread = self.warnings.iter().filter_map(|warning| match warning {
-            UsageWarning::AtLeast {
-                index,
-                cut: Cut::Unreadable,
-                ..
-            } => self.uids.get(*index).map(String::as_str),
-            _ => None,
-        });
-        let unread: HashSet<&str> = unread.collect();
+        let unread: HashSet<&str> = self
+            .warnings
+            .iter()
+            .filter_map(|warning| match warning {
+                UsageWarning::AtLeast {
+                    index,
+                    truncation: Truncation::Unreadable,
+                    ..
+                } => self.uids.get(*index).map(String::as_str),
+                _ => None,
+            })
+            .collect();
         let pods = set.pods.iter().enumerate();
         pods.filter(|(_, pod)| unread.contains(pod.uid.as_str()))
             .map(|(index, _)| index)
@@ -85,8 +89,7 @@ impl Walk {
 
     /// The usage of this set's pods; `None` for those that came after the walk.
     fn usage_of(&self, set: &PodSet) -> Usage {
-        let places = self.uids.iter().map(String::as_str).zip(0..);
-        let places: HashMap<&str, usize> = places.collect();
+        let places: HashMap<&str, usize> = self.uids.iter().map(String::as_str).zip(0..).collect();
         let of = |pod: &LocalPod| self.usage.of(*places.get(pod.uid.as_str())?).cloned();
         Usage {
             pods: set.pods.iter().map(of).collect(),
@@ -94,7 +97,7 @@ impl Walk {
     }
 }
 
-/// Measures usage.
+/// Measures what pods use, from the kubelet, cgroups and directories.
 pub struct UsageReader {
     /// Asks the kubelet, if configured; figures that it does not report come from the other sources.
     summary: Option<SummaryUsage>,
@@ -145,10 +148,10 @@ impl UsageReader {
         if self.waits_for_the_kubelet(now, crossed) {
             return None;
         }
-        let (usage, mut unread) = match self.told_since(crossed, now, set) {
-            Some(told) => (told, Vec::new()),
+        let (usage, mut unread) = match self.kubelet_usage_since(crossed, now, set) {
+            Some(known) => (known, Vec::new()),
             None if is_walked_for(signal) => {
-                let walk = self.walk(now, crossed, set, Whose::EveryPod)?;
+                let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;
                 (walk.usage_of(set), walk.unread(set))
             }
             None => (Usage::default(), Vec::new()),
@@ -169,9 +172,9 @@ impl UsageReader {
         let awaited = self.waits_for_the_kubelet(now, Timestamp::MIN);
         let summary = self.summary.as_ref();
         let usage = match summary.and_then(|summary| summary.last(now, set)) {
-            Some(told) => told,
+            Some(known) => known,
             None if awaited => return None,
-            None if is_walked_for(signal) => self.walked_last(now, set)?,
+            None if is_walked_for(signal) => self.last_walk(now, set)?,
             None => Usage::default(),
         };
         let (usage, _) = self.complete(now, signal, set, usage).await?;
@@ -190,14 +193,14 @@ impl UsageReader {
         let mut cgroups = Usage::default();
         let mut warnings = self.cgroups.every_pod(now, set, &mut cgroups).await;
         // Figures from the kubelet need not be read again.
-        let is_told = |index: usize| {
+        let is_known = |index: usize| {
             usage.of(index).is_some_and(|pod| match signal.resource() {
                 StarvedResource::Memory => pod.working_set.is_some(),
                 StarvedResource::Pids => pod.processes.is_some(),
                 _ => false,
             })
         };
-        let told: Vec<bool> = (0..set.pods.len()).map(is_told).collect();
+        let known: Vec<bool> = (0..set.pods.len()).map(is_known).collect();
         merge(&mut usage, cgroups);
         if signal.resource() == StarvedResource::Io {
             warnings.extend(self.io.read(set, &mut usage));
@@ -206,23 +209,28 @@ impl UsageReader {
         let unread = warnings.iter().filter_map(|warning| match warning {
             UsageWarning::Unreadable {
                 index, resource, ..
-            } if *resource == signal.resource() && !told[*index] => Some(*index),
+            } if *resource == signal.resource() && !known[*index] => Some(*index),
             _ => None,
         });
-        let is_asking = self.summary.as_ref().is_some_and(SummaryUsage::is_asking);
+        let is_pending = self.summary.as_ref().is_some_and(SummaryUsage::is_pending);
         let nothing = usage.pods.iter().all(Option::is_none);
-        (!(is_asking && nothing)).then(|| (usage, unread.collect()))
+        (!(is_pending && nothing)).then(|| (usage, unread.collect()))
     }
 
     /// The resources that the pod with this UID still uses according to its cgroup and its volumes, read now,
     /// whether or not the pod is still listed.
-    pub fn remains(&mut self, uid: &str, cgroup: &Path) -> Remains {
+    pub fn remaining(&mut self, uid: &str, cgroup: &Path) -> RemainingUsage {
         let (hierarchies, buffer) = self.cgroups.reader();
-        remains::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
+        remaining::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
+    }
+
+    /// Opens the files of new pods' cgroups, so that a decision need not.
+    pub fn open(&mut self, set: &PodSet) {
+        self.cgroups.open(set);
     }
 
     /// The figures from the cgroups of the pods with these indices; all others stay unknown.
-    pub fn read_these(
+    pub(crate) fn read_these(
         &mut self,
         now: Timestamp,
         set: &PodSet,
@@ -234,7 +242,7 @@ impl UsageReader {
     }
 
     /// Starts to count reads and writes of pods in the first cycle that finds I/O pressure.
-    pub fn count_io(&mut self, pressure: bool, set: &PodSet) {
+    pub(crate) fn count_io(&mut self, pressure: bool, set: &PodSet) {
         if pressure {
             self.io.begin(set);
         } else {
@@ -248,7 +256,12 @@ impl UsageReader {
     }
 
     /// The kubelet's answer to a request made at `crossed` or later, if there is one.
-    fn told_since(&self, crossed: Timestamp, now: Timestamp, set: &PodSet) -> Option<Usage> {
+    fn kubelet_usage_since(
+        &self,
+        crossed: Timestamp,
+        now: Timestamp,
+        set: &PodSet,
+    ) -> Option<Usage> {
         self.summary.as_ref()?.usage(now, crossed, set)
     }
 
@@ -260,17 +273,17 @@ impl UsageReader {
     }
 
     /// Adds the memory of one pod's containers, for its eviction message.
-    pub async fn read_containers(
+    pub(crate) async fn read_containers(
         &mut self,
         now: Timestamp,
         set: &PodSet,
         pod: usize,
         usage: &mut Usage,
     ) {
-        let told = |one: &ContainerUsage| one.working_set.is_some();
+        let known = |one: &ContainerUsage| one.working_set.is_some();
         if usage
             .of(pod)
-            .is_some_and(|pod| pod.containers.iter().any(told))
+            .is_some_and(|pod| pod.containers.iter().any(known))
         {
             return;
         }
@@ -278,14 +291,19 @@ impl UsageReader {
     }
 
     /// Disk usage of these pods; `None` while it is being measured.
-    pub fn read_disk(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose) -> Option<Usage> {
+    pub(crate) fn read_disk(
+        &mut self,
+        now: Timestamp,
+        set: &Arc<PodSet>,
+        scope: WalkScope,
+    ) -> Option<Usage> {
         // The time of the request does not matter here: a pod exceeds its own limit regardless of the node's state.
         let any = Timestamp::MIN;
         if self.waits_for_the_kubelet(now, any) {
             return None;
         }
-        let told = self.told_since(any, now, set);
-        told.or_else(|| Some(self.walk(now, any, set, whose)?.usage_of(set)))
+        let known = self.kubelet_usage_since(any, now, set);
+        known.or_else(|| Some(self.walk(now, any, set, scope)?.usage_of(set)))
     }
 
     /// Disk usage of these pods from a walk for a decision that was begun at `crossed` or later and is fresh
@@ -296,42 +314,50 @@ impl UsageReader {
         now: Timestamp,
         crossed: Timestamp,
         set: &Arc<PodSet>,
-        whose: Whose,
+        scope: WalkScope,
     ) -> Option<Arc<Walk>> {
-        let decides = |walk: &Arc<Walk>| {
-            let holds = match whose {
-                Whose::LimitedPods => true,
-                Whose::EveryPod => walk.whose == Whose::EveryPod && walk.knows(set),
+        let is_usable = |walk: &Arc<Walk>| {
+            let holds = match scope {
+                WalkScope::LimitedPods => true,
+                WalkScope::AllPods => walk.scope == WalkScope::AllPods && walk.covers(set),
             };
             holds
                 && walk.purpose == Purpose::Decision
                 && walk.begun >= crossed
                 && walk.is_recent(now)
         };
-        let walk = self.walked.take_if(|walk| decides(walk));
+        let walk = self.walked.take_if(|walk| is_usable(walk));
         if walk.is_none() {
-            self.set_out(now, set, whose, Purpose::Decision);
+            self.start_walk(now, set, scope, Purpose::Decision);
         }
         walk
     }
 
     /// The last result for every pod; if it is old, another walk is begun.
-    fn walked_last(&mut self, now: Timestamp, set: &Arc<PodSet>) -> Option<Usage> {
+    fn last_walk(&mut self, now: Timestamp, set: &Arc<PodSet>) -> Option<Usage> {
         let last = self.shown.clone();
-        let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.knows(set);
+        let is_of_now = |walk: &Arc<Walk>| walk.is_recent(now) && walk.covers(set);
         if !last.as_ref().is_some_and(is_of_now) {
-            self.set_out(now, set, Whose::EveryPod, Purpose::Question);
+            self.start_walk(now, set, WalkScope::AllPods, Purpose::Question);
         }
         Some(last?.usage_of(set))
     }
 
     /// Begins a walk unless one is in progress.
-    fn set_out(&mut self, now: Timestamp, set: &Arc<PodSet>, whose: Whose, purpose: Purpose) {
+    fn start_walk(
+        &mut self,
+        now: Timestamp,
+        set: &Arc<PodSet>,
+        scope: WalkScope,
+        purpose: Purpose,
+    ) {
         let Some(mut meter) = self.disk.take() else {
             return;
         };
         let pods: Vec<usize> = (0..set.pods.len())
-            .filter(|index| whose == Whose::EveryPod || local_storage::limited(&set.pods[*index]))
+            .filter(|index| {
+                scope == WalkScope::AllPods || local_storage::limited(&set.pods[*index])
+            })
             .collect();
         let set = Arc::clone(set);
         self.walking = Some(tokio::spawn(async move {
@@ -339,7 +365,7 @@ impl UsageReader {
             let warnings = meter.measure(now, &set, &pods, &mut usage).await;
             let walk = Walk {
                 problem: meter.problem(),
-                whose,
+                scope,
                 purpose,
                 begun: now,
                 generation: set.generation,
@@ -376,7 +402,7 @@ impl UsageReader {
             report(&walk.warnings);
             self.take_problem(walk.problem.as_ref());
             let walk = Arc::new(walk);
-            if walk.whose == Whose::EveryPod {
+            if walk.scope == WalkScope::AllPods {
                 self.shown = Some(Arc::clone(&walk));
             }
             self.walked = Some(walk);

@@ -1,7 +1,7 @@
 //! Usage from this node's kubelet: its `/stats/summary`, requested in the background when a decision is near.
 
 use crate::{logging::chain, pods::PodSet};
-use evictd_cluster_client::{KubeletClient, KubeletSettings, beside_the_loop};
+use evictd_cluster_client::{KubeletClient, KubeletSettings, on_other_thread};
 use evictd_eviction::{Summary, Usage};
 use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
@@ -11,13 +11,13 @@ use tokio::{
 };
 
 /// An answer of this age is as good as a new one: the kubelet itself measures a container only every 10 to 15 s.
-const FRESH: SignedDuration = SignedDuration::from_secs(2);
+const FRESH_FOR: SignedDuration = SignedDuration::from_secs(2);
 /// Older figures are not used. Normal ones are up to 16 s old.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(30);
 /// How long a decision waits for the answer if cgroups can be read instead. A kubelet usually answers in 30 ms.
-const PATIENCE: Duration = Duration::from_millis(50);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 /// After a failure the kubelet is not asked again for this time.
-const AGAIN: SignedDuration = SignedDuration::from_secs(5);
+const RETRY_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const PATH: &str = "/stats/summary";
 
 /// Asks the kubelet what pods use.
@@ -25,20 +25,20 @@ pub struct SummaryUsage {
     settings: KubeletSettings,
     node: String,
     clock: Clock,
-    door: Option<KubeletClient>,
-    asking: Option<Asking>,
-    told: Option<Told>,
+    client: Option<KubeletClient>,
+    pending: Option<PendingRequest>,
+    last_answer: Option<SummaryAnswer>,
     /// When it last failed, and why.
     failed: Option<(Timestamp, String)>,
 }
 
-struct Asking {
-    task: JoinHandle<(Option<KubeletClient>, Result<Told, String>)>,
-    patience: Instant,
+struct PendingRequest {
+    task: JoinHandle<(Option<KubeletClient>, Result<SummaryAnswer, String>)>,
+    wait_until: Instant,
 }
 
 /// An answer of the kubelet.
-struct Told {
+struct SummaryAnswer {
     summary: Summary,
     /// When it was requested.
     asked: Timestamp,
@@ -54,46 +54,44 @@ impl SummaryUsage {
             settings,
             node,
             clock,
-            door: None,
-            asking: None,
-            told: None,
+            client: None,
+            pending: None,
+            last_answer: None,
             failed: None,
         }
     }
 
     /// Whether to wait for an answer that is pending. If an answer to a request from `crossed` or later is needed
     /// and there is none, the kubelet is asked.
-    pub fn is_awaited(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
+    pub(crate) fn is_awaited(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
         let recent = |since: Timestamp, within| now.duration_since(since) < within;
-        if let Some(asking) = &self.asking {
-            return asking.patience > Instant::now();
+        if let Some(pending) = &self.pending {
+            return pending.wait_until > Instant::now();
         }
-        if self
-            .told
+        if self.last_answer.as_ref().is_some_and(|last_answer| {
+            recent(last_answer.at, FRESH_FOR) && last_answer.asked >= crossed
+        }) || self
+            .failed
             .as_ref()
-            .is_some_and(|told| recent(told.at, FRESH) && told.asked >= crossed)
-            || self
-                .failed
-                .as_ref()
-                .is_some_and(|(at, _)| recent(*at, AGAIN))
+            .is_some_and(|(at, _)| recent(*at, RETRY_PAUSE))
         {
             return false;
         }
         let (settings, node, clock) = (self.settings.clone(), self.node.clone(), self.clock);
-        let door = self.door.take();
+        let client = self.client.take();
         let task = tokio::spawn(async move {
-            let (door, answer) = ask(door, settings, node).await;
-            let told = answer.map(|summary| Told {
+            let (client, answer) = ask(client, settings, node).await;
+            let last_answer = answer.map(|summary| SummaryAnswer {
                 summary,
                 asked: now,
                 at: clock.now(),
                 wall: clock.wall(),
             });
-            (door, told)
+            (client, last_answer)
         });
-        self.asking = Some(Asking {
+        self.pending = Some(PendingRequest {
             task,
-            patience: Instant::now() + PATIENCE,
+            wait_until: Instant::now() + ANSWER_TIMEOUT,
         });
         true
     }
@@ -101,24 +99,24 @@ impl SummaryUsage {
     /// Returns when the answer has arrived or the wait for it is over. Cancel safe; waits for ever if nothing was
     /// requested.
     pub async fn answered(&mut self) {
-        let Some(asking) = &mut self.asking else {
+        let Some(pending) = &mut self.pending else {
             return std::future::pending().await;
         };
-        let patience = asking.patience;
-        let impatient = patience > Instant::now();
+        let wait_until = pending.wait_until;
+        let may_wait = wait_until > Instant::now();
         let answer = tokio::select! {
-            answer = &mut asking.task => answer,
-            () = sleep_until(patience), if impatient => return,
+            answer = &mut pending.task => answer,
+            () = sleep_until(wait_until), if may_wait => return,
         };
-        self.asking = None;
-        let (door, told) = answer.unwrap_or_else(|lost| (None, Err(lost.to_string())));
-        self.door = door;
-        match told {
-            Ok(told) => {
+        self.pending = None;
+        let (client, result) = answer.unwrap_or_else(|lost| (None, Err(lost.to_string())));
+        self.client = client;
+        match result {
+            Ok(answer) => {
                 if self.failed.take().is_some() {
                     tracing::info!("the kubelet reports the usage of pods");
                 }
-                self.told = Some(told);
+                self.last_answer = Some(answer);
             }
             Err(problem) => {
                 let is_new = self
@@ -136,13 +134,15 @@ impl SummaryUsage {
     /// Usage of this set's pods by an answer that was requested at `crossed` or later; `None` for pods without
     /// recent figures.
     pub fn usage(&self, now: Timestamp, crossed: Timestamp, set: &PodSet) -> Option<Usage> {
-        self.told.as_ref().filter(|told| told.asked >= crossed)?;
+        self.last_answer
+            .as_ref()
+            .filter(|last_answer| last_answer.asked >= crossed)?;
         self.usage_within(MAX_AGE, now, set)
     }
 
     /// The same for questions: the last answer however old, while a newer one is pending.
     pub fn last(&self, now: Timestamp, set: &PodSet) -> Option<Usage> {
-        let answers = self.is_asking() && self.failed.is_none();
+        let answers = self.is_pending() && self.failed.is_none();
         let age = if answers {
             SignedDuration::MAX
         } else {
@@ -152,14 +152,20 @@ impl SummaryUsage {
     }
 
     fn usage_within(&self, age: SignedDuration, now: Timestamp, set: &PodSet) -> Option<Usage> {
-        let told = self.told.as_ref()?;
-        let mut usage = told.summary.usage(&set.pods);
+        let last_answer = self.last_answer.as_ref()?;
+        let mut usage = last_answer.summary.usage(&set.pods);
         for place in &mut usage.pods {
             let Some(pod) = place else { continue };
             // A figure dated after its arrival was measured before the clock was set back.
-            let before = pod.time.map(|time| told.wall.duration_since(time));
-            let before = before.unwrap_or_default().max(SignedDuration::ZERO);
-            let measured = told.at.saturating_sub(before).unwrap_or(told.at);
+            let before = pod
+                .time
+                .map(|time| last_answer.wall.duration_since(time))
+                .unwrap_or_default()
+                .max(SignedDuration::ZERO);
+            let measured = last_answer
+                .at
+                .saturating_sub(before)
+                .unwrap_or(last_answer.at);
             pod.time = Some(measured);
             if now.duration_since(measured) > age {
                 *place = None;
@@ -169,8 +175,8 @@ impl SummaryUsage {
     }
 
     /// Whether an answer is pending.
-    pub fn is_asking(&self) -> bool {
-        self.asking.is_some()
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.is_some()
     }
 
     /// Why the kubelet's figures are not used.
@@ -182,18 +188,18 @@ impl SummaryUsage {
     }
 }
 
-/// Asks once. After a failure the connection is made anew the next time, because credentials may have been renewed.
+/// Asks once. After a failure a new connection is made the next time, because credentials may have been renewed.
 async fn ask(
-    door: Option<KubeletClient>,
+    client: Option<KubeletClient>,
     settings: KubeletSettings,
     node: String,
 ) -> (Option<KubeletClient>, Result<Summary, String>) {
-    let found = match door {
-        Some(door) => Ok(door),
-        None => beside_the_loop(async move { KubeletClient::find(&settings, &node).await }).await,
+    let found = match client {
+        Some(client) => Ok(client),
+        None => on_other_thread(async move { KubeletClient::find(&settings, &node).await }).await,
     };
     let answer = match &found {
-        Ok(door) => summary(door).await,
+        Ok(client) => summary(client).await,
         Err(error) => Err(chain(error)),
     };
     (found.ok().filter(|_| answer.is_ok()), answer)
@@ -203,7 +209,7 @@ async fn ask(
 pub async fn summary(kubelet: &KubeletClient) -> Result<Summary, String> {
     let text = kubelet.get(PATH).await.map_err(|error| chain(&error))?;
     serde_json::from_str(&text)
-        .map_err(|error| format!("{kubelet}{PATH} is not understood: {error}"))
+        .map_err(|error| format!("{kubelet}{PATH} cannot be parsed: {error}"))
 }
 
 #[cfg(test)]

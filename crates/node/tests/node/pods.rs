@@ -76,7 +76,7 @@ async fn a_manifest_leads_to_the_usage_of_its_processes() {
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
 
-    let set = cache.look(|_, _| Ok(()));
+    let set = cache.snapshot(|_, _| Ok(()));
     assert_eq!(set.warnings, []);
     eventually("both hold their memory", || {
         assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
@@ -112,7 +112,7 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
     let mut cache = cache(&group, manifests.path()).await;
     let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
     let mut usage = Usage::default();
-    let set = cache.look(|_, _| Ok(()));
+    let set = cache.snapshot(|_, _| Ok(()));
     reader.read_pods(NOW, &set, &mut usage);
     assert_eq!(usage.of(0).unwrap().processes, Some(0));
 
@@ -126,6 +126,37 @@ async fn a_cgroup_that_goes_and_comes_again_is_followed() {
         assert!(reader.read_pods(NOW, &set, &mut usage).is_empty());
         holds_24_mib(usage.of(0))
     });
+}
+
+/// Without memory, which is when they are read, opening them could take long.
+#[tokio::test]
+async fn the_files_of_a_new_pod_are_open_before_they_are_needed() {
+    let name = "the_files_of_a_new_pod_are_open_before_they_are_needed";
+    let Some(group) = TestCgroup::new(name, &["memory", "pids"]) else {
+        return;
+    };
+    let manifests = tempfile::tempdir().unwrap();
+    let web = group.make("web");
+    fs::write(
+        manifests.path().join("web.yaml"),
+        manifest("web", &web, "[{name: c}]"),
+    )
+    .unwrap();
+    let mut cache = cache(&group, manifests.path()).await;
+    let mut reader = CgroupUsage::new(hierarchies(), raise_open_files());
+    let open = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+        targets
+            .filter(|target| target.parent().is_some_and(|group| group.ends_with(&web)))
+            .filter_map(|target| Some(target.file_name()?.to_str()?.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(open(), [""; 0]);
+    reader.open(&cache.snapshot(|_, _| Ok(())));
+    let open = open();
+    assert!(open.iter().any(|file| file == "memory.stat"), "{open:?}");
+    assert!(open.iter().any(|file| file == "pids.current"), "{open:?}");
 }
 
 /// The mounts of this thread alone, and of what it starts; `None`, having said so, where there can be none.
@@ -162,7 +193,7 @@ fn what_a_pod_leaves_in_memory_is_seen_until_its_volume_is_unmounted() {
     let mut gauge = UsageReader::new(hierarchies(), roots, None);
     let cgroup = group.relative.join("pod");
     let mut remains = || {
-        let remains = gauge.remains("u-1", &cgroup);
+        let remains = gauge.remaining("u-1", &cgroup);
         let mebibytes = |bytes: Option<i64>| bytes.map(|bytes| bytes / MIB);
         (mebibytes(remains.memory), remains.processes)
     };

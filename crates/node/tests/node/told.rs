@@ -6,7 +6,7 @@ use evictd_cluster_client::Access;
 use evictd_kernel::kill::{GraceCut, Method};
 use evictd_node::config::Tell;
 use evictd_node::delivery::{DeliveryQueue, Notice, Way};
-use evictd_node::evict::{ClusterEvictor, Evict, Haste};
+use evictd_node::evict::{ClusterEvictor, Evict, Urgency};
 use evictd_testkit::{ApiServer, Fault};
 use jiff::SignedDuration;
 use serde_json::json;
@@ -65,7 +65,7 @@ async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
             delivery_queue,
             notice,
             again: false,
-            haste: Haste::Hard(LONG),
+            urgency: Urgency::Hard(LONG),
             tell: Tell::Together,
             kubelet,
         };
@@ -100,7 +100,7 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
             delivery_queue: delivery_queue.clone(),
             notice,
             again: false,
-            haste: Haste::Hard(Duration::from_secs(2)),
+            urgency: Urgency::Hard(Duration::from_secs(2)),
             tell,
             kubelet: true,
         };
@@ -111,6 +111,6 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
         let waited = took >= SignedDuration::from_secs(2);
         assert_eq!(waited, tell == Tell::First, "{tell:?}: {took:?}");
         assert!(termination.killed_at.is_some() && termination.gone_at.is_some());
-        assert_eq!(delivery_queue.waits(), 1, "it is still being told");
+        assert_eq!(delivery_queue.pending_count(), 1, "it is still being told");
     }
 }

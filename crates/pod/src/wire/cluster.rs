@@ -1,4 +1,4 @@
-//! The other objects of a cluster that decide where pods may be: budgets, classes, namespaces and volumes.
+//! The other objects of a cluster that decide where pods may run: budgets, classes, namespaces and volumes.
 
 use super::{
     Metadata, NodeSelector, ResourceList, ResourceRequirements, Selector, null_is_default,
@@ -20,13 +20,13 @@ pub struct Namespace {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodDisruptionBudget {
-    /// Identity.
+    /// Namespace, name and labels.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: BudgetSpec,
-    /// What is.
+    /// The observed state.
     #[serde(deserialize_with = "null_is_default")]
     pub status: BudgetStatus,
 }
@@ -35,11 +35,11 @@ pub struct PodDisruptionBudget {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BudgetSpec {
-    /// Which pods; absent or empty matches none where preemption asks (S3-021).
+    /// The pods that it protects; for preemption an absent or empty selector matches none (S3-021).
     pub selector: Option<Selector>,
-    /// A count or a percentage; not to be given together with the next.
+    /// How many must be available: a count or a percentage. Excludes `maxUnavailable`.
     pub min_available: Option<serde_json::Value>,
-    /// A count or a percentage.
+    /// How many may be unavailable: a count or a percentage.
     pub max_unavailable: Option<serde_json::Value>,
 }
 
@@ -47,9 +47,9 @@ pub struct BudgetSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BudgetStatus {
-    /// How many more pods may go; absent where the budget's controller has not looked yet.
+    /// How many more pods may be disrupted now; absent until the budget's controller has computed it.
     pub disruptions_allowed: Option<i32>,
-    /// Pods by name that are already accounted for (S4-006).
+    /// Names of pods whose eviction is already counted (S4-006).
     #[serde(deserialize_with = "null_is_default")]
     pub disrupted_pods: BTreeMap<String, Option<Timestamp>>,
 }
@@ -58,13 +58,13 @@ pub struct BudgetStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PriorityClass {
-    /// Name.
+    /// Its name is what pods name as their class.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// The priority it gives.
+    /// The priority of its pods.
     #[serde(deserialize_with = "null_is_default")]
     pub value: i32,
-    /// Whether pods without a class get it.
+    /// Whether pods that name no class get this one.
     #[serde(deserialize_with = "null_is_default")]
     pub global_default: bool,
     /// `PreemptLowerPriority` (default) or `Never`.
@@ -76,13 +76,13 @@ pub struct PriorityClass {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolumeClaim {
-    /// Identity.
+    /// Namespace, name and labels.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What is wanted.
+    /// The desired state.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: ClaimSpec,
-    /// What is.
+    /// The observed state.
     #[serde(deserialize_with = "null_is_default")]
     pub status: ClaimStatus,
 }
@@ -94,15 +94,15 @@ pub struct ClaimSpec {
     /// The volume it is bound to; empty while it is not.
     #[serde(deserialize_with = "null_is_default")]
     pub volume_name: String,
-    /// Where volumes for it come from; absent: the cluster's default, empty: none.
+    /// Name of the storage class; absent means the default of the cluster, empty means none.
     pub storage_class_name: Option<String>,
     /// `ReadWriteOnce`, `ReadWriteOncePod`, ...
     #[serde(deserialize_with = "null_is_default")]
     pub access_modes: Vec<String>,
-    /// How much it wants.
+    /// The requested capacity.
     #[serde(deserialize_with = "null_is_default")]
     pub resources: ResourceRequirements,
-    /// Which volumes will do; absent: any.
+    /// The volumes that may be bound, by their labels; absent means any.
     pub selector: Option<Selector>,
     /// `Filesystem` (default) or `Block`.
     #[serde(deserialize_with = "null_is_default")]
@@ -122,13 +122,13 @@ pub struct ClaimStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PersistentVolume {
-    /// Name and labels, by which old volumes tell their zone.
+    /// Name and labels; old volumes have their zone in a label.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What it is.
+    /// The storage behind it, and where it can be reached.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: VolumeSpec,
-    /// What has become of it.
+    /// The observed state.
     #[serde(deserialize_with = "null_is_default")]
     pub status: VolumeStatus,
 }
@@ -137,15 +137,15 @@ pub struct PersistentVolume {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeSpec {
-    /// From which nodes it can be reached.
+    /// The nodes from which it can be reached.
     #[serde(deserialize_with = "null_is_default")]
     pub node_affinity: VolumeNodeAffinity,
-    /// The claim it is promised to.
+    /// The claim that it is bound to or reserved for.
     pub claim_ref: Option<ObjectReference>,
-    /// Its class.
+    /// Name of the storage class; empty for none.
     #[serde(deserialize_with = "null_is_default")]
     pub storage_class_name: String,
-    /// How much it holds.
+    /// Its capacity.
     #[serde(deserialize_with = "null_is_default")]
     pub capacity: ResourceList,
     /// `ReadWriteOnce`, ...
@@ -154,7 +154,7 @@ pub struct VolumeSpec {
     /// `Filesystem` (default) or `Block`.
     #[serde(deserialize_with = "null_is_default")]
     pub volume_mode: String,
-    /// The driver that attaches it.
+    /// The CSI driver that attaches it, if one does.
     pub csi: Option<CsiVolume>,
 }
 
@@ -171,7 +171,7 @@ pub struct VolumeStatus {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct VolumeNodeAffinity {
-    /// Absent: from everywhere.
+    /// If absent, it can be reached from all nodes.
     pub required: Option<NodeSelector>,
 }
 
@@ -179,22 +179,22 @@ pub struct VolumeNodeAffinity {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CsiVolume {
-    /// The driver.
+    /// Name of the CSI driver.
     #[serde(deserialize_with = "null_is_default")]
     pub driver: String,
-    /// Its name for the volume.
+    /// The driver's name for the volume.
     #[serde(deserialize_with = "null_is_default")]
     pub volume_handle: String,
 }
 
-/// An object of a namespace.
+/// A reference to an object in a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ObjectReference {
-    /// Namespace.
+    /// Namespace of the object that is referred to.
     #[serde(deserialize_with = "null_is_default")]
     pub namespace: String,
-    /// Name.
+    /// Name of the object that is referred to.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
 }
@@ -206,22 +206,22 @@ pub struct StorageClass {
     /// Name and annotations.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// Who makes the volumes.
+    /// Name of the program that creates the volumes.
     #[serde(deserialize_with = "null_is_default")]
     pub provisioner: String,
     /// `Immediate` (default) or `WaitForFirstConsumer`.
     #[serde(deserialize_with = "null_is_default")]
     pub volume_binding_mode: String,
-    /// Where volumes can be made: any of these; none: everywhere.
+    /// The nodes for which volumes can be created: those of any of these terms; without terms, all.
     #[serde(deserialize_with = "null_is_default")]
     pub allowed_topologies: Vec<TopologySelectorTerm>,
 }
 
-/// Nodes with all of these labels; without any label, none.
+/// Selects the nodes that have all of these labels; without labels it selects none.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySelectorTerm {
-    /// The labels.
+    /// Labels that the node must have, all of them.
     #[serde(deserialize_with = "null_is_default")]
     pub match_label_expressions: Vec<TopologySelectorLabel>,
 }
@@ -230,10 +230,10 @@ pub struct TopologySelectorTerm {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySelectorLabel {
-    /// The label's key.
+    /// Key of the node's label.
     #[serde(deserialize_with = "null_is_default")]
     pub key: String,
-    /// Any of these.
+    /// The values of which the label must have one.
     #[serde(deserialize_with = "null_is_default")]
     pub values: Vec<String>,
 }
@@ -242,10 +242,10 @@ pub struct TopologySelectorLabel {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CsiNode {
-    /// The node's name.
+    /// Its name is the node's.
     #[serde(deserialize_with = "null_is_default")]
     pub metadata: Metadata,
-    /// What it has.
+    /// The drivers of the node.
     #[serde(deserialize_with = "null_is_default")]
     pub spec: CsiNodeSpec,
 }
@@ -254,7 +254,7 @@ pub struct CsiNode {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CsiNodeSpec {
-    /// Its drivers.
+    /// The CSI drivers that are registered on the node.
     #[serde(deserialize_with = "null_is_default")]
     pub drivers: Vec<CsiDriver>,
 }
@@ -263,10 +263,10 @@ pub struct CsiNodeSpec {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct CsiDriver {
-    /// Its name.
+    /// Name of the driver, as volumes name it.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
-    /// How many volumes it attaches there.
+    /// How many volumes it can attach there.
     #[serde(deserialize_with = "null_is_default")]
     pub allocatable: DriverLimit,
 }
@@ -275,7 +275,7 @@ pub struct CsiDriver {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct DriverLimit {
-    /// Absent: no limit.
+    /// The number of volumes; absent means no limit.
     pub count: Option<i64>,
 }
 
@@ -288,11 +288,11 @@ pub struct ClaimReference {
     pub claim_name: String,
 }
 
-/// A disk that a pod names itself, which only one pod at a time, or only readers, may have.
+/// A disk that a pod names itself. Either one pod may use it, or several that only read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NamedDisk {
-    /// Its name.
+    /// Name or id of the disk.
     #[serde(
         alias = "pdName",
         alias = "volumeID",
@@ -307,7 +307,7 @@ pub struct NamedDisk {
     /// The monitors of an image.
     #[serde(deserialize_with = "null_is_default")]
     pub monitors: Vec<String>,
-    /// Whether it is only read.
+    /// Whether the pod only reads it.
     #[serde(deserialize_with = "null_is_default")]
     pub read_only: bool,
 }

@@ -1,26 +1,26 @@
-//! What a pod demands of the node and the neighbours it is placed with.
+//! The conditions that a pod sets for its node and for the pods near it.
 
 use super::{null_is_default, null_is_empty_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `affinity` of a pod; only what is required, since preferences forbid nothing.
+/// `affinity` of a pod; only the required terms, because preferences forbid nothing.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
-    /// Which nodes.
+    /// The nodes on which it may run.
     #[serde(deserialize_with = "null_is_default")]
     pub node_affinity: NodeAffinity,
-    /// Near which pods.
+    /// The pods near which it must run.
     #[serde(deserialize_with = "null_is_default")]
     pub pod_affinity: PodAffinity,
-    /// Away from which pods.
+    /// The pods near which it must not run.
     #[serde(deserialize_with = "null_is_default")]
     pub pod_anti_affinity: PodAffinity,
 }
 
 impl Affinity {
-    /// What of it a node looks at once the pod is there: the required node affinity; `None` where there is none.
+    /// The part that the node itself checks: the required node affinity; `None` if there is none.
     #[must_use]
     pub fn required_of_node(self) -> Option<Box<Self>> {
         let node_affinity = self.node_affinity;
@@ -37,7 +37,7 @@ impl Affinity {
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeAffinity {
-    /// Absent: any node.
+    /// If absent, any node will do.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
 }
@@ -46,7 +46,7 @@ pub struct NodeAffinity {
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinity {
-    /// Each of these terms.
+    /// The terms, all of which must be met.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         deserialize_with = "null_is_default"
@@ -54,28 +54,28 @@ pub struct PodAffinity {
     pub required: Vec<PodAffinityTerm>,
 }
 
-/// A node matches if any of the terms does; no term matches none.
+/// A node matches if any of the terms matches; without terms no node matches.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
-    /// The terms.
+    /// A node that meets any of these terms is selected.
     #[serde(deserialize_with = "null_is_default")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-/// A node matches if every requirement does; a term without any matches none.
+/// A node matches if it meets every requirement; a term without requirements matches no node.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
-    /// On its labels.
+    /// Requirements on the node's labels, all of them.
     #[serde(deserialize_with = "null_is_default")]
     pub match_expressions: Vec<Requirement>,
-    /// On its fields, of which there is only `metadata.name`.
+    /// Requirements on its fields; the only field is `metadata.name`.
     #[serde(deserialize_with = "null_is_default")]
     pub match_fields: Vec<Requirement>,
 }
 
-/// One demand on a label or field.
+/// One requirement on a label or field.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Requirement {
@@ -85,69 +85,69 @@ pub struct Requirement {
     /// `In`, `NotIn`, `Exists`, `DoesNotExist`; on nodes also `Gt` and `Lt`.
     #[serde(deserialize_with = "null_is_default")]
     pub operator: String,
-    /// With what it compares.
+    /// The values to compare with.
     #[serde(deserialize_with = "null_is_default")]
     pub values: Vec<String>,
 }
 
-/// Which labels; an absent selector matches nothing, an empty one everything.
+/// A label selector. An absent one matches nothing, an empty one everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Selector {
-    /// Every one of these labels.
+    /// The labels that the object must have, all of them.
     #[serde(deserialize_with = "null_is_empty_text")]
     pub match_labels: BTreeMap<String, String>,
-    /// And every one of these demands.
+    /// The requirements that it must meet in addition, all of them.
     #[serde(deserialize_with = "null_is_default")]
     pub match_expressions: Vec<Requirement>,
 }
 
-/// Pods that a pod wants near, or away.
+/// One term of a pod affinity: pods that must or must not be near.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodAffinityTerm {
-    /// Which pods.
+    /// The pods that are meant, by their labels.
     pub label_selector: Option<Selector>,
-    /// Of these namespaces; with neither this nor a selector of namespaces, the pod's own.
+    /// Their namespaces. Without this and without a selector of namespaces, the namespace of the pod itself.
     #[serde(deserialize_with = "null_is_default")]
     pub namespaces: Vec<String>,
-    /// And of those with these labels; an empty selector means all.
+    /// Further namespaces, by their labels; an empty selector means all.
     pub namespace_selector: Option<Selector>,
-    /// Nodes with the same value of this label are one place.
+    /// The label of the topology: nodes with the same value are one domain.
     #[serde(deserialize_with = "null_is_default")]
     pub topology_key: String,
-    /// Labels in which pods must equal the incoming one.
+    /// Keys of labels in which those pods must have the same value as the incoming one.
     #[serde(deserialize_with = "null_is_default")]
     pub match_label_keys: Vec<String>,
-    /// Labels in which they must differ from it.
+    /// Keys of labels in which they must have another value.
     #[serde(deserialize_with = "null_is_default")]
     pub mismatch_label_keys: Vec<String>,
 }
 
-/// How evenly pods are spread over places.
+/// How evenly pods must be spread over the domains of a topology.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySpreadConstraint {
-    /// By how many pods a place may exceed the emptiest.
+    /// By how many pods a domain may exceed the one with the fewest.
     #[serde(deserialize_with = "null_is_default")]
     pub max_skew: i32,
-    /// Nodes with the same value of this label are one place.
+    /// The label of the topology: nodes with the same value are one domain.
     #[serde(deserialize_with = "null_is_default")]
     pub topology_key: String,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     #[serde(deserialize_with = "null_is_default")]
     pub when_unsatisfiable: String,
-    /// Which pods count.
+    /// The pods that are counted, by their labels.
     pub label_selector: Option<Selector>,
-    /// With fewer places than this the emptiest counts as empty.
+    /// With fewer domains than this, the fewest pods count as zero.
     pub min_domains: Option<i32>,
-    /// `Honor` (default) or `Ignore` the pod's node selector and affinity when places are counted.
+    /// `Honor` (default) or `Ignore`: whether nodes that the pod's selector and affinity exclude are left out of the count.
     #[serde(deserialize_with = "null_is_default")]
     pub node_affinity_policy: String,
-    /// `Honor` or `Ignore` (default) taints when places are counted.
+    /// `Honor` or `Ignore` (default): whether nodes with taints that the pod does not tolerate are left out of the count.
     #[serde(deserialize_with = "null_is_default")]
     pub node_taints_policy: String,
-    /// Labels in which pods must equal the incoming one.
+    /// Keys of labels in which those pods must have the same value as the incoming one.
     #[serde(deserialize_with = "null_is_default")]
     pub match_label_keys: Vec<String>,
 }
@@ -156,10 +156,10 @@ pub struct TopologySpreadConstraint {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// The port of the node that is taken; 0 takes none.
+    /// The port on the node; 0 means none.
     #[serde(deserialize_with = "null_is_default")]
     pub host_port: i32,
-    /// Of which address; empty means all.
+    /// The address on the node; empty means all addresses.
     #[serde(rename = "hostIP", deserialize_with = "null_is_default")]
     pub host_ip: String,
     /// `TCP` (default), `UDP` or `SCTP`.

@@ -166,5 +166,5 @@ fn s3_031_s4_008_of_equals_the_first_by_name_whatever_the_order_they_come_in() {
         assert_eq!(decided(&scenario), ("a".to_owned(), vec![Rule::FirstName]));
     }
     let alone = scenario(&[("a", vec![pod("one", 5, 4)])]);
-    assert_eq!(alone.plan().why, ["the only node that can be freed"]);
+    assert_eq!(alone.plan().why, ["the only candidate"]);
 }

@@ -7,10 +7,10 @@ use evictd_command::{Completions, Failure, Manual, ManualArguments};
 
 const FILES: [(&str, &str); 1] = [(
     "$KUBECONFIG, ~/.kube/config",
-    "How to reach the cluster, where one is named by its context.",
+    "Access to the cluster that --context names.",
 )];
 
-/// What kube-scheduler does to a cluster, worked out beforehand.
+/// Computes what kube-scheduler would do in a cluster, without changing it.
 #[derive(Debug, Parser)]
 #[command(name = "evictd-scheduler", version, arg_required_else_help = true)]
 pub struct Cli {
@@ -30,7 +30,7 @@ enum Command {
 }
 
 impl Cli {
-    /// Does what was asked for.
+    /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Plan(arguments) => arguments.run(),

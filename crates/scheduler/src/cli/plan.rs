@@ -19,14 +19,17 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 const EXAMPLE: &str = "Example:
-  kubectl get nodes,ns,pods,pdb,pc -A -o json | evictd-scheduler plan --cluster - --pod pending.yaml
+  kubectl get nodes,ns,pods,pdb,pc -A -o json > cluster.json
+  evictd-scheduler plan --cluster cluster.json --pod pending.yaml
+  evictd-scheduler plan --context prod --pod shop/checkout
 
-For a pod with claims add pvc,pv,sc,csinodes to what kubectl gets.
+For a pod with volume claims, kubectl must also get pvc,pv,sc,csinodes.
 
-The pod: a manifest (a Pod, a list with one, or a workload with a pod template) or namespace/name of a pod that waits in
-the cluster. What it leaves out is filled in as the API server would: requests from limits, the priority from its class.";
+The pod is a manifest (a Pod, a list with one, or a workload with a pod
+template) or namespace/name of a pending pod in the cluster. Missing fields are
+set as the API server would: requests from limits, the priority from its class.";
 
-/// What kube-scheduler would preempt for a pod, on which node, and what stands in the way on every other.
+/// What kube-scheduler would preempt for a pod, on which node, and why not on the others.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
@@ -34,25 +37,25 @@ pub(super) struct Arguments {
     /// given several times.
     #[arg(long, value_name = "FILE", required_unless_present = "context")]
     cluster: Vec<PathBuf>,
-    /// The cluster itself, by its context in the kubeconfig; nothing in it is changed.
+    /// The cluster to read, as a context of the kubeconfig; nothing is changed.
     #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
     context: Option<String>,
-    /// The pod that wants a place: a manifest, or namespace/name in the cluster.
+    /// The pod to schedule: a manifest, or namespace/name of a pod in the cluster.
     #[arg(long, value_name = "FILE")]
     pod: PathBuf,
-    /// Whose behaviour: kube-scheduler's of this version.
+    /// The version of kube-scheduler whose behaviour is computed.
     #[arg(long, value_name = "VERSION", default_value = Form::V1_36.as_str(), value_parser = form)]
     form: Form,
-    /// Try every node; this is the default.
+    /// Try every node (the default).
     #[arg(long, conflicts_with = "sample")]
     all_nodes: bool,
-    /// Try as many nodes as kube-scheduler does, until a tenth of them, at least 100, could be freed.
+    /// Try only as many nodes as kube-scheduler does: until a tenth of them, at least 100, are candidates.
     #[arg(long)]
     sample: bool,
-    /// Where the sample begins: at this node, counted modulo their number; without it anywhere.
+    /// The node at which the sample begins, modulo the number of nodes. Default: a random node.
     #[arg(long, value_name = "N", requires = "sample")]
     seed: Option<u64>,
-    /// Never plan to break a PodDisruptionBudget; kube-scheduler only avoids it.
+    /// Never violate a PodDisruptionBudget; kube-scheduler only avoids it.
     #[arg(long, value_enum, value_name = "POLICY")]
     budget: Option<Policy>,
     /// Show step by step what happens on this node.
@@ -62,7 +65,7 @@ pub(super) struct Arguments {
     /// several times.
     #[arg(long, value_name = "URL")]
     extender: Vec<String>,
-    /// The extenders know the cluster's pods themselves: they are told unique ids only.
+    /// The extenders have their own cache of the cluster's nodes and pods: only node names and pod UIDs are sent to them.
     #[arg(long, requires = "extender")]
     node_cache_capable: bool,
     #[command(flatten)]
@@ -86,7 +89,7 @@ impl Arguments {
         let stdin = Path::new("-");
         let inputs = self.cluster.iter().chain([&self.pod]);
         if inputs.filter(|path| *path == stdin).count() > 1 {
-            return Err(Failure::Input(anyhow!("only one file can be -, stdin")));
+            return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
         }
         let mut extenders = self.extenders()?;
         let watch = Stopwatch::start();
@@ -146,7 +149,7 @@ impl Arguments {
     }
 }
 
-/// The manifest, unless there is no such file but a pod can have that name.
+/// The manifest; or a pod's name, if no such file exists and a pod can have that name.
 fn asked(path: &Path) -> Result<Asked, Failure> {
     let document = match Document::read(path, SMALL) {
         Err(DocumentError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -163,7 +166,7 @@ fn asked(path: &Path) -> Result<Asked, Failure> {
     Asked::of_manifest(&document).map_err(Failure::input)
 }
 
-/// Where objects come from, whose length is told if it is known.
+/// A source of objects, with its length if known.
 fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
     Source {
         name: name.to_owned(),
@@ -178,7 +181,7 @@ fn live(context: &str) -> Result<Text, Failure> {
     Ok(source(&format!("context {context}"), live, None))
 }
 
-/// A dump is bad input unless it was a cluster that failed.
+/// An error of a dump is bad input; one of a live cluster is a failure.
 fn failure(error: DumpError) -> Failure {
     let live = match &error {
         DumpError::Document(DocumentError::Read { source, .. }) => source.get_ref(),

@@ -1,8 +1,8 @@
-//! What is assumed where the input leaves something open, said once for all objects that it concerns.
+//! Assumptions about incomplete input, each reported once for all objects concerned.
 
 use std::fmt;
 
-/// So many objects are named for each assumption.
+/// The most objects that are named for an assumption.
 const NAMED: usize = 3;
 
 /// Assumptions, in the order in which they were first made.
@@ -17,7 +17,7 @@ struct Doubt {
 }
 
 impl Doubts {
-    /// Notes that `assumption` was made about an object; it is asked for its name only if that is shown.
+    /// Notes that `assumption` was made about an object; `name` is called only if the name is shown.
     pub fn add(&mut self, assumption: &'static str, object: impl FnOnce() -> String) {
         let known = self.0.iter().position(|own| own.assumption == assumption);
         let index = known.unwrap_or_else(|| {

@@ -5,14 +5,14 @@ use evictd_document::{Mistake, Place};
 use std::fmt::Write;
 use std::io::{self, Read};
 
-/// Lists inside Lists go no deeper.
+/// The deepest nesting of Lists.
 const DEEPEST: usize = 16;
 
 /// One object of the text.
 pub(super) struct Found<'a> {
-    /// Its kind; where a typed list leaves it out, the one that follows from the list's.
+    /// Its kind; in a typed list without kinds, the one that the list implies.
     pub(super) kind: &'a str,
-    /// Its version with the group; empty where it says none.
+    /// Its apiVersion; empty if it has none.
     pub(super) api_version: &'a str,
     /// Its JSON.
     pub(super) text: &'a [u8],
@@ -29,17 +29,17 @@ impl Found<'_> {
     }
 }
 
-/// Who takes the objects.
+/// Receives the objects.
 pub(super) trait Sink {
-    /// Takes one.
+    /// Receives an object.
     fn take(&mut self, found: Found<'_>);
-    /// Is told what is no object.
+    /// Receives a mistake.
     fn refuse(&mut self, mistake: Mistake);
-    /// Whether it has been told of so many mistakes that nobody reads on.
+    /// Whether there are so many mistakes that reading should stop.
     fn has_enough(&self) -> bool;
 }
 
-/// Hands every object of a JSON text to `sink`. What cannot be read on is a mistake that is told to it, too.
+/// Passes every object of a JSON text to `sink`, and as a mistake the place from which the text cannot be read.
 pub(super) fn read<R: Read, S: Sink>(scanner: &mut Scanner<R>, sink: &mut S) -> io::Result<()> {
     let mut reader = Reader {
         scanner,
@@ -63,25 +63,25 @@ struct Reader<'r, R, S> {
     path: Vec<usize>,
 }
 
-/// What a list says of its items.
+/// What a list implies about its items.
 #[derive(Clone, Copy)]
 enum Items<'a> {
     /// They are of this kind unless they say another.
     Of(&'a str),
-    /// They say it themselves.
+    /// They have their own kinds.
     Any,
     /// Not yet known: the list's kind may follow.
     Unknown,
 }
 
-/// An object of a list that has not yet said what it holds.
+/// An object of a list whose kind is not known yet.
 struct Waiting {
     text: Vec<u8>,
     place: Option<Place>,
     path: Vec<usize>,
 }
 
-const NO_KIND: &str = "is no Kubernetes object, since it has no kind";
+const NO_KIND: &str = "is not a Kubernetes object, because it has no kind";
 
 impl<R: Read, S: Sink> Reader<'_, R, S> {
     /// One document after the other.
@@ -97,7 +97,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         Ok(())
     }
 
-    /// An object, or a list with its items. One without a kind joins `waiting` if its list may still tell it.
+    /// An object, or a list with its items. One without a kind joins `waiting` if the list's kind may still follow.
     fn object(&mut self, inherited: Items<'_>, waiting: &mut Vec<Waiting>) -> Result<(), Stop> {
         self.scanner.keep();
         self.scanner.pass();
@@ -134,7 +134,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         Ok(())
     }
 
-    /// The objects of a list; returns those without a kind if only the list's own can tell theirs.
+    /// The objects of a list; returns those without a kind, if the list's own kind decides theirs.
     fn items(&mut self, items: Items<'_>) -> Result<Vec<Waiting>, Stop> {
         if self.path.len() == DEEPEST {
             return Err(Stop::Syntax("Lists inside Lists, too deep"));
@@ -160,7 +160,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         Ok(waiting)
     }
 
-    /// A text of nothing but mistakes may have no end.
+    /// Stops after enough mistakes, because the text may be endless.
     fn go_on(&self) -> Result<(), Stop> {
         if self.sink.has_enough() {
             return Err(Stop::Syntax("the search for mistakes ends here"));
@@ -218,7 +218,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
         });
     }
 
-    /// Objects whose kind the end of their list has told, or has not.
+    /// Settles the waiting objects at the end of their list.
     fn settle(&mut self, waiting: Vec<Waiting>, kind: Option<&str>) {
         for Waiting { text, place, path } in waiting {
             match kind.map_or(Items::Any, items_of) {
@@ -244,7 +244,7 @@ impl<R: Read, S: Sink> Reader<'_, R, S> {
     }
 }
 
-/// The keys of an object that are looked at before it is parsed.
+/// The keys of an object that are read before it is parsed.
 enum Key {
     Kind,
     ApiVersion,
@@ -267,7 +267,7 @@ fn is_a_list(kind: &str) -> bool {
     kind.is_empty() || kind.ends_with("List")
 }
 
-/// What a list of this kind says of its items.
+/// What the kind of a list implies about its items.
 fn items_of(kind: &str) -> Items<'_> {
     match kind.strip_suffix("List").unwrap_or(kind) {
         "" => Items::Any,

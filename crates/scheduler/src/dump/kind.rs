@@ -2,7 +2,7 @@
 
 use evictd_pod::{Node, wire};
 
-/// A kind that is read; every other is passed over.
+/// A kind that is read; others are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Node,
@@ -52,12 +52,12 @@ impl Kind {
         }
     }
 
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub(super) const fn is_namespaced(self) -> bool {
         matches!(self, Self::Pod | Self::Budget | Self::Claim)
     }
 
-    /// The kind of that name, of whatever version; other groups have kinds of the same names.
+    /// The kind of that name in any version of its group; other groups may have kinds of the same name.
     pub(super) fn of(name: &str, api_version: &str) -> Option<Self> {
         let group = match api_version.split_once('/') {
             Some((group, _)) => Some(group),
@@ -70,7 +70,7 @@ impl Kind {
     }
 }
 
-/// What an object of the dump is read into.
+/// An object of the dump, parsed.
 pub(super) trait Object: serde::de::DeserializeOwned {
     const KIND: Kind;
 

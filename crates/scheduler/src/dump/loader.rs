@@ -1,4 +1,4 @@
-//! Takes the objects of a dump one by one.
+//! Loads a dump object by object.
 
 use super::items::{Found, Sink};
 use super::kind::{Kind, Object};
@@ -13,14 +13,14 @@ use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The pod that is planned for, as far as the dump may hold it, too.
+/// The pod to schedule, by which it is recognised in the dump.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Namespace.
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Unique id; empty where it is not known.
+    /// Unique id; empty if unknown.
     pub uid: String,
 }
 
@@ -33,7 +33,7 @@ impl Wanted {
     }
 }
 
-/// A cluster as it was dumped.
+/// The content of a dump.
 #[derive(Debug)]
 pub struct Loaded {
     /// Nodes and the pods on them.
@@ -42,9 +42,9 @@ pub struct Loaded {
     pub budgets: Vec<Budget>,
     /// Priority classes.
     pub classes: Vec<wire::PriorityClass>,
-    /// The pod that is planned for, where the dump holds it.
+    /// The pod to schedule, if the dump contains it.
     pub wanted: Option<wire::Pod>,
-    /// What had to be assumed.
+    /// Assumptions that were made.
     pub doubts: Doubts,
 }
 
@@ -90,7 +90,7 @@ impl<'w> Loader<'w> {
         })
     }
 
-    /// The cluster, once everything is there.
+    /// The cluster, after the last object.
     pub(super) fn finish(self, name: &str) -> Result<Loaded, DumpError> {
         let Self {
             mut loaded,
@@ -110,7 +110,7 @@ impl<'w> Loader<'w> {
             return Err(DumpError::NoNodes { name, ignored });
         }
         for (kind, count) in ignored {
-            let assumption = "objects of kinds that no plan needs are passed over";
+            let assumption = "objects of kinds that no plan needs are ignored";
             loaded.doubts.add(assumption, || format!("{count} {kind}"));
         }
         let Loaded {
@@ -122,13 +122,13 @@ impl<'w> Loader<'w> {
             doubts.add("pods on nodes that are not in the input are left out", name);
         }
         for pod in cluster.nominated().iter().filter(|pod| !pod.identity.tried) {
-            let assumption = "nominations without PodScheduled=False are not the scheduler's own, and keep no room";
+            let assumption = "nominations without PodScheduled=False are not the scheduler's, and reserve nothing";
             doubts.add(assumption, || format!("Pod {}", cluster.full_name(pod)));
         }
         Ok(loaded)
     }
 
-    /// An object that is well-formed, has a name, and is there for the first time.
+    /// Adds an object that is well-formed, has a name, and is not a duplicate.
     fn read<T: Object>(&mut self, found: &Found<'_>) -> Option<T> {
         let object: T = match serde_json::from_slice(found.text) {
             Ok(object) => object,
@@ -147,11 +147,11 @@ impl<'w> Loader<'w> {
         if !self.names.insert((T::KIND, full.into())) {
             let name = || name_of(&object);
             let doubts = &mut self.loaded.doubts;
-            doubts.add("of objects with the same name only the first counts", name);
+            doubts.add("of objects with the same name only the first is used", name);
             return None;
         }
         if !metadata.uid.is_empty() && !self.ids.insert(metadata.uid.as_str().into()) {
-            let message = format!("{:?} is the UID of another object, too", metadata.uid);
+            let message = format!("{:?} is also the UID of another object", metadata.uid);
             self.wrong(found, name_of(&object), "metadata.uid", message);
             return None;
         }
@@ -182,7 +182,7 @@ impl<'w> Loader<'w> {
         });
     }
 
-    /// Whether all amounts of an object may be meant; those that are only doubtful are noted.
+    /// Whether all amounts of an object are possible; doubtful ones are noted.
     fn amounts<T: Object>(&mut self, found: &Found<'_>, object: &T, amounts: Vec<Amount>) -> bool {
         let mut right = true;
         for amount in amounts {
@@ -200,7 +200,7 @@ impl<'w> Loader<'w> {
                 }
                 Wrong::Absurd => {
                     let name = || format!("{} {key} {quantity}", name_of(object));
-                    let assumption = "amounts beyond 2^53 are taken as they are";
+                    let assumption = "amounts beyond 2^53 are used exactly as written";
                     self.loaded.doubts.add(assumption, name);
                 }
             }
@@ -214,7 +214,7 @@ impl<'w> Loader<'w> {
         };
         let allocatable = &node.status.allocatable;
         if allocatable.is_empty() {
-            let assumption = "on nodes without status.allocatable there is room for nothing";
+            let assumption = "nodes without status.allocatable have room for no pod";
             self.loaded.doubts.add(assumption, || name_of(&node));
         }
         if self.amounts(
@@ -222,7 +222,7 @@ impl<'w> Loader<'w> {
             &node,
             amounts_of_list(allocatable, &["status", "allocatable"]),
         ) {
-            // One of that name has been sorted out above.
+            // Duplicates were rejected above.
             self.loaded.cluster.add_node(&node);
         }
     }
@@ -244,14 +244,14 @@ impl<'w> Loader<'w> {
             self.loaded.doubts.add(assumption, || name_of(&pod));
         }
         if let Err(mistake) = self.loaded.cluster.add_pod(pod) {
-            // The pod is spent, but its text is there, and could be read before.
+            // The parsed pod was moved; its text, which parsed before, is parsed again.
             let pod = serde_json::from_slice::<wire::Pod>(found.text);
             let name = pod.map_or_else(|_| found.position(), |pod| name_of(&pod));
             self.wrong(found, name, &mistake.field, &mistake.error);
         }
     }
 
-    /// Takes what storage consists of; `amounts` are those of the object.
+    /// Adds an object of storage; `amounts` are its quantities.
     fn take_storage<T: Object>(
         &mut self,
         found: &Found<'_>,

@@ -1,4 +1,4 @@
-//! A dump of a cluster, read object by object into what a plan needs of it, however large it is.
+//! Reads a dump of a cluster object by object, and keeps only what a plan needs, so that its size does not matter.
 
 mod doubts;
 mod items;
@@ -14,7 +14,7 @@ use loader::Loader;
 use scan::Scanner;
 use std::io::{self, Read};
 
-/// The most bytes of YAML that are read; all of it is held at once, several times over.
+/// The most bytes of YAML that are read, because all of it is in memory several times at once.
 const LARGEST_YAML: u64 = 256 << 20;
 
 /// Why a dump cannot be used.
@@ -23,7 +23,7 @@ pub enum DumpError {
     /// It cannot be read.
     #[error(transparent)]
     Document(#[from] DocumentError),
-    /// It does not hold what it should; one text a file.
+    /// Its content is wrong; one text for each file.
     #[error("{}", texts(.0))]
     Mistakes(Vec<Mistakes>),
     /// None of its objects is a node.
@@ -33,7 +33,7 @@ pub enum DumpError {
     NoNodes {
         /// The files.
         name: String,
-        /// What they hold instead.
+        /// Their content.
         ignored: String,
     },
 }
@@ -51,11 +51,11 @@ pub struct Source<R> {
     pub text: R,
 }
 
-/// Reads a whole cluster. `wanted` is the pod that is planned for: it is not part of the cluster, but what the dump says
-/// of it is returned.
+/// Reads a whole cluster. `wanted` is the pod to schedule: it is not added to the cluster; if the dump contains it, it is
+/// returned.
 ///
 /// # Errors
-/// Every mistake of every source in one go, up to a hundred each.
+/// Every mistake of every source together, at most a hundred of each.
 pub fn load<R: Read>(
     sources: impl IntoIterator<Item = Source<R>>,
     wanted: Option<&Wanted>,
@@ -73,7 +73,7 @@ pub fn load<R: Read>(
             Text::Empty => return Err(DocumentError::Empty(name).into()),
             Text::Other => {
                 let (mut text, rest) = scanner.into_rest();
-                // What is no text is not worth reading on, and may have no end.
+                // Input that is not text is not read further: it may be endless.
                 if !text.contains(&0) {
                     let rest = &mut rest.take(LARGEST_YAML + 1);
                     rest.read_to_end(&mut text).map_err(read_error)?;
@@ -96,7 +96,7 @@ enum Text {
     Other,
 }
 
-/// Reads JSON, or finds that it is none.
+/// Reads JSON, or finds that it is something else.
 fn read<R: Read>(scanner: &mut Scanner<R>, loader: &mut Loader<'_>) -> io::Result<Text> {
     let first = scanner.skip_byte_order_mark().and_then(|()| scanner.peek());
     match first {
@@ -107,7 +107,7 @@ fn read<R: Read>(scanner: &mut Scanner<R>, loader: &mut Loader<'_>) -> io::Resul
     }
 }
 
-/// Reads YAML by way of JSON, in which places mean nothing to the user.
+/// Converts YAML to JSON and reads that; places in it would mean nothing to the user.
 fn read_yaml(name: &str, text: Vec<u8>, loader: &mut Loader<'_>) -> Result<(), DumpError> {
     if u64::try_from(text.len()).unwrap_or(u64::MAX) > LARGEST_YAML {
         let (name, limit) = (name.to_owned(), LARGEST_YAML);

@@ -1,17 +1,17 @@
 //! A window that moves over a JSON text of any length and finds where its values end.
 //!
-//! It looks at strings, brackets and nothing else: whether a value is right JSON is found out by whoever parses it.
+//! It reads only strings and brackets; the parser of a value checks whether that is correct JSON.
 
 use evictd_document::Place;
 use memchr::{memchr_iter, memchr2, memrchr};
 use std::io::{self, Read};
 
-/// How much is read at once.
+/// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
 /// The most bytes that one object may have; etcd stores none above 1.5 MiB.
 pub(super) const LARGEST: usize = 64 << 20;
 
-/// Why the text cannot be read on.
+/// Why the text cannot be read further.
 #[derive(Debug)]
 pub(super) enum Stop {
     /// It cannot be read.
@@ -27,14 +27,14 @@ pub(super) struct Scanner<R> {
     at: usize,
     /// The end of what was read.
     filled: usize,
-    /// What was seen from here on is still needed.
+    /// From here on the buffer is still needed.
     kept: Option<usize>,
-    /// Where the buffer begins in the text, if its places mean anything to the reader.
+    /// Where the buffer begins in the text, if places are reported.
     origin: Option<Place>,
 }
 
 impl<R: Read> Scanner<R> {
-    /// `placed` says whether the text is what the user wrote, so that its places can be told.
+    /// `placed`: whether the text is the user's own, so that places in it can be reported.
     pub(super) fn new(source: R, placed: bool) -> Self {
         Self {
             source,
@@ -46,7 +46,7 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// Everything that was read and not passed yet, and where the rest is.
+    /// What was read and not passed yet, and the source of the rest.
     pub(super) fn into_rest(self) -> (Vec<u8>, R) {
         let Self {
             mut buffer,
@@ -107,7 +107,7 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// Passes the mark that some editors put before a text.
+    /// Passes the byte order mark that some editors write.
     pub(super) fn skip_byte_order_mark(&mut self) -> Result<(), Stop> {
         const MARK: &[u8] = b"\xef\xbb\xbf";
         loop {
@@ -116,14 +116,14 @@ impl<R: Read> Scanner<R> {
                 self.at += MARK.len();
                 return Ok(());
             }
-            // Its beginning alone may be what was read so far.
+            // Only a part of it may have been read so far.
             if !MARK.starts_with(ahead) || !self.more()? {
                 return Ok(());
             }
         }
     }
 
-    /// The next byte that is no white space, which there must be.
+    /// The next byte that is no white space; its absence is an error.
     pub(super) fn must_peek(&mut self) -> Result<u8, Stop> {
         self.peek()?.ok_or(END)
     }
@@ -237,22 +237,22 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// From the next byte on, what is passed is kept.
+    /// From the next byte on, passed bytes are kept.
     pub(super) fn keep(&mut self) {
         self.kept = Some(self.at);
     }
 
-    /// What was kept is not needed any more.
+    /// Kept bytes are no longer needed.
     pub(super) fn forget(&mut self) {
         self.kept = None;
     }
 
-    /// What was passed since [`Self::keep`].
+    /// The bytes passed since [`Self::keep`].
     pub(super) fn kept(&self) -> &[u8] {
         &self.buffer[self.kept.unwrap_or(self.at)..self.at]
     }
 
-    /// Where what is kept begins.
+    /// The place of the first kept byte.
     pub(super) fn kept_place(&self) -> Option<Place> {
         self.place_at(self.kept.unwrap_or(self.at))
     }
@@ -283,5 +283,5 @@ impl<R: Read> Scanner<R> {
     }
 }
 
-/// The text ends where it must not.
-const END: Stop = Stop::Syntax("the text ends here, in the middle; was it cut off?");
+/// The text ends unexpectedly.
+const END: Stop = Stop::Syntax("the text ends here unexpectedly; it may be truncated");

@@ -1,4 +1,4 @@
-//! The plan as programs read it.
+//! The plan for programs, as JSON.
 
 use super::Case;
 use super::explanation::{Explanation, words};
@@ -9,14 +9,14 @@ use evictd_preemption::{
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
-/// The result of `plan`; what comes after `elapsedSeconds` is for people first.
+/// The result of `plan`. The fields after `elapsedSeconds` are additions for people, and not promised.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer {
     pub(super) fits_without_preemption: bool,
     pub(super) eligible: bool,
     pub(super) ineligible_reason: &'static str,
-    /// What each node that does not take the pod says without preemption.
+    /// The verdict of each node that cannot take the pod without preemption.
     #[serde(serialize_with = "as_map")]
     pub(super) filter_status: Vec<(String, Status)>,
     pub(super) candidates: Vec<Freed>,
@@ -32,7 +32,7 @@ pub(crate) struct Answer {
     pub(super) message: Option<String>,
     /// More about the victims on the chosen node.
     pub(super) victims: Vec<Victim>,
-    /// What stands in the way even after preemption, on nodes that were tried in vain.
+    /// Why the pod does not fit even after preemption, on nodes that are no candidates.
     #[serde(serialize_with = "as_map")]
     pub(super) not_candidates: Vec<(String, NotFreed)>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,13 +76,13 @@ pub(super) struct Preemptor {
 pub(super) struct Victim {
     pub(super) pod: String,
     pub(super) priority: i32,
-    /// `ReplicaSet/web`; absent where nobody makes a new one.
+    /// `ReplicaSet/web`; absent if no controller creates a replacement.
     pub(super) owner: Option<String>,
     /// The budgets that it counts against.
     pub(super) budgets: Vec<String>,
-    /// When its node took it over.
+    /// When its kubelet started it.
     pub(super) started: Option<Timestamp>,
-    /// On how many other nodes the one that its owner makes in its place would fit.
+    /// On how many other nodes the replacement that its owner creates would fit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fits_elsewhere: Option<usize>,
 }
@@ -91,9 +91,9 @@ pub(super) struct Victim {
 pub(super) struct NotFreed {
     #[serde(flatten)]
     pub(super) status: Status,
-    /// Why there is nothing to gain here.
+    /// Why preemption does not help on this node.
     pub(super) why: &'static str,
-    /// In figures and names, where more can be said than in the reasons.
+    /// Figures and names that the reasons do not contain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) obstacle: Option<String>,
 }

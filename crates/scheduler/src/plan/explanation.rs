@@ -1,19 +1,19 @@
-//! What happens on one node, step by step.
+//! The steps of preemption on one node.
 
 use super::Case;
 use evictd_placement::{Checks, Code, NodeId};
 use evictd_preemption::{NotCandidate, Plan, Step, explain_node};
 use serde::Serialize;
 
-/// Everything that is tried on one node.
+/// Every step on one node.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
     pub(super) node: String,
-    /// What keeps the pod away as long as everybody stays; empty where nothing does.
+    /// Why the pod does not fit without preemption; empty if it fits.
     pub(super) without_preemption: Vec<String>,
     pub(super) steps: Vec<NamedStep>,
-    /// How it ends.
+    /// The result.
     pub(super) result: String,
 }
 
@@ -25,18 +25,18 @@ pub(super) struct Explanation {
     rename_all_fields = "camelCase"
 )]
 pub(super) enum NamedStep {
-    /// All less important pods are taken off.
+    /// All pods of lower priority are removed.
     Removed {
-        /// Those whose end would break a budget.
+        /// Those whose removal would violate a budget.
         violating: Vec<String>,
         /// The others.
         others: Vec<String>,
     },
-    /// It does not fit even so.
+    /// The pod does not fit even then.
     StillNot { obstacle: Option<String> },
-    /// A pod may stay.
+    /// A pod is put back and can stay.
     Stays { pod: String },
-    /// A pod has to go.
+    /// A pod is a victim.
     Goes {
         pod: String,
         obstacle: Option<String>,
@@ -119,12 +119,12 @@ fn result(
     }
 }
 
-/// Why there is nothing to gain on a node that was tried.
+/// Why a node is no candidate.
 pub(super) const fn words(why: NotCandidate) -> &'static str {
     match why {
-        NotCandidate::NoVictims => "no less important pod is there",
-        NotCandidate::StillNot(_) => "it would not fit without all less important pods either",
+        NotCandidate::NoVictims => "no pod of lower priority is there",
+        NotCandidate::StillNot(_) => "it would not fit without all pods of lower priority either",
         NotCandidate::Budget(_) => "a PodDisruptionBudget would have to be broken",
-        NotCandidate::NobodyMustGo => "nobody would have to go, and yet it does not fit",
+        NotCandidate::NobodyMustGo => "no pod would have to be removed, and yet it does not fit",
     }
 }

@@ -1,4 +1,4 @@
-//! A plan made, and shown.
+//! Makes a plan and shows it.
 
 mod answer;
 mod explanation;
@@ -14,19 +14,19 @@ use evictd_pod::{resources, wire};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, plan};
 use std::collections::BTreeSet;
 
-/// Everything that a plan follows from.
+/// The input of a plan.
 pub(crate) struct Case {
     pub(crate) cluster: Cluster,
     pub(crate) budgets: Vec<Budget>,
     pub(crate) preemptor: Pod,
     pub(crate) options: Options,
-    /// What had to be assumed.
+    /// Assumptions that were made.
     doubts: Doubts,
-    /// What the pod asks for, in words.
+    /// The pod's requests, in words.
     wants: String,
 }
 
-/// Why there is nothing to plan.
+/// Why no plan can be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CaseError {
     #[error("{pod}: {mistake}")]
@@ -69,7 +69,7 @@ impl Case {
     }
 
     pub(crate) fn plan(&self, extenders: &mut [&mut dyn Extender]) -> Result<Plan, PlanError> {
-        // A dump does not tell which pods wait for their binding.
+        // A dump does not show which pods are waiting for their binding.
         let waiting = |_: &Pod| false;
         plan(
             &self.cluster,

@@ -1,4 +1,4 @@
-//! The plan as a person reads it: what would happen first, then why, then what stands in the way elsewhere.
+//! The plan for people: the preemption first, then the reasons for the choice, then why not on the other nodes.
 
 use super::answer::{Answer, Freed, Victim};
 use super::explanation::{Explanation, NamedStep};
@@ -6,7 +6,7 @@ use evictd_command::{Colour, Column, Table, View};
 use evictd_placement::Code;
 use std::collections::{BTreeMap, HashSet};
 
-/// So many nodes are named of each group.
+/// The most nodes of a group that are named.
 const NAMED: usize = 3;
 
 /// The whole page.
@@ -20,11 +20,11 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     }
     if !answer.clear_nominations.is_empty() {
         let pods = answer.clear_nominations.join(", ");
-        parts.push(view.hanging("These lose their claim to the node: ", &pods));
+        parts.push(view.hanging("Nominations to this node that are cleared: ", &pods));
     }
     parts.extend(elsewhere(answer, view));
     if !answer.unchecked.is_empty() {
-        let head = "Not checked, since the input does not tell:";
+        let head = "Not checked, because the input lacks it:";
         parts.push(listed(view, head, &answer.unchecked));
     }
     let explained = answer.explanation.as_ref();
@@ -35,7 +35,7 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
     parts.join("\n\n")
 }
 
-/// A line below the other, each indented.
+/// Indented lines.
 fn listed(view: View, head: &str, lines: &[String]) -> String {
     let lines = lines.iter().map(|line| view.hanging("  ", line));
     let all: Vec<String> = std::iter::once(view.sentence(head)).chain(lines).collect();
@@ -47,7 +47,7 @@ fn headline(answer: &Answer) -> (Colour, String) {
     let (name, priority, requests, form) = (&pod.pod, pod.priority, &pod.requests, pod.form);
     let head = format!("{name} (priority {priority}, asks for {requests})");
     if answer.fits_without_preemption {
-        let fits = format!("{head} fits without preemption: nobody has to go.");
+        let fits = format!("{head} fits without preemption.");
         return (Colour::Good, fits);
     }
     if !answer.eligible {
@@ -105,7 +105,7 @@ fn victims(victims: &[Victim], view: View) -> String {
         Column::name("OWNER", 2),
         Column::name("BUDGETS", 4),
         Column::words("STARTED", 1),
-        Column::words("A NEW ONE", 3),
+        Column::words("REPLACEMENT", 3),
     ];
     indented(&Table::new(columns, rows).shown(view.within(2)))
 }
@@ -113,11 +113,11 @@ fn victims(victims: &[Victim], view: View) -> String {
 fn why(answer: &Answer, chosen: &Freed, view: View) -> String {
     let node = &chosen.node;
     let count = answer.candidates.len();
-    let head = format!("Why {node}, of {count} that could be freed:");
+    let head = format!("Why {node}, of {count} candidates:");
     listed(view, &head, &answer.why)
 }
 
-/// The other nodes, grouped by what stands in the way.
+/// The other nodes, grouped by the reason.
 fn elsewhere(answer: &Answer, view: View) -> Option<String> {
     let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let mut tried: HashSet<&str> = HashSet::new();
@@ -125,7 +125,7 @@ fn elsewhere(answer: &Answer, view: View) -> Option<String> {
         tried.insert(&candidate.node);
         let chosen = answer.chosen.as_ref().map(|own| own.node.as_str());
         if chosen != Some(&candidate.node) {
-            let group = "could be freed, too".to_owned();
+            let group = "is a candidate, too".to_owned();
             groups.entry(group).or_default().push(&candidate.node);
         }
     }
@@ -141,7 +141,7 @@ fn elsewhere(answer: &Answer, view: View) -> Option<String> {
         }
         let reasons = status.reasons.join(", ");
         let group = if status.code == Code::Unschedulable.as_str() {
-            format!("not tried, or taken off by an extender: {reasons}")
+            format!("not tried, or removed by an extender: {reasons}")
         } else {
             format!("preemption cannot help: {reasons}")
         };
@@ -161,7 +161,7 @@ fn elsewhere(answer: &Answer, view: View) -> Option<String> {
     });
     let columns = [
         Column::figure("NODES", 2),
-        Column::sentence("WHAT STANDS IN THE WAY", 3),
+        Column::sentence("REASON", 3),
         Column::sentence("WHICH", 1),
     ];
     let table = Table::new(columns, rows).shown(view.within(2));
@@ -190,12 +190,15 @@ fn step(step: &NamedStep) -> String {
                 0 => String::new(),
                 count => format!(", {count} of them against a PodDisruptionBudget"),
             };
-            format!("off come all {count} less important pods{budgets}")
+            format!("all {count} pods of lower priority are removed{budgets}")
         }
         NamedStep::StillNot { obstacle } => format!("even so: {}", in_the_way(obstacle)),
-        NamedStep::Stays { pod } => format!("{pod} comes back and may stay"),
+        NamedStep::Stays { pod } => format!("{pod} is put back and can stay"),
         NamedStep::Goes { pod, obstacle } => {
-            format!("{pod} comes back and must go: {}", in_the_way(obstacle))
+            format!(
+                "{pod} is put back and must be removed: {}",
+                in_the_way(obstacle)
+            )
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Whatever is wrong with the input is told with its object and key, or what is assumed instead; nothing panics.
 
 use crate::cluster::{cluster, list, node, pending, pod};
-use crate::{answer, plan, run, stderr};
+use crate::{plan, run, scheduler};
+use evictd_testkit::program::{self, answer, stderr};
 use serde_json::{Value, json};
 
 /// Adds `extra` to the cluster and plans.
@@ -56,7 +57,7 @@ fn nominations_that_no_scheduler_has_made_keep_no_room() {
     coming["status"]["nominatedNodeName"] = json!("one");
     assumed(
         &[coming],
-        "nominations without PodScheduled=False are not the scheduler's own, and keep no room: Pod shop/coming",
+        "nominations without PodScheduled=False are not the scheduler's, and reserve nothing: Pod shop/coming",
     );
 }
 
@@ -93,7 +94,7 @@ fn absurd_amounts_are_doubted() {
     vast["status"]["allocatable"] = json!({ "cpu": "1", "memory": "9E", "pods": "1" });
     assumed(
         &[vast],
-        "amounts beyond 2^53 are taken as they are: Node vast status.allocatable.memory 9E",
+        "amounts beyond 2^53 are used exactly as written: Node vast status.allocatable.memory 9E",
     );
 }
 
@@ -103,19 +104,19 @@ fn of_objects_of_one_name_the_first_counts_and_no_uid_is_there_twice() {
     twin["metadata"]["uid"] = json!("uid-of-dear");
     refused(
         &[twin],
-        "Pod shop/twin: metadata.uid: \"uid-of-dear\" is the UID of another object, too",
+        "Pod shop/twin: metadata.uid: \"uid-of-dear\" is also the UID of another object",
     );
     let mut twin = pod("dear", "one", 0);
     twin["metadata"]["uid"] = json!("another");
     assumed(
         &[twin],
-        "of objects with the same name only the first counts: Pod shop/dear",
+        "of objects with the same name only the first is used: Pod shop/dear",
     );
     let mut twin = node("one");
     twin["metadata"]["uid"] = json!("another");
     assumed(
         &[twin],
-        "of objects with the same name only the first counts: Node one",
+        "of objects with the same name only the first is used: Node one",
     );
 }
 
@@ -163,7 +164,7 @@ fn missing_status_is_assumed() {
     bare["status"] = json!(null);
     assumed(
         &[bare],
-        "on nodes without status.allocatable there is room for nothing: Node bare",
+        "nodes without status.allocatable have room for no pod: Node bare",
     );
     let mut silent = pod("silent", "one", 20);
     silent["status"] = json!(null);
@@ -182,7 +183,7 @@ fn unknown_kinds_are_passed_over_with_one_line() {
         json!({ "apiVersion": "longhorn.io/v1", "kind": "Node", "metadata": { "name": "one" } });
     assumed(
         &[service.clone(), service, other],
-        "objects of kinds that no plan needs are passed over: 1 Node, 2 Service",
+        "objects of kinds that no plan needs are ignored: 1 Node, 2 Service",
     );
 }
 
@@ -243,15 +244,15 @@ fn what_is_no_dump() {
         (" \n".to_owned(), "standard input: is empty"),
         (
             whole[..whole.len() - 40].to_owned(),
-            "the text ends here, in the middle; was it cut off?",
+            "the text ends here unexpectedly; it may be truncated",
         ),
         (
             whole[..60].to_owned(),
-            "the text ends here, in the middle; was it cut off?",
+            "the text ends here unexpectedly; it may be truncated",
         ),
         (
             r#"{"a":[1,2]}"#.to_owned(),
-            "standard input:1:1: is no Kubernetes object, since it has no kind",
+            "standard input:1:1: is not a Kubernetes object, because it has no kind",
         ),
         (
             r#"{"kind":"List","items":[7]}"#.to_owned(),
@@ -259,7 +260,7 @@ fn what_is_no_dump() {
         ),
         (
             r#"{"kind":"List","items":[{}]}"#.to_owned(),
-            "items[0]: is no Kubernetes object",
+            "items[0]: is not a Kubernetes object",
         ),
         (
             r#"{"kind":"List","items":[]}"#.to_owned(),
@@ -352,10 +353,9 @@ fn what_has_no_end_is_not_read_for_ever() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).ends_with("there may be more mistakes\n"));
     for file in ["/dev/zero", "/dev/null"] {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"))
-            .args(["plan", "--cluster", file, "--pod", file])
-            .output()
-            .unwrap();
+        let mut command = scheduler();
+        command.args(["plan", "--cluster", file, "--pod", file]);
+        let output = program::run(&mut command, "");
         assert_eq!(output.status.code(), Some(2), "{file}");
         assert!(stderr(&output).contains(file), "{}", stderr(&output));
     }

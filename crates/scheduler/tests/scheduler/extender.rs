@@ -1,8 +1,9 @@
 //! An extender that answers as one was recorded to.
 
 use crate::cluster::{cluster, list, node, pending, pod};
+use crate::plan;
 use crate::server::serve;
-use crate::{answer, plan, stderr};
+use evictd_testkit::program::{answer, stderr};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::process::Output;

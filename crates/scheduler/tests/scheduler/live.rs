@@ -1,12 +1,13 @@
 //! A live cluster, as its API server would answer.
 
 use crate::cluster::{cluster, pending};
+use crate::scheduler;
 use crate::server::serve;
-use crate::{answer, stderr};
+use evictd_testkit::program::{self, answer, stderr};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn plan(address: SocketAddr, context: &str) -> Output {
     let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
@@ -19,12 +20,12 @@ fn plan(address: SocketAddr, context: &str) -> Output {
     write!(kubeconfig, "{config}").unwrap();
     let mut pod = tempfile::NamedTempFile::new().unwrap();
     write!(pod, "{}", pending(10)).unwrap();
-    Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"))
+    let mut command = scheduler();
+    command
         .args(["plan", "-o", "json", "--context", context, "--pod"])
         .arg(pod.path())
-        .env("KUBECONFIG", kubeconfig.path())
-        .output()
-        .unwrap()
+        .env("KUBECONFIG", kubeconfig.path());
+    program::run(&mut command, "")
 }
 
 /// A page of a typed list, whose items name no kind.

@@ -11,9 +11,10 @@ mod preemptor;
 mod server;
 mod shown;
 
+use evictd_testkit::program;
 use serde_json::Value;
 use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 /// Runs `evictd-scheduler plan --cluster - ARGUMENTS` with the cluster on stdin and the pod in a file.
 fn plan(cluster: impl AsRef<[u8]>, pod: &Value, arguments: &[&str]) -> Output {
@@ -24,29 +25,11 @@ fn plan(cluster: impl AsRef<[u8]>, pod: &Value, arguments: &[&str]) -> Output {
 }
 
 fn run(cluster: impl AsRef<[u8]>, arguments: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"))
-        .args(["plan", "--cluster", "-"])
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // A program that refuses early closes its end; what it said tells more than the broken pipe.
-    let _ = child.stdin.take().unwrap().write_all(cluster.as_ref());
-    child.wait_with_output().unwrap()
+    let mut command = scheduler();
+    command.args(["plan", "--cluster", "-"]).args(arguments);
+    program::run(&mut command, cluster)
 }
 
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// The JSON that a successful run printed.
-fn answer(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
-    serde_json::from_slice(&output.stdout).unwrap()
+fn scheduler() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"))
 }

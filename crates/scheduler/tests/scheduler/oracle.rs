@@ -1,6 +1,7 @@
 //! What kube-scheduler 1.36.2 answered, through the built program.
 
-use crate::{answer, cluster, plan};
+use crate::{cluster, plan};
+use evictd_testkit::program::answer;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;

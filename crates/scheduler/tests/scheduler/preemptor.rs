@@ -1,7 +1,8 @@
 //! The pod that is planned for.
 
 use crate::cluster::{cluster, list, pending, pod};
-use crate::{answer, plan, run, stderr};
+use crate::{plan, run};
+use evictd_testkit::program::{answer, stderr};
 use serde_json::{Value, json};
 
 fn class(name: &str, value: i32, default: bool) -> Value {
@@ -120,7 +121,7 @@ fn what_is_no_pod() {
         ),
         (
             json!({ "a": 1 }),
-            "is no Kubernetes object, since it has no kind",
+            "is not a Kubernetes object, because it has no kind",
         ),
         (
             json!({ "kind": "PodList", "items": [] }),
@@ -162,7 +163,7 @@ fn it_does_not_count_twice() {
         assert_eq!(answer(&output)["chosen"]["victims"], json!(["shop/cheap"]));
         assert!(
             stderr(&output).contains(
-                "the pod of --pod is in the input, too, and there left out: shop/pending"
+                "the pod of --pod is also in the input, where it is ignored: shop/pending"
             )
         );
     }
@@ -176,14 +177,14 @@ fn it_may_be_named_where_the_cluster_has_it() {
     let table = [
         (
             "shop/absent",
-            "--pod shop/absent: is no file, and no pod of that name is in the input",
+            "--pod shop/absent: is not a file, and no pod of that name is in the input",
         ),
-        ("shop/dear", "--pod shop/dear: is on node one already"),
+        ("shop/dear", "--pod shop/dear: is already on node one"),
         (
             "pending.yaml",
             "--pod pending.yaml: there is no such file, and no pod has such a name",
         ),
-        ("-", "only one file can be -, stdin"),
+        ("-", "only one file can be - (stdin)"),
     ];
     for (name, told) in table {
         let output = run(&items, &["--pod", name]);

@@ -6,7 +6,7 @@
 //! - It looks at its containers once a second.
 //! - Deletions are carried out, with 2 s at least between SIGTERM and SIGKILL.
 
-mod doors;
+mod endpoints;
 mod pod;
 mod processes;
 mod runtime;
@@ -19,7 +19,7 @@ use crate::actor::Actor;
 use crate::cluster::Proxied;
 use crate::conditions;
 use crate::worker::Worker;
-use doors::Doors;
+use endpoints::Endpoints;
 use pod::Pod;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ enum Order {
 #[derive(Debug)]
 pub struct Kubelet {
     address: SocketAddr,
-    doors: Arc<Doors>,
+    endpoints: Arc<Endpoints>,
     orders: mpsc::UnboundedSender<Order>,
     deaf: Arc<AtomicBool>,
     _worker: Worker,
@@ -66,13 +66,13 @@ impl Kubelet {
         let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let doors = Arc::new(Doors::new(api.actor("kubelet"), node));
-        let answers: Arc<dyn Proxied> = Arc::<Doors>::clone(&doors);
+        let endpoints = Arc::new(Endpoints::new(api.actor("kubelet"), node));
+        let answers: Arc<dyn Proxied> = Arc::<Endpoints>::clone(&endpoints);
         api.proxy_to(node, Arc::downgrade(&answers));
         let (orders, ordered) = mpsc::unbounded_channel();
         let actor = api.actor("kubelet");
         let node = node.to_owned();
-        let served = Arc::clone(&doors);
+        let served = Arc::clone(&endpoints);
         let deaf = Arc::new(AtomicBool::new(false));
         let hears_nothing = Arc::clone(&deaf);
         let worker = Worker::start("kubelet", move || async move {
@@ -91,13 +91,13 @@ impl Kubelet {
                 seen: 0,
             };
             tokio::select! {
-                () = doors::serve(served, listener) => {}
+                () = endpoints::serve(served, listener) => {}
                 () = agent.run(exited, ordered) => {}
             }
         })?;
         Ok(Self {
             address,
-            doors,
+            endpoints,
             orders,
             deaf,
             _worker: worker,
@@ -132,22 +132,22 @@ impl Kubelet {
 
     /// Sets what `/stats/summary` answers.
     pub fn set_summary(&self, summary: Value) {
-        self.doors.set("summary", summary);
+        self.endpoints.set("summary", summary);
     }
 
     /// Sets the `kubeletconfig` that `/configz` answers.
     pub fn set_config(&self, config: Value) {
-        self.doors.set("config", config);
+        self.endpoints.set("config", config);
     }
 
     /// `/configz` is answered 404, as by a kubelet whose debugging handlers are switched off.
     pub fn refuse_config(&self) {
-        self.doors.set("config", Value::Null);
+        self.endpoints.set("config", Value::Null);
     }
 
-    /// Its doors open to this bearer token only.
+    /// Its endpoints accept this bearer token only.
     pub fn require_token(&self, token: &str) {
-        self.doors.set("token", token.into());
+        self.endpoints.set("token", token.into());
     }
 }
 

@@ -266,7 +266,7 @@ async fn a_replacement_comes_for_an_evicted_pod_and_goes_when_it_was_not() {
 }
 
 #[tokio::test]
-async fn it_answers_at_its_own_doors() {
+async fn it_answers_at_its_own_endpoints() {
     let node = Node::start().await;
     node.pod("0").await;
     node.kubelet

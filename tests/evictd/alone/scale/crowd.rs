@@ -1,6 +1,6 @@
 //! Every agent of a cluster, each by the daemon's own schedule, through a time in which the API server is away.
 
-use evictd_cluster_client::{Fleet, Turn};
+use evictd_cluster_client::{Fleet, Stagger};
 use evictd_node::delivery::{CALM_HEARTBEAT, HEARTBEAT};
 use evictd_node::pods::WATCH_LIFE;
 use std::time::Duration;
@@ -65,11 +65,11 @@ impl Restart {
 
     /// As `pods::Kubernetes` does.
     fn watch(&mut self, crowd: &Fleet, chances: &mut Chances, away: Duration, pressed: bool) {
-        let mut turn = Turn::default();
+        let mut stagger = Stagger::default();
         let mut at = Duration::ZERO;
         loop {
-            let wait = turn.wait(crowd.spread(), chances.next());
-            at += if pressed { wait.least } else { wait.whole };
+            let wait = stagger.after_failure(crowd.spread(), chances.next());
+            at += if pressed { wait.urgent } else { wait.normal };
             self.note(at, true);
             if at >= away {
                 break;
@@ -82,19 +82,19 @@ impl Restart {
         }
     }
 
-    /// As `outbox::NodeReporter` does; its heartbeats have their places already.
+    /// As `delivery::NodeReporter` does; its heartbeats have their places already.
     fn report(&mut self, crowd: &Fleet, chances: &mut Chances, away: Duration, pressed: bool) {
         let period = if pressed { HEARTBEAT } else { CALM_HEARTBEAT };
-        let mut turn = Turn::default();
-        let mut at = turn.every(period, chances.next());
+        let mut stagger = Stagger::default();
+        let mut at = stagger.interval(period, chances.next());
         while at < WATCHED {
             self.note(at, false);
             at += if at >= away {
-                turn.answered();
-                turn.every(period, chances.next())
+                stagger.succeeded();
+                stagger.interval(period, chances.next())
             } else {
-                let wait = turn.wait(crowd.spread_of_the_rest(), chances.next());
-                if pressed { wait.least } else { wait.whole }
+                let wait = stagger.after_failure(crowd.background_spread(), chances.next());
+                if pressed { wait.urgent } else { wait.normal }
             };
         }
     }

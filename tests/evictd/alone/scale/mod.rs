@@ -119,7 +119,7 @@ fn at_rest(daemon: &Daemon, meter: &MetricsPublisher<'_>, requests: u64) {
     daemon.eventually("it has asked everything", |_| {
         meter.cost().requests >= requests
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(2);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn the_scale_page_is_made_of_what_one_agent_really_asks() {
     daemon.eventually("the pressure is over", |daemon| {
         daemon.condition("MemoryPressure")["raised"] == false
     });
-    daemon.some_turns_pass();
+    daemon.seconds_pass(2);
     found.push(("episode", episode.cost(), EPISODE, episode.told()));
 
     let mut wrong = String::new();

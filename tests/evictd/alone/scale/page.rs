@@ -20,33 +20,33 @@ const AWAY: [u64; 5] = [0, 10, 60, 300, 1800];
 const INTRODUCTION: &str = "\
 # 5000 nodes on one API server
 
-`just generate` makes this page. What one agent asks is measured of the built daemon against the API server of
-`crates/testkit`, by a test that fails when it changes; the rest follows from that and from the daemon's own schedule
-(`crates/cluster-client/src/turn.rs`), which a test plays through for every node. Bytes are those of requests with their heads and of answers'
-bodies, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of heads to an answer.
+`just generate` writes this page. The requests of one agent are measured with the built daemon against the API server of
+`crates/testkit`, by a test that fails when they change; the rest is computed from that and from the daemon's own schedule
+(`crates/cluster-client/src/stagger.rs`), which a test simulates for every node. Bytes are those of requests with their headers and of
+the bodies of answers, as JSON, without TLS; a real cluster adds a token of about 1 kB to a request and 0.3 kB of headers to an answer.
 
-Each agent holds one watch, of its own node's pods alone, on a connection of its own, and writes through a second one.
+Each agent has one watch, of the pods of its own node only, on a connection of its own, and writes through a second one.
 ";
 
 const RESTART: &str = "\
 ## The API server restarts
 
-All watches end in one second. The last known pods stay in use, with their age shown. No agent can tell whether it is alone,
-so each takes a moment of a span that grows with the cluster, 60 ms a node and 5 minutes at most, and keeps to it until the
-server is there. A node under pressure comes back within a thirtieth of that span, at any time; 1 % are, here.
-Heartbeats that fail wait twice as long. The agents count their nodes once an hour for this.
+All watches end in one second. The last known pods stay in use, with their age shown. An agent does not know whether it is the only
+one, so each chooses a random moment in a period that grows with the cluster (60 ms a node, at most 5 minutes), and keeps to it until
+the server has returned. A node under pressure (1 % of the nodes here) reconnects within a thirtieth of that period, at any time.
+Failed heartbeats wait twice as long. For this the agents count the nodes once an hour.
 ";
 
 const PRICE: &str = "
-What that costs: a pod that is bound to a calm node after the restart stays unknown to its agent until the node's turn has
-come, and is not chosen until then; a crossed threshold brings the turn forward, but a pod that fills its node within a
-second is quicker. `pods.source: kubelet` has no such gap. The same holds for one connection that is cut alone, which
-looks the same from inside. A watch that ends when its time is over goes on at once.
+The price: a pod that is bound to a node without pressure after the restart stays unknown to its agent until the node's moment has
+come, and cannot be evicted until then; a crossed threshold brings the moment forward, but a pod that fills its node within a second
+is faster. `pods.source: kubelet` has no such gap. The same applies if only one connection is cut, which an agent cannot
+distinguish. A watch that ends at its timeout is renewed at once.
 
-An agent that has not reached the server since its own start does not know how many there are. It doubles its waits up to
-5 minutes, so that a whole cluster that is switched on before its API server exceeds 1 % in the first minutes, with
-connections that are refused. A start itself is not spread: a rollout is as fast as the DaemonSet's `maxUnavailable`.
-Notices of evictions and events are asked again by their own back-off, up to 30 s apart.
+An agent that has not reached the server since its own start does not know the number of nodes. It doubles its waits up to
+5 minutes, so a cluster that is switched on before its API server exceeds 1 % in the first minutes, with refused connections.
+Starts are not spread: a rollout is as fast as the DaemonSet's `maxUnavailable`. Evictions and events are published again by their
+own back-off, at most 30 s apart.
 ";
 
 /// So many times a second.
@@ -114,7 +114,7 @@ fn agent(page: &mut String) {
             HEARTBEAT,
         ),
         (
-            format!("a watch that goes on: every {life} to {} min", 2 * life),
+            format!("a watch that is renewed: every {life} to {} min", 2 * life),
             RENEWAL,
         ),
         (
@@ -128,20 +128,20 @@ fn agent(page: &mut String) {
             ),
             METADATA,
         ),
-        ("counting the nodes: once an hour".to_owned(), CENSUS),
+        ("the number of nodes: once an hour".to_owned(), CENSUS),
         (
-            "an eviction, from the crossing until the condition is taken back".to_owned(),
+            "an eviction, from the crossing until the condition is cleared".to_owned(),
             EPISODE,
         ),
         (
-            "a watch whose server has forgotten what came before: a list anew".to_owned(),
+            "a watch whose resource version is too old: a new list".to_owned(),
             RELIST,
         ),
     ] {
         let (up, down) = (size(float(cost.up)), size(float(cost.down)));
         writeln!(page, "| {when} | {} | {up} | {down} |", cost.requests).unwrap();
     }
-    page.push_str("\nA list comes as a stream; where the server cannot, as one answer from its cache (`resourceVersion=0`) of the same size.\n");
+    page.push_str("\nA list is streamed; if the server does not support that, it is one answer from its cache (`resourceVersion=0`) of the same size.\n");
 }
 
 fn load(page: &mut String, nodes: f64, pressed: f64) {
@@ -149,7 +149,7 @@ fn load(page: &mut String, nodes: f64, pressed: f64) {
     let mut calm = vec![
         Stream("heartbeats", every(nodes, CALM_HEARTBEAT), HEARTBEAT),
         Stream(
-            "watches that go on",
+            "renewed watches",
             every(nodes, WATCH_LIFE.mul_f64(1.5)),
             RENEWAL,
         ),
@@ -158,16 +158,16 @@ fn load(page: &mut String, nodes: f64, pressed: f64) {
             every(nodes, ANNOTATIONS),
             METADATA,
         ),
-        Stream("counting the nodes", nodes / 3600.0, CENSUS),
+        Stream("the number of nodes", nodes / 3600.0, CENSUS),
         Stream("bookmarks", nodes / 60.0, BOOKMARK),
     ];
-    writeln!(page, "\n## Calm: {NODES} watches").unwrap();
+    writeln!(page, "\n## No pressure: {NODES} watches").unwrap();
     streams(page, &calm);
     let writes = every(nodes, CALM_HEARTBEAT);
     writeln!(
         page,
-        "\n{writes:.1} of them a second write a Node, which everybody who watches Nodes is told of; the kubelets of so many \
-         nodes write {:.1} (every 5 minutes each), and renew {:.0} leases.",
+        "\n{writes:.1} of them a second write a Node, which is sent to all watchers of Nodes; the kubelets of that many nodes \
+         write {:.1} (every 5 minutes each), and renew {:.0} leases.",
         nodes / 300.0,
         nodes / 10.0
     )
@@ -179,19 +179,19 @@ fn load(page: &mut String, nodes: f64, pressed: f64) {
     .unwrap();
     calm.push(Stream("evictions", pressed / CROSSING, EPISODE));
     calm.push(Stream(
-        "heartbeats of what holds",
+        "heartbeats of held conditions",
         every(pressed, PERIOD),
         HEARTBEAT,
     ));
     streams(page, &calm);
     let requests = pressed * float(EPISODE.requests);
-    writeln!(page, "\nIf all cross in the same second, {requests:.0} requests come on top of it, most of them within that second.").unwrap();
+    writeln!(page, "\nIf all cross in the same second, {requests:.0} requests are added, most of them within that second.").unwrap();
 }
 
 fn restart(page: &mut String, nodes: f64) {
     page.push('\n');
     page.push_str(RESTART);
-    page.push_str("\n| away for | watches/s at the peak | of the nodes | requests/s at the peak | from it, nothing forgotten | from it, lists anew | half are back after | all |\n|---|---|---|---|---|---|---|---|\n");
+    page.push_str("\n| away for | watches/s at the peak | of the nodes | requests/s at the peak | from it, watches renewed | from it, new lists | half are back after | all |\n|---|---|---|---|---|---|---|---|\n");
     for away in AWAY {
         let played = Restart::play(Duration::from_secs(away), PRESSED, 1);
         let peak = f64::from(played.peak_of_watches());
@@ -210,11 +210,11 @@ fn restart(page: &mut String, nodes: f64) {
     let whole = size(nodes * float(RELIST.down));
     writeln!(
         page,
-        "\nLists anew are {whole} in all, {} pods.",
+        "\nNew lists are {whole} in all, {} pods.",
         NODES as u64 * PODS
     )
     .unwrap();
-    page.push_str("\n| nodes | they come back within | nodes/s |\n|---|---|---|\n");
+    page.push_str("\n| nodes | they reconnect within | nodes/s |\n|---|---|---|\n");
     for nodes in [1_u64, 10, 100, 1000, 5000, 15_000] {
         let spread = Fleet::of(nodes).spread().unwrap_or_default().as_secs_f64();
         writeln!(
@@ -224,7 +224,7 @@ fn restart(page: &mut String, nodes: f64) {
         )
         .unwrap();
     }
-    page.push_str("\nIn a smaller cluster it is more than 1 % of the nodes a second, and fewer nodes: 17 a second.\n");
+    page.push_str("\nIn a smaller cluster this is more than 1 % of the nodes a second, but only 17 nodes a second.\n");
     page.push_str(PRICE);
 }
 

@@ -84,13 +84,13 @@ impl Bench {
         self.ends(now, uid, Ending::Gone { at: at(now) });
     }
 
-    fn sees(&mut self, now: i64, sighting: Sighting) -> Vec<String> {
-        self.event(now, Event::Seen(vec![sighting]))
+    fn sees(&mut self, now: i64, pod_state: PodState) -> Vec<String> {
+        self.event(now, Event::Observed(vec![pod_state]))
     }
 
-    fn told(&mut self, uid: &str, told: bool) -> Vec<String> {
+    fn told(&mut self, uid: &str, sent: bool) -> Vec<String> {
         let id = format!("id-{uid}");
-        self.event(0, Event::Told { id, told })
+        self.event(0, Event::NoticeClosed { id, sent })
     }
 
     fn blocks(&mut self, now: i64, need: UsageNeed) -> bool {
@@ -111,25 +111,25 @@ fn words(command: &Command) -> String {
             format!("end {uid}{again} in {} s", left.as_secs())
         }
         Command::CutGrace { uid } => format!("cut {uid}"),
-        Command::Tell { uid } => format!("tell {uid}"),
+        Command::SendNotice { uid } => format!("tell {uid}"),
         Command::Withdraw { uid, .. } => format!("withdraw {uid}"),
         Command::Preempt(planned) => format!("preempt {}", planned.uid),
         Command::Conclude {
             departure,
             conclusion,
         } => format!("conclude {} {conclusion:?}", departure.uid),
-        Command::LetIn { uid } => format!("let in {uid}"),
+        Command::Admit { uid } => format!("let in {uid}"),
     }
 }
 
-fn listed(uid: &str, runs: bool) -> Sighting {
-    Sighting {
+fn listed(uid: &str, runs: bool) -> PodState {
+    PodState {
         uid: uid.to_owned(),
         cgroup: Some(PathBuf::from(uid)),
         runs: Some(runs),
         listed: true,
-        let_in: true,
-        ..Sighting::default()
+        is_admitted: true,
+        ..PodState::default()
     }
 }
 
@@ -189,15 +189,15 @@ fn a_hard_crossing_cuts_the_grace_of_soft_victims_before_it_and_of_those_who_go_
 fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_seconds() {
     let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
     bench.gone(1000, "a");
-    let mut sighting = listed("a", false);
-    sighting.remains = Some(Remains {
+    let mut pod_state = listed("a", false);
+    pod_state.remaining = Some(RemainingUsage {
         memory: Some(100 << 20),
         swap: None,
         processes: Some(7),
     });
-    let held = |bench: &Bench, now, signal| bench.departures.remains(at(now), signal).1;
+    let held = |bench: &Bench, now, signal| bench.departures.remaining(at(now), signal).1;
     for now in [1050, 30_999] {
-        bench.sees(now, sighting.clone());
+        bench.sees(now, pod_state.clone());
         let memory = held(&bench, now, Signal::MemoryAvailable);
         assert_eq!(memory, Quantity::bytes(100 << 20), "{now}");
         let processes = held(&bench, now, Signal::PidAvailable);
@@ -205,27 +205,27 @@ fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_s
         assert!(held(&bench, now, Signal::NodefsAvailable).is_zero());
         assert!(!bench.blocks(now, MEMORY), "a credit blocks nobody");
     }
-    bench.sees(31_000, sighting.clone());
+    bench.sees(31_000, pod_state.clone());
     assert!(held(&bench, 31_000, Signal::MemoryAvailable).is_zero());
     let mut again = Bench::of(leaving("a", hard(), seconds(0)));
     again.gone(1000, "a");
     again.sees(
         1050,
-        Sighting {
+        PodState {
             runs: Some(true),
-            ..sighting.clone()
+            ..pod_state.clone()
         },
     );
     assert!(held(&again, 1050, Signal::MemoryAvailable).is_zero());
     let mut bench = Bench::of(leaving("a", hard(), seconds(0)));
     bench.gone(1000, "a");
-    bench.sees(1050, sighting.clone());
-    sighting.remains = Some(Remains {
+    bench.sees(1050, pod_state.clone());
+    pod_state.remaining = Some(RemainingUsage {
         memory: Some(4096),
         swap: Some(0),
         processes: Some(0),
     });
-    bench.sees(1100, sighting);
+    bench.sees(1100, pod_state);
     assert!(held(&bench, 1100, Signal::MemoryAvailable).is_zero());
     assert!(matches!(
         bench.departures.get("a").unwrap().stage(),
@@ -242,7 +242,7 @@ fn s1_059_only_disks_wait_for_files_until_nobody_lists_the_pod_or_it_takes_too_l
     assert!(bench.blocks(1000, DISK) && !bench.blocks(1000, MEMORY));
     bench.sees(
         1100,
-        Sighting {
+        PodState {
             listed: false,
             ..listed("a", false)
         },
@@ -274,7 +274,7 @@ fn a_pod_that_could_not_be_ended_or_that_its_budget_keeps_is_passed_over_for_its
 fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts() {
     let owed = || {
         let mut departure = leaving("a", hard(), seconds(2));
-        departure.telling = Telling::Owed;
+        departure.notice_state = NoticeState::Pending;
         departure
     };
     let mut bench = Bench::of(owed()).under(NodeCondition::MemoryPressure);
@@ -296,7 +296,7 @@ fn one_that_runs_again_before_it_is_told_is_ended_again_while_its_pressure_lasts
     let mut rehearsed = Bench::of(owed()).under(NodeCondition::MemoryPressure);
     rehearsed.gone(1000, "a");
     rehearsed.sees(1050, listed("a", false));
-    rehearsed.context.ends_nobody = true;
+    rehearsed.context.terminations_off = true;
     assert!(rehearsed.sees(2100, listed("a", true)).is_empty());
 }
 
@@ -310,7 +310,7 @@ fn one_that_is_told_is_forgotten_once_it_runs_anew_or_is_listed_no_more() {
         assert!(bench.departures.has_left("a"));
         bench.sees(
             3050,
-            Sighting {
+            PodState {
                 listed: !gone_from_list,
                 ..listed("a", !gone_from_list)
             },
@@ -324,12 +324,12 @@ fn what_was_turned_away_is_ended_whenever_it_runs_as_long_as_its_reason_holds() 
     let rejected = || {
         let conditions = vec![NodeCondition::MemoryPressure];
         let mut departure = leaving("a", Purpose::Rejection { conditions }, seconds(0));
-        departure.telling = Telling::Owed;
+        departure.notice_state = NoticeState::Pending;
         departure.runs = false;
         departure
     };
-    let outside = |runs| Sighting {
-        let_in: false,
+    let outside = |runs| PodState {
+        is_admitted: false,
         ..listed("a", runs)
     };
     let mut bench = Bench::default().under(NodeCondition::MemoryPressure);
@@ -354,7 +354,7 @@ fn what_was_turned_away_is_ended_whenever_it_runs_as_long_as_its_reason_holds() 
     told.gone(1200, "a");
     told.sees(
         1300,
-        Sighting {
+        PodState {
             terminal: true,
             ..outside(false)
         },
@@ -394,24 +394,24 @@ fn s2_016_those_who_leave_for_a_critical_pod_go_one_after_the_other() {
     assert!(bench.event(100, Event::Next).is_empty());
     bench.ends(30_000, "a", Ending::Failed);
     assert_eq!(bench.event(30_001, Event::Next), ["preempt b"]);
-    bench.departures.pass_over_planned();
+    bench.departures.skip_planned();
     assert!(bench.event(30_002, Event::Next).is_empty());
 }
 
 #[test]
 fn the_one_that_its_kubelet_evicts_is_waited_for_four_seconds() {
-    let elsewhere = || {
+    let kubelet_eviction = || {
         let names = ("a/a".to_owned(), "a".to_owned());
-        Departures::elsewhere(at(0), names, PathBuf::from("a"))
+        Departures::kubelet_eviction(at(0), names, PathBuf::from("a"))
     };
     let mut bench = Bench::default();
-    assert!(bench.begin(0, elsewhere()).is_empty());
+    assert!(bench.begin(0, kubelet_eviction()).is_empty());
     assert!(bench.blocks(3999, MEMORY) && !bench.blocks(4000, MEMORY));
     bench.sees(500, listed("a", false));
     assert!(!bench.blocks(501, MEMORY), "nothing of it runs any more");
     // One that goes by our own decision is not taken from us.
     let mut ours = Bench::of(leaving("a", hard(), seconds(0)));
-    ours.begin(100, elsewhere());
+    ours.begin(100, kubelet_eviction());
     assert_eq!(ours.departures.get("a").unwrap().purpose, hard());
 }
 
@@ -433,11 +433,11 @@ fn a_deleted_pod_that_runs_on_is_credited_for_its_grace_and_two_seconds_and_then
 }
 
 /// What an earlier run left open, decided at 0 with two seconds of grace.
-fn found(telling: Telling, ended: bool, rebooted: bool) -> Event {
+fn found(telling: NoticeState, ended: bool, rebooted: bool) -> Event {
     let mut departure = leaving("a", hard(), seconds(2));
-    departure.telling = telling;
+    departure.notice_state = telling;
     departure.cgroup = None;
-    Event::Find(Box::new(Found {
+    Event::Resume(Box::new(UnfinishedDecision {
         departure,
         ended,
         rebooted,
@@ -447,8 +447,11 @@ fn found(telling: Telling, ended: bool, rebooted: bool) -> Event {
 #[test]
 fn an_open_decision_is_finished_while_its_process_or_its_pressure_is_there_and_else_concluded() {
     let gone = "conclude a Gone";
-    let runs_on = |unended, untold| {
-        let conclusion = Conclusion::RunsOn { unended, untold };
+    let runs_on = |outcome_missing, notice_pending| {
+        let conclusion = Conclusion::StillRuns {
+            outcome_missing,
+            notice_pending,
+        };
         format!("conclude a {conclusion:?}")
     };
     let table = [
@@ -468,26 +471,26 @@ fn an_open_decision_is_finished_while_its_process_or_its_pressure_is_there_and_e
     for (words, second, expected) in table {
         let is = |word: &str| words.split(' ').any(|one| one == word);
         let telling = match (is("owed"), is("told")) {
-            (true, _) => Telling::Owed,
-            (_, true) => Telling::Told,
-            _ => Telling::None,
+            (true, _) => NoticeState::Pending,
+            (_, true) => NoticeState::Sent,
+            _ => NoticeState::NotNeeded,
         };
         let mut bench = Bench::default();
         bench.context.transition_period = seconds(300);
         bench.context.pressing[NodeCondition::MemoryPressure] = is("pressing");
         bench.event(0, found(telling, is("ended"), is("rebooted")));
-        let sighting = Sighting {
+        let pod_state = PodState {
             older: is("older"),
             ..listed("a", is("runs"))
         };
-        let unsure = Sighting {
+        let unsure = PodState {
             unsure: true,
-            ..sighting.clone()
+            ..pod_state.clone()
         };
         let case = format!("{words} {second}");
         assert!(bench.sees(second * 1000, unsure).is_empty(), "{case}");
-        let follows = bench.sees(second * 1000, sighting);
+        let follows = bench.sees(second * 1000, pod_state);
         assert_eq!(follows.join(","), expected, "{case}");
-        assert!(!bench.departures.has_found(), "{case}");
+        assert!(bench.departures.unfinished.is_empty(), "{case}");
     }
 }

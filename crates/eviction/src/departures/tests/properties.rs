@@ -9,7 +9,7 @@ enum Happening {
     Begin(Cause, i64),
     Killed,
     Ended(Ending),
-    Seen {
+    Observed {
         runs: Option<bool>,
         listed: bool,
         holds: i64,
@@ -27,7 +27,7 @@ fn happening() -> impl Strategy<Value = (usize, i64, Happening)> {
         1 => Just(Happening::Ended(Ending::Failed)),
         1 => Just(Happening::Ended(Ending::Blocked { again: seconds(7) })),
         8 => (prop::option::of(any::<bool>()), any::<bool>(), 0..(8_i64 << 20))
-            .prop_map(|(runs, listed, holds)| Happening::Seen { runs, listed, holds }),
+            .prop_map(|(runs, listed, holds)| Happening::Observed { runs, listed, holds }),
         1 => any::<bool>().prop_map(Happening::Told),
         1 => Just(Happening::Hard),
     ];
@@ -63,10 +63,10 @@ proptest! {
                     bench.ends(now, uid, ending);
                     Vec::new()
                 }
-                Happening::Seen { runs, listed: is_listed, holds } => bench.sees(now, Sighting {
+                Happening::Observed { runs, listed: is_listed, holds } => bench.sees(now, PodState {
                     runs,
                     listed: is_listed,
-                    remains: Some(Remains { memory: Some(holds), swap: None, processes: Some(0) }),
+                    remaining: Some(RemainingUsage { memory: Some(holds), swap: None, processes: Some(0) }),
                     ..listed(uid, false)
                 }),
                 Happening::Told(told) => bench.told(uid, told),
@@ -80,7 +80,7 @@ proptest! {
                 let can_still_give_back = match departure.stage() {
                     Stage::Terminating { kill_at, killed } => {
                         at(now) < kill_at
-                            || killed.is_none() && at(now).duration_since(kill_at) < CLEANUP
+                            || killed.is_none() && at(now).duration_since(kill_at) < CLEANUP_TIMEOUT
                             || killed.is_some_and(|killed| at(now).duration_since(killed) < seconds(2))
                     }
                     _ => false,
@@ -101,7 +101,7 @@ proptest! {
         for _ in 0..3 {
             now += 61_000;
             for uid in ["a", "b", "c"] {
-                bench.sees(now, Sighting { listed: false, ..listed(uid, false) });
+                bench.sees(now, PodState { listed: false, ..listed(uid, false) });
             }
         }
         prop_assert_eq!(bench.departures.iter().count(), 0);

@@ -14,7 +14,7 @@ use crate::{
 };
 use evictd_cluster_client::{
     Access, Actions, Credentials, Fleet,
-    events::{EventRecorder, WAITING},
+    events::{EventRecorder, MAX_PENDING},
 };
 use evictd_kernel::clock::Clock;
 use evictd_pod::Node;
@@ -62,14 +62,14 @@ pub(super) async fn start(
     let ((wanted, pressure), (is_settled, settled)) = (watch::channel(None), watch::channel(false));
     let (delivery_queue, publications) = DeliveryQueue::new(access.actions()?, settled);
     publishers.push(Box::new(NodePressure::new(wanted, is_settled.clone())));
-    let (hush, hushed) = oneshot::channel();
-    let reporter = reporter.among(fleet, heartbeat);
-    let reports = tokio::spawn(reporter.run(pressure, is_settled, hushed));
-    let (send, events) = mpsc::channel(WAITING);
+    let (stop, stopped) = oneshot::channel();
+    let reporter = reporter.sharing(fleet, heartbeat);
+    let reports = tokio::spawn(reporter.run(pressure, is_settled, stopped));
+    let (send, events) = mpsc::channel(MAX_PENDING);
     let recorder = EventRecorder::new(node_name(config), access.actions()?, move || clock.now());
     publishers.push(Box::new(Events::new(node_name(config), send)));
     tokio::spawn(recorder.run(events));
-    sweep(config, pods, (access.actions()?, clock), publishers);
+    start_pod_gc(config, pods, (access.actions()?, clock), publishers);
     let cluster = Cluster {
         delivery_queue,
         method: config.evict.method,
@@ -78,13 +78,13 @@ pub(super) async fn start(
         actions: access.actions()?,
         blocked: None,
         publications,
-        reports: Arc::new(Mutex::new(Some((hush, reports)))),
+        reports: Arc::new(Mutex::new(Some((stop, reports)))),
     };
     Ok(Some((cluster, node)))
 }
 
 /// Deletes evicted pods. This needs pods from the cluster, because only that source lists evicted ones.
-fn sweep(
+fn start_pod_gc(
     config: &Effective,
     pods: &Started,
     (actions, clock): (Actions, Clock),
@@ -100,7 +100,7 @@ fn sweep(
     let (dry_run, rehearsal) = watch::channel(config.dry_run);
     publishers.push(Box::new(DryRunPublisher(dry_run)));
     let known = history::evicted(&config.state_directory).unwrap_or_else(|error| {
-        tracing::warn!("pods that were evicted before stay: {error}");
+        tracing::warn!("pods that were evicted earlier are not deleted: {error}");
         BTreeSet::new()
     });
     let (known, evicted) = watch::channel(known);

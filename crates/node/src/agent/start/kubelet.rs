@@ -32,16 +32,18 @@ pub(super) async fn compare(config: Effective, shared: Arc<Shared>) {
         config.memory_available,
     );
     if warnings.is_empty() {
-        tracing::info!("asked the kubelet: each threshold here is crossed before its own");
+        tracing::info!(
+            "the kubelet was asked: each threshold here is crossed before the kubelet's"
+        );
     }
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    shared.always_warn(warnings);
+    shared.add_warnings(warnings);
 }
 
-/// Asks until there is an answer: a kubelet on a busy node may be late with its first. Until then the status page warns, with
-/// what went wrong last; the log tells it once.
+/// Repeats the request until there is an answer, because a kubelet on a busy node may answer late. Until then the status page
+/// shows a warning with the latest error; the log has the first one.
 async fn until_answered<T, F>(shared: &Shared, mut ask: impl FnMut() -> F) -> T
 where
     F: Future<Output = Result<T, String>>,
@@ -51,7 +53,7 @@ where
     loop {
         let answer = ask().await;
         if let Some(before) = &warned {
-            shared.take_back(before);
+            shared.remove_warning(before);
         }
         let problem = match answer {
             Ok(answer) => return answer,
@@ -62,17 +64,20 @@ where
         if warned.is_none() {
             tracing::warn!("{warning}");
         }
-        shared.always_warn(vec![warning.clone()]);
+        shared.add_warnings(vec![warning.clone()]);
         warned = Some(warning);
-        sleep(backoff.next(Backoff::WHOLE)).await;
+        sleep(backoff.next(Backoff::NO_JITTER)).await;
     }
 }
 
 async fn kubelets(config: &Effective) -> Result<Effective, String> {
-    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config)).await;
-    let kubelet = kubelet.map_err(|error| error.to_string())?;
-    let text = kubelet.get(CONFIGZ).await;
-    let text = text.map_err(|error| error.to_string())?;
+    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config))
+        .await
+        .map_err(|error| error.to_string())?;
+    let text = kubelet
+        .get(CONFIGZ)
+        .await
+        .map_err(|error| error.to_string())?;
     let loaded = config::parse(&format!("{kubelet}{CONFIGZ}"), &text);
     loaded
         .map(|loaded| loaded.effective)
@@ -89,18 +94,16 @@ fn later_than_the_kubelet(
         let highest = signal.thresholds.iter().max_by_key(|one| one.value)?;
         let lowest = signal.thresholds.iter().min_by_key(|one| one.value)?;
         let of_signal = theirs.iter().filter(|one| one.signal == signal.signal);
-        // Before the kubelet's soft threshold at least our highest must be crossed, before its hard one even our
-        // lowest.
-        let late = of_signal.map(|one| (one, if one.is_hard() { lowest } else { highest }));
+        // Before the kubelet's soft threshold at least the highest of evictd must be crossed; before its hard one, all.
+        let mut late = of_signal.map(|one| (one, if one.is_hard() { lowest } else { highest }));
         let capacity = signal.capacity.unwrap_or(0);
         let is_late = |one: &Threshold, our: &ThresholdStatus| {
             our.value <= one.value.at(capacity).value()
         };
-        let mut late = late.filter(|(one, our)| is_late(one, our));
-        if let Some((one, our)) = late.next() {
+        if let Some((one, our)) = late.find(|(one, our)| is_late(one, our)) {
             return Some(format!(
-                "the kubelet evicts for {} at {} already, before evictd does at {}: set a higher threshold here, or a \
-                 lower one there",
+                "the kubelet evicts for {} at {}, before evictd does at {}: set a higher threshold here, or a lower one \
+                 in the kubelet",
                 signal.signal,
                 configured(one),
                 our.configured
@@ -110,8 +113,8 @@ fn later_than_the_kubelet(
             && memory == MemoryAvailable::MemAvailable
             && theirs.iter().any(|one| one.signal == signal.signal);
         other_formula.then(|| {
-            "the kubelet counts page cache in use as memory used, and may be below its threshold for memory.available \
-             before evictd is below its own: set memoryAvailable: workingSet, as long as the kubelet evicts too"
+            "the kubelet counts active page cache as used memory, and may cross its threshold for memory.available \
+             before evictd does: set memoryAvailable: workingSet while the kubelet evicts, too"
                 .to_owned()
         })
     });
@@ -168,7 +171,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn until_it_answers_one_warning_says_what_went_wrong_last() {
         let shared = shared();
-        shared.always_warn(vec!["something else".to_owned()]);
+        shared.add_warnings(vec!["something else".to_owned()]);
         let warned = async {
             for (after, number) in [(500, 1), (1000, 2), (2000, 3)] {
                 sleep(Duration::from_millis(after)).await;
@@ -219,7 +222,7 @@ mod tests {
             (
                 hard,
                 ours(memory, &[100]),
-                Some("at 100Mi already, before evictd does at 100Mi"),
+                Some("at 100Mi, before evictd does at 100Mi"),
             ),
             (
                 hard,
@@ -231,7 +234,7 @@ mod tests {
             (
                 hard,
                 ours(Signal::NodefsAvailable, &[100]),
-                Some("nodefs.available at 10% already, before evictd does at 100Mi"),
+                Some("nodefs.available at 10%, before evictd does at 100Mi"),
             ),
             (hard, ours(Signal::PidAvailable, &[1]), None),
             (

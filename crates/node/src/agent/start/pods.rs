@@ -8,14 +8,14 @@ use crate::{
         SnapshotFile,
     },
 };
-use evictd_cluster_client::{Access, ApiError, Broken, Fleet, Follow, KubeletClient, Parsed};
+use evictd_cluster_client::{Access, ApiError, Fleet, Follow, KubeletClient, Parsed, WatchError};
 use evictd_kernel::clock::Clock;
 use kube::{api::GetParams, core::Request};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// A source that does not answer within this time at start counts as absent.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A source of pods that was started.
 pub(super) struct Started {
@@ -44,12 +44,17 @@ pub(super) async fn start(config: &Effective, fleet: Fleet, clock: Clock) -> Sta
     let node = node_name(config);
     let listings = match source {
         PodsSource::Kubelet => {
-            let source = Kubelet::new(config.kubelet.access.clone(), node, keep(config), clock);
+            let source = Kubelet::new(
+                config.kubelet.access.clone(),
+                node,
+                snapshot_file(config),
+                clock,
+            );
             source.start().await
         }
         PodsSource::Kubernetes => {
             let settings = config.kubernetes.clone();
-            let source = Kubernetes::new(settings, node, fleet, keep(config), clock);
+            let source = Kubernetes::new(settings, node, fleet, snapshot_file(config), clock);
             source.start().await
         }
         _ => manifests(config).start().await,
@@ -73,9 +78,9 @@ async fn find(config: &Effective) -> (PodsSource, String) {
 }
 
 /// Makes the request and ignores the answer: only whether there is one matters.
-struct Nobody;
+struct Discard;
 
-impl Follow for Nobody {
+impl Follow for Discard {
     type Object = serde::de::IgnoredAny;
 
     fn version(_: &Self::Object) -> &'static str {
@@ -91,13 +96,13 @@ impl Follow for Nobody {
 /// Why the kubelet is used as the source, or why not.
 async fn kubelet(config: &Effective) -> Result<String, String> {
     let url = KubeletClient::url(&config.kubelet.access);
-    if !KubeletClient::listens(&config.kubelet.access).await {
+    if !KubeletClient::is_listening(&config.kubelet.access).await {
         return Err(format!("no kubelet listens at {url}"));
     }
     let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config)).await;
     let answer = match kubelet {
-        Ok(kubelet) => kubelet.list("/pods", &mut Nobody).await,
-        Err(error) => Err(Broken {
+        Ok(kubelet) => kubelet.list("/pods", &mut Discard).await,
+        Err(error) => Err(WatchError {
             problem: error.to_string(),
             code: None,
         }),
@@ -116,14 +121,14 @@ async fn kubernetes(config: &Effective) -> Result<String, String> {
         Err(error) => return Err(error.to_string()),
     };
     let node = node_name(config);
-    match knows(&access, &node).await {
+    match server_knows_node(&access, &node).await {
         Ok(()) => Ok(format!("{access}, answers and knows this node, {node}")),
         Err(error) => match error.status().map(|status| status.code) {
-            Some(404) => Err(format!("{access}, knows no node {node}")),
+            Some(404) => Err(format!("{access}, has no node {node}")),
             Some(_) => Ok(format!("{access}, answers ({error})")),
             // The API server was the source before: that it does not answer now does not mean that the node has no
             // pods.
-            None if access.is_in_cluster() || keep(config).exists() => Ok(format!(
+            None if access.is_in_cluster() || snapshot_file(config).exists() => Ok(format!(
                 "{access}, was the source before and will be again ({error})"
             )),
             None => Err(format!("{access}, does not answer ({error})")),
@@ -131,7 +136,7 @@ async fn kubernetes(config: &Effective) -> Result<String, String> {
     }
 }
 
-async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
+async fn server_knows_node(access: &Access, node: &str) -> Result<(), ApiError> {
     let actions = access.actions()?;
     let client = actions.client();
     let request = Request::new("/api/v1/nodes").get(node, &GetParams::default());
@@ -140,10 +145,10 @@ async fn knows(access: &Access, node: &str) -> Result<(), ApiError> {
         client.request_text(request).await
     };
     let what = format!("node {node}");
-    actions.call(&what, PATIENCE, ask).await.map(drop)
+    actions.call(&what, TIMEOUT, ask).await.map(drop)
 }
 
-fn keep(config: &Effective) -> SnapshotFile {
+fn snapshot_file(config: &Effective) -> SnapshotFile {
     let mut labels = BTreeSet::new();
     for selector in &config.protect.selectors {
         labels.extend(selector.match_labels.keys().cloned());

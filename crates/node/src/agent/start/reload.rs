@@ -44,7 +44,7 @@ impl Reload {
             Ok(config) => config,
             Err(refused) => {
                 tracing::error!(
-                    "the new configuration is refused, the old one stays in force: {refused}"
+                    "the new configuration is refused, the previous one stays in force: {refused}"
                 );
                 self.gauges.refused();
                 let mistakes = refused.mistakes.iter().map(ToString::to_string).collect();
@@ -57,7 +57,7 @@ impl Reload {
         let waits = config.waits_for_restart(&self.started_with);
         if !waits.is_empty() {
             tracing::warn!(
-                "changed settings that take effect at the next start only: {}",
+                "changed settings that take effect only after a restart: {}",
                 waits.join(", ")
             );
         }
@@ -70,7 +70,7 @@ impl Reload {
             status.configuration.waits_for_restart =
                 waits.iter().map(ToString::to_string).collect();
         });
-        tracing::info!("the configuration is read again and in force");
+        tracing::info!("the configuration was reloaded and is in force");
         Some(behaviour(&config, self.pods_source))
     }
 }

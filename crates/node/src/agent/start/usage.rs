@@ -16,12 +16,12 @@ use std::{fs::File, path::PathBuf};
 const LOGS: &str = "/var/log/pods";
 
 /// The source of usage figures.
-pub(super) struct Found {
+pub(super) struct ChosenSource {
     pub(super) source: UsageSource,
     pub(super) why: String,
 }
 
-impl Found {
+impl ChosenSource {
     /// Its name in the configuration.
     pub(super) fn name(&self) -> &'static str {
         match self.source {
@@ -31,7 +31,7 @@ impl Found {
     }
 
     /// A gauge with the sources that were found.
-    pub(super) fn gauge(
+    pub(super) fn reader(
         &self,
         config: &Effective,
         hierarchies: Hierarchies,
@@ -53,30 +53,28 @@ pub(super) async fn find(
     config: &Effective,
     pods_source: PodsSource,
     hierarchies: &Hierarchies,
-) -> Found {
-    let found = |source, why: &str| Found {
+) -> ChosenSource {
+    let chosen = |source, why: &str| ChosenSource {
         source,
         why: why.to_owned(),
     };
     if config.usage.source != UsageSource::Auto {
-        return found(config.usage.source, "configured");
+        return chosen(config.usage.source, "configured");
     }
     if pods_source == PodsSource::Manifests {
-        return found(UsageSource::Cgroup, "manifests name the pods' cgroups");
+        return chosen(UsageSource::Cgroup, "manifests name the pods' cgroups");
     }
     if can_be_read(config, hierarchies) {
-        return found(UsageSource::Cgroup, "the pods' cgroups can be read");
+        return chosen(UsageSource::Cgroup, "the pods' cgroups can be read");
     }
-    match answers(config).await {
-        Ok(url) => Found {
+    match kubelet_answers(config).await {
+        Ok(url) => ChosenSource {
             source: UsageSource::Summary,
             why: format!("the pods' cgroups cannot be read, and the kubelet at {url} answers"),
         },
-        Err(problem) => Found {
+        Err(problem) => ChosenSource {
             source: UsageSource::Cgroup,
-            why: format!(
-                "there are no cgroups of pods yet, and the kubelet cannot be used ({problem})"
-            ),
+            why: format!("no pod has a cgroup yet, and the kubelet cannot be used ({problem})"),
         },
     }
 }
@@ -90,12 +88,13 @@ fn can_be_read(config: &Effective, hierarchies: &Hierarchies) -> bool {
     })
 }
 
-async fn answers(config: &Effective) -> Result<String, String> {
+async fn kubelet_answers(config: &Effective) -> Result<String, String> {
     let url = KubeletClient::url(&config.kubelet.access);
-    if !KubeletClient::listens(&config.kubelet.access).await {
+    if !KubeletClient::is_listening(&config.kubelet.access).await {
         return Err(format!("none listens at {url}"));
     }
-    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config)).await;
-    let kubelet = kubelet.map_err(|error| error.to_string())?;
+    let kubelet = KubeletClient::find(&config.kubelet.access, &node_name(config))
+        .await
+        .map_err(|error| error.to_string())?;
     summary(&kubelet).await.map(|_| url)
 }

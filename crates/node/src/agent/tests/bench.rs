@@ -4,10 +4,11 @@ use crate::{
     agent::{Agent, Allocatable, Order, Pauses, Ports, Timer, Unfinished, start::behaviour},
     config::{self, PodsSource},
     fact::Fact,
+    history::Waiting,
     pause::{Pause, PauseFile},
-    pods::{Binder, Listed, Listing, PodCache},
-    publish::{Publish, Publishers},
-    server::state::Question,
+    pods::{Binder, DeletedPod, Listed, Listing, PodCache},
+    publish::{Publish, Publishers, status::StatusPage},
+    server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
 use evictd_eviction::{NodeCondition, record::Record};
@@ -16,7 +17,7 @@ use evictd_kernel::{
     clock::Clock,
     kill::{CgroupEvictor, SpareFiles},
     signals::{FilesystemPaths, MemoryAvailable, Sampler, SignalSources},
-    wake::{WakeSources, Wakers},
+    wake::{WakeListeners, WakeSources},
 };
 use evictd_pod::{Pod, wire};
 use jiff::Timestamp;
@@ -68,16 +69,16 @@ impl Publish for Recorder {
         let mut heard = self.heard.lock().unwrap();
         let since = |now: Timestamp| now.duration_since(self.began).as_secs_f64();
         let (now, what) = match fact {
-            Fact::Looked(look) => {
-                heard.looks.push(since(look.now));
-                let mut raised = look.housekeeper.conditions();
+            Fact::CycleEnded(cycle) => {
+                heard.looks.push(since(cycle.now));
+                let mut raised = cycle.housekeeper.conditions();
                 let raised = raised.any(|one| one == NodeCondition::MemoryPressure);
                 if raised == heard.pressure {
                     return;
                 }
                 heard.pressure = raised;
                 let what = if raised { "raised" } else { "cleared" };
-                (look.now, what.to_owned())
+                (cycle.now, what.to_owned())
             }
             Fact::Decided(decided) => {
                 heard.records.push(decided.record.clone());
@@ -111,9 +112,18 @@ impl Publish for Recorder {
 struct Runs {
     process: Child,
     memory: u64,
-    spec: Value,
+    manifest: Value,
+    /// Since when the source of pods does not tell of it any more.
+    deleted_at: Option<Timestamp>,
     /// Whether a SIGKILL ends it, as it should.
     dies: bool,
+}
+
+impl Runs {
+    fn pod(&self) -> Arc<Pod> {
+        let pod: wire::Pod = serde_json::from_value(self.manifest.clone()).unwrap();
+        Arc::new(Pod::from_wire(pod))
+    }
 }
 
 /// A node with an agent.
@@ -127,6 +137,8 @@ pub(super) struct Bench {
     /// Taken outside of every pod.
     outside: u64,
     pub(super) annotation: watch::Sender<Option<Pause>>,
+    /// What `evictd status` shows of the agent.
+    status: Option<Arc<Shared>>,
     questions: Option<mpsc::Sender<Question>>,
     orders: Option<mpsc::Sender<Order>>,
     agent: Option<JoinHandle<()>>,
@@ -157,6 +169,7 @@ impl Bench {
             pods: BTreeMap::new(),
             outside: 0,
             annotation: watch::Sender::default(),
+            status: None,
             questions: None,
             orders: None,
             agent: None,
@@ -212,6 +225,16 @@ impl Bench {
 
     /// The same with this specification.
     pub(super) fn pod_with(&mut self, name: &str, mebibytes: u64, spec: Value) {
+        let mut manifest = json!({});
+        manifest["spec"] = spec;
+        self.pod_of(name, mebibytes, manifest);
+    }
+
+    /// The same of this manifest, whose name and UID are added.
+    pub(super) fn pod_of(&mut self, name: &str, mebibytes: u64, mut manifest: Value) {
+        for (key, value) in [("name", name), ("namespace", "shop"), ("uid", name)] {
+            manifest["metadata"][key] = json!(value);
+        }
         let mut process = Command::new("/bin/sh")
             .args(["-c", "trap '' TERM; echo ready; exec sleep 600"])
             .stdout(Stdio::piped())
@@ -235,7 +258,8 @@ impl Bench {
         let runs = Runs {
             process,
             memory: 0,
-            spec,
+            manifest,
+            deleted_at: None,
             dies: true,
         };
         self.pods.insert(name.to_owned(), runs);
@@ -259,6 +283,13 @@ impl Bench {
         self.pods.get_mut(name).unwrap().dies = false;
     }
 
+    /// The source of pods does not tell of it any more, and it runs on.
+    pub(super) fn delete_by_force(&mut self, name: &str) {
+        let now = self.clock.now();
+        self.pods.get_mut(name).unwrap().deleted_at = Some(now);
+        self.list();
+    }
+
     /// Its last process ends.
     pub(super) fn leave(&mut self, name: &str) {
         let group = format!("cgroup/kubepods/pod{name}");
@@ -275,20 +306,29 @@ impl Bench {
     }
 
     fn list(&self) {
-        let listed = |(name, runs): (&String, &Runs)| {
-            let metadata = json!({ "name": name, "namespace": "shop", "uid": name });
-            let pod = json!({ "metadata": metadata, "spec": runs.spec });
-            let pod: wire::Pod = serde_json::from_value(pod).unwrap();
-            Listed {
-                pod: Arc::new(Pod::from_wire(pod)),
-                manifest: None,
-                wire: None,
-                evicted: false,
-                evicted_at: None,
-            }
+        let listed = |runs: &Runs| Listed {
+            pod: runs.pod(),
+            manifest: None,
+            wire: None,
+            evicted: false,
+            evicted_at: None,
         };
+        let deleted = |runs: &Runs| {
+            let deleted = DeletedPod {
+                pod: runs.pod(),
+                at: runs.deleted_at?,
+                grace: Duration::ZERO,
+            };
+            Some(Arc::new(deleted))
+        };
+        let pods = self.pods.values();
         let listing = Listing {
-            pods: self.pods.iter().map(listed).collect(),
+            pods: pods
+                .clone()
+                .filter(|pod| pod.deleted_at.is_none())
+                .map(listed)
+                .collect(),
+            deleted: pods.filter_map(deleted).collect(),
             ..Listing::default()
         };
         self.listings.send_replace(Arc::new(listing));
@@ -320,11 +360,19 @@ impl Bench {
             began: self.clock.now() - jiff::SignedDuration::try_from(self.began.elapsed()).unwrap(),
             heard: Arc::clone(&self.heard),
         };
+        let (shared, _) = Shared::new(
+            self.clock,
+            Status::default(),
+            self.path("state"),
+            Waiting::default(),
+        );
+        let page = StatusPage::new(Arc::clone(&shared), hierarchies.clone());
+        self.status = Some(shared);
         let binder = Binder::new(hierarchies.clone(), proc.clone(), roots.clone());
         let kept = PauseFile::new(self.path("run"));
         let ports = Ports {
             timer: Timer::of_runtime(),
-            wakers: Wakers::new(WakeSources::default(), None),
+            wake_listeners: WakeListeners::new(WakeSources::default(), None),
             sampler: Sampler::new(&sources).unwrap(),
             pod_cache: PodCache::new(self.listings.subscribe(), binder),
             allocatable: Allocatable::of_machine(&proc),
@@ -339,7 +387,7 @@ impl Bench {
             }),
             cluster: None,
             pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
-            publishers: Publishers(vec![Box::new(recorder)]),
+            publishers: Publishers(vec![Box::new(recorder), Box::new(page)]),
             unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
@@ -442,6 +490,11 @@ impl Bench {
                 self.leave(&name);
             }
         }
+    }
+
+    /// What `evictd status -o json` says.
+    pub(super) fn status(&self) -> Value {
+        serde_json::to_value(self.status.as_ref().unwrap().status()).unwrap()
     }
 
     /// Everything told so far, without the times.

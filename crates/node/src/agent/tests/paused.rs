@@ -53,6 +53,29 @@ async fn who_is_on_the_way_out_is_seen_off_under_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_soft_victim_on_the_way_out_is_seen_off_under_a_pause_and_nobody_follows() {
+    let soft = "evictionHard: {memory.available: 1Mi}\nevictionSoft: {memory.available: 600Mi}\n\
+                evictionSoftGracePeriod: {memory.available: 60s}\nevictionMaxPodGracePeriod: 30";
+    let mut bench = Bench::new();
+    bench.pod("hog", 480);
+    bench.pod("other", 470);
+    bench.start(soft);
+    bench.pass(70.0).await;
+    bench.pause(None).await;
+    bench.pass(600.0).await;
+    let told = [
+        "raised",
+        "evicts shop/hog",
+        "shop/hog is killed",
+        "paused shop/other",
+    ];
+    assert_eq!(bench.told(), told);
+    let killed = bench.at("shop/hog is killed");
+    assert!((90.0..90.3).contains(&killed), "{killed}");
+    assert!(bench.lives("other"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_annotation_pauses_as_long_as_it_is_there_and_the_command_does_not_take_it_back() {
     let mut bench = Bench::new();
     bench.pod("hog", 100);

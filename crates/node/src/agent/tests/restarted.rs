@@ -57,6 +57,18 @@ async fn after_a_boot_nobody_is_ended_for_what_was_decided_before() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_boot_a_hog_is_decided_on_anew_and_has_its_whole_grace() {
+    let mut bench = away_for(10.0).await;
+    bench.reboot();
+    bench.start_with(SLOW, &bench.records());
+    bench.pass(60.0).await;
+    bench.at("shop/hog is found gone");
+    assert_eq!(bench.records().len(), 2, "{:#?}", bench.log());
+    let killed = bench.at("shop/hog is killed");
+    assert!((60.0..61.5).contains(&killed), "{killed}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_leaves_by_itself_in_what_is_left_of_its_grace_is_not_killed() {
     let mut bench = away_for(10.0).await;
     bench.start_with(SLOW, &bench.records());

@@ -74,7 +74,7 @@ fn a_kubelets_other_keys_are_ignored_but_a_near_miss_is_told() {
     assert_eq!(
         said(&body),
         "warning f.yaml: evictionHard: not watched: pid.available (no threshold); a kubelet has no default for it\n\
-         warning f.yaml:4:1: evictionHrad: is ignored, as the kubelet ignores what it does not know; did you mean evictionHard?\n"
+         warning f.yaml:4:1: evictionHrad: is ignored, as the kubelet ignores keys that it does not know; did you mean evictionHard?\n"
     );
 }
 
@@ -84,7 +84,7 @@ fn our_keys_in_a_kubelets_file_are_told() {
     let said = said(&body);
     for place in ["3:1: dryRun", "4:1: pods"] {
         let line = format!(
-            "warning f.yaml:{place}: is ignored, as the kubelet ignores what it does not know; \
+            "warning f.yaml:{place}: is ignored, as the kubelet ignores keys that it does not know; \
              only an EvictionConfiguration has it"
         );
         assert!(said.contains(&line), "{said}");
@@ -115,11 +115,11 @@ fn s1_007_unknown_signals() {
 fn both_forms_of_duplicate_thresholds() {
     assert_eq!(
         said_of_ours("evictionHard:\n  memory.available: 1Gi\n  memory.available: 2Gi\n"),
-        "f.yaml:5:3: evictionHard.memory.available: is there twice, first in line 4; remove one\n"
+        "f.yaml:5:3: evictionHard.memory.available: appears twice, first in line 4; remove one\n"
     );
     assert_eq!(
         said_of_ours("evictionHard: {}\nevictionHard: {}\n"),
-        "f.yaml:4:1: evictionHard: is there twice, first in line 3; remove one\n"
+        "f.yaml:4:1: evictionHard: appears twice, first in line 3; remove one\n"
     );
     let soft = |hard: &str, soft: &str, grace: &str| {
         format!(
@@ -187,7 +187,7 @@ fn s1_006_s1_010_values_out_of_range() {
         (
             "evictionMinimumReclaim",
             "101%",
-            "101% is more than there is",
+            "101% is more than the capacity",
         ),
         (
             "evictionMinimumReclaim",
@@ -227,10 +227,7 @@ fn durations() {
             "evictionHardGracePeriod: 1.5s",
             "a grace period is counted in whole seconds",
         ),
-        (
-            "evictionPressureTransitionPeriod: -5m",
-            "-5m is less than nothing",
-        ),
+        ("evictionPressureTransitionPeriod: -5m", "-5m is negative"),
         (
             "evictionMaxPodGracePeriod: 99999999999",
             "99999999999 is not a whole number from -2147483648 to 2147483647",
@@ -331,7 +328,7 @@ fn kinds_and_versions() {
         said("apiVersion: evictd.dev/v1\nkind: EvictionConfiguration\n"),
         "f.yaml:1:13: apiVersion: \"evictd.dev/v1\" is not an apiVersion that is known here; write evictd.dev/v1alpha1\n"
     );
-    assert!(said("dryRun: true\n").starts_with("warning f.yaml:1:1: kind: there is no kind"));
+    assert!(said("dryRun: true\n").starts_with("warning f.yaml:1:1: kind: is missing"));
     for nothing in [
         "",
         " \n",
@@ -372,7 +369,7 @@ fn what_is_worth_a_second_look() {
         ),
         (
             "evictionHard: {memory.available: 500}",
-            "500 is 500 bytes, which is as good as nothing left; write a unit, such as 500Mi",
+            "500 is 500 bytes, which is almost nothing; write a unit, such as 500Mi",
         ),
         (
             "evictionSoft: {allocatableMemory.available: 1Gi}\nevictionSoftGracePeriod: {allocatableMemory.available: 0s}",
@@ -393,15 +390,15 @@ fn what_is_worth_a_second_look() {
         ),
         (
             "pods: {source: cri}",
-            "cri is not built yet in this version; there is auto, kubernetes, kubelet, manifests",
+            "cri is not built yet in this version; possible are auto, kubernetes, kubelet, manifests",
         ),
         (
             "usage: {source: cri}",
-            "cri is not built yet in this version; there is auto, cgroup, summary",
+            "cri is not built yet in this version; possible are auto, cgroup, summary",
         ),
         (
             "evict: {method: cri}",
-            "cri is not built yet in this version; there is auto, cgroup, delete, eviction",
+            "cri is not built yet in this version; possible are auto, cgroup, delete, eviction",
         ),
     ];
     for (body, expected) in table {
@@ -418,7 +415,7 @@ fn what_is_worth_a_second_look() {
 fn the_real_kubelets_configuration_with_and_without_its_wrapper() {
     let wrapped = include_str!("../../../../../tests/fixtures/kubelet-configz.json");
     let off = "warning f.yaml:75:19: evictionHard: this kubelet's own eviction is off: every threshold is 0% or missing; \
-               when the node runs out, the kernel's OOM killer or a full disk decides\n";
+               when a resource runs out, the kernel's OOM killer or a full disk decides\n";
     assert_eq!(said(wrapped), off);
     let document: serde_json::Value = serde_json::from_str(wrapped).unwrap();
     let mut bare = document["kubeletconfig"].clone();
@@ -443,11 +440,11 @@ fn pressure_and_swap_are_ours_and_said_in_one_form() {
         ),
         (
             "evictionHard: {cpu.psi: full avg10 > 20%}",
-            "f.yaml:3:16: evictionHard.cpu.psi: unsupported eviction signal cpu.psi; pressure on the processor is shown and never acted on\n",
+            "f.yaml:3:16: evictionHard.cpu.psi: unsupported eviction signal cpu.psi; evictd shows pressure on the CPU and never evicts for it\n",
         ),
         (
             "evictionHard: {io.psi: full avg10 > 20%}",
-            "f.yaml:3:24: evictionHard.io.psi: full avg10 > 20% does not last long enough to tell which pod reads and writes; write at least \"for 1s\"\n",
+            "f.yaml:3:24: evictionHard.io.psi: full avg10 > 20% has too short a duration to tell which pod reads and writes; write at least \"for 1s\"\n",
         ),
         (
             "evictionSoft: {memory.psi: some avg10 > 9% for 1m}\nevictionSoftGracePeriod: {memory.psi: 1m}",

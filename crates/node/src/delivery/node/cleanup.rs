@@ -128,7 +128,7 @@ impl NodeReporter {
         }
     }
 
-    /// Removes the conditions whoever owns them now.
+    /// Removes the conditions, even if another writer owns them now.
     async fn clean_conditions(&self) -> Result<Vec<String>, ApiError> {
         let node = self.get().await?;
         let has = |kind: &str| {

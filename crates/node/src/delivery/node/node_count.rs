@@ -50,10 +50,10 @@ impl NodeReporter {
         match self.page().await {
             Ok(page) => {
                 if let Some(nodes) = page.nodes() {
-                    self.fleet.counted(nodes);
+                    self.fleet.set_nodes(nodes);
                 }
             }
-            Err(error) => tracing::debug!("the nodes are not counted: {error}"),
+            Err(error) => tracing::debug!("the nodes of the cluster could not be counted: {error}"),
         }
     }
 

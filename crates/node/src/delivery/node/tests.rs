@@ -12,7 +12,7 @@ struct Report {
     wanted: watch::Sender<Option<Pressure>>,
     settles: watch::Sender<bool>,
     settled: watch::Receiver<bool>,
-    _hush: oneshot::Sender<()>,
+    _stop: oneshot::Sender<()>,
 }
 
 fn at(second: i64) -> Timestamp {
@@ -49,15 +49,15 @@ impl Report {
         let reporter = NodeReporter::new("one".into(), types, actions, Clock::start());
         let (wanted, pressure) = watch::channel(None);
         let (settles, settled) = watch::channel(false);
-        let (hush, hushed) = oneshot::channel();
-        tokio::spawn(reporter.run(pressure, settles.clone(), hushed));
+        let (stop, stopped) = oneshot::channel();
+        tokio::spawn(reporter.run(pressure, settles.clone(), stopped));
         Self {
             api,
             admin,
             wanted,
             settles,
             settled,
-            _hush: hush,
+            _stop: stop,
         }
     }
 
@@ -314,7 +314,7 @@ fn by_hand(api: &ApiServer, fleet: &Fleet) -> NodeReporter {
     let config = kube::Config::new(api.url().parse().unwrap());
     let actions = Access::new("a test".into(), config).actions().unwrap();
     NodeReporter::new("one".into(), ConditionTypes::Own, actions, Clock::start())
-        .among(fleet.clone(), NodeHeartbeat::default())
+        .sharing(fleet.clone(), NodeHeartbeat::default())
 }
 
 #[tokio::test]
@@ -333,14 +333,14 @@ async fn a_heartbeat_is_one_request_and_still_puts_taints_right() {
     };
     let calm = pressure(NONE, 0);
     reporter.report(&calm, || {}).await.unwrap();
-    let first = reporter.rest(calm, Ok(()));
+    let first = reporter.next_write(calm, Ok(()));
     assert!(first < CALM_HEARTBEAT, "at any moment of the first period");
     reporter.count().await;
     assert_eq!(fleet.spread(), Fleet::of(3).spread());
 
     let before = api.log().len();
     reporter.report(&calm, || {}).await.unwrap();
-    assert_eq!(reporter.rest(calm, Ok(())), CALM_HEARTBEAT);
+    assert_eq!(reporter.next_write(calm, Ok(())), CALM_HEARTBEAT);
     reporter.count().await;
     assert_eq!(
         asked(before),
@@ -366,17 +366,17 @@ async fn a_calm_node_waits_its_turn_and_one_under_pressure_does_not() {
     let failed = || Err(ReportError::Kubelet("one".into()));
     let turn = Duration::from_mins(10);
     let calm = pressure(NONE, 0);
-    reporter.rest(calm, Ok(()));
-    assert_eq!(reporter.rest(calm, failed()), turn);
+    reporter.next_write(calm, Ok(()));
+    assert_eq!(reporter.next_write(calm, failed()), turn);
     let short = |wait: Duration| wait <= Duration::from_secs(30);
-    assert!(short(reporter.rest(pressure(MEMORY, 1), failed())));
-    reporter.rest(pressure(MEMORY, 1), Ok(()));
+    assert!(short(reporter.next_write(pressure(MEMORY, 1), failed())));
+    reporter.next_write(pressure(MEMORY, 1), Ok(()));
     assert!(
-        short(reporter.rest(calm, failed())),
+        short(reporter.next_write(calm, failed())),
         "what was raised is to be taken back"
     );
-    reporter.rest(calm, Ok(()));
-    assert_eq!(reporter.rest(calm, failed()), turn);
+    reporter.next_write(calm, Ok(()));
+    assert_eq!(reporter.next_write(calm, failed()), turn);
 }
 
 #[tokio::test]

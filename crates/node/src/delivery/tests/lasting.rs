@@ -103,16 +103,16 @@ impl Story {
         let server = Router::new().fallback(answer).with_state(Arc::clone(&fake));
         let actions = Actions::new(kube::Client::new(server, "default"));
         let (delivery_queue, publications) = DeliveryQueue::new(actions, settled);
-        drop(delivery_queue.post(notice));
+        drop(delivery_queue.submit(notice));
         Self { fake, publications }
     }
 
-    async fn fate(&mut self) -> Fate {
+    async fn outcome(&mut self) -> DeliveryOutcome {
         let told = timeout(Duration::from_mins(5), self.publications.recv()).await;
         let log = || self.fake.lock().unwrap().asked.clone();
         told.unwrap_or_else(|_| panic!("no fate: {:?}", log()))
             .unwrap()
-            .fate
+            .outcome
     }
 
     /// When it was asked in this way, in seconds since the beginning.
@@ -160,7 +160,7 @@ async fn told_is_what_its_kubelet_has_taken_over() {
             200
         }),
     );
-    assert_eq!(story.fate().await, Fate::Published);
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     assert_eq!(story.asked(&Method::GET), [1], "one look is enough");
     assert_eq!(story.records(), [r#"{"decision":"d-1"}"#]);
 }
@@ -179,7 +179,7 @@ async fn what_a_kubelet_writes_over_is_told_again_with_another_record_until_it_l
             200
         }),
     );
-    assert_eq!(story.fate().await, Fate::Published);
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     assert_eq!(
         story.records(),
         [
@@ -216,7 +216,7 @@ async fn a_kubelet_that_says_nothing_is_waited_for_and_may_still_write_over_it()
             200
         }),
     );
-    assert_eq!(story.fate().await, Fate::Published);
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     assert_eq!(story.asked(&Method::PATCH), [0, 11]);
     assert_eq!(
         story.asked(&Method::GET),
@@ -235,7 +235,7 @@ async fn a_server_that_goes_away_after_it_was_told_is_looked_at_anew_when_it_is_
             _ => 200,
         }),
     );
-    assert_eq!(story.fate().await, Fate::Published);
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     let looks = story.asked(&Method::GET);
     let back = looks[4];
     assert_eq!(
@@ -252,7 +252,7 @@ async fn a_pod_that_no_kubelet_has_written_on_is_told_at_the_first_look() {
         .unwrap()
         .remove("containerStatuses");
     let mut story = Story::of(notice(Way::Status), pod, Box::new(|_, _, _| 200));
-    assert_eq!(story.fate().await, Fate::Published);
+    assert_eq!(story.outcome().await, DeliveryOutcome::Published);
     assert_eq!(story.asked(&Method::GET), [1]);
 }
 
@@ -267,7 +267,7 @@ async fn a_pod_that_is_deleted_after_it_was_told_was_told() {
                 if *method == Method::GET { code } else { 200 }
             }),
         );
-        assert_eq!(story.fate().await, Fate::Published, "{code}");
+        assert_eq!(story.outcome().await, DeliveryOutcome::Published, "{code}");
         assert_eq!(story.asked(&Method::PATCH).len(), 1);
     }
 }
@@ -288,7 +288,7 @@ async fn the_status_waits_for_the_taint_and_not_for_long() {
         sleep(Duration::from_millis(100)).await;
         assert_eq!(story.asked(&Method::PATCH).len(), 0);
         settle.send_replace(settles);
-        assert_eq!(story.fate().await, Fate::Published);
+        assert_eq!(story.outcome().await, DeliveryOutcome::Published);
         let fake = story.fake.lock().unwrap();
         let expected = if settles { 100 } else { 500 };
         assert_eq!(fake.asked[0].1.as_millis(), expected);
@@ -309,7 +309,7 @@ async fn a_pod_that_is_deleted_says_first_that_it_was_disrupted() {
                 }
             }),
         );
-        assert_eq!(story.fate().await, Fate::Published, "{code}");
+        assert_eq!(story.outcome().await, DeliveryOutcome::Published, "{code}");
         assert_eq!(story.asked(&Method::DELETE).len(), 1, "{code}");
         let fake = story.fake.lock().unwrap();
         assert_eq!(fake.patches.len(), patches, "{code}");
@@ -349,7 +349,7 @@ async fn a_reason_that_the_kubelet_empties_is_written_again_when_all_have_ended(
                 200
             }),
         );
-        assert_eq!(story.fate().await, Fate::Published);
+        assert_eq!(story.outcome().await, DeliveryOutcome::Published);
         sleep(Duration::from_mins(15)).await;
         let fake = story.fake.lock().unwrap();
         assert_eq!(fake.patches.len(), 1 + tellings, "stubborn: {stubborn}");

@@ -38,7 +38,7 @@ impl Machine {
 impl Binder {
     /// With nothing known from before.
     fn tie(&self, pods: &[Listed]) -> Result<Bindings, CgroupError> {
-        self.bind(pods, &DepartedPods::new(), &LastHeld::new())
+        self.bind(pods, &DeletedPods::new(), &LastBindings::new())
     }
 }
 
@@ -329,17 +329,17 @@ fn a_cgroup_that_cannot_be_looked_at_stays_its_pods() {
         .iter()
         .zip(["u-1", "u-2"])
         .map(|(cgroup, uid)| {
-            let held = Held {
+            let held = LastBinding {
                 cgroup: cgroup.clone(),
-                standing: Standing::default(),
+                cgroup_check: CgroupCheck::default(),
             };
             (uid.to_owned(), held)
         });
-    let last: LastHeld = held.collect();
+    let last: LastBindings = held.collect();
     // It leads round in a circle, which is an error that stays.
     fs::remove_file(&alias).unwrap();
     symlink("alias", &alias).unwrap();
-    let look = || binder.bind(&pods, &DepartedPods::new(), &last).unwrap();
+    let look = || binder.bind(&pods, &DeletedPods::new(), &last).unwrap();
     let after = look();
     assert_eq!(bound(&after), expected);
     let said = after.warnings[0].to_string();

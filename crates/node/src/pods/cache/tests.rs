@@ -1,5 +1,5 @@
 use super::*;
-use crate::pods::{Departed, Listed};
+use crate::pods::{DeletedPod, Listed};
 use evictd_kernel::cgroup::Hierarchies;
 use evictd_pod::wire;
 use evictd_testkit::testing::logged;
@@ -92,11 +92,11 @@ fn an_empty_group_of_a_pod_that_just_left_is_no_unknown_pod() {
         fs::create_dir(bench.group("1")).unwrap();
         fs::write(bench.group("1").join("cgroup.procs"), processes).unwrap();
         bench.list(&["1"]);
-        bench.cache.look(gate(true));
+        bench.cache.snapshot(gate(true));
         bench.list(&[]);
         logged(|| {
-            assert_eq!(bench.cache.look(gate(true)).unknown.len(), 1);
-            bench.cache.look_afresh(gate(true));
+            assert_eq!(bench.cache.snapshot(gate(true)).unknown.len(), 1);
+            bench.cache.fresh_snapshot(gate(true));
         })
     };
     assert_eq!(said(""), "");
@@ -112,12 +112,15 @@ fn an_empty_group_of_a_pod_that_just_left_is_no_unknown_pod() {
 fn a_look_at_nothing_new_is_the_same_set() {
     let mut bench = Bench::new();
     bench.list(&["1", "2"]);
-    let first = bench.cache.look(gate(true));
+    let first = bench.cache.snapshot(gate(true));
     assert_eq!(uids(&first), ["1", "2"]);
-    assert!(Arc::ptr_eq(&first, &bench.cache.look(gate(false))));
-    assert!(Arc::ptr_eq(&first, &bench.cache.look_afresh(gate(false))));
+    assert!(Arc::ptr_eq(&first, &bench.cache.snapshot(gate(false))));
+    assert!(Arc::ptr_eq(
+        &first,
+        &bench.cache.fresh_snapshot(gate(false))
+    ));
     bench.list(&["2"]);
-    let second = bench.cache.look(gate(false));
+    let second = bench.cache.snapshot(gate(false));
     assert_eq!(uids(&second), ["2"]);
     assert_eq!(second.generation, first.generation + 1);
 }
@@ -126,21 +129,21 @@ fn a_look_at_nothing_new_is_the_same_set() {
 fn cgroups_that_come_and_go_are_seen_by_a_fresh_look() {
     let mut bench = Bench::new();
     bench.list(&["1"]);
-    assert_eq!(cgroups(&bench.cache.look(gate(true))), [None]);
+    assert_eq!(cgroups(&bench.cache.snapshot(gate(true))), [None]);
     fs::create_dir(bench.group("1")).unwrap();
     fs::create_dir(bench.group("stranger")).unwrap();
-    assert_eq!(cgroups(&bench.cache.look(gate(true))), [None]);
-    let set = bench.cache.look_afresh(gate(true));
+    assert_eq!(cgroups(&bench.cache.snapshot(gate(true))), [None]);
+    let set = bench.cache.fresh_snapshot(gate(true));
     assert_eq!(
         set.pods[0].cgroup.as_ref().unwrap().relative,
         PathBuf::from("kubepods/pod1")
     );
     assert_eq!(set.unknown[0].uid, "stranger");
     // The pods themselves are not copied for that.
-    let again = bench.cache.look(gate(true));
+    let again = bench.cache.snapshot(gate(true));
     assert!(Arc::ptr_eq(&set.pods[0].pod, &again.pods[0].pod));
     fs::remove_dir(bench.group("1")).unwrap();
-    assert_eq!(cgroups(&bench.cache.look_afresh(gate(true))), [None]);
+    assert_eq!(cgroups(&bench.cache.fresh_snapshot(gate(true))), [None]);
 }
 
 #[test]
@@ -155,15 +158,15 @@ fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
     bench.list(&["1"]);
     let group = bench.group("a-guaranteed");
     fs::create_dir(&group).unwrap();
-    let set = bench.cache.look_afresh(gate(true));
+    let set = bench.cache.fresh_snapshot(gate(true));
     assert_eq!(uids(&set), ["1"]);
     let limit = group.join("memory.limit_in_bytes");
     fs::write(&limit, "67108864").unwrap();
-    let set = bench.cache.look_afresh(gate(true));
+    let set = bench.cache.fresh_snapshot(gate(true));
     assert_eq!(uids(&set), ["1", "a-guaranteed"]);
-    assert!(Arc::ptr_eq(&set, &bench.cache.look_afresh(gate(true))));
+    assert!(Arc::ptr_eq(&set, &bench.cache.fresh_snapshot(gate(true))));
     fs::remove_file(&limit).unwrap();
-    let set = bench.cache.look_afresh(gate(true));
+    let set = bench.cache.fresh_snapshot(gate(true));
     assert_eq!(uids(&set), ["1"]);
 }
 
@@ -171,18 +174,18 @@ fn a_pod_that_nobody_lists_comes_in_whole_when_its_limit_is_written() {
 fn s1_088_a_pod_that_is_not_admitted_waits_outside_and_an_admitted_one_stays() {
     let mut bench = Bench::new();
     bench.list(&["old"]);
-    bench.cache.look(gate(true));
+    bench.cache.snapshot(gate(true));
     fs::create_dir(bench.group("new")).unwrap();
     bench.list(&["new", "old"]);
-    let set = bench.cache.look(gate(false));
+    let set = bench.cache.snapshot(gate(false));
     assert_eq!(uids(&set), ["old"]);
     assert_eq!(set.rejected[0].uid, "new");
     assert_eq!(set.rejected[0].rejection.reason, "Evicted");
     assert!(set.rejected[0].cgroup.is_some());
     // It is no stranger either.
     assert_eq!(set.unknown, []);
-    assert!(Arc::ptr_eq(&set, &bench.cache.look(gate(false))));
-    let set = bench.cache.look(gate(true));
+    assert!(Arc::ptr_eq(&set, &bench.cache.snapshot(gate(false))));
+    let set = bench.cache.snapshot(gate(true));
     assert_eq!(uids(&set), ["new", "old"]);
     assert!(set.pods[0].cgroup.is_some());
     assert_eq!(set.rejected, []);
@@ -192,11 +195,11 @@ fn s1_088_a_pod_that_is_not_admitted_waits_outside_and_an_admitted_one_stays() {
 fn a_pod_that_left_is_new_when_it_returns() {
     let mut bench = Bench::new();
     bench.list(&["1"]);
-    bench.cache.look(gate(true));
+    bench.cache.snapshot(gate(true));
     bench.list(&[]);
-    bench.cache.look(gate(true));
+    bench.cache.snapshot(gate(true));
     bench.list(&["1"]);
-    assert_eq!(bench.cache.look(gate(false)).rejected.len(), 1);
+    assert_eq!(bench.cache.snapshot(gate(false)).rejected.len(), 1);
 }
 
 #[test]
@@ -208,19 +211,19 @@ fn a_look_at_the_cgroups_that_fails_unties_no_pod_and_says_so() {
     bench.list(&["1", "2"]);
     let bound =
         |set: &PodSet| -> Vec<bool> { set.pods.iter().map(|pod| pod.cgroup.is_some()).collect() };
-    assert_eq!(bound(&bench.cache.look(gate(true))), [true, true]);
+    assert_eq!(bound(&bench.cache.snapshot(gate(true))), [true, true]);
     let own = bench.top.path().join("proc/self/cgroup");
     fs::rename(&own, own.with_extension("away")).unwrap();
     // Its pods may be listed anew meanwhile, one new and one in another place; and one ends.
     fs::create_dir(bench.group("0")).unwrap();
     fs::remove_dir(bench.group("2")).unwrap();
     bench.list(&["0", "1", "2"]);
-    let set = bench.cache.look_afresh(gate(true));
+    let set = bench.cache.fresh_snapshot(gate(true));
     assert_eq!(bound(&set), [false, true, false]);
     assert!(set.warnings[0].to_string().contains("proc/self/cgroup"));
     assert!(!set.is_certain());
     fs::rename(own.with_extension("away"), &own).unwrap();
-    let set = bench.cache.look_afresh(gate(true));
+    let set = bench.cache.fresh_snapshot(gate(true));
     assert_eq!(bound(&set), [true, true, false]);
     assert_eq!(set.warnings, []);
 }
@@ -232,8 +235,8 @@ fn who_is_listed_no_more_and_runs_has_vanished_until_nothing_runs_or_it_is_liste
         bench.run(uid, "7");
     }
     bench.list(&["hog", "other"]);
-    let vanished = |set: &PodSet| -> Vec<(String, PathBuf, u64)> {
-        let all = set.vanished.iter();
+    let still_running = |set: &PodSet| -> Vec<(String, PathBuf, u64)> {
+        let all = set.still_running.iter();
         all.map(|one| {
             (
                 one.pod.uid.clone(),
@@ -243,19 +246,19 @@ fn who_is_listed_no_more_and_runs_has_vanished_until_nothing_runs_or_it_is_liste
         })
         .collect()
     };
-    assert_eq!(vanished(&bench.cache.look(gate(true))), []);
+    assert_eq!(still_running(&bench.cache.snapshot(gate(true))), []);
     let mut listing = (**bench.sender.borrow()).clone();
     let gone = listing.pods.remove(0).pod;
-    listing.departed.push(Arc::new(Departed {
+    listing.deleted.push(Arc::new(DeletedPod {
         pod: gone,
         at: Timestamp::UNIX_EPOCH,
         grace: Duration::from_secs(2),
     }));
     let again = bench.sender.send_replace(Arc::new(listing.clone()));
     let expected = [("hog".to_owned(), PathBuf::from("kubepods/podhog"), 2)];
-    let set = bench.cache.look(gate(true));
+    let set = bench.cache.snapshot(gate(true));
     assert_eq!(
-        (vanished(&set), uids(&set)),
+        (still_running(&set), uids(&set)),
         (expected.to_vec(), vec!["other"])
     );
     // A pod that was never listed is as unknown as ever.
@@ -266,15 +269,15 @@ fn who_is_listed_no_more_and_runs_has_vanished_until_nothing_runs_or_it_is_liste
             .collect::<Vec<_>>()
     };
     assert_eq!(unknown(&set), ["hog", "stranger"]);
-    assert!(Arc::ptr_eq(&set, &bench.cache.look(gate(true))));
+    assert!(Arc::ptr_eq(&set, &bench.cache.snapshot(gate(true))));
     bench.sender.send_replace(again);
-    let set = bench.cache.look(gate(true));
-    assert_eq!((vanished(&set), uids(&set).len()), (vec![], 2));
+    let set = bench.cache.snapshot(gate(true));
+    assert_eq!((still_running(&set), uids(&set).len()), (vec![], 2));
     bench.sender.send_replace(Arc::new(listing));
-    assert_eq!(vanished(&bench.cache.look(gate(true))), expected);
+    assert_eq!(still_running(&bench.cache.snapshot(gate(true))), expected);
     // It need not be looked for cgroups to see its end.
     bench.run("hog", "");
-    assert_eq!(vanished(&bench.cache.look(gate(true))), []);
+    assert_eq!(still_running(&bench.cache.snapshot(gate(true))), []);
 }
 
 #[test]
@@ -288,11 +291,14 @@ fn a_pod_that_is_said_to_have_ended_is_alive_while_it_runs() {
     }
     bench.send(listed.into());
     let ended = |set: &PodSet| set.pods.iter().map(|pod| pod.terminal).collect::<Vec<_>>();
-    assert_eq!(ended(&bench.cache.look(gate(true))), [false, true, true]);
+    assert_eq!(
+        ended(&bench.cache.snapshot(gate(true))),
+        [false, true, true]
+    );
     bench.run("hog", "");
     bench.run("done", "8");
     assert_eq!(
-        ended(&bench.cache.look_afresh(gate(true))),
+        ended(&bench.cache.fresh_snapshot(gate(true))),
         [true, false, true]
     );
 }
@@ -312,7 +318,7 @@ fn a_mirror_unties_nobody_and_hides_nobody() {
         mirror("forger of beef", "beef"),
         mirror("of beef", "beef"),
     ]);
-    let set = bench.cache.look(gate(true));
+    let set = bench.cache.snapshot(gate(true));
     let seen: Vec<_> = set
         .pods
         .iter()
@@ -336,9 +342,9 @@ fn a_mirror_unties_nobody_and_hides_nobody() {
     assert_eq!(seen, expected);
     // A forger that comes to run is itself from then on.
     bench.send(vec![mirror("late", "cafe")]);
-    assert!(bench.cache.look(gate(true)).pods[0].is_mirror());
+    assert!(bench.cache.snapshot(gate(true)).pods[0].is_mirror());
     bench.run("late", "9");
-    let set = bench.cache.look_afresh(gate(false));
+    let set = bench.cache.fresh_snapshot(gate(false));
     assert_eq!((uids(&set), set.pods[0].critical), (vec!["late"], None));
     assert!(set.pods[0].cgroup.is_some());
 }
@@ -346,7 +352,7 @@ fn a_mirror_unties_nobody_and_hides_nobody() {
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_with_a_new_listing_and_never_with_a_lost_source() {
     let mut bench = Bench::new();
-    bench.cache.look(gate(true));
+    bench.cache.snapshot(gate(true));
     let minute = std::time::Duration::from_mins(1);
     assert!(
         tokio::time::timeout(minute, bench.cache.changed())
@@ -355,7 +361,7 @@ async fn waiting_ends_with_a_new_listing_and_never_with_a_lost_source() {
     );
     bench.list(&["1"]);
     bench.cache.changed().await;
-    bench.cache.look(gate(true));
+    bench.cache.snapshot(gate(true));
     bench.sender = watch::Sender::default();
     assert!(
         tokio::time::timeout(minute, bench.cache.changed())

@@ -32,7 +32,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/ranking", get(ranking))
         .route("/v1/history", get(history))
         .route("/v1/admit", post(admit))
-        .route("/v1/hush", post(hush))
+        .route("/v1/stop-node-updates", post(stop_node_reports))
         .route("/v1/pause", post(pause))
         .route("/v1/resume", post(resume))
         .with_state(shared)
@@ -83,13 +83,18 @@ async fn ranking(
 fn parse_signal(name: &str) -> Result<Signal, Failure> {
     Signal::parse(name).ok_or_else(|| {
         let known = Signal::ALL.map(Signal::as_str).join(", ");
-        let told = format!("there is no signal {name:?}; the signals are {known}");
-        Failure(StatusCode::BAD_REQUEST, told)
+        let message = format!("there is no signal {name:?}; the signals are {known}");
+        Failure(StatusCode::BAD_REQUEST, message)
     })
 }
 
-async fn hush(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
-    Ok(Json(shared.ask(|answer| Question::Hush { answer }).await?))
+/// The path keeps its old name for an `evictd uninstall-node` of another version.
+async fn stop_node_reports(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    Ok(Json(
+        shared
+            .ask(|answer| Question::StopNodeReports { answer })
+            .await?,
+    ))
 }
 
 /// The body of `POST /v1/pause`; every field is optional.
@@ -103,8 +108,8 @@ struct PauseRequest {
 
 async fn pause(State(shared): State<Arc<Shared>>, body: Bytes) -> Result<Json<Value>, Failure> {
     let asked: PauseRequest = serde_json::from_slice(&body).map_err(|error| {
-        let told = format!("this takes {{ \"seconds\": 90, \"reason\": \"..\" }}: {error}");
-        Failure(StatusCode::BAD_REQUEST, told)
+        let message = format!("this takes {{ \"seconds\": 90, \"reason\": \"..\" }}: {error}");
+        Failure(StatusCode::BAD_REQUEST, message)
     })?;
     let since = shared.now();
     let until = |seconds: u32| after(since, SignedDuration::from_secs(seconds.into()));
@@ -127,14 +132,14 @@ async fn resume(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failur
 /// daemon's memory limit.
 async fn history(State(shared): State<Arc<Shared>>) -> Result<Response, Failure> {
     let directory = shared.history().to_owned();
-    let records = off_the_loop(move || history::read(&directory))
+    let records = on_other_thread(move || history::read(&directory))
         .await
         .and_then(|opened| Ok(opened?))
         .map_err(|error| Failure(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let (sender, body) = Channel::<Bytes, BoxError>::new(1);
     tokio::spawn(async move {
         if let Err((sender, error)) = send_records(sender, records, shared.waiting()).await {
-            tracing::warn!(%error, "the history could not be sent whole");
+            tracing::warn!(%error, "the history could not be sent completely");
             // Breaks the connection, so that the client does not take a part for the whole.
             sender.abort(error);
         }
@@ -155,7 +160,7 @@ async fn send_records(
     // Read after the records on disk, so that records still waiting for the disk are not missed.
     let mut in_memory = None;
     loop {
-        let read = off_the_loop(move || (records.next(), records)).await;
+        let read = on_other_thread(move || (records.next(), records)).await;
         let next = match read {
             Ok((next, rest)) => {
                 records = rest;
@@ -182,7 +187,7 @@ async fn send_records(
 static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
 
 /// Runs a call that may be slow or hang on another thread than the main loop's.
-async fn off_the_loop<T: Send + 'static>(
+async fn on_other_thread<T: Send + 'static>(
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, BoxError> {
     let permit = ONE_AT_A_TIME.acquire().await?;

@@ -25,9 +25,9 @@ pub const GROUP: &str = "evictd";
 const MODE: u32 = 0o660;
 
 const LIMITS: Limits = Limits {
-    in_all: 16,
-    of_one: 16,
-    whole: Duration::from_secs(30),
+    connections: 16,
+    per_address: 16,
+    duration: Duration::from_secs(30),
 };
 
 /// A daemon that accepts no connection for this long counts as alive but stuck.
@@ -39,7 +39,7 @@ pub enum SocketError {
     /// A daemon answers on it.
     #[error("{path} is taken by a running daemon{}; stop it first, or set another `socket`", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Taken {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// The process id of that daemon, if the kernel reports it.
         pid: Option<i32>,
@@ -47,23 +47,23 @@ pub enum SocketError {
     /// The path exists and is not a socket.
     #[error("{path} exists and is not a socket; it was left alone")]
     NotASocket {
-        /// The path.
+        /// The path that was configured.
         path: PathBuf,
     },
     /// Only a directory directly below `/run` is created, because it disappears with the next boot.
     #[error("the directory of the socket {path} does not exist")]
     NoDirectory {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// A system call failed.
     #[error("cannot {action} the socket {path}: {source}")]
     Refused {
-        /// The failed action.
+        /// What failed, in a few words.
         action: &'static str,
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system call.
         source: io::Error,
     },
 }
@@ -92,7 +92,7 @@ async fn bind_below(path: &Path, run: &Path) -> Result<Socket, SocketError> {
     };
     make_directory(path, run)?;
     make_room(path).await?;
-    // Created under another name and renamed when its permissions are set, so that nobody finds it half done.
+    // Created under another name and renamed when its permissions are set, so that no client can connect before.
     let unfinished = path.with_added_extension(std::process::id().to_string());
     remove_if_there(&unfinished).map_err(refused("replace"))?;
     let listener = UnixListener::bind(&unfinished).map_err(refused("create"))?;
@@ -137,7 +137,7 @@ async fn make_room(path: &Path) -> Result<(), SocketError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(source) => {
             return Err(SocketError::Refused {
-                action: "look at",
+                action: "inspect",
                 path: owned(),
                 source,
             });
@@ -153,7 +153,7 @@ async fn make_room(path: &Path) -> Result<(), SocketError> {
             pid: stream.peer_cred().ok().and_then(|peer| peer.pid()),
         }),
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => {
-            tracing::info!(path = %path.display(), "replacing the socket that a dead daemon left behind");
+            tracing::info!(path = %path.display(), "replacing the socket that a daemon left behind when it ended");
             Ok(())
         }
         Ok(Err(error)) if error.kind() == ErrorKind::WouldBlock => Err(SocketError::Taken {

@@ -6,14 +6,14 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-struct Door {
+struct OpenSocket {
     directory: TempDir,
     path: PathBuf,
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Door {
+impl OpenSocket {
     /// A daemon whose loop answers every question with what it was asked.
     async fn open() -> Self {
         let directory = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ impl Door {
                         let told = json!({ "allowed": allowed, "reason": "OutOfcpu", "message": "no", "preempt": ["a/b"] });
                         (answer, told)
                     }
-                    Question::Hush { answer } => (answer, json!({})),
+                    Question::StopNodeReports { answer } => (answer, json!({})),
                     Question::Pause { pause, answer } => (answer, json!({ "paused": pause })),
                     Question::Resume { answer } => (answer, json!({ "paused": null })),
                 };
@@ -69,22 +69,22 @@ fn review(kind: &str, name: &str, operation: &str) -> Value {
 
 #[tokio::test]
 async fn the_status_is_answered() {
-    let door = Door::open().await;
-    let answered = door.get("/v1/status").await;
+    let socket = OpenSocket::open().await;
+    let answered = socket.get("/v1/status").await;
     assert_eq!(answered.code, StatusCode::OK);
     assert_eq!(answered.json()["node"], "node-1");
 }
 
 #[tokio::test]
 async fn the_ranking_is_asked_of_the_loop() {
-    let door = Door::open().await;
-    let answered = door.get("/v1/ranking?signal=pid.available").await;
+    let socket = OpenSocket::open().await;
+    let answered = socket.get("/v1/ranking?signal=pid.available").await;
     assert_eq!(answered.json(), json!({ "signal": "pid.available" }));
     assert_eq!(
-        door.get("/v1/ranking").await.json(),
+        socket.get("/v1/ranking").await.json(),
         json!({ "signal": null })
     );
-    let unknown = door.get("/v1/ranking?signal=memory.free").await;
+    let unknown = socket.get("/v1/ranking?signal=memory.free").await;
     assert_eq!(unknown.code, StatusCode::BAD_REQUEST);
     let told = unknown.json()["error"].as_str().unwrap().to_owned();
     assert!(
@@ -95,26 +95,26 @@ async fn the_ranking_is_asked_of_the_loop() {
 
 #[tokio::test]
 async fn the_history_is_sent_whole() {
-    let door = Door::open().await;
-    assert_eq!(door.get("/v1/history").await.json(), json!([]));
-    let mut history = History::open(door.shared.history(), 1 << 20).unwrap();
+    let socket = OpenSocket::open().await;
+    assert_eq!(socket.get("/v1/history").await.json(), json!([]));
+    let mut history = History::open(socket.shared.history(), 1 << 20).unwrap();
     history.append(&json!({ "id": "d-0" })).unwrap();
     assert_eq!(
-        door.get("/v1/history").await.json(),
+        socket.get("/v1/history").await.json(),
         json!([{ "id": "d-0" }])
     );
     let large = json!({ "id": "d-1", "text": "x".repeat(200_000) });
     history.append(&large).unwrap();
     assert_eq!(
-        door.get("/v1/history").await.json(),
+        socket.get("/v1/history").await.json(),
         json!([{ "id": "d-0" }, large])
     );
 }
 
 #[tokio::test]
 async fn admission_answers_the_review() {
-    let door = Door::open().await;
-    let answered = door
+    let socket = OpenSocket::open().await;
+    let answered = socket
         .ask("POST", "/v1/admit", &review("Pod", "welcome", "CREATE"))
         .await
         .json();
@@ -130,7 +130,7 @@ async fn admission_answers_the_review() {
         json!(["a/b"])
     );
 
-    let answered = door
+    let answered = socket
         .ask("POST", "/v1/admit", &review("Pod", "stranger", "CREATE"))
         .await
         .json();
@@ -141,9 +141,9 @@ async fn admission_answers_the_review() {
 
 #[tokio::test]
 async fn admission_has_no_say_over_anything_but_new_pods() {
-    let door = Door::open().await;
+    let socket = OpenSocket::open().await;
     for (kind, operation) in [("Pod", "DELETE"), ("Pod", "UPDATE"), ("Service", "CREATE")] {
-        let answered = door
+        let answered = socket
             .ask("POST", "/v1/admit", &review(kind, "stranger", operation))
             .await
             .json();
@@ -153,13 +153,13 @@ async fn admission_has_no_say_over_anything_but_new_pods() {
 
 #[tokio::test]
 async fn what_is_no_review_is_answered_by_one_that_says_so() {
-    let door = Door::open().await;
+    let socket = OpenSocket::open().await;
     for body in [
         json!(5),
         json!({}),
         json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview" }),
     ] {
-        let answered = door.ask("POST", "/v1/admit", &body).await;
+        let answered = socket.ask("POST", "/v1/admit", &body).await;
         assert_eq!(answered.code, StatusCode::BAD_REQUEST, "{body}");
         let answer = answered.json();
         assert_eq!(answer["response"]["allowed"], false);
@@ -174,31 +174,31 @@ async fn what_is_no_review_is_answered_by_one_that_says_so() {
 
 #[tokio::test]
 async fn only_owner_and_group_may_ask_and_the_socket_goes_with_the_daemon() {
-    let door = Door::open().await;
+    let socket = OpenSocket::open().await;
     assert_eq!(
-        fs::metadata(&door.path).unwrap().permissions().mode() & 0o777,
+        fs::metadata(&socket.path).unwrap().permissions().mode() & 0o777,
         0o660
     );
     assert_eq!(
-        fs::read_dir(door.directory.path()).unwrap().count(),
+        fs::read_dir(socket.directory.path()).unwrap().count(),
         1,
         "nothing half done is left"
     );
-    door.task.abort();
-    assert!(door.task.await.unwrap_err().is_cancelled());
-    assert!(!door.path.exists());
+    socket.task.abort();
+    assert!(socket.task.await.unwrap_err().is_cancelled());
+    assert!(!socket.path.exists());
 }
 
 #[tokio::test]
 async fn a_living_daemon_keeps_its_socket() {
-    let door = Door::open().await;
-    let error = bind(&door.path).await.unwrap_err();
+    let socket = OpenSocket::open().await;
+    let error = bind(&socket.path).await.unwrap_err();
     let own = i32::try_from(std::process::id()).unwrap();
     assert!(
         matches!(error, SocketError::Taken { pid: Some(pid), .. } if pid == own),
         "{error}"
     );
-    assert_eq!(door.get("/v1/status").await.code, StatusCode::OK);
+    assert_eq!(socket.get("/v1/status").await.code, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -277,9 +277,9 @@ async fn a_successors_socket_is_not_removed() {
 
 #[tokio::test]
 async fn a_pause_is_asked_for_with_its_length_and_its_reason() {
-    let door = Door::open().await;
+    let socket = OpenSocket::open().await;
     let asked = json!({ "seconds": 90, "reason": "a\u{7}drill\n" });
-    let answer = door.ask("POST", "/v1/pause", &asked).await;
+    let answer = socket.ask("POST", "/v1/pause", &asked).await;
     let paused = &answer.json()["paused"];
     assert_eq!(
         (&paused["reason"], &paused["by"]),
@@ -296,10 +296,12 @@ async fn a_pause_is_asked_for_with_its_length_and_its_reason() {
         moment("until").duration_since(moment("since")).as_secs(),
         90
     );
-    let without_end = door.ask("POST", "/v1/pause", &json!({})).await;
+    let without_end = socket.ask("POST", "/v1/pause", &json!({})).await;
     assert_eq!(without_end.json()["paused"]["until"], Value::Null);
-    let wrong = door.ask("POST", "/v1/pause", &json!({ "for": "1h" })).await;
+    let wrong = socket
+        .ask("POST", "/v1/pause", &json!({ "for": "1h" }))
+        .await;
     assert_eq!(wrong.code, StatusCode::BAD_REQUEST);
-    let resumed = door.ask("POST", "/v1/resume", &json!({})).await;
+    let resumed = socket.ask("POST", "/v1/resume", &json!({})).await;
     assert_eq!(resumed.json()["paused"], Value::Null);
 }

@@ -89,8 +89,8 @@ async fn a_walk_decides_once_and_only_if_it_was_begun_for_that() {
         assert_eq!(mebibytes(shown), Some(vec![Some(1)]));
     }
     gauge.measured().await;
-    let decides = gauge.read(at(2), SIGNAL, at(1), &pods).await;
-    assert_eq!(mebibytes(decides), Some(vec![Some(3)]));
+    let is_usable = gauge.read(at(2), SIGNAL, at(1), &pods).await;
+    assert_eq!(mebibytes(is_usable), Some(vec![Some(3)]));
     let again = gauge.read(at(2), SIGNAL, at(1), &pods).await;
     assert_eq!(mebibytes(again), None);
 }
@@ -137,7 +137,7 @@ fn cgroups(top: &Path, names: &[&str]) -> (UsageReader, Arc<PodSet>) {
 const MEMORY: Signal = Signal::MemoryAvailable;
 
 /// The working sets that a decision is based on; `None` where it waits.
-async fn decides(
+async fn is_usable(
     gauge: &mut UsageReader,
     second: i64,
     pods: &Arc<PodSet>,
@@ -155,32 +155,32 @@ async fn figures_that_cannot_be_read_postpone_a_decision_for_three_looks() {
     let without = Some(vec![None, Some(5000)]);
 
     write("?\n");
-    assert_eq!(decides(&mut gauge, 0, &pods).await, None);
+    assert_eq!(is_usable(&mut gauge, 0, &pods).await, None);
     // The loop is called for the next look at once.
     gauge.measured().await;
     write("5000\n");
-    assert_eq!(decides(&mut gauge, 0, &pods).await, complete);
+    assert_eq!(is_usable(&mut gauge, 0, &pods).await, complete);
 
     write("?\n");
     for _ in 0..3 {
-        assert_eq!(decides(&mut gauge, 1, &pods).await, None);
+        assert_eq!(is_usable(&mut gauge, 1, &pods).await, None);
         gauge.measured().await;
         // Whoever only wants to see what there is waits for nothing.
         assert!(gauge.show(at(1), MEMORY, &pods).await.is_some());
     }
     // Then it goes on, and so does the next one.
     for second in [1, 2] {
-        assert_eq!(decides(&mut gauge, second, &pods).await, without);
+        assert_eq!(is_usable(&mut gauge, second, &pods).await, without);
     }
 
     // Once they could be read they are waited for again.
     write("5000\n");
-    assert_eq!(decides(&mut gauge, 3, &pods).await, complete);
+    assert_eq!(is_usable(&mut gauge, 3, &pods).await, complete);
     write("?\n");
-    assert_eq!(decides(&mut gauge, 3, &pods).await, None);
+    assert_eq!(is_usable(&mut gauge, 3, &pods).await, None);
     // A group that is gone is no error.
     fs::remove_dir_all(top.path().join("a")).unwrap();
-    assert_eq!(decides(&mut gauge, 3, &pods).await, without);
+    assert_eq!(is_usable(&mut gauge, 3, &pods).await, without);
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,7 +190,7 @@ async fn a_decision_waits_for_no_figure_that_it_does_not_need() {
     fs::write(top.path().join("a/memory.current"), "?").unwrap();
     let counted = gauge.read(at(0), Signal::PidAvailable, at(0), &pods).await;
     assert_eq!(counted.unwrap().of(0).unwrap().processes, Some(2));
-    assert_eq!(decides(&mut gauge, 0, &pods).await, None);
+    assert_eq!(is_usable(&mut gauge, 0, &pods).await, None);
 }
 
 #[tokio::test]
@@ -199,21 +199,21 @@ async fn pods_that_are_listed_anew_throw_no_walk_away() {
     write(top.path(), "a", 1);
     let mut gauge = gauge(top.path());
     let (before, moved, more) = (set(1, &["a"]), set(2, &["a"]), set(3, &["b", "a"]));
-    let every = Whose::EveryPod;
-    for (whose, now, expected) in [
+    let every = WalkScope::AllPods;
+    for (scope, now, expected) in [
         (every, &moved, Some(vec![Some(1)])),
         // A ranking needs all of them.
         (every, &more, None),
-        (Whose::LimitedPods, &more, Some(vec![None, Some(1)])),
+        (WalkScope::LimitedPods, &more, Some(vec![None, Some(1)])),
     ] {
         assert_eq!(mebibytes(gauge.read_disk(at(0), &before, every)), None);
         gauge.measured().await;
-        let found = mebibytes(gauge.read_disk(at(1), now, whose));
-        assert_eq!(found, expected, "{whose:?} {:?}", now.generation);
+        let found = mebibytes(gauge.read_disk(at(1), now, scope));
+        assert_eq!(found, expected, "{scope:?} {:?}", now.generation);
         if expected.is_none() {
             // What was begun instead.
             gauge.measured().await;
-            assert!(gauge.read_disk(at(1), now, whose).is_some());
+            assert!(gauge.read_disk(at(1), now, scope).is_some());
         }
     }
 }

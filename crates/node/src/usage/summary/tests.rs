@@ -57,7 +57,7 @@ fn figures_are_as_old_as_the_machines_clock_says_and_useless_after_half_a_minute
         stats("undated", None),
     ]});
     let mut usage = nobody();
-    usage.told = Some(Told {
+    usage.last_answer = Some(SummaryAnswer {
         summary: serde_json::from_value(pods).unwrap(),
         asked: at(agent),
         at: at(agent),
@@ -98,7 +98,7 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
     let later = |seconds| begin + SignedDuration::from_secs(seconds);
 
     assert!(usage.is_awaited(begin, ANY));
-    while usage.is_asking() {
+    while usage.is_pending() {
         usage.answered().await;
     }
     assert!(!usage.is_awaited(begin, ANY) && usage.problem().is_none());
@@ -106,10 +106,10 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 
     assert!(usage.is_awaited(later(4), ANY));
-    while usage.is_asking() {
+    while usage.is_pending() {
         usage.answered().await;
     }
-    assert!(usage.problem().unwrap().contains("is not understood"));
+    assert!(usage.problem().unwrap().contains("cannot be parsed"));
     assert!(!usage.is_awaited(later(4), ANY));
     assert!(usage.is_awaited(later(9), ANY));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
@@ -118,7 +118,7 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
 #[test]
 fn what_was_told_before_a_threshold_was_crossed_does_not_decide() {
     let mut usage = nobody();
-    usage.told = Some(Told {
+    usage.last_answer = Some(SummaryAnswer {
         summary: serde_json::from_value(json!({"pods": [stats("a", None)]})).unwrap(),
         asked: at(5),
         at: at(5),

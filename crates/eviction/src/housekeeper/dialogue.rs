@@ -12,9 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use std::borrow::Borrow;
 
 /// A decision that evicts no pod is not repeated before this time.
-const QUIET: SignedDuration = SignedDuration::from_secs(1);
+const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(1);
 /// The same for disk signals, which need a walk through directories: the interval of the kubelet (S1-017).
-const QUIET_DISK: SignedDuration = SignedDuration::from_secs(10);
+const REPEAT_AFTER_DISK: SignedDuration = SignedDuration::from_secs(10);
 
 /// The answer to a [`Step`].
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub enum Answer<'a, P> {
     Ranked {
         /// The need of the step.
         need: UsageNeed,
-        /// The pods.
+        /// The pods in the order of `usage`.
         pods: &'a [P],
         /// Usage of each pod.
         usage: &'a Usage,
@@ -40,7 +40,7 @@ pub enum Answer<'a, P> {
     InOrder {
         /// The need of the step.
         need: UsageNeed,
-        /// The pods.
+        /// The pods in the order of `usage`.
         pods: &'a [P],
         /// Usage of each pod.
         usage: &'a Usage,
@@ -65,7 +65,8 @@ impl Housekeeper {
         self.wait(now, step)
     }
 
-    /// Takes in what was asked for; what is needed next, and whoever has to go. [`Step::Rest`] ends the turn.
+    /// Applies the answer to the last step. Returns the next step, and the decisions that are to be carried out.
+    /// [`Step::Rest`] ends the cycle.
     pub fn answer<P: Borrow<Pod>>(
         &mut self,
         now: Timestamp,
@@ -82,7 +83,7 @@ impl Housekeeper {
             Answer::LocalStorage(None) => self.pressure(),
             Answer::Reclaimed(fresh) => self.reclaimed(fresh),
             Answer::Watched(need, pods, usage) => {
-                self.watch_dying(now, need.signal, pods, usage);
+                self.watch_terminating(now, need.signal, pods, usage);
                 Step::Rest
             }
             Answer::Ranked {
@@ -137,7 +138,7 @@ impl Housekeeper {
         ranked: Vec<RankedPod>,
     ) -> Option<Decision> {
         let decision = self.choose(now, pods, usage, ranked)?;
-        self.note_quiet(now, need, &decision);
+        self.note_no_victim(now, need, &decision);
         Some(decision)
     }
 
@@ -148,30 +149,30 @@ impl Housekeeper {
             return step;
         };
         if need.hard && self.departures.unblock() {
-            self.quiet = None;
+            self.no_victim = None;
         }
         if self.departures.block(now, need) {
             return Step::Watch(need);
         }
-        let quiet = self
-            .quiet
+        let no_victim = self
+            .no_victim
             .is_some_and(|(about, until)| about == need && now < until);
-        if quiet { Step::Rest } else { step }
+        if no_victim { Step::Rest } else { step }
     }
 
     /// Notes that this decision evicts no pod, so that it is not repeated too soon. The kubelet's rules repeat it
     /// in each cycle.
-    fn note_quiet(&mut self, now: Timestamp, need: UsageNeed, decision: &Decision) {
-        let ours = self.rules.credit_dying_pods;
-        if !ours || (decision.eviction.is_some() && !self.ends_nobody) {
+    fn note_no_victim(&mut self, now: Timestamp, need: UsageNeed, decision: &Decision) {
+        let ours = self.rules.credit_terminating_pods;
+        if !ours || (decision.eviction.is_some() && !self.terminations_off) {
             return;
         }
         let pause = match need.signal.resource() {
-            StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => QUIET,
-            StarvedResource::EphemeralStorage | StarvedResource::Inodes => QUIET_DISK,
+            StarvedResource::Memory | StarvedResource::Pids | StarvedResource::Io => REPEAT_AFTER,
+            StarvedResource::EphemeralStorage | StarvedResource::Inodes => REPEAT_AFTER_DISK,
         };
         let until = now.saturating_add(pause).unwrap_or(now);
-        self.quiet = Some((need, until));
+        self.no_victim = Some((need, until));
         let nobody_can = matches!(
             decision.withheld,
             Some(
@@ -179,7 +180,7 @@ impl Housekeeper {
             )
         );
         if nobody_can {
-            self.stands_back[need.signal] = Some(until);
+            self.deferred_until[need.signal] = Some(until);
         }
     }
 }

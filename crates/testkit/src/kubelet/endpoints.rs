@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
 #[derive(Debug)]
-pub(super) struct Doors {
+pub(super) struct Endpoints {
     actor: Actor,
     node: String,
     /// `summary`, `config` and `token`, where a test has set them.
     set: Mutex<BTreeMap<&'static str, Value>>,
 }
 
-impl Doors {
+impl Endpoints {
     pub(super) fn new(actor: Actor, node: &str) -> Self {
         Self {
             actor,
@@ -49,7 +49,7 @@ impl Doors {
         self.at(path)
     }
 
-    /// What is there for whoever may ask.
+    /// The answer to a caller who is let in.
     fn at(&self, path: &str) -> (StatusCode, Value) {
         let set = |what: &str| lock(&self.set).get(what).cloned();
         let found = match path {
@@ -79,7 +79,7 @@ impl Doors {
     }
 }
 
-impl Proxied for Doors {
+impl Proxied for Endpoints {
     fn found(&self, path: &str) -> (u16, Value) {
         let (code, answer) = self.at(path);
         (code.as_u16(), answer)
@@ -87,12 +87,12 @@ impl Proxied for Doors {
 }
 
 /// Never ends; dropped, it ends every connection.
-pub(super) async fn serve(doors: Arc<Doors>, listener: TcpListener) {
+pub(super) async fn serve(endpoints: Arc<Endpoints>, listener: TcpListener) {
     connections::serve(listener, |stream| {
-        let doors = Arc::clone(&doors);
+        let endpoints = Arc::clone(&endpoints);
         async move {
             let service = service_fn(|request| {
-                let response = response(&doors, &request);
+                let response = response(&endpoints, &request);
                 async move { Ok::<_, Infallible>(response) }
             });
             // How a connection ends is its client's business.
@@ -104,10 +104,10 @@ pub(super) async fn serve(doors: Arc<Doors>, listener: TcpListener) {
     .await;
 }
 
-fn response(doors: &Doors, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn response(endpoints: &Endpoints, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let authorization = request.headers().get(header::AUTHORIZATION);
     let authorization = authorization.and_then(|value| value.to_str().ok());
-    let (code, object) = doors.answer(request.uri().path(), authorization);
+    let (code, object) = endpoints.answer(request.uri().path(), authorization);
     let text = match object {
         Value::String(text) => text,
         other => other.to_string(),

@@ -16,16 +16,16 @@ use std::{
 use tokio::sync::watch;
 
 /// The share of the span per node: on average one agent returns in this time.
-const SHARE: Duration = Duration::from_millis(60);
+const SPREAD_PER_NODE: Duration = Duration::from_millis(60);
 /// The longest span. With 5000 nodes or more a third of a percent of them return per second.
 const LONGEST_SPREAD: Duration = Duration::from_mins(5);
-/// Agents in a hurry return within this fraction of the span.
-const HURRY: u32 = 30;
+/// Agents that need the answer urgently return within this fraction of the span.
+const URGENT_FRACTION: u32 = 30;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// What an agent knows about the other agents that share its API server. Clones share their state.
+/// The agents that share an API server, as one of them knows it. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Fleet(Arc<Shared>);
 
@@ -33,104 +33,107 @@ pub struct Fleet(Arc<Shared>);
 struct Shared {
     /// 0 while the nodes were not counted.
     nodes: AtomicU64,
-    hurry: watch::Sender<bool>,
+    urgent: watch::Sender<bool>,
 }
 
 impl Fleet {
     /// A fleet of `nodes` agents.
     pub fn of(nodes: u64) -> Self {
         let fleet = Self::default();
-        fleet.counted(nodes);
+        fleet.set_nodes(nodes);
         fleet
     }
 
     /// Updates the number of nodes.
-    pub fn counted(&self, nodes: u64) {
+    pub fn set_nodes(&self, nodes: u64) {
         self.0.nodes.store(nodes, Ordering::Relaxed);
     }
 
     /// The span in which all agents return; `None` while their number is not known.
     pub fn spread(&self) -> Option<Duration> {
         let nodes = self.0.nodes.load(Ordering::Relaxed);
-        let share = SHARE.saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX));
+        let share = SPREAD_PER_NODE.saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX));
         (nodes > 0).then(|| share.min(LONGEST_SPREAD))
     }
 
     /// The span for requests that may come after the watches, which are more urgent because evictions depend on
     /// them.
-    pub fn spread_of_the_rest(&self) -> Option<Duration> {
+    pub fn background_spread(&self) -> Option<Duration> {
         self.spread().map(|spread| spread * 2)
     }
 
     /// Sets whether this node needs the API server's answers urgently.
-    pub fn hurry(&self, hurry: bool) {
+    pub fn set_urgent(&self, urgent: bool) {
         self.0
-            .hurry
-            .send_if_modified(|before| std::mem::replace(before, hurry) != hurry);
+            .urgent
+            .send_if_modified(|before| std::mem::replace(before, urgent) != urgent);
     }
 
-    /// Returns when this node is in a hurry. Cancel safe.
-    pub async fn in_a_hurry(&self) {
+    /// Returns when this node needs the answers urgently. Cancel safe.
+    pub async fn until_urgent(&self) {
         // The channel cannot be closed, because `self` holds its sender.
-        let _ = self.0.hurry.subscribe().wait_for(|hurry| *hurry).await;
+        let _ = self.0.urgent.subscribe().wait_for(|urgent| *urgent).await;
     }
 }
 
 /// How long to wait before the next attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wait {
-    /// For an agent in a hurry.
-    pub least: Duration,
+pub struct Delay {
+    /// For an agent that needs the answer urgently.
+    pub urgent: Duration,
     /// For other agents.
-    pub whole: Duration,
+    pub normal: Duration,
 }
 
 /// The place of one agent among all others, for one kind of request.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Stagger {
     backoff: Backoff,
     /// Whether its place is not chosen yet.
-    fresh: bool,
+    unplaced: bool,
 }
 
-impl Default for Turn {
+impl Default for Stagger {
     fn default() -> Self {
         Self {
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_SPREAD),
-            fresh: true,
+            unplaced: true,
         }
     }
 }
 
-impl Turn {
+impl Stagger {
     /// After a success: resets the back-off, but keeps the place.
-    pub fn answered(&mut self) {
+    pub fn succeeded(&mut self) {
         self.backoff.reset();
     }
 
     /// When to repeat a periodic request: the first time at a random moment of the period, so that agents that were
-    /// started together do not stay in step. `chance` is at least 0 and below 1, as everywhere here.
-    pub fn every(&mut self, period: Duration, chance: f64) -> Duration {
-        let fresh = std::mem::take(&mut self.fresh);
-        if fresh {
-            period.mul_f64(chance)
-        } else {
-            period
-        }
+    /// started together do not stay in step, but not in its first quarter, when a repetition would say nothing new.
+    /// `chance` is at least 0 and below 1, as everywhere here.
+    pub fn interval(&mut self, period: Duration, chance: f64) -> Duration {
+        let quarter = period / 4;
+        quarter + self.place(quarter * 3, chance)
+    }
+
+    /// A random part of the span the first time, then the whole of it.
+    fn place(&mut self, span: Duration, chance: f64) -> Duration {
+        let unplaced = std::mem::take(&mut self.unplaced);
+        if unplaced { span.mul_f64(chance) } else { span }
     }
 
     /// How long to wait after a failure. Waits double, and are at least as long as the span.
-    pub fn wait(&mut self, spread: Option<Duration>, chance: f64) -> Wait {
+    pub fn after_failure(&mut self, spread: Option<Duration>, chance: f64) -> Delay {
         // If the number of agents is not known, the back-off alone must spread them.
         self.backoff
             .limit(spread.map_or(LONGEST_SPREAD, |_| LONGEST_PAUSE));
         let pause = self.backoff.next(chance);
-        let in_a_hurry = pause.min(backoff::spread(LONGEST_PAUSE, chance));
+        let soon = pause.min(backoff::spread(LONGEST_PAUSE, chance));
         let spread = spread.unwrap_or_default();
-        let turn = self.every(spread, chance);
-        Wait {
-            least: in_a_hurry.max(spread.mul_f64(chance) / HURRY),
-            whole: pause.max(turn),
+        let place = self.place(spread, chance);
+        Delay {
+            urgent: soon.max(spread.mul_f64(chance) / URGENT_FRACTION),
+            normal: pause.max(place),
         }
     }
 }
@@ -154,16 +157,16 @@ mod tests {
             (Fleet::of(1), LONGEST_PAUSE),
             (Fleet::default(), LONGEST_SPREAD),
         ] {
-            let mut turn = Turn::default();
+            let mut stagger = Stagger::default();
             let mut most = FIRST_PAUSE;
             for _ in 0..20 {
-                let wait = turn.wait(fleet.spread(), chance());
-                assert!(wait.whole >= most / 2 && wait.whole <= most, "{wait:?}");
-                assert_eq!(wait.least < wait.whole, most > LONGEST_PAUSE, "{wait:?}");
+                let wait = stagger.after_failure(fleet.spread(), chance());
+                assert!(wait.normal >= most / 2 && wait.normal <= most, "{wait:?}");
+                assert_eq!(wait.urgent < wait.normal, most > LONGEST_PAUSE, "{wait:?}");
                 most = (most * 2).min(longest);
             }
-            turn.answered();
-            assert!(turn.wait(fleet.spread(), 0.9).least <= FIRST_PAUSE);
+            stagger.succeeded();
+            assert!(stagger.after_failure(fleet.spread(), 0.9).urgent <= FIRST_PAUSE);
         }
     }
 
@@ -186,15 +189,16 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_once_and_kept() {
-        let mut turn = Turn::default();
+        let mut stagger = Stagger::default();
         let spread = Fleet::of(5000).spread();
-        let first = turn.wait(spread, 0.5);
-        assert_eq!(first.whole, 150 * SECOND);
-        assert_eq!(first.least, 5 * SECOND);
-        assert_eq!(turn.wait(spread, 0.1).whole, 300 * SECOND);
-        turn.answered();
-        assert_eq!(turn.every(60 * SECOND, 0.1), 60 * SECOND);
-        assert_eq!(Turn::default().every(60 * SECOND, 0.1), 6 * SECOND);
+        let first = stagger.after_failure(spread, 0.5);
+        assert_eq!(first.normal, 150 * SECOND);
+        assert_eq!(first.urgent, 5 * SECOND);
+        assert_eq!(stagger.after_failure(spread, 0.1).normal, 300 * SECOND);
+        stagger.succeeded();
+        assert_eq!(stagger.interval(60 * SECOND, 0.1), 60 * SECOND);
+        assert_eq!(Stagger::default().interval(60 * SECOND, 0.0), 15 * SECOND);
+        assert_eq!(Stagger::default().interval(60 * SECOND, 0.2), 24 * SECOND);
     }
 
     #[test]
@@ -207,15 +211,15 @@ mod tests {
     #[tokio::test]
     async fn a_hurry_is_noticed_while_it_lasts() {
         let fleet = Fleet::default();
-        fleet.hurry(true);
-        fleet.in_a_hurry().await;
-        fleet.hurry(false);
-        let hurry = fleet.clone();
+        fleet.set_urgent(true);
+        fleet.until_urgent().await;
+        fleet.set_urgent(false);
+        let urgent = fleet.clone();
         tokio::select! {
             biased;
-            () = fleet.in_a_hurry() => panic!("there is none"),
-            () = tokio::task::yield_now() => hurry.hurry(true),
+            () = fleet.until_urgent() => panic!("there is none"),
+            () = tokio::task::yield_now() => urgent.set_urgent(true),
         }
-        fleet.in_a_hurry().await;
+        fleet.until_urgent().await;
     }
 }

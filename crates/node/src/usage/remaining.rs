@@ -1,7 +1,7 @@
 //! What a pod still uses after its processes have exited: memory in its volumes, and zombies that hold process ids.
 
 use super::cgroup::{MemoryFiles, bytes, processes, twice};
-use evictd_eviction::departures::Remains;
+use evictd_eviction::departures::RemainingUsage;
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     kernel_file::{Buffer, KernelFile, ReadError},
@@ -10,7 +10,7 @@ use nix::{errno::Errno, sys::statfs::statfs};
 use procfs::{FromRead, process::MountInfos};
 use std::{collections::HashSet, ffi::OsStr, path::Path};
 
-/// Reads everything anew. Memory is what its cgroup is charged for except cache, which the kernel frees by itself;
+/// Reads everything again. Memory is what its cgroup is charged for except cache, which the kernel frees by itself;
 /// if the cgroup is gone, the size of the pod's volumes in memory. `None` after a read error. `mounts` is a
 /// `mountinfo` file.
 pub(super) fn read(
@@ -18,7 +18,7 @@ pub(super) fn read(
     mounts: &Path,
     (uid, cgroup): (&str, &Path),
     buffer: &mut Buffer,
-) -> Remains {
+) -> RemainingUsage {
     let files = MemoryFiles::new(hierarchies, cgroup);
     let held = files.map_or(Ok(None), |mut files| there(files.read_twice(buffer)));
     let (memory, swap) = match held {
@@ -27,7 +27,7 @@ pub(super) fn read(
         Ok(None) => (in_volumes(mounts, uid), Some(0)),
         Err(_) => (None, None),
     };
-    Remains {
+    RemainingUsage {
         memory: memory.map(bytes),
         swap: swap.map(bytes),
         processes: processes_of(hierarchies, cgroup, buffer),

@@ -5,14 +5,14 @@ use tempfile::tempdir;
 
 const STAT: &str = "anon 1000\nshmem 6000\ninactive_file 2000\n";
 
-fn remains_of(cgroups: &Path, mounts: &Path, uid: &str) -> Remains {
+fn remaining_of(cgroups: &Path, mounts: &Path, uid: &str) -> RemainingUsage {
     let hierarchies = Hierarchies::detect(cgroups).unwrap();
     let mut buffer = Box::new([0; size_of::<Buffer>()]);
     read(&hierarchies, mounts, (uid, Path::new("pod")), &mut buffer)
 }
 
-fn remains(memory: i64, swap: i64, processes: u64) -> Remains {
-    Remains {
+fn remaining(memory: i64, swap: i64, processes: u64) -> RemainingUsage {
+    RemainingUsage {
         memory: Some(memory),
         swap: Some(swap),
         processes: Some(processes),
@@ -38,8 +38,8 @@ fn tree(top: &Path) {
 fn what_a_group_shows_counts_and_what_an_error_hides_is_unknown() {
     let top = tempdir().unwrap();
     tree(top.path());
-    let now = || remains_of(top.path(), Path::new("/proc/self/mountinfo"), "u");
-    assert_eq!(now(), remains(7000, 70, 3));
+    let now = || remaining_of(top.path(), Path::new("/proc/self/mountinfo"), "u");
+    assert_eq!(now(), remaining(7000, 70, 3));
     let write =
         |file: &str, text: &str| fs::write(top.path().join("pod").join(file), text).unwrap();
     for (file, good) in [
@@ -62,9 +62,9 @@ fn what_a_group_shows_counts_and_what_an_error_hides_is_unknown() {
         fs::remove_file(top.path().join("pod").join(file)).unwrap();
     }
     write("cgroup.procs", "7\n8\n");
-    assert_eq!(now(), remains(0, 0, 2));
+    assert_eq!(now(), remaining(0, 0, 2));
     fs::remove_dir_all(top.path().join("pod")).unwrap();
-    assert_eq!(now(), remains(0, 0, 0));
+    assert_eq!(now(), remaining(0, 0, 0));
 }
 
 #[test]
@@ -82,17 +82,17 @@ fn volumes_in_memory_count_once_the_group_is_gone() {
     symlink("/proc/thread-self", proc.join("self")).unwrap();
     let name = "volumes_in_memory_count_once_the_group_is_gone";
     with_tmpfs(name, volume, 4096, move |volume| {
-        let now = |uid| remains_of(&group, &proc.join("self/mountinfo"), uid);
+        let now = |uid| remaining_of(&group, &proc.join("self/mountinfo"), uid);
         fs::write(volume.join("data"), vec![1; 3 << 20]).unwrap();
-        assert_eq!(now("u-1"), remains(7000, 70, 3));
+        assert_eq!(now("u-1"), remaining(7000, 70, 3));
         fs::remove_dir_all(group.join("pod")).unwrap();
-        assert_eq!(now("u-1"), remains(3 << 20, 0, 0));
+        assert_eq!(now("u-1"), remaining(3 << 20, 0, 0));
         // Others have none of it, and neither has who has no UID.
         for uid in ["u-2", "u-", "1", ""] {
-            assert_eq!(now(uid), remains(0, 0, 0), "{uid:?}");
+            assert_eq!(now(uid), remaining(0, 0, 0), "{uid:?}");
         }
         fs::remove_file(volume.join("data")).unwrap();
-        assert_eq!(now("u-1"), remains(0, 0, 0));
+        assert_eq!(now("u-1"), remaining(0, 0, 0));
         fs::remove_file(proc.join("self")).unwrap();
         assert_eq!(now("u-1").memory, None);
     });

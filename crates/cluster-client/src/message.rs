@@ -1,9 +1,9 @@
-//! What went wrong, in one line that says what to do where that is known.
+//! Errors as one line of text, with advice if the cause is known.
 
 use kube::core::Status;
 use std::error::Error;
 
-/// Who is asked: what helps is set in another place.
+/// The server of a request. The settings that help depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
     /// The API server, as a kubeconfig or this pod's service account names it.
@@ -12,7 +12,7 @@ pub enum Peer {
     Kubelet,
 }
 
-/// An error of the client in one line: the server's own words, else the cause at the bottom.
+/// An error of the client in one line: the server's own message, else the innermost cause.
 pub(crate) fn of(error: &kube::Error, peer: Peer) -> String {
     if let kube::Error::Api(status) = error {
         return answer(status);
@@ -37,27 +37,27 @@ pub(crate) fn answer(status: &Status) -> String {
     }
 }
 
-/// What helps where TLS fails: rustls' words, and for each peer what is wrong and what to set.
+/// Advice for failures of TLS: the words of rustls, and for each peer what is wrong and what to set.
 const ADVICE: [(&str, &str, &str); 7] = [
     (
         "certificate: UnknownIssuer",
-        "nobody trusted here signed the API server's certificate: set certificate-authority in the kubeconfig to whoever did",
-        "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
-         /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own, or to whoever signed it",
+        "the API server's certificate is signed by an authority that is not trusted here: set certificate-authority in the kubeconfig to the one that signed it",
+        "this kubelet's certificate is signed by an authority that is not trusted here: set kubelet.certificateAuthority to \
+         /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its self-signed one, or to that authority",
     ),
     (
         "CaUsedAsEndEntity",
-        "the API server's certificate is that of an authority, which no server may show: give it one that an authority \
+        "the API server's certificate is that of an authority, which a server may not use: give it one that an authority \
          signed",
-        "this kubelet's certificate is that of an authority, which no server may show: give it one that an authority signed \
-         (tlsCertFile), or set kubelet.insecure, which trusts whoever answers",
+        "this kubelet's certificate is that of an authority, which a server may not use: give it one that an authority signed \
+         (tlsCertFile), or set kubelet.insecure, which verifies nothing",
     ),
     (
         "certificate: BadSignature",
         "another authority of the same name signed the API server's certificate: certificate-authority in the kubeconfig is \
-         of another time or cluster",
-        "another authority of the same name signed this kubelet's certificate: the file kubelet.certificateAuthority is of \
-         another time or kubelet",
+         outdated or of another cluster",
+        "another authority of the same name signed this kubelet's certificate: the file kubelet.certificateAuthority is \
+         outdated or of another kubelet",
     ),
     (
         "certificate expired",
@@ -71,13 +71,13 @@ const ADVICE: [(&str, &str, &str); 7] = [
     ),
     (
         "certificate not valid for name",
-        "the API server's certificate is for other names: ask it by one that it has",
-        "this kubelet's certificate is for other names, and must be for nodeName: set that to one that it has",
+        "the API server's certificate is for other names: use one of them in the kubeconfig",
+        "this kubelet's certificate is for other names than nodeName: set nodeName to one of them",
     ),
     (
         "fatal alert: CertificateRequired",
-        "the API server takes nobody without a client certificate: name one in the kubeconfig",
-        "this kubelet takes nobody without a client certificate: set kubelet.clientCertificate and kubelet.clientKey",
+        "the API server requires a client certificate: set one in the kubeconfig",
+        "this kubelet requires a client certificate: set kubelet.clientCertificate and kubelet.clientKey",
     ),
 ];
 
@@ -99,8 +99,8 @@ mod tests {
         let error = kube::Error::Service(cause.into());
         assert_eq!(
             of(&error, Peer::Kubelet),
-            "nobody trusted here signed this kubelet's certificate: set kubelet.certificateAuthority to \
-             /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its own, or to whoever signed it (invalid peer \
+            "this kubelet's certificate is signed by an authority that is not trusted here: set kubelet.certificateAuthority to \
+             /var/lib/kubelet/pki/kubelet.crt, where a kubelet keeps its self-signed one, or to that authority (invalid peer \
              certificate: UnknownIssuer)"
         );
         assert!(of(&error, Peer::ApiServer).contains("in the kubeconfig"));
