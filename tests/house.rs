@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "evictd-pod",
             "evictd-eviction",
             "evictd-kernel",
+            "evictd-cri",
             "evictd-cluster-client",
             "evictd-document",
             "evictd-command",

@@ -130,6 +130,8 @@ pub struct Effective {
     pub kubernetes: Credentials,
     /// Access to the kubelet.
     pub kubelet: Kubelet,
+    /// The container runtime's CRI socket; empty for the first of the usual ones that exists.
+    pub container_runtime_endpoint: String,
     /// The source of usage figures.
     pub usage: Usage,
     /// How pods are evicted.
@@ -297,6 +299,7 @@ impl Effective {
             },
             kubernetes: Credentials::default(),
             kubelet: Kubelet::default(),
+            container_runtime_endpoint: String::new(),
             usage: Usage {
                 source: UsageSource::Auto,
             },

@@ -241,6 +241,14 @@ pub(super) const KEYS: &[Key] = &[
         "The kubelet's --root-dir. Disk usage of pods is measured in its directory pods; the usage of a pod that has no directory there is unknown.",
     ),
     key(
+        "containerRuntimeEndpoint",
+        r#""""#,
+        too("containerRuntimeEndpoint", r#""""#),
+        Restart,
+        one!(container_runtime_endpoint),
+        "The CRI socket of the container runtime, such as unix:///run/containerd/containerd.sock. Empty: the first of the usual ones that exists.",
+    ),
+    key(
         "usage.source",
         "auto",
         Same,
