@@ -166,17 +166,9 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
     /// Imports an image with a static busybox and so many bytes of ballast under this name, `evictd.test/a:1`.
     pub fn image(&mut self, name: &str, bytes: usize) -> io::Result<()> {
-        let archive = image::archive(self.directory.path(), name, bytes)?;
-        image::run(self.images("import").arg(&archive))?;
+        image::import(&self.socket, self.directory.path(), name, bytes)?;
         self.images.push(name.to_owned());
-        fs::remove_file(archive)
-    }
-
-    fn images(&self, does: &str) -> Command {
-        let mut command = Command::new("ctr");
-        command.arg("--address").arg(&self.socket);
-        command.args(["--namespace", "k8s.io", "images", does]);
-        command
+        Ok(())
     }
 
     /// The name of the control group that has those of its containers, in every hierarchy.
@@ -189,7 +181,11 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         let uid = format!("{:08}-{name}", self.pods.len());
         let logs = self.directory.path().join("logs").join(&uid);
         fs::create_dir_all(&logs)?;
-        let config = driver::sandbox(name, &uid, &self.group, &logs);
+        let config = driver::sandbox(
+            ("default", name, &uid),
+            format!("/{}/pod{uid}", self.group),
+            &logs,
+        );
         // The runtime learns of an imported image from an event.
         let id = self.until("the sandbox runs", || driver::run(&self.socket, &config))?;
         self.pods.push(id.clone());
@@ -250,7 +246,7 @@ impl Drop for Containerd {
             }
         }
         if given && !self.images.is_empty() {
-            let _ = image::run(self.images("remove").args(&self.images));
+            let _ = image::run(image::images(&self.socket, "remove").args(&self.images));
         }
         self.stop();
         cleanup::clean(self.directory.path(), &self.group);

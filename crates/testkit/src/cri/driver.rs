@@ -27,11 +27,16 @@ fn labels(pod: &wire::SandboxMetadata) -> wire::Words {
         .into()
 }
 
-pub(crate) fn sandbox(name: &str, uid: &str, group: &str, logs: &Path) -> wire::SandboxConfig {
+/// A pod's sandbox, as a kubelet describes it. `cgroup_parent` is a path, or with systemd's driver a slice.
+pub fn sandbox(
+    (namespace, name, uid): (&str, &str, &str),
+    cgroup_parent: String,
+    logs: &Path,
+) -> wire::SandboxConfig {
     let metadata = wire::SandboxMetadata {
         name: name.to_owned(),
         uid: uid.to_owned(),
-        namespace: "default".to_owned(),
+        namespace: namespace.to_owned(),
         attempt: 0,
     };
     wire::SandboxConfig {
@@ -40,7 +45,7 @@ pub(crate) fn sandbox(name: &str, uid: &str, group: &str, logs: &Path) -> wire::
         metadata: Some(metadata),
         log_directory: logs.display().to_string(),
         linux: Some(wire::LinuxSandboxConfig {
-            cgroup_parent: format!("/{group}/pod{uid}"),
+            cgroup_parent,
             security: Some(wire::SandboxSecurity {
                 namespaces: Some(namespaces()),
             }),
@@ -49,7 +54,8 @@ pub(crate) fn sandbox(name: &str, uid: &str, group: &str, logs: &Path) -> wire::
     }
 }
 
-pub(crate) fn run(socket: &Path, config: &wire::SandboxConfig) -> io::Result<String> {
+/// Makes and starts a pod's sandbox, and gives its id.
+pub fn run(socket: &Path, config: &wire::SandboxConfig) -> io::Result<String> {
     let request = wire::RunSandboxRequest {
         config: Some(config.clone()),
     };
@@ -57,7 +63,7 @@ pub(crate) fn run(socket: &Path, config: &wire::SandboxConfig) -> io::Result<Str
 }
 
 /// Makes and starts a container, and gives its id.
-pub(crate) fn start(
+pub fn start(
     socket: &Path,
     (id, sandbox): (&str, &wire::SandboxConfig),
     (name, attempt): (&str, u32),

@@ -18,9 +18,23 @@ pub(crate) fn run(command: &mut Command) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Makes an image of this name with so many bytes of ballast, and imports it into a containerd. `directory` has room for it.
+pub fn import(socket: &Path, directory: &Path, name: &str, bytes: usize) -> io::Result<()> {
+    let archive = archive(directory, name, bytes)?;
+    run(images(socket, "import").arg(&archive))?;
+    fs::remove_file(archive)
+}
+
+pub(crate) fn images(socket: &Path, does: &str) -> Command {
+    let mut command = Command::new("ctr");
+    command.arg("--address").arg(socket);
+    command.args(["--namespace", "k8s.io", "images", does]);
+    command
+}
+
 /// Writes an archive as `docker save` does it, which has fewer digests in it than an OCI layout, and gives its path. The name is
 /// in the layer too, so that images of different names share nothing; so are `bytes` of ballast.
-pub(crate) fn archive(directory: &Path, name: &str, bytes: usize) -> io::Result<PathBuf> {
+fn archive(directory: &Path, name: &str, bytes: usize) -> io::Result<PathBuf> {
     let work = tempfile::tempdir_in(directory)?;
     let at = |name: &str| work.path().join(name);
     for needed in [

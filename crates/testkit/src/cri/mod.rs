@@ -4,7 +4,7 @@
 mod cleanup;
 mod containerd;
 mod double;
-mod driver;
+pub mod driver;
 mod grpc;
 mod image;
 mod state;
@@ -13,4 +13,5 @@ pub mod wire;
 pub use containerd::{Containerd, Pod};
 pub use double::Double;
 pub use grpc::Behaviour;
+pub use image::import;
 pub use state::State;
