@@ -10,6 +10,7 @@ use crate::{
 };
 use http::uri::PathAndQuery;
 use prost::Message;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,13 @@ impl Client {
         let answer: wire::StatusResponse = self.question("Status", RUNTIME, wire::Empty {}).await?;
         let conditions = answer.status.unwrap_or_default().conditions;
         Ok(conditions.into_iter().map(Condition::from).collect())
+    }
+
+    /// What the runtime tells of itself beyond CRI, each a JSON document; containerd's own configuration is `config`.
+    pub async fn info(&self) -> Result<BTreeMap<String, String>, Error> {
+        let request = wire::StatusRequest { verbose: true };
+        let answer: wire::StatusResponse = self.question("Status", RUNTIME, request).await?;
+        Ok(answer.info)
     }
 
     /// Who makes the control groups; `None` if the runtime does not tell (containerd before 2.0).

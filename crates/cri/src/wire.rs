@@ -35,9 +35,18 @@ pub(crate) struct VersionResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(crate) struct StatusRequest {
+    #[prost(bool, tag = "1")]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) status: Option<RuntimeStatus>,
+    /// Only if asked for.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub(crate) info: BTreeMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

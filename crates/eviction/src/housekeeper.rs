@@ -8,7 +8,7 @@
 //!    │──── LocalStorage ── a pod exceeds a limit of its own: the cycle is over (S1-034)
 //!    │            │ no pod does
 //!    │──── Reclaim ── enough is free: Rest
-//!    │            │
+//!    │            │── under way: the next signal that does not wait for it, else Rest
 //!    │──── Watch: earlier victims may still free enough; no pod is chosen
 //!    │            │
 //!    └──── Rank ──┴── Decision
@@ -62,6 +62,8 @@ pub struct Housekeeper {
     no_victim: Option<(UsageNeed, Timestamp)>,
     /// Per signal: until when other signals go before it, since no pod may be evicted for it.
     deferred_until: SignalMap<Option<Timestamp>>,
+    /// Whether in this cycle signals with a node-level reclaim wait for one that is under way.
+    reclaim_under_way: bool,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
@@ -90,6 +92,7 @@ impl Housekeeper {
             terminations_off: false,
             no_victim: None,
             deferred_until: SignalMap::default(),
+            reclaim_under_way: false,
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -189,6 +192,7 @@ impl Housekeeper {
             return Step::Rest;
         };
         match self.reclaim_for(need.signal) {
+            Some(_) if self.reclaim_under_way => Step::Rest,
             Some(reclaim) => Step::Reclaim(reclaim),
             None => Step::Rank(need),
         }
@@ -216,8 +220,10 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            let deferred_until = self.deferred_until[signal].is_some();
-            (deferred_until || self.switched_off(signal).is_some(), order)
+            let waits = self.reclaim_under_way && self.reclaim_for(signal).is_some();
+            let deferred = self.deferred_until[signal].is_some();
+            let last = waits || deferred || self.switched_off(signal).is_some();
+            (last, order)
         };
         self.watched
             .iter()
@@ -259,6 +265,18 @@ impl Housekeeper {
             Some(need) if self.watched.iter().any(still_met) => Step::Rank(need),
             _ => Step::Rest,
         }
+    }
+
+    /// Whether a reclaim may end: no threshold is met that one can lift, ignoring grace periods and adding the minimum
+    /// reclaim.
+    pub fn disks_relieved(&self, seen: &Observations) -> bool {
+        let still_met = |watched: &Watched| {
+            let Threshold { signal, value, .. } = watched.threshold;
+            let observed = seen.of(signal, value);
+            self.reclaim_for(signal).is_some()
+                && is_met(&watched.threshold, observed.as_ref(), true)
+        };
+        !self.watched.iter().any(still_met)
     }
 
     /// The decision for the acting threshold; `None` if none acts. At most one pod per cycle (S1-044).

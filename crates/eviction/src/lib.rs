@@ -11,6 +11,7 @@
 //! | the rules of a kubelet, and those of evictd | [`Rules`] |
 //! | which pod is evicted first, and why | [`rank`], [`why`] |
 //! | what becomes of a pod that must leave | [`departures`] |
+//! | what goes before a pod does: dead containers, unused images | [`reclaim`] |
 //! | which pod is admitted | [`admission`], [`critical`] |
 //! | what is remembered of a decision | [`record`] |
 //!
@@ -73,6 +74,7 @@ mod observation;
 mod observations;
 pub mod pressure;
 pub mod rank;
+pub mod reclaim;
 pub mod record;
 mod relief;
 pub mod retention;

@@ -9,7 +9,7 @@ use crate::{
 use evictd_pod::{Pod, selector::Operator};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Annotation by which a pod asks to be evicted early, late or never.
 pub const PREFERENCE_ANNOTATION: &str = "evictd.dev/eviction";
@@ -188,7 +188,7 @@ pub struct Rules {
     pub samples_follow_actions: bool,
     /// Why no pod may be evicted for a disk signal with a node-level reclaim, if nothing on this node can do that
     /// reclaim.
-    pub withhold_disk_evictions: Option<&'static str>,
+    pub withhold_disk_evictions: Option<Cow<'static, str>>,
 }
 
 impl Rules {

@@ -12,6 +12,7 @@ pub mod notify;
 pub mod pause;
 pub mod pods;
 pub mod publish;
+pub mod reclaim;
 pub mod runtime;
 pub mod sampling_interval;
 pub mod server;

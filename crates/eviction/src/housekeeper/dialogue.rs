@@ -23,6 +23,8 @@ pub enum Answer<'a, P> {
     LocalStorage(Option<(&'a [P], &'a Usage)>),
     /// What the node has left after a reclaim; `None` if no fresh observation was possible.
     Reclaimed(Option<&'a Observations>),
+    /// A reclaim is under way; a later cycle asks again. Other signals act meanwhile, in this cycle too.
+    Reclaiming,
     /// Usage of the terminating pods.
     Watched(UsageNeed, &'a [P], &'a Usage),
     /// Usage of every pod.
@@ -55,6 +57,7 @@ impl Housekeeper {
     /// Begins a cycle with new observations and returns the first step. If a hard threshold is met while victims of
     /// soft thresholds are in their grace period, their grace period is cut short before another pod is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
+        self.reclaim_under_way = false;
         let step = self.observe(now, observations);
         if let Some(hard_since) = self.hard_since() {
             let cut = self.on_event(now, Event::CutGraces { hard_since });
@@ -82,6 +85,10 @@ impl Housekeeper {
             }
             Answer::LocalStorage(None) => self.pressure(),
             Answer::Reclaimed(fresh) => self.reclaimed(fresh),
+            Answer::Reclaiming => {
+                self.reclaim_under_way = true;
+                self.pressure()
+            }
             Answer::Watched(need, pods, usage) => {
                 self.watch_terminating(now, need.signal, pods, usage);
                 Step::Rest

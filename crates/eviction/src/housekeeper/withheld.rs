@@ -61,11 +61,11 @@ impl Housekeeper {
 
     /// Whether evictions for this signal are off or stopped, whatever the pods are.
     pub(super) fn switched_off(&self, signal: Signal) -> Option<Withheld> {
-        if let Some(reason) = self.rules.withhold_disk_evictions
+        if let Some(reason) = &self.rules.withhold_disk_evictions
             && self.reclaim_for(signal).is_some()
         {
             return Some(Withheld::DiskEvictionsOff {
-                reason: reason.into(),
+                reason: reason.clone(),
             });
         }
         let evictions = self.futile.stopped(signal)?;

@@ -19,6 +19,7 @@ pub use row::RankingRow;
 use crate::{
     Cause, Decision, NodeCondition, Signal, StarvedResource,
     decision::{ActingThreshold, OwnerCount, Shares, Withheld},
+    reclaim::Reclaimed,
 };
 use evictd_pod::Quantity;
 use jiff::Timestamp;
@@ -40,6 +41,8 @@ pub enum Kind {
     Admission,
     /// A critical pod needs its resources.
     Preemption,
+    /// Dead containers and unused images were removed, and no pod.
+    Reclaim,
 }
 
 impl Kind {
@@ -51,16 +54,17 @@ impl Kind {
             Self::LocalStorage => "localStorage",
             Self::Admission => "admission",
             Self::Preemption => "preemption",
+            Self::Reclaim => "reclaim",
         }
     }
 
-    /// The cause of the eviction; `None` for a rejection or a preemption.
+    /// The cause of the eviction; `None` for a rejection, a preemption or a reclaim.
     pub const fn cause(self) -> Option<Cause> {
         match self {
             Self::Hard => Some(Cause::Hard),
             Self::Soft => Some(Cause::Soft),
             Self::LocalStorage => Some(Cause::LocalStorage),
-            Self::Admission | Self::Preemption => None,
+            Self::Admission | Self::Preemption | Self::Reclaim => None,
         }
     }
 }
@@ -92,7 +96,7 @@ pub struct Paused {
     pub by: Cow<'static, str>,
 }
 
-/// One decision: to evict, reject or preempt a pod, or that no pod may be evicted.
+/// One decision: to evict, reject or preempt a pod, or that no pod may be evicted; or one reclaim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -173,6 +177,13 @@ pub struct Record {
         skip_serializing_if = "Option::is_none"
     )]
     pub shares: Option<Shares>,
+    /// What a reclaim has removed and freed; absent for every other kind.
+    #[serde(
+        default,
+        deserialize_with = "known",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub reclaimed: Option<Reclaimed>,
     /// One sentence: why this pod and not the next one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -240,6 +251,7 @@ impl Record {
             runner_up: None,
             expected_gain: None,
             shares: None,
+            reclaimed: None,
             why: None,
             dry_run: false,
             paused: None,
@@ -247,6 +259,17 @@ impl Record {
             boot_id: None,
             outcome: None,
             publication: None,
+        }
+    }
+
+    /// A record of a reclaim that is over.
+    pub fn of_reclaim(id: String, time: Timestamp, signal: Signal, reclaimed: Reclaimed) -> Self {
+        Self {
+            resource: Some(signal.resource()),
+            message: Some(reclaimed.sentence()),
+            dry_run: !reclaimed.would_remove.is_empty(),
+            reclaimed: Some(reclaimed),
+            ..Self::new(id, time, Kind::Reclaim, signal.as_str())
         }
     }
 

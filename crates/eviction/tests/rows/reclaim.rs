@@ -1,12 +1,14 @@
 //! What is tried, in which order, before a pod goes (S1-034 to S1-042).
 
 use crate::node::{
-    MI, Node, evictd, hard, hard_with_reclaim, kubelet, memory, priority, seen, soft,
+    MI, Node, at, evictd, hard, hard_with_reclaim, kubelet, memory, priority, seen, soft,
 };
 use evictd_eviction::{
-    Rules, Signal, Step, UsageNeed, decision::Withheld, rules::FilesystemLayout, simulation,
+    Answer, Rules, Signal, Step, UsageNeed, decision::Withheld, rules::FilesystemLayout, simulation,
 };
+use evictd_pod::Pod;
 use serde_json::json;
+use std::sync::Arc;
 
 const MEMORY: Signal = Signal::MemoryAvailable;
 const PID: Signal = Signal::PidAvailable;
@@ -117,7 +119,7 @@ fn a_disk_signal_for_which_nobody_may_go_does_not_hide_another() {
     let reason = "nothing can free disk here";
     let mut node = Node::new(
         Rules {
-            withhold_disk_evictions: Some(reason),
+            withhold_disk_evictions: Some(reason.into()),
             ..evictd(thresholds)
         },
         vec![(priority("a", 0), memory(MI))],
@@ -142,7 +144,7 @@ fn disk_evictions_are_only_withheld_where_a_reclaim_should_come_first() {
     for (signal, withheld) in [(NODEFS, false), (Signal::ImagefsAvailable, true)] {
         let rules = Rules {
             layout,
-            withhold_disk_evictions: Some("no reclaim here"),
+            withhold_disk_evictions: Some("no reclaim here".into()),
             ..evictd(thresholds.clone())
         };
         let mut node = Node::new(rules, vec![(priority("a", 0), memory(MI))]);
@@ -151,6 +153,44 @@ fn disk_evictions_are_only_withheld_where_a_reclaim_should_come_first() {
             withheld,
             "{signal}"
         );
+    }
+}
+
+#[test]
+fn a_reclaim_under_way_hides_no_other_signal_and_is_asked_for_again() {
+    let mut thresholds = hard(&[("nodefs.available", "100Mi")]);
+    thresholds.extend(soft("memory.available", "100Mi", "10s", "0"));
+    let mut node = Node::new(evictd(thresholds), vec![(priority("a", 0), memory(MI))]);
+    let low = [(MEMORY, 0), (NODEFS, 0)];
+    let not_yet = Answer::<Arc<Pod>>::Reclaiming;
+    let begin = |node: &mut Node, second| node.keeper.begin(at(second), &seen(second, &low));
+    assert!(matches!(begin(&mut node, 0), Step::Reclaim(_)));
+    let (step, _) = node.keeper.answer(at(0), not_yet.clone());
+    assert_eq!(step, Step::Rest, "memory has its grace period");
+    for second in [10, 11] {
+        assert!(matches!(begin(&mut node, second), Step::Reclaim(_)));
+        let (step, _) = node.keeper.answer(at(second), not_yet.clone());
+        let soft = UsageNeed {
+            signal: MEMORY,
+            hard: false,
+        };
+        assert_eq!(step, Step::Rank(soft));
+    }
+    let decision = node.decide(11).unwrap();
+    assert_eq!(decision.acting_signal(), Some(MEMORY));
+    assert!(decision.eviction.is_some());
+}
+
+#[test]
+fn a_reclaim_may_end_when_disks_are_relieved_whatever_else_is_low() {
+    let thresholds = hard_with_reclaim(
+        &[("nodefs.available", "100Mi"), ("pid.available", "100")],
+        &[("nodefs.available", "50Mi")],
+    );
+    let node = Node::new(evictd(thresholds), Vec::new());
+    for (left, relieved) in [(149, false), (150, true)] {
+        let seen = seen(1, &[(NODEFS, left * MI), (PID, 0)]);
+        assert_eq!(node.keeper.disks_relieved(&seen), relieved, "{left}");
     }
 }
 

@@ -14,6 +14,7 @@ mod dedup;
 mod departures;
 mod local_storage;
 mod pause;
+mod reclaim;
 mod returning;
 pub mod start;
 mod terminations;
@@ -36,6 +37,7 @@ use crate::{
     pause::Pause,
     pods::{LocalPod, PodCache, PodSet},
     publish::Publishers,
+    reclaim::Reclaimer,
     sampling_interval::SamplingInterval,
     server::state::Question,
     usage,
@@ -115,6 +117,8 @@ pub struct Ports {
     pub allocatable: Allocatable,
     /// Measures the usage of pods.
     pub usage: usage::UsageReader,
+    /// Frees what can be freed without evicting a pod.
+    pub reclaimer: Reclaimer,
     /// Terminates the processes of pods through their cgroups.
     pub evictor: Arc<CgroupEvictor>,
     /// Informs the cluster; `None` without one.
@@ -151,6 +155,8 @@ pub struct Agent {
     woken_by: WokenBy,
     local_storage: local_storage::LocalStorageCheck,
     admission: admission::Admission,
+    /// When it was last looked whether the container runtime's socket is there.
+    socket_looked_for: Option<Timestamp>,
 }
 
 impl Agent {
@@ -180,6 +186,7 @@ impl Agent {
             woken_by: WokenBy::default(),
             local_storage: local_storage::LocalStorageCheck::default(),
             admission: admission::Admission::default(),
+            socket_looked_for: None,
         };
         agent.resume_unfinished(unfinished);
         agent
@@ -208,6 +215,7 @@ impl Agent {
                 }
                 () = self.ports.pod_cache.changed() => self.woken_by = WokenBy::Pods,
                 () = self.ports.usage.measured() => {}
+                answered = self.ports.reclaimer.answered() => self.reclaim_answered(answered),
                 Some(question) = questions.recv() => self.answer(question).await,
                 Some(order) = orders.recv() => match order {
                     Order::Reload(behaviour) => self.apply(*behaviour),
@@ -231,6 +239,7 @@ impl Agent {
         let seen = &sample.observations;
         let mut step = self.housekeeper.begin(now, seen);
         self.check_departures(now, false);
+        self.observe_reclaim(now, seen);
         self.admission.observe(now, &self.housekeeper, seen);
         let commands = self.housekeeper.take_commands();
         self.run_commands(commands);
@@ -249,7 +258,7 @@ impl Agent {
         let pods = &self.active.set().pods;
         self.dedup.forget_ended(&self.housekeeper, pods);
         while step != Step::Rest {
-            step = self.answer_step(now, step).await;
+            step = self.answer_step(now, step, seen).await;
         }
         let sleep = self.sleep(now, &sample);
         self.publish_cycle(now, &sample, sleep);
@@ -258,7 +267,7 @@ impl Agent {
 
     /// Fetches what a step of the housekeeper asks for, and carries out the decision that follows; returns the next
     /// step.
-    async fn answer_step(&mut self, now: Timestamp, step: Step) -> Step {
+    async fn answer_step(&mut self, now: Timestamp, step: Step, seen: &Observations) -> Step {
         match step {
             Step::Rest => Step::Rest,
             Step::LocalStorage => {
@@ -269,8 +278,7 @@ impl Agent {
                 let answer = Answer::LocalStorage(known);
                 self.decide(now, answer, usage.as_ref()).await
             }
-            // Nothing here can free resources without terminating a pod yet.
-            Step::Reclaim(_) => self.decide(now, Answer::Reclaimed(None), None).await,
+            Step::Reclaim(want) => self.reclaim(now, want, seen).await,
             Step::Watch(need) => {
                 let set = Arc::clone(self.active.set());
                 let usage = self.usage_of_terminating(now, &set);
@@ -534,6 +542,9 @@ impl Agent {
         }
         if self.housekeeper.departures().is_any_leaving() {
             sleep = sleep.min(TERMINATING_INTERVAL);
+        }
+        if self.ports.reclaimer.is_busy() {
+            sleep = sleep.min(reclaim::RECLAIM_INTERVAL);
         }
         for (threshold, first) in self.housekeeper.first_observed() {
             let left = threshold.acts_after() - now.duration_since(first);

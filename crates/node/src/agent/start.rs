@@ -22,6 +22,7 @@ use crate::{
         metrics::MetricsPublisher, status::StatusPage, urgency::UrgencyPublisher,
         watchdog::Watchdog,
     },
+    reclaim::{CriRuntime, Reclaimer, missing_socket},
     server::{
         http::{self, HttpError, HttpServer},
         socket::{self, SocketError},
@@ -93,6 +94,9 @@ pub enum StartError {
         "evict.method: delete and eviction need an API server: configure it under kubernetes, or take the pods from it"
     )]
     NoCluster,
+    /// The container runtime's endpoint is no socket.
+    #[error(transparent)]
+    Runtime(#[from] evictd_cri::Error),
     /// The access to the API server is wrong.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -133,9 +137,7 @@ pub struct Ready {
 pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     let mut rules = config.rules();
     if pods_source != PodsSource::Manifests {
-        rules.withhold_disk_evictions = Some(
-            "nothing can be reclaimed on this node yet, and not all that a pod has written is known",
-        );
+        rules.withhold_disk_evictions = missing_socket(config, pods_source).map(Into::into);
     }
     Behaviour {
         rules,
@@ -171,6 +173,7 @@ pub async fn ready(
         .with_namespace_of_this_process(&config.roots.proc)?;
     let pod_roots = pod_roots(config);
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
+    let runtime = crate::runtime::client(config)?;
     let fleet = Fleet::default();
     let pods = pods::start(config, fleet.clone(), clock).await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
@@ -225,6 +228,8 @@ pub async fn ready(
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
+    let runtime = CriRuntime::new(runtime, config.runtime_directory.clone(), clock);
+    let reclaimer = Reclaimer::start(config, pods.source, runtime);
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
         wake_listeners: wake_listeners(config, &hierarchies),
@@ -233,6 +238,7 @@ pub async fn ready(
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
         usage: usage.reader(config, hierarchies.clone(), clock),
+        reclaimer,
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),

@@ -5,8 +5,8 @@ use super::{
     values::CgroupPath,
     word,
     words::{
-        Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-        SoftTierFallback, Tell, UnknownPods, UsageSource,
+        Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
+        PodsSource, SoftTierFallback, Tell, UnknownPods, UsageSource,
     },
 };
 use evictd_cluster_client::{Credentials, KubeletSettings};
@@ -132,6 +132,8 @@ pub struct Effective {
     pub kubelet: Kubelet,
     /// The container runtime's CRI socket; empty for the first of the usual ones that exists.
     pub container_runtime_endpoint: String,
+    /// When dead containers and unused images are removed.
+    pub image_gc: ImageGc,
     /// The source of usage figures.
     pub usage: Usage,
     /// How pods are evicted.
@@ -204,6 +206,21 @@ pub struct Kubelet {
     pub access: KubeletSettings,
     /// Its root directory, which has a directory for each pod in `pods`.
     pub root_dir: PathBuf,
+}
+
+/// `imageGC`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ImageGc {
+    /// When something is removed.
+    pub mode: ImageGcMode,
+    /// `full` begins to remove unused images at this use of their filesystem, in percent; 100: never.
+    pub high_threshold_percent: u32,
+    /// It ends at this use.
+    pub low_threshold_percent: u32,
+    /// An image that was first seen less than this long ago stays.
+    pub minimum_age: SignedDuration,
+    /// `full` removes an image that was not used for this long; zero: none for this reason.
+    pub maximum_age: SignedDuration,
 }
 
 /// `usage`
@@ -300,6 +317,13 @@ impl Effective {
             kubernetes: Credentials::default(),
             kubelet: Kubelet::default(),
             container_runtime_endpoint: String::new(),
+            image_gc: ImageGc {
+                mode: ImageGcMode::Auto,
+                high_threshold_percent: 0,
+                low_threshold_percent: 0,
+                minimum_age: SignedDuration::ZERO,
+                maximum_age: SignedDuration::ZERO,
+            },
             usage: Usage {
                 source: UsageSource::Auto,
             },

@@ -2,6 +2,7 @@
 //! the list of settings that wait for a restart are all derived from it.
 
 use super::{
+    image_gc::percent,
     key::{
         Effect::{Reload, Restart},
         Field, Key,
@@ -247,6 +248,46 @@ pub(super) const KEYS: &[Key] = &[
         Restart,
         one!(container_runtime_endpoint),
         "The CRI socket of the container runtime, such as unix:///run/containerd/containerd.sock. Empty: the first of the usual ones that exists.",
+    ),
+    key(
+        "imageGC.mode",
+        "auto",
+        Same,
+        Restart,
+        one!(image_gc.mode),
+        "When dead containers and unused images are removed. pressure: when a disk signal is below its threshold, before a pod is evicted; full: then, and in place of the kubelet's image collection; off: never; auto: pressure, or off if pods come from files.",
+    ),
+    key(
+        "imageGC.highThresholdPercent",
+        "85",
+        too("imageGCHighThresholdPercent", "85"),
+        Restart,
+        one!(image_gc.high_threshold_percent, percent),
+        "For imageGC.mode: full. Unused images are removed once so many percent of the images' filesystem are in use. 100: never for this reason.",
+    ),
+    key(
+        "imageGC.lowThresholdPercent",
+        "80",
+        too("imageGCLowThresholdPercent", "80"),
+        Restart,
+        one!(image_gc.low_threshold_percent, percent),
+        "For imageGC.mode: full. Unused images are removed until no more percent than this are in use.",
+    ),
+    key(
+        "imageGC.minimumAge",
+        "2m0s",
+        too("imageMinimumGCAge", "2m0s"),
+        Restart,
+        one!(image_gc.minimum_age),
+        "An image that came to this node less than this long ago is not removed.",
+    ),
+    key(
+        "imageGC.maximumAge",
+        "0s",
+        too("imageMaximumGCAge", "0s"),
+        Restart,
+        one!(image_gc.maximum_age),
+        "For imageGC.mode: full. An image that no container has used for this long is removed. 0s: never for this reason.",
     ),
     key(
         "usage.source",

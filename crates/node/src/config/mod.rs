@@ -2,6 +2,7 @@
 
 mod address;
 mod effective;
+mod image_gc;
 mod key;
 mod keys;
 mod mistake;
@@ -25,8 +26,8 @@ mod write;
 
 pub use address::{Address, NoSuchAddress};
 pub use effective::{
-    Conditions, Effective, Evict, Filesystems, Kind, Kubelet, Metrics, Origin, PodPreference, Pods,
-    Probes, Roots, Usage,
+    Conditions, Effective, Evict, Filesystems, ImageGc, Kind, Kubelet, Metrics, Origin,
+    PodPreference, Pods, Probes, Roots, Usage,
 };
 pub use mistake::{Mistake, Refused};
 pub use open::{DROP_INS, drop_ins, open};
@@ -35,7 +36,7 @@ pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
 pub use values::CgroupPath;
 pub use words::{
-    Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
+    Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable, PodsSource,
     SoftTierFallback, Tell, UnknownPods, UsageSource,
 };
 pub use write::{Documented, Setting, commented_defaults, documented};

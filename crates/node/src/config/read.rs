@@ -2,6 +2,7 @@
 
 use super::{
     effective::{Effective, Kind, Origin},
+    image_gc,
     key::{Field, Key, Kubelet},
     keys::KEYS,
     mistake::{Fault, Mistake, Refused},
@@ -113,6 +114,7 @@ impl Reader<'_> {
     fn check(&mut self) {
         self.stage = Stage::Whole;
         thresholds::check(self);
+        image_gc::check(self);
         if self
             .effective
             .protect

@@ -7,8 +7,8 @@ use super::{
     pattern,
     value::{Value, mismatch, text},
     words::{
-        Admission, ConditionTypes, Enforcement, EvictMethod, MemoryAvailable, PodsSource,
-        SoftTierFallback, Tell, UnknownPods, UsageSource,
+        Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
+        PodsSource, SoftTierFallback, Tell, UnknownPods, UsageSource,
     },
 };
 use evictd_eviction::{
@@ -360,6 +360,7 @@ words!(
     PodsSource,
     UsageSource,
     EvictMethod,
+    ImageGcMode,
     Admission,
     ConditionTypes,
     SoftTierFallback,

@@ -58,6 +58,20 @@ pub enum EvictMethod {
     Cri,
 }
 
+/// When dead containers and unused images are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ImageGcMode {
+    /// `Pressure` where pods come from a cluster, else `Off`.
+    Auto,
+    /// Never: pods are evicted at once.
+    Off,
+    /// When a threshold on a disk signal is met, before a pod is evicted.
+    Pressure,
+    /// Then, and in place of the kubelet's own image collection.
+    Full,
+}
+
 /// When the API server is informed of an eviction for a hard threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -52,6 +52,8 @@ pub enum Fact<'a> {
     Restarted,
     /// A pod was evicted at this time whose owner had lost others before.
     Returned(Timestamp, &'a Returned),
+    /// A node-level reclaim is over; the record has what it removed and freed.
+    Reclaimed(&'a Record),
     /// The result of informing the cluster of a decision.
     Published(&'a Publication),
 }

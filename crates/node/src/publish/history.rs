@@ -111,6 +111,7 @@ impl Publish for HistoryPublisher {
             Fact::Admitting(admission) => self.admitting(admission),
             Fact::Terminated(ended) => self.terminated(ended),
             Fact::FoundGone(ended) => self.found_gone(ended),
+            Fact::Reclaimed(record) => self.keep(record),
             Fact::Published(publication) => self.published(publication),
             _ => {}
         }

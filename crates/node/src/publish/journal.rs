@@ -11,6 +11,7 @@ use crate::{
 use evictd_eviction::{
     Cause, Decision, Returned,
     departures::{ADMITTED, Purpose},
+    record::Record,
 };
 
 /// Logs a decision; `id` is that of its record in the history, `woken_by` what started the cycle.
@@ -123,6 +124,7 @@ impl Publish for Journal {
             Fact::Terminated(ended) => terminated(ended),
             Fact::FoundGone(ended) => found_gone(ended),
             Fact::Returned(_, fact) => returned(fact),
+            Fact::Reclaimed(record) => reclaimed(record),
             Fact::Published(publication) => published(publication),
             _ => {}
         }
@@ -211,6 +213,26 @@ fn returned(returned: &Returned) {
         "{}",
         returned.sentence("this node")
     );
+}
+
+fn reclaimed(record: &Record) {
+    let Some(done) = &record.reclaimed else {
+        return;
+    };
+    tracing::warn!(
+        EVICTD_DECISION_ID = record.id,
+        EVICTD_SIGNAL = record.signal.as_ref(),
+        EVICTD_KIND = record.kind.as_str(),
+        EVICTD_RECLAIMED_BYTES = done.bytes(),
+        EVICTD_RECLAIMED_CONTAINERS = done.containers,
+        EVICTD_RECLAIMED_IMAGES = done.images,
+        "reclaim for {}: {}",
+        record.signal,
+        done.sentence()
+    );
+    for removal in &done.would_remove {
+        tracing::info!(EVICTD_DECISION_ID = record.id, "would remove {removal}");
+    }
 }
 
 fn published(publication: &Publication) {

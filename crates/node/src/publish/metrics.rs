@@ -5,7 +5,7 @@ use crate::evict::EvictError;
 use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use crate::metrics::{Metrics, ThresholdState, Tier};
 use crate::{delivery::Publication, pods::Warning};
-use evictd_eviction::{NodeCondition, Signal, SignalMap, departures::Purpose};
+use evictd_eviction::{NodeCondition, Signal, SignalMap, departures::Purpose, record::Record};
 use evictd_kernel::signals::SignalHealth;
 use jiff::Timestamp;
 use std::{collections::BTreeMap, time::Duration};
@@ -97,6 +97,7 @@ impl Publish for MetricsPublisher {
             Fact::Terminated(ended) => self.terminated(ended),
             Fact::FoundGone(ended) => self.found_gone(ended),
             Fact::Restarted => self.restarted(),
+            Fact::Reclaimed(record) => self.reclaimed(record),
             Fact::Published(publication) => self.published(publication),
             _ => {}
         }
@@ -172,6 +173,13 @@ impl MetricsPublisher {
     fn found_gone(&mut self, ended: &Terminated<'_>) {
         if let Purpose::Preemption { resource } = &ended.departure.purpose {
             self.metrics.preempted(resource);
+        }
+    }
+
+    fn reclaimed(&mut self, record: &Record) {
+        if let Some(done) = &record.reclaimed {
+            self.metrics.reclaimed("containers", done.container_bytes);
+            self.metrics.reclaimed("images", done.image_bytes);
         }
     }
 

@@ -142,6 +142,10 @@ impl Publish for StatusPage {
             Fact::Admitted(admission) => self.admitted(admission),
             Fact::Terminated(ended) => self.terminated(ended),
             Fact::FoundGone(ended) => self.found_gone(ended),
+            Fact::Reclaimed(record) => {
+                let record = Some((*record).clone());
+                self.shared.update(|status| status.last_reclaim = record);
+            }
             Fact::Published(publication) => self.published(publication),
             _ => {}
         }

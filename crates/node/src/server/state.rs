@@ -68,6 +68,9 @@ pub struct Status {
     /// The latest decision with all its evidence.
     #[serde(deserialize_with = "record::known")]
     pub last_decision: Option<Record>,
+    /// The latest node-level reclaim: what was removed and freed before a pod was evicted.
+    #[serde(deserialize_with = "record::known")]
+    pub last_reclaim: Option<Record>,
     /// Pods that are leaving, and what they are waited for.
     pub leaving: Vec<LeavingStatus>,
     /// Signals whose evictions are stopped because they did not help.

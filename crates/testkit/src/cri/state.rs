@@ -15,6 +15,8 @@ pub struct State {
     pub version: wire::VersionResponse,
     pub conditions: Vec<wire::RuntimeCondition>,
     pub config: wire::RuntimeConfigResponse,
+    /// Of `Status`, if it is asked for.
+    pub info: std::collections::BTreeMap<String, String>,
     pub sandboxes: Vec<wire::Sandbox>,
     pub containers: Vec<wire::Container>,
     /// What only a container's status says; the rest comes from the list.
@@ -43,7 +45,13 @@ impl State {
             "Status" => {
                 let conditions = self.conditions.clone();
                 let status = Some(wire::RuntimeStatus { conditions });
-                wire::StatusResponse { status }.encode_to_vec()
+                let verbose = read::<wire::StatusRequest>(request)?.verbose;
+                let info = if verbose {
+                    self.info.clone()
+                } else {
+                    Default::default()
+                };
+                wire::StatusResponse { status, info }.encode_to_vec()
             }
             "RuntimeConfig" => self.config.encode_to_vec(),
             "ListPodSandbox" => {

@@ -34,9 +34,17 @@ pub struct VersionResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub struct StatusRequest {
+    #[prost(bool, tag = "1")]
+    pub verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub struct StatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<RuntimeStatus>,
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub info: Words,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -209,6 +209,49 @@ fn s1_006_s1_010_values_out_of_range() {
 }
 
 #[test]
+fn image_collection() {
+    let table = [
+        (
+            "highThresholdPercent: 101",
+            "3:33: imageGC.highThresholdPercent: 101 is not a percentage from 0 to 100; write it without %, such as 85",
+        ),
+        (
+            "lowThresholdPercent: 80%",
+            "3:32: imageGC.lowThresholdPercent: \"80%\" is not a percentage from 0 to 100; write it without %, such as 85",
+        ),
+        (
+            "lowThresholdPercent: 85",
+            "3:32: imageGC.lowThresholdPercent: 85 is not below imageGC.highThresholdPercent, 85; \
+             images are removed from the high to the low one",
+        ),
+        (
+            "maximumAge: 2m",
+            "3:23: imageGC.maximumAge: it is not longer than imageGC.minimumAge; \
+             0s keeps images however long they are unused",
+        ),
+        (
+            "minimumAge: 2",
+            "3:23: imageGC.minimumAge: time: missing unit in duration \"2\"; 2s if seconds are meant",
+        ),
+        (
+            "mode: presure",
+            "3:17: imageGC.mode: \"presure\" is not one of auto, off, pressure, full; did you mean pressure?",
+        ),
+        (
+            "hihg: 3",
+            "3:11: imageGC.hihg: unknown key; the nearest known key is imageGC.mode",
+        ),
+    ];
+    for (line, expected) in table {
+        let said = said_of_ours(&format!("imageGC: {{{line}}}\n"));
+        assert_eq!(said, format!("f.yaml:{expected}\n"));
+    }
+    let kubelets = format!("{KUBELET}imageGCHighThresholdPercent: 70\n");
+    let expected = "80 is not below imageGCHighThresholdPercent, 70";
+    assert!(said(&kubelets).contains(expected), "{}", said(&kubelets));
+}
+
+#[test]
 fn durations() {
     let table = [
         (

@@ -1,0 +1,181 @@
+//! What may be removed, in which order.
+
+use super::inventory::{Container, Image, Inventory, Policy, Sandbox};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One thing to remove.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "what")]
+pub enum Removal {
+    /// A dead container.
+    Container {
+        /// By which the runtime knows it.
+        id: String,
+        /// Its name in the pod.
+        name: String,
+    },
+    /// A sandbox without containers.
+    Sandbox {
+        /// By which the runtime knows it.
+        id: String,
+    },
+    /// An unused image.
+    Image {
+        /// By which the runtime knows it.
+        id: String,
+        /// One of its names, else its id.
+        name: String,
+        /// In bytes; layers that other images share are not freed with it.
+        bytes: u64,
+    },
+}
+
+impl Removal {
+    /// By which the runtime knows it.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Container { id, .. } | Self::Sandbox { id } | Self::Image { id, .. } => id,
+        }
+    }
+}
+
+impl std::fmt::Display for Removal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Container { id, name } => write!(f, "container {name} ({id})"),
+            Self::Sandbox { id } => write!(f, "sandbox {id}"),
+            Self::Image { name, .. } => write!(f, "image {name}"),
+        }
+    }
+}
+
+/// The kinds of things, in the order in which they are removed (S1-039).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Containers,
+    Sandboxes,
+    Images,
+}
+
+impl Phase {
+    pub(super) const ALL: [Self; 3] = [Self::Containers, Self::Sandboxes, Self::Images];
+
+    pub(super) const fn is_wanted(self, policy: &Policy) -> bool {
+        match self {
+            Self::Containers | Self::Sandboxes => policy.dead_containers,
+            Self::Images => policy.unused_images,
+        }
+    }
+}
+
+/// Everything of one kind that may go, in the order in which it goes.
+pub(super) fn removals(
+    now: Timestamp,
+    inventory: &Inventory,
+    policy: &Policy,
+    phase: Phase,
+) -> Vec<Removal> {
+    if !phase.is_wanted(policy) {
+        return Vec::new();
+    }
+    match phase {
+        Phase::Containers => dead_containers(inventory, policy),
+        Phase::Sandboxes => dead_sandboxes(inventory, policy),
+        Phase::Images => unused_images(now, inventory, policy),
+    }
+}
+
+/// Everything that would go if nothing had to be waited for. Removing containers makes sandboxes and images unused.
+pub(super) fn all(now: Timestamp, mut inventory: Inventory, policy: &Policy) -> Vec<Removal> {
+    let mut all = Vec::new();
+    for phase in Phase::ALL {
+        let found = removals(now, &inventory, policy, phase);
+        let gone: BTreeSet<&str> = found.iter().map(Removal::id).collect();
+        inventory.containers.retain(|one| !gone.contains(&*one.id));
+        all.extend(found);
+    }
+    all
+}
+
+/// Pods that run or may run. Without a list of pods it is each of them.
+fn is_active(pod: &str, inventory: &Inventory, policy: &Policy) -> bool {
+    let mut own = inventory.sandboxes.iter().filter(|one| one.pod == pod);
+    let listed = policy.active_pods.as_ref();
+    own.any(|sandbox| sandbox.ready) || listed.is_none_or(|active| active.contains(pod))
+}
+
+/// Dead containers, the oldest end first. Of a pod that is active the last ended instance of each container stays,
+/// because the kubelet still serves its log and takes its restart count and its state from it. Containers that belong
+/// to no pod are not the kubelet's, and stay.
+fn dead_containers(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
+    let of_pods = inventory.containers.iter();
+    let dead: Vec<&Container> = of_pods
+        .filter(|one| one.exited && !one.pod.is_empty())
+        .collect();
+    let mut last: BTreeMap<(&str, &str), &Container> = BTreeMap::new();
+    for one in &dead {
+        let kept = last.entry((&one.pod, &one.name)).or_insert(one);
+        if (one.ended, &one.id) > (kept.ended, &kept.id) {
+            *kept = one;
+        }
+    }
+    let stays = |one: &Container| {
+        last[&(&*one.pod, &*one.name)].id == one.id && is_active(&one.pod, inventory, policy)
+    };
+    let mut gone: Vec<&Container> = dead.into_iter().filter(|one| !stays(one)).collect();
+    gone.sort_by_key(|one| (one.ended, &one.id));
+    let removal = |one: &Container| Removal::Container {
+        id: one.id.clone(),
+        name: one.name.clone(),
+    };
+    gone.into_iter().map(removal).collect()
+}
+
+/// Sandboxes that are not ready and have no containers, the oldest first. Of a pod that is active the last one stays.
+fn dead_sandboxes(inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
+    let in_use: BTreeSet<&str> = inventory
+        .containers
+        .iter()
+        .map(|one| one.sandbox.as_str())
+        .collect();
+    let age = |one: &Sandbox| (one.created, one.id.clone());
+    let stays = |one: &Sandbox| {
+        let own = inventory.sandboxes.iter().filter(|own| own.pod == one.pod);
+        let is_last = own.map(age).max() == Some(age(one));
+        is_last && is_active(&one.pod, inventory, policy)
+    };
+    let mut gone: Vec<&Sandbox> = inventory
+        .sandboxes
+        .iter()
+        .filter(|one| !one.ready && !one.pod.is_empty() && !in_use.contains(&*one.id))
+        .filter(|one| !stays(one))
+        .collect();
+    gone.sort_by_key(|one| age(one));
+    let removal = |one: &Sandbox| Removal::Sandbox { id: one.id.clone() };
+    gone.into_iter().map(removal).collect()
+}
+
+/// Images that no container uses, running or not, the oldest use first.
+fn unused_images(now: Timestamp, inventory: &Inventory, policy: &Policy) -> Vec<Removal> {
+    let used = inventory.used();
+    let stays = |image: &Image| {
+        let young = now.duration_since(image.first_seen) < policy.minimum_age;
+        let recent = policy
+            .unused_for
+            .is_some_and(|unused| now.duration_since(image.last_used) < unused);
+        image.pinned || image.of_sandboxes || young || recent || !image.keys().is_disjoint(&used)
+    };
+    // By the id, in case a runtime lists one twice.
+    let (kept, mut gone): (Vec<&Image>, Vec<&Image>) =
+        inventory.images.iter().partition(|one| stays(one));
+    gone.retain(|image| kept.iter().all(|kept| kept.id != image.id));
+    gone.sort_by_key(|image| (image.last_used, image.first_seen, &image.id));
+    let removal = |image: &Image| Removal::Image {
+        id: image.id.clone(),
+        name: image.name().to_owned(),
+        bytes: image.bytes,
+    };
+    gone.into_iter().map(removal).collect()
+}

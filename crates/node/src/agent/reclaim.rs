@@ -1,0 +1,107 @@
+//! Node-level reclaim within the main loop: which never waits for the container runtime.
+
+use super::Agent;
+use crate::{
+    fact::Fact,
+    reclaim::{Answered, Finished, Progress, Situation},
+};
+use evictd_eviction::{Answer, Observations, Reclaim, Step, record::Record};
+use jiff::{SignedDuration, Timestamp};
+use std::{collections::BTreeSet, time::Duration};
+
+/// While a reclaim is under way, a cycle runs at least this often, to see what it has freed.
+pub(super) const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it is looked whether the container runtime's socket is there by now.
+const SOCKET_PERIOD: SignedDuration = SignedDuration::from_secs(10);
+
+/// A static pod is listed by the UID of its mirror, and the runtime knows it by this one.
+const OF_STATIC_PODS: [&str; 2] = ["kubernetes.io/config.mirror", "kubernetes.io/config.hash"];
+
+impl Agent {
+    /// Shows a reclaim under way what is free.
+    pub(super) fn observe_reclaim(&mut self, now: Timestamp, seen: &Observations) {
+        self.look_for_socket(now);
+        let situation = Situation {
+            seen,
+            relieved: self.housekeeper.disks_relieved(seen),
+            dry_run: self.terminations_off(),
+        };
+        let finished = self.ports.reclaimer.observe(now, &situation);
+        self.note_reclaimed(now, finished);
+    }
+
+    /// The answer to [`Step::Reclaim`]: only once the reclaim is over, pods are ranked.
+    pub(super) async fn reclaim(
+        &mut self,
+        now: Timestamp,
+        want: Reclaim,
+        seen: &Observations,
+    ) -> Step {
+        let situation = Situation {
+            seen,
+            relieved: false,
+            dry_run: self.terminations_off(),
+        };
+        let active = &self.active;
+        let known = || active_pods(active);
+        let progress = self.ports.reclaimer.ask(now, want, &situation, known);
+        let answer = match progress {
+            Progress::Off => Answer::Reclaimed(None),
+            Progress::UnderWay => Answer::Reclaiming,
+            Progress::Over => Answer::Reclaimed(Some(seen)),
+        };
+        self.decide(now, answer, None).await
+    }
+
+    pub(super) fn reclaim_answered(&mut self, answered: Answered) {
+        let now = self.clock.now();
+        let finished = self.ports.reclaimer.on_answer(now, answered);
+        self.note_reclaimed(now, finished);
+    }
+
+    fn note_reclaimed(&mut self, now: Timestamp, finished: Option<Finished>) {
+        let Some(Finished { signal, reclaimed }) = finished else {
+            return;
+        };
+        self.decisions += 1;
+        let id = format!("{:x}-{}", now.as_millisecond(), self.decisions);
+        let record = Record {
+            boot_id: Some(self.ports.boot_id.clone()),
+            ..Record::of_reclaim(id, now, signal, reclaimed)
+        };
+        self.ports.publishers.publish(&Fact::Reclaimed(&record));
+    }
+
+    /// Disk evictions that are held back for want of a container runtime begin once its socket is there.
+    fn look_for_socket(&mut self, now: Timestamp) {
+        let recent = |last: Timestamp| now.duration_since(last) < SOCKET_PERIOD;
+        let withheld = self.housekeeper.rules().withhold_disk_evictions.is_some();
+        if !withheld || self.socket_looked_for.is_some_and(recent) {
+            return;
+        }
+        self.socket_looked_for = Some(now);
+        if self.ports.reclaimer.is_socket_there() {
+            let mut rules = self.housekeeper.rules().clone();
+            rules.withhold_disk_evictions = None;
+            self.housekeeper.reconfigure(rules);
+        }
+    }
+}
+
+/// UIDs of the pods that run or are about to; `None` if they are not certain.
+fn active_pods(active: &super::Active) -> Option<BTreeSet<String>> {
+    let set = active.set();
+    if !set.is_certain() {
+        return None;
+    }
+    let listed = set.pods.iter().filter(|pod| !pod.terminal);
+    let uids = listed.flat_map(|pod| {
+        let of_static = OF_STATIC_PODS
+            .iter()
+            .filter_map(|key| pod.annotations.get(*key));
+        std::iter::once(&pod.uid).chain(of_static)
+    });
+    let unknown = set.unknown.iter().map(|group| &group.uid);
+    let still_running = set.still_running.iter().map(|one| &one.pod.uid);
+    Some(uids.chain(unknown).chain(still_running).cloned().collect())
+}

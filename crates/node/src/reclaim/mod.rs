@@ -1,0 +1,419 @@
+//! The port "what can be freed without evicting a pod": dead containers and unused images of the container runtime.
+//!
+//! ```text
+//!   the main loop: Step::Reclaim, observations      Reclaimer            Runtime (CRI)
+//!                                           ->   turns a Reclaiming  ->  lists, removes, in tasks of their own
+//!                       wakes the main loop <-   (the pure plan)     <-  answers
+//! ```
+//!
+//! The main loop never waits for the runtime: while a reclaim is under way, other signals act as usual. A runtime that
+//! does nothing for [`PATIENCE`](evictd_eviction::reclaim::PATIENCE) ends the reclaim, and pods are ranked (S1-037).
+
+mod cri;
+mod uses;
+
+pub use cri::CriRuntime;
+
+use crate::config::{Effective, ImageGc, ImageGcMode, PodsSource};
+use evictd_eviction::{
+    Observations, Reclaim, Signal, SignalMap,
+    reclaim::{Command, Event, Inventory, Policy, Reclaimed, Reclaiming, Removal},
+};
+use evictd_kernel::clock::after;
+use jiff::{SignedDuration, Timestamp};
+use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, task::JoinHandle};
+
+/// After a reclaim pods are ranked for so long before it is tried again, the kubelet's own period (S1-017). It doubles
+/// each time that nothing could be removed.
+const REPEAT_AFTER: SignedDuration = SignedDuration::from_secs(10);
+/// It doubles so often at most: up to 5 min 20 s.
+const DOUBLINGS: u32 = 5;
+/// The kubelet's period of image collection, for `imageGC.mode: full`.
+const COLLECTION_PERIOD: SignedDuration = SignedDuration::from_mins(5);
+/// How often it is looked which images containers use.
+const TRACKING_PERIOD: Duration = Duration::from_mins(1);
+
+/// An answer of the container runtime; the error says what was asked of whom.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send + 'a>>;
+
+/// The container runtime: it lists and removes.
+pub trait Runtime: Send + Sync {
+    /// Everything that it holds, with the times of the images.
+    fn list(&self) -> Answer<'_, Inventory>;
+    /// Removes this.
+    fn remove<'a>(&'a self, removal: &'a Removal) -> Answer<'a, ()>;
+}
+
+/// The mode that `auto` stands for.
+fn mode(config: &Effective, pods: PodsSource) -> ImageGcMode {
+    match (config.image_gc.mode, pods) {
+        (ImageGcMode::Auto, PodsSource::Manifests) => ImageGcMode::Off,
+        (ImageGcMode::Auto, _) => ImageGcMode::Pressure,
+        (chosen, _) => chosen,
+    }
+}
+
+/// Where the container runtime is looked for.
+fn sockets(config: &Effective) -> Vec<String> {
+    let configured = config.container_runtime_endpoint.as_str();
+    match configured {
+        "" => evictd_cri::USUAL_SOCKETS.map(str::to_owned).into(),
+        one => vec![one.strip_prefix("unix://").unwrap_or(one).to_owned()],
+    }
+}
+
+fn is_any_there(sockets: &[String]) -> bool {
+    let there = |path: &String| std::fs::exists(path).unwrap_or(true);
+    sockets.iter().any(there)
+}
+
+/// Why nothing can be reclaimed although it should be: no socket of a container runtime is there.
+pub fn missing_socket(config: &Effective, pods: PodsSource) -> Option<String> {
+    let sockets = sockets(config);
+    if mode(config, pods) == ImageGcMode::Off || is_any_there(&sockets) {
+        return None;
+    }
+    Some(format!(
+        "dead containers and unused images cannot be removed first, because no container runtime is at {}; \
+         set containerRuntimeEndpoint, or imageGC.mode: off to evict pods at once",
+        sockets.join(", ")
+    ))
+}
+
+/// What the main loop knows when it turns a reclaim.
+pub struct Situation<'a> {
+    /// What the node has left.
+    pub seen: &'a Observations,
+    /// Whether no threshold is met that a reclaim can lift, minimum reclaim included.
+    pub relieved: bool,
+    /// Remove nothing.
+    pub dry_run: bool,
+}
+
+/// What becomes of a [`Reclaim`] step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing can be reclaimed on this node.
+    Off,
+    /// It goes on beside the main loop.
+    UnderWay,
+    /// It is over for now.
+    Over,
+}
+
+/// A reclaim that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// The signal that it was for.
+    pub signal: Signal,
+    /// What it has removed and freed.
+    pub reclaimed: Reclaimed,
+}
+
+/// An event of the reclaim with this number.
+#[derive(Debug)]
+pub struct Answered(u64, Event);
+
+/// Why a reclaim was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// A threshold on a disk signal.
+    Pressure,
+    /// The images' filesystem is fuller than the high threshold of `imageGC`.
+    Full,
+    /// The maximum age of images.
+    Age,
+}
+
+struct Job {
+    machine: Reclaiming,
+    signal: Signal,
+    cause: Cause,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct BackOff {
+    until: Option<Timestamp>,
+    in_vain: u32,
+}
+
+/// Turns reclaims; at most one is under way.
+pub struct Reclaimer {
+    runtime: Option<Arc<dyn Runtime>>,
+    settings: ImageGc,
+    /// Where the container runtime is looked for.
+    sockets: Vec<String>,
+    job: Option<Job>,
+    /// How many were begun.
+    number: u64,
+    back_off: SignalMap<BackOff>,
+    collected: Option<Timestamp>,
+    /// What was told last, so that a reclaim that can do nothing is not told again and again.
+    told: SignalMap<Option<Reclaimed>>,
+    send: mpsc::UnboundedSender<Answered>,
+    answers: mpsc::UnboundedReceiver<Answered>,
+    tracker: Option<JoinHandle<()>>,
+}
+
+impl Drop for Reclaimer {
+    fn drop(&mut self) {
+        if let Some(tracker) = &self.tracker {
+            tracker.abort();
+        }
+    }
+}
+
+impl Reclaimer {
+    /// One that removes nothing.
+    pub fn off(config: &Effective) -> Self {
+        let (send, answers) = mpsc::unbounded_channel();
+        Self {
+            runtime: None,
+            settings: ImageGc {
+                mode: ImageGcMode::Off,
+                ..config.image_gc
+            },
+            sockets: sockets(config),
+            job: None,
+            number: 0,
+            back_off: SignalMap::default(),
+            collected: None,
+            told: SignalMap::default(),
+            send,
+            answers,
+            tracker: None,
+        }
+    }
+
+    /// For this configuration. With a mode other than `off` the runtime is asked from now on, once a minute, which
+    /// images containers use.
+    pub fn start(config: &Effective, pods: PodsSource, runtime: impl Runtime + 'static) -> Self {
+        let off = Self::off(config);
+        let mode = mode(config, pods);
+        let mut thresholds = config.configured_thresholds.iter();
+        let disk = thresholds.any(|threshold| {
+            let condition = threshold.signal.condition();
+            condition == Some(evictd_eviction::NodeCondition::DiskPressure)
+        });
+        if mode == ImageGcMode::Off || !(disk || mode == ImageGcMode::Full) {
+            return off;
+        }
+        let runtime: Arc<dyn Runtime> = Arc::new(runtime);
+        let tracked = Arc::clone(&runtime);
+        let tracker = tokio::spawn(async move {
+            loop {
+                // A reclaim tells of errors.
+                let _ = tracked.list().await;
+                tokio::time::sleep(TRACKING_PERIOD).await;
+            }
+        });
+        let mut reclaimer = off;
+        reclaimer.settings.mode = mode;
+        reclaimer.runtime = Some(runtime);
+        reclaimer.tracker = Some(tracker);
+        reclaimer
+    }
+
+    /// Whether a container runtime's socket is there by now.
+    pub fn is_socket_there(&self) -> bool {
+        is_any_there(&self.sockets)
+    }
+
+    /// Whether a reclaim is under way.
+    pub const fn is_busy(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Waits for the next answer of the runtime; pass it to [`Reclaimer::on_answer`].
+    pub async fn answered(&mut self) -> Answered {
+        match self.answers.recv().await {
+            Some(answered) => answered,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Applies an answer of the runtime.
+    pub fn on_answer(&mut self, now: Timestamp, answered: Answered) -> Option<Finished> {
+        let Answered(number, event) = answered;
+        // An answer to a reclaim that was given up.
+        let current = self.job.is_some() && number == self.number;
+        current.then(|| self.turn(now, event)).flatten()
+    }
+
+    /// To be called in every cycle: tells a reclaim under way what is free, and begins those that are due without
+    /// pressure.
+    pub fn observe(&mut self, now: Timestamp, situation: &Situation<'_>) -> Option<Finished> {
+        let Some(job) = &self.job else {
+            self.collect(now, situation);
+            return None;
+        };
+        let (seen, cause) = (situation.seen.get(bytes_of(job.signal)), job.cause);
+        let relieved = match cause {
+            Cause::Pressure => situation.relieved,
+            Cause::Full => {
+                self.used_percent(situation.seen) <= Some(self.settings.low_threshold_percent)
+            }
+            Cause::Age => false,
+        };
+        let event = Event::Observed {
+            time: seen.and_then(|seen| seen.time).unwrap_or(now),
+            available: seen.map(|seen| seen.available),
+            relieved,
+        };
+        self.turn(now, event)
+    }
+
+    /// For a step that asks for a reclaim: begins one, or says how far it is. `active` are the pods that run or are about
+    /// to, if they are known.
+    pub fn ask(
+        &mut self,
+        now: Timestamp,
+        want: Reclaim,
+        situation: &Situation<'_>,
+        active: impl FnOnce() -> Option<BTreeSet<String>>,
+    ) -> Progress {
+        if self.runtime.is_none() {
+            return Progress::Off;
+        }
+        if self.job.is_some() {
+            return Progress::UnderWay;
+        }
+        let back_off = &mut self.back_off[want.signal];
+        if let Some(until) = back_off.until {
+            if now < until {
+                return Progress::Over;
+            }
+            if now.duration_since(until) > COLLECTION_PERIOD {
+                *back_off = BackOff::default();
+            }
+        }
+        let policy = Policy {
+            dead_containers: want.dead_containers,
+            unused_images: want.unused_images,
+            minimum_age: self.settings.minimum_age,
+            unused_for: None,
+            active_pods: active(),
+            dry_run: situation.dry_run,
+        };
+        self.begin(now, (want.signal, Cause::Pressure), policy, situation);
+        Progress::UnderWay
+    }
+
+    /// In place of the kubelet: images above the high threshold, and those that were not used for too long.
+    fn collect(&mut self, now: Timestamp, situation: &Situation<'_>) {
+        let recent = |last: Timestamp| now.duration_since(last) < COLLECTION_PERIOD;
+        let settings = self.settings;
+        if settings.mode != ImageGcMode::Full || self.collected.is_some_and(recent) {
+            return;
+        }
+        let Some(used) = self.used_percent(situation.seen) else {
+            return;
+        };
+        self.collected = Some(now);
+        let high = settings.high_threshold_percent;
+        let (cause, unused_for) = if high < 100 && used >= high {
+            (Cause::Full, None)
+        } else if settings.maximum_age.is_positive() {
+            (Cause::Age, Some(settings.maximum_age))
+        } else {
+            return;
+        };
+        let policy = Policy {
+            unused_images: true,
+            minimum_age: settings.minimum_age,
+            unused_for,
+            dry_run: situation.dry_run,
+            ..Policy::default()
+        };
+        let about = (Signal::ImagefsAvailable, cause);
+        self.begin(now, about, policy, situation);
+    }
+
+    /// Of the images' filesystem, as the kubelet computes it.
+    fn used_percent(&self, seen: &Observations) -> Option<u32> {
+        let images = seen.get(Signal::ImagefsAvailable)?;
+        let left = i128::from(images.available) * 100;
+        let left = left.checked_div(i128::from(images.capacity))?;
+        u32::try_from(100 - left).ok()
+    }
+
+    fn begin(
+        &mut self,
+        now: Timestamp,
+        (signal, cause): (Signal, Cause),
+        policy: Policy,
+        situation: &Situation<'_>,
+    ) {
+        let seen = situation.seen.get(bytes_of(signal));
+        let available = seen.map(|seen| seen.available);
+        let (machine, command) = Reclaiming::start(now, policy, available);
+        self.number += 1;
+        self.job = Some(Job {
+            machine,
+            signal,
+            cause,
+        });
+        self.carry_out(command);
+    }
+
+    fn turn(&mut self, now: Timestamp, event: Event) -> Option<Finished> {
+        let command = self.job.as_mut()?.machine.on_event(now, event)?;
+        match command {
+            Command::Done(reclaimed) => self.finish(now, reclaimed),
+            command => {
+                self.carry_out(command);
+                None
+            }
+        }
+    }
+
+    /// Asks the runtime beside the main loop.
+    fn carry_out(&self, command: Command) {
+        let Some(runtime) = self.runtime.clone() else {
+            return;
+        };
+        let (send, number) = (self.send.clone(), self.number);
+        tokio::spawn(async move {
+            let event = match command {
+                Command::List => runtime.list().await.map(Event::Listed),
+                Command::Remove(removal) => {
+                    let removed = runtime.remove(&removal).await;
+                    removed.map(|()| Event::Removed)
+                }
+                Command::Wait | Command::Done(_) => return,
+            };
+            // The receiver is gone only if the agent is.
+            let _ = send.send(Answered(number, event.unwrap_or_else(Event::Failed)));
+        });
+    }
+
+    fn finish(&mut self, now: Timestamp, reclaimed: Reclaimed) -> Option<Finished> {
+        let Job { signal, cause, .. } = self.job.take()?;
+        if cause == Cause::Pressure {
+            let back_off = &mut self.back_off[signal];
+            back_off.in_vain = if reclaimed.is_any() {
+                0
+            } else {
+                back_off.in_vain + 1
+            };
+            let doublings = back_off.in_vain.saturating_sub(1).min(DOUBLINGS);
+            back_off.until = Some(after(now, REPEAT_AFTER * (1 << doublings)));
+        }
+        let nothing_new = !reclaimed.is_any() && self.told[signal].as_ref() == Some(&reclaimed);
+        let uneventful = cause != Cause::Pressure && reclaimed == Reclaimed::default();
+        self.told[signal] = Some(reclaimed.clone());
+        let tell = !nothing_new && !uneventful;
+        tell.then_some(Finished { signal, reclaimed })
+    }
+}
+
+/// The signal with the bytes of the same filesystem.
+const fn bytes_of(signal: Signal) -> Signal {
+    match signal {
+        Signal::NodefsInodesFree => Signal::NodefsAvailable,
+        Signal::ImagefsInodesFree => Signal::ImagefsAvailable,
+        Signal::ContainerfsInodesFree => Signal::ContainerfsAvailable,
+        other => other,
+    }
+}
