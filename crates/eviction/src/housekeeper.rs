@@ -64,6 +64,9 @@ pub struct Housekeeper {
     deferred_until: SignalMap<Option<Timestamp>>,
     /// Whether in this cycle signals with a node-level reclaim wait for one that is under way.
     reclaim_under_way: bool,
+    /// Whether the last answer about a reclaim was that it is under way, and when one ended that was.
+    reclaiming: bool,
+    reclaim_ended: Option<Timestamp>,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
@@ -93,6 +96,8 @@ impl Housekeeper {
             no_victim: None,
             deferred_until: SignalMap::default(),
             reclaim_under_way: false,
+            reclaiming: false,
+            reclaim_ended: None,
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -536,7 +541,10 @@ impl Housekeeper {
             let Threshold { signal, .. } = watched.threshold;
             let may_act = watched.held && self.switched_off(signal).is_none();
             let first = watched.first_observed.filter(|_| may_act)?;
-            first.checked_add(watched.threshold.acts_after()).ok()
+            let since = first.checked_add(watched.threshold.acts_after()).ok();
+            // Before the end of its reclaim a threshold chooses no pod, and others may have chosen one meanwhile.
+            let reclaimed = self.reclaim_for(signal).and(self.reclaim_ended);
+            since.max(reclaimed)
         };
         let hard = self
             .watched

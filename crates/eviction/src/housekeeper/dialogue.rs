@@ -84,9 +84,15 @@ impl Housekeeper {
                 self.pressure()
             }
             Answer::LocalStorage(None) => self.pressure(),
-            Answer::Reclaimed(fresh) => self.reclaimed(fresh),
+            Answer::Reclaimed(fresh) => {
+                if std::mem::take(&mut self.reclaiming) {
+                    self.reclaim_ended = Some(now);
+                }
+                self.reclaimed(fresh)
+            }
             Answer::Reclaiming => {
                 self.reclaim_under_way = true;
+                self.reclaiming = true;
                 self.pressure()
             }
             Answer::Watched(need, pods, usage) => {

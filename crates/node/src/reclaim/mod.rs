@@ -188,7 +188,7 @@ impl Reclaimer {
 
     /// For this configuration. With a mode other than `off` the runtime is asked from now on, once a minute, which
     /// images containers use.
-    pub fn start(config: &Effective, pods: PodsSource, runtime: impl Runtime + 'static) -> Self {
+    pub fn start(config: &Effective, pods: PodsSource, runtime: Arc<dyn Runtime>) -> Self {
         let off = Self::off(config);
         let mode = mode(config, pods);
         let mut thresholds = config.configured_thresholds.iter();
@@ -199,7 +199,6 @@ impl Reclaimer {
         if mode == ImageGcMode::Off || !(disk || mode == ImageGcMode::Full) {
             return off;
         }
-        let runtime: Arc<dyn Runtime> = Arc::new(runtime);
         let tracked = Arc::clone(&runtime);
         let tracker = tokio::spawn(async move {
             loop {
