@@ -86,7 +86,7 @@ fn users_14_a_dead_container_and_an_unused_image_go_and_the_pod_is_spared_becaus
         ..evictd_cri::Settings::default()
     });
     let client = client.unwrap();
-    let containers = || -> Vec<(String, evictd_cri::ContainerState)> {
+    let listed = || -> Vec<(String, evictd_cri::ContainerState)> {
         let all = runtime.block_on(client.containers()).unwrap();
         all.into_iter().map(|one| (one.id, one.state)).collect()
     };
@@ -94,7 +94,7 @@ fn users_14_a_dead_container_and_an_unused_image_go_and_the_pod_is_spared_becaus
     assert!(crate::daemon::wait(|| {
         [&dead, &last]
             .into_iter()
-            .all(|id| containers().contains(&(id.clone(), exited)))
+            .all(|id| listed().contains(&(id.clone(), exited)))
     }));
     let mut bystander = node.pod("bystander", "--hold 8Mi", Traits::default());
     // With the container alone it is not enough.
@@ -130,7 +130,7 @@ fn users_14_a_dead_container_and_an_unused_image_go_and_the_pod_is_spared_becaus
     daemon.some_turns_pass();
     assert!(bystander.lives());
     assert_eq!(daemon.history().len(), 1);
-    let left = containers();
+    let left = listed();
     let has = |id: &String| left.iter().any(|(own, _)| own == id);
     assert!(!has(&dead) && has(&last) && has(&runs), "{left:?}");
     let images = runtime.block_on(client.images()).unwrap();

@@ -85,9 +85,10 @@ impl CriRuntime {
                 pinned: one.pinned,
                 ..Image::default()
             };
-            let named = |text: &String| Inventory::is_named(&image, text);
+            let is_image = |text: &String| Inventory::is_named(&image, text);
             Image {
-                of_sandboxes: sandbox_image.as_ref().is_some_and(named) || looks_like_pause(&image),
+                of_sandboxes: sandbox_image.as_ref().is_some_and(is_image)
+                    || looks_like_pause(&image),
                 ..image
             }
         });

@@ -199,11 +199,11 @@ impl Reclaimer {
         if mode == ImageGcMode::Off || !(disk || mode == ImageGcMode::Full) {
             return off;
         }
-        let tracked = Arc::clone(&runtime);
+        let listed = Arc::clone(&runtime);
         let tracker = tokio::spawn(async move {
             loop {
                 // A reclaim tells of errors.
-                let _ = tracked.list().await;
+                let _ = listed.list().await;
                 tokio::time::sleep(TRACKING_PERIOD).await;
             }
         });
@@ -251,7 +251,7 @@ impl Reclaimer {
         let relieved = match cause {
             Cause::Pressure => situation.relieved,
             Cause::Full => {
-                self.used_percent(situation.seen) <= Some(self.settings.low_threshold_percent)
+                used_percent(situation.seen) <= Some(self.settings.low_threshold_percent)
             }
             Cause::Age => false,
         };
@@ -306,7 +306,7 @@ impl Reclaimer {
         if settings.mode != ImageGcMode::Full || self.collected.is_some_and(recent) {
             return;
         }
-        let Some(used) = self.used_percent(situation.seen) else {
+        let Some(used) = used_percent(situation.seen) else {
             return;
         };
         self.collected = Some(now);
@@ -327,14 +327,6 @@ impl Reclaimer {
         };
         let about = (Signal::ImagefsAvailable, cause);
         self.begin(now, about, policy, situation);
-    }
-
-    /// Of the images' filesystem, as the kubelet computes it.
-    fn used_percent(&self, seen: &Observations) -> Option<u32> {
-        let images = seen.get(Signal::ImagefsAvailable)?;
-        let left = i128::from(images.available) * 100;
-        let left = left.checked_div(i128::from(images.capacity))?;
-        u32::try_from(100 - left).ok()
     }
 
     fn begin(
@@ -415,4 +407,12 @@ const fn bytes_of(signal: Signal) -> Signal {
         Signal::ContainerfsInodesFree => Signal::ContainerfsAvailable,
         other => other,
     }
+}
+
+/// Of the images' filesystem, as the kubelet computes it.
+fn used_percent(seen: &Observations) -> Option<u32> {
+    let images = seen.get(Signal::ImagefsAvailable)?;
+    let left = i128::from(images.available) * 100;
+    let left = left.checked_div(i128::from(images.capacity))?;
+    u32::try_from(100 - left).ok()
 }
