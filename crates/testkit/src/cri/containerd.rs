@@ -219,6 +219,13 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         })
     }
 
+    /// Every container that it lists.
+    pub fn containers(&self) -> io::Result<Vec<wire::Container>> {
+        let nothing = wire::Empty {};
+        let list: wire::Containers = super::grpc::call(&self.socket, "ListContainers", &nothing)?;
+        Ok(list.items)
+    }
+
     /// Sends a signal to the private containerd, but not to its shims: `SIGSTOP` freezes it.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         let Some(child) = &self.own else {
