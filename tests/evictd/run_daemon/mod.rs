@@ -16,6 +16,7 @@ mod newcomers;
 mod one_eviction;
 mod pause;
 mod preempting;
+mod reclaim;
 mod refusals;
 mod relief;
 mod reload;

@@ -229,7 +229,7 @@ pub async fn ready(
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
     let runtime = CriRuntime::new(runtime, config.runtime_directory.clone(), clock);
-    let reclaimer = Reclaimer::start(config, pods.source, runtime);
+    let reclaimer = Reclaimer::start(config, pods.source, Arc::new(runtime));
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
         wake_listeners: wake_listeners(config, &hierarchies),
