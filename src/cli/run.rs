@@ -236,7 +236,7 @@ fn read(file: Option<&Path>) -> Result<Effective, Refused> {
 }
 
 fn cannot_start(error: StartError) -> Failure {
-    if matches!(error, StartError::NotBuilt(_) | StartError::NoCluster) {
+    if matches!(error, StartError::NoCluster) {
         return Failure::input(error);
     }
     if error.is_not_permitted() {

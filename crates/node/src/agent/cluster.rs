@@ -5,7 +5,7 @@ use crate::fact::{AdmissionDecision, Fact};
 use crate::{
     config::{EvictMethod, SoftTierFallback, Tell},
     delivery::{DeliveryOutcome, DeliveryQueue, Notice, Publication, Way},
-    evict::{ApiEvictor, ClusterEvictor, ResumedEvictor, Urgency},
+    evict::{ApiEvictor, ClusterEvictor, LocalEvictor, ResumedEvictor, Urgency},
     server::state::Answer,
 };
 use evictd_cluster_client::Actions;
@@ -154,7 +154,7 @@ impl Agent {
                     shorten(&mut notice, grace);
                 }
                 let evictor = ClusterEvictor {
-                    local,
+                    local: self.local_evictor(),
                     delivery_queue: cluster.delivery_queue.clone(),
                     notice,
                     again: resumed,
@@ -186,7 +186,18 @@ impl Agent {
                 self.terminations
                     .begin(Arc::new(evictor), victim, grace, false);
             }
-            _ => self.terminations.begin(local, victim, grace, false),
+            _ => {
+                let evictor = Arc::new(self.local_evictor());
+                self.terminations.begin(evictor, victim, grace, false);
+            }
+        }
+    }
+
+    /// Terminates pods by the configured method.
+    pub(super) fn local_evictor(&self) -> LocalEvictor {
+        LocalEvictor {
+            cgroups: Arc::clone(&self.ports.evictor),
+            runtime: self.ports.runtime.clone(),
         }
     }
 

@@ -80,8 +80,8 @@ impl Agent {
             if let Purpose::Eviction { .. } = departure.purpose {
                 self.ports.publishers.publish(&Fact::Restarted);
             }
-            let local = std::sync::Arc::clone(&self.ports.evictor);
-            self.terminations.begin(local, victim, grace, again);
+            let evictor = std::sync::Arc::new(self.local_evictor());
+            self.terminations.begin(evictor, victim, grace, again);
         } else {
             self.start_termination(&departure, victim, grace);
         }

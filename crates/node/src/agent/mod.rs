@@ -121,6 +121,8 @@ pub struct Ports {
     pub reclaimer: Reclaimer,
     /// Terminates the processes of pods through their cgroups.
     pub evictor: Arc<CgroupEvictor>,
+    /// The container runtime, if it is to stop the pods.
+    pub runtime: Option<evictd_cri::Client>,
     /// Informs the cluster; `None` without one.
     pub cluster: Option<Cluster>,
     /// Pauses, which keep the agent from terminating pods for a while.

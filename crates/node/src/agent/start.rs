@@ -48,6 +48,8 @@ use std::{
 };
 use tokio::sync::mpsc;
 
+/// Protected if the source of the pods does not tell which of them are critical.
+const SYSTEM_NAMESPACE: &str = "kube-system";
 /// How often to retry opening the history while the disk fails.
 const HISTORY_RETRY: Duration = Duration::from_secs(5);
 /// How long to wait for the last process after SIGKILL.
@@ -63,9 +65,6 @@ const KUBELET_LEAST_GRACE: Duration = Duration::from_secs(2);
 /// Why the agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting that this version does not support.
-    #[error("{0}")]
-    NotBuilt(String),
     /// The process may not signal other processes: it would run, but fail at its first eviction.
     #[error(
         "this process may not terminate processes of other users (CAP_KILL is missing); with --dry-run it decides and reports, and terminates nothing"
@@ -139,10 +138,13 @@ pub fn behaviour(config: &Effective, pods_source: PodsSource) -> Behaviour {
     if pods_source != PodsSource::Manifests {
         rules.withhold_disk_evictions = missing_socket(config, pods_source).map(Into::into);
     }
+    if pods_source == PodsSource::Cri {
+        rules.protect.namespaces.push(SYSTEM_NAMESPACE.to_owned());
+    }
     Behaviour {
         rules,
         housekeeping_interval: longest_sleep(config),
-        dry_run: config.dry_run,
+        dry_run: config.is_dry(pods_source),
         admission: config.admission,
         priority_classes: config.priority_classes.clone(),
         least_grace: match config.kind {
@@ -175,7 +177,7 @@ pub async fn ready(
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
     let runtime = crate::runtime::client(config)?;
     let fleet = Fleet::default();
-    let pods = pods::start(config, fleet.clone(), clock).await;
+    let pods = pods::start(config, (fleet.clone(), &runtime), clock).await;
     let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
@@ -199,6 +201,7 @@ pub async fn ready(
     start_servers(config, &shared, exposition).await?;
     shared.pods_loaded();
     shared.add_warnings(warn_of_hidden_processes(&config.roots.proc));
+    shared.add_warnings(pods::what_is_unknown(config, pods.source));
     if pods.source != PodsSource::Manifests {
         tokio::spawn(kubelet::compare(config.clone(), Arc::clone(&shared)));
     }
@@ -228,8 +231,9 @@ pub async fn ready(
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
-    let runtime = CriRuntime::new(runtime, config.runtime_directory.clone(), clock);
-    let reclaimer = Reclaimer::start(config, pods.source, Arc::new(runtime));
+    let reclaim_runtime =
+        CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
+    let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime));
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
         wake_listeners: wake_listeners(config, &hierarchies),
@@ -237,7 +241,7 @@ pub async fn ready(
         pod_cache: PodCache::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
-        usage: usage.reader(config, hierarchies.clone(), clock),
+        usage: usage.reader(config, (hierarchies.clone(), &runtime), clock),
         reclaimer,
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
@@ -247,6 +251,7 @@ pub async fn ready(
             clock,
             spare: Arc::new(SpareFiles::filled()),
         }),
+        runtime: Some(runtime).filter(|_| config.evict.method == EvictMethod::Cri),
         cluster,
         pauses,
         publishers: Publishers(publishers),
@@ -266,17 +271,9 @@ pub async fn ready(
     })
 }
 
-/// An error if a setting is not implemented, or if no process could be terminated.
+/// An error if no process could be terminated.
 fn check_can_run(config: &Effective) -> Result<(), StartError> {
-    let not_built: Vec<String> = config
-        .not_built()
-        .into_iter()
-        .map(|(key, what)| format!("{key}: {what}"))
-        .collect();
-    if !not_built.is_empty() {
-        return Err(StartError::NotBuilt(not_built.join("\n")));
-    }
-    if !config.dry_run && !evictd_kernel::protect::may_signal_others() {
+    if !config.is_dry(config.pods.source) && !evictd_kernel::protect::may_signal_others() {
         return Err(StartError::MayNotKill);
     }
     Ok(())
@@ -419,7 +416,7 @@ fn first_status(
         pid: std::process::id(),
         started_at: clock.now(),
         rules: config.kind.as_str().to_owned(),
-        dry_run: config.dry_run,
+        dry_run: config.is_dry(pods.source),
         sources,
         ..Status::default()
     }

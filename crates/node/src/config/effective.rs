@@ -3,10 +3,9 @@
 use super::{
     address::Address,
     values::CgroupPath,
-    word,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
-        PodsSource, SoftTierFallback, Tell, UnknownPods, UsageSource,
+        PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
     },
 };
 use evictd_cluster_client::{Credentials, KubeletSettings};
@@ -158,6 +157,8 @@ pub struct Effective {
     pub evict_without_relief: bool,
     /// Whether pods that no source lists may be chosen.
     pub unknown_pods: UnknownPods,
+    /// What is done if the source of the pods does not tell their priorities.
+    pub priority_unknown: PriorityUnknown,
     /// The longest back-off for owners whose pods come back; zero means none.
     pub returning_owner_back_off: SignedDuration,
     /// Where pods of unknown usage rank.
@@ -343,6 +344,7 @@ impl Effective {
             futile_evictions: 0,
             evict_without_relief: false,
             unknown_pods: UnknownPods::Spare,
+            priority_unknown: PriorityUnknown::DryRun,
             returning_owner_back_off: SignedDuration::ZERO,
             unknown_stats: UnknownStats::Last,
             pid_rank: PidRank::FairShare,
@@ -423,36 +425,9 @@ impl Effective {
         }
     }
 
-    /// Settings that are accepted but only implemented by a later version: the key, and the alternatives.
-    pub fn not_built(&self) -> Vec<(&'static str, String)> {
-        const LATER: &str = "cri";
-        let told = |known: &[&str]| {
-            let built: Vec<&str> = known
-                .iter()
-                .copied()
-                .filter(|word| *word != LATER)
-                .collect();
-            let built = built.join(", ");
-            format!("{LATER} is not built yet in this version; possible are {built}")
-        };
-        let chosen = [
-            (
-                "pods.source",
-                self.pods.source == PodsSource::Cri,
-                word::known::<PodsSource>(),
-            ),
-            (
-                "usage.source",
-                self.usage.source == UsageSource::Cri,
-                word::known::<UsageSource>(),
-            ),
-            (
-                "evict.method",
-                self.evict.method == EvictMethod::Cri,
-                word::known::<EvictMethod>(),
-            ),
-        ];
-        let later = chosen.into_iter().filter(|(_, later, _)| *later);
-        later.map(|(key, _, known)| (key, told(known))).collect()
+    /// Whether nothing is terminated: as configured, or because this source does not tell the pods' priorities.
+    pub fn is_dry(&self, pods: PodsSource) -> bool {
+        self.dry_run
+            || (pods == PodsSource::Cri && self.priority_unknown == PriorityUnknown::DryRun)
     }
 }

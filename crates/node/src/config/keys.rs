@@ -151,7 +151,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(pods.source),
-        "Where the list of pods comes from. auto: the richest source that answers at start; kubernetes: the API server; kubelet: its /pods; manifests: files. cri is not built yet.",
+        "Where the list of pods comes from. auto: the richest source that answers at start; kubernetes: the API server; kubelet: its /pods; manifests: files; cri: the container runtime, which tells neither priorities nor requests (see priorityUnknown) and is never chosen by auto.",
     ),
     key(
         "pods.manifests",
@@ -295,7 +295,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(usage.source),
-        "Where each pod's usage comes from: auto; cgroup; summary: the kubelet's /stats/summary, up to 16 s old, and cgroups while it does not answer. cri is not built yet.",
+        "Where each pod's usage comes from: auto; cgroup; summary: the kubelet's /stats/summary, up to 16 s old, and cgroups while it does not answer; cri: the container runtime, and cgroups while it does not answer.",
     ),
     key(
         "evict.method",
@@ -303,7 +303,7 @@ pub(super) const KEYS: &[Key] = &[
         Same,
         Restart,
         one!(evict.method),
-        "How a pod is evicted. auto and cgroup: its status is set and its processes are terminated; delete: its object is deleted, too; eviction: for a soft threshold through the eviction API, which respects disruption budgets. cri is not built yet.",
+        "How a pod is evicted. auto and cgroup: its status is set and its processes are terminated; delete: its object is deleted, too; eviction: for a soft threshold through the eviction API, which respects disruption budgets; cri: as cgroup, but the container runtime stops the containers, and what is left after the grace period is killed.",
     ),
     key(
         "evict.tell",
@@ -408,6 +408,14 @@ pub(super) const KEYS: &[Key] = &[
         Restart,
         one!(unknown_pods),
         "Pods that have a cgroup here and are in no list. spare: never evicted; rank: ranked by usage, after the pods known to exceed their requests. Static pods are never evicted.",
+    ),
+    key(
+        "priorityUnknown",
+        "dryRun",
+        Same,
+        Restart,
+        one!(priority_unknown),
+        "With pods.source: cri, which tells no priorities. dryRun: decide and report, but terminate nothing; accept: evict, every pod counting as priority 0. Pods in kube-system are never evicted with that source.",
     ),
     key(
         "returningOwnerBackOff",

@@ -37,6 +37,6 @@ pub use simulated::{Simulated, parse_simulated};
 pub use values::CgroupPath;
 pub use words::{
     Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable, PodsSource,
-    SoftTierFallback, Tell, UnknownPods, UsageSource,
+    PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
 };
 pub use write::{Documented, Setting, commented_defaults, documented};

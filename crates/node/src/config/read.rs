@@ -124,8 +124,22 @@ impl Reader<'_> {
             let message = "an empty selector matches every pod, so no pod would ever be evicted";
             self.warn_about("protect.selectors", message.to_owned(), "remove it");
         }
-        for (key, message) in self.effective.not_built() {
-            self.warn_about(key, message, "evictd run will refuse it");
+        self.check_runtime_endpoint();
+    }
+
+    fn check_runtime_endpoint(&mut self) {
+        const KEY: &str = "containerRuntimeEndpoint";
+        let settings = evictd_cri::Settings {
+            endpoint: Some(self.effective.container_runtime_endpoint.clone())
+                .filter(|endpoint| !endpoint.is_empty()),
+            ..evictd_cri::Settings::default()
+        };
+        if evictd_cri::Client::new(settings).is_err() {
+            let endpoint = &self.effective.container_runtime_endpoint;
+            let message = format!("{endpoint:?} is not the absolute path of a unix socket");
+            let advice = "write it as unix:///run/containerd/containerd.sock";
+            let fault = Fault::new(self.value_place(KEY), message).advise(advice);
+            self.mistake(KEY, fault);
         }
     }
 

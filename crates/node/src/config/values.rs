@@ -8,7 +8,7 @@ use super::{
     value::{Value, mismatch, text},
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
-        PodsSource, SoftTierFallback, Tell, UnknownPods, UsageSource,
+        PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
     },
 };
 use evictd_eviction::{
@@ -366,6 +366,7 @@ words!(
     SoftTierFallback,
     Tell,
     UnknownPods,
+    PriorityUnknown,
     Enforcement,
     UnknownStats,
     PidRank,

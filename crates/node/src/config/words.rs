@@ -125,6 +125,16 @@ pub enum UnknownPods {
     Rank,
 }
 
+/// What is done if the source of the pods does not tell their priorities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PriorityUnknown {
+    /// It is decided and reported who would be evicted; nothing is terminated.
+    DryRun,
+    /// Every pod counts as having priority 0.
+    Accept,
+}
+
 /// Which cgroups are limited to their share of the node (S1-012); only `pods` matters for eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -1,6 +1,6 @@
 //! Evicts a pod as a kubelet would: publishes its status and, in any case, terminates it on this node.
 
-use super::{Evict, EvictError};
+use super::{Evict, EvictError, LocalEvictor};
 use crate::config::Tell;
 use crate::delivery::{DeliveryQueue, FirstAttempt, Notice};
 use evictd_kernel::kill::{CgroupEvictor, GraceCut, SigtermBy, Termination, Victim};
@@ -24,7 +24,7 @@ pub enum Urgency {
 #[derive(Clone)]
 pub struct ClusterEvictor {
     /// Terminates the pod's processes on this node.
-    pub local: Arc<CgroupEvictor>,
+    pub local: LocalEvictor,
     /// Publishes the pod's status.
     pub delivery_queue: DeliveryQueue,
     /// The status to publish.
@@ -84,7 +84,8 @@ impl Evict for ClusterEvictor {
                 .end(victim, grace, cut, SigtermBy::Evictd)
                 .await?);
         }
-        let began = self.local.clock.now();
+        let clock = self.local.cgroups.clock;
+        let began = clock.now();
         let longest_wait = match self.urgency {
             Urgency::Hard(longest_wait) => longest_wait,
             // A pod with a short grace period gets at least half of it after SIGTERM.
@@ -95,7 +96,7 @@ impl Evict for ClusterEvictor {
             accepted = timeout(longest_wait, first_attempt) => Some(matches!(accepted, Ok(Ok(true)))),
             () = cut.wait() => None,
         };
-        let waited = self.local.clock.now().duration_since(began).unsigned_abs();
+        let waited = clock.now().duration_since(began).unsigned_abs();
         let (grace, sigterm_by) = match (answer, self.urgency) {
             (None, _) => (Duration::ZERO, SigtermBy::Evictd),
             (Some(true), Urgency::Soft) => (grace.saturating_sub(waited), SigtermBy::Kubelet),

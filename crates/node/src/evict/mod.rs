@@ -1,12 +1,14 @@
 //! How a pod is evicted: the port, and one implementation per file.
 
 mod cluster;
+mod cri;
 mod eviction;
 
 pub use cluster::{ClusterEvictor, ResumedEvictor, Urgency};
+pub use cri::LocalEvictor;
 pub use eviction::ApiEvictor;
 
-use evictd_kernel::kill::{CgroupEvictor, GraceCut, KillError, SigtermBy, Termination, Victim};
+use evictd_kernel::kill::{GraceCut, KillError, Termination, Victim};
 use std::{future::Future, time::Duration};
 
 /// A way to evict a pod.
@@ -47,16 +49,5 @@ impl EvictError {
     /// (exit code 3).
     pub fn is_not_permitted(&self) -> bool {
         matches!(self, Self::Kill(error) if error.is_not_permitted())
-    }
-}
-
-impl Evict for CgroupEvictor {
-    async fn evict(
-        &self,
-        victim: &Victim,
-        grace: Duration,
-        cut: &GraceCut,
-    ) -> Result<Termination, EvictError> {
-        Ok(self.end(victim, grace, cut, SigtermBy::Evictd).await?)
     }
 }

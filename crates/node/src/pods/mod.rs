@@ -9,6 +9,7 @@
 mod binding;
 mod cache;
 mod catalog;
+mod cri;
 mod directories;
 mod kubelet;
 mod kubernetes;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 
 pub use binding::{Binder, CGROUP_ANNOTATION, Refusal};
 pub use cache::PodCache;
+pub use cri::Cri;
 pub use directories::ManifestDirectory;
 pub use kubelet::Kubelet;
 pub use kubernetes::{Kubernetes, WATCH_LIFE};

@@ -1,6 +1,7 @@
 //! The port "what each pod uses". It measures only when a decision needs it.
 
 mod cgroup;
+mod cri;
 mod disk;
 mod io;
 mod postponement;

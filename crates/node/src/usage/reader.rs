@@ -145,10 +145,10 @@ impl UsageReader {
         crossed: Timestamp,
         set: &Arc<PodSet>,
     ) -> Option<Usage> {
-        if self.waits_for_the_kubelet(now, crossed) {
+        if self.waits_for_the_kubelet(now, signal, crossed) {
             return None;
         }
-        let (usage, mut unread) = match self.kubelet_usage_since(crossed, now, set) {
+        let (usage, mut unread) = match self.kubelet_usage_since(signal, crossed, now, set) {
             Some(known) => (known, Vec::new()),
             None if is_walked_for(signal) => {
                 let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;
@@ -169,8 +169,9 @@ impl UsageReader {
         signal: Signal,
         set: &Arc<PodSet>,
     ) -> Option<Usage> {
-        let awaited = self.waits_for_the_kubelet(now, Timestamp::MIN);
+        let awaited = self.waits_for_the_kubelet(now, signal, Timestamp::MIN);
         let summary = self.summary.as_ref();
+        let summary = summary.filter(|summary| summary.tells(signal));
         let usage = match summary.and_then(|summary| summary.last(now, set)) {
             Some(known) => known,
             None if awaited => return None,
@@ -250,19 +251,28 @@ impl UsageReader {
         }
     }
 
-    fn waits_for_the_kubelet(&mut self, now: Timestamp, crossed: Timestamp) -> bool {
+    fn waits_for_the_kubelet(
+        &mut self,
+        now: Timestamp,
+        signal: Signal,
+        crossed: Timestamp,
+    ) -> bool {
         let summary = self.summary.as_mut();
+        let summary = summary.filter(|summary| summary.tells(signal));
         summary.is_some_and(|summary| summary.is_awaited(now, crossed))
     }
 
-    /// The kubelet's answer to a request made at `crossed` or later, if there is one.
+    /// The answer to a request made at `crossed` or later, if there is one.
     fn kubelet_usage_since(
         &self,
+        signal: Signal,
         crossed: Timestamp,
         now: Timestamp,
         set: &PodSet,
     ) -> Option<Usage> {
-        self.summary.as_ref()?.usage(now, crossed, set)
+        let summary = self.summary.as_ref();
+        let summary = summary.filter(|summary| summary.tells(signal));
+        summary?.usage(now, crossed, set)
     }
 
     /// Why usage does not come from the configured source.
@@ -299,10 +309,10 @@ impl UsageReader {
     ) -> Option<Usage> {
         // The time of the request does not matter here: a pod exceeds its own limit regardless of the node's state.
         let any = Timestamp::MIN;
-        if self.waits_for_the_kubelet(now, any) {
+        if self.waits_for_the_kubelet(now, Signal::NodefsAvailable, any) {
             return None;
         }
-        let known = self.kubelet_usage_since(any, now, set);
+        let known = self.kubelet_usage_since(Signal::NodefsAvailable, any, now, set);
         known.or_else(|| Some(self.walk(now, any, set, scope)?.usage_of(set)))
     }
 

@@ -1,10 +1,14 @@
-//! Usage from this node's kubelet: its `/stats/summary`, requested in the background when a decision is near.
+//! Usage as this node's kubelet (`/stats/summary`) or container runtime reports it, requested in the background when a
+//! decision is near.
 
+use super::cri;
 use crate::{logging::chain, pods::PodSet};
 use evictd_cluster_client::{KubeletClient, KubeletSettings, on_other_thread};
-use evictd_eviction::{Summary, Usage};
+use evictd_cri::Client;
+use evictd_eviction::{Signal, StarvedResource, Summary, Usage, usage::PodUsage};
 use evictd_kernel::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
+use std::collections::HashMap;
 use tokio::{
     task::JoinHandle,
     time::{Duration, Instant, sleep_until},
@@ -20,11 +24,28 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(50);
 const RETRY_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 const PATH: &str = "/stats/summary";
 
-/// Asks the kubelet what pods use.
+/// Whom to ask.
+#[derive(Clone)]
+enum Server {
+    Kubelet {
+        settings: KubeletSettings,
+        node: String,
+    },
+    Runtime(Client),
+}
+
+/// What was answered.
+enum Figures {
+    Kubelet(Summary),
+    /// By the UID of the pod.
+    Runtime(HashMap<String, PodUsage>),
+}
+
+/// Asks the kubelet or the container runtime what pods use.
 pub struct SummaryUsage {
-    settings: KubeletSettings,
-    node: String,
+    server: Server,
     clock: Clock,
+    /// A connection to the kubelet.
     client: Option<KubeletClient>,
     pending: Option<PendingRequest>,
     last_answer: Option<SummaryAnswer>,
@@ -37,28 +58,45 @@ struct PendingRequest {
     wait_until: Instant,
 }
 
-/// An answer of the kubelet.
+/// An answer.
 struct SummaryAnswer {
-    summary: Summary,
+    figures: Figures,
     /// When it was requested.
     asked: Timestamp,
     at: Timestamp,
-    /// The machine's own clock at that time; the kubelet's timestamps are by this clock.
+    /// The machine's own clock at that time; its timestamps are by this clock.
     wall: Timestamp,
 }
 
 impl SummaryUsage {
     /// For the kubelet that these settings describe.
     pub fn new(settings: KubeletSettings, node: String, clock: Clock) -> Self {
+        Self::with(Server::Kubelet { settings, node }, clock)
+    }
+
+    /// For this container runtime.
+    pub fn of_runtime(runtime: Client, clock: Clock) -> Self {
+        Self::with(Server::Runtime(runtime), clock)
+    }
+
+    fn with(server: Server, clock: Clock) -> Self {
         Self {
-            settings,
-            node,
+            server,
             clock,
             client: None,
             pending: None,
             last_answer: None,
             failed: None,
         }
+    }
+
+    /// Whether it reports the usage that this signal ranks by: the runtime knows nothing of volumes and logs.
+    pub(crate) fn tells(&self, signal: Signal) -> bool {
+        let on_disk = matches!(
+            signal.resource(),
+            StarvedResource::EphemeralStorage | StarvedResource::Inodes
+        );
+        !on_disk || matches!(self.server, Server::Kubelet { .. })
     }
 
     /// Whether to wait for an answer that is pending. If an answer to a request from `crossed` or later is needed
@@ -77,12 +115,20 @@ impl SummaryUsage {
         {
             return false;
         }
-        let (settings, node, clock) = (self.settings.clone(), self.node.clone(), self.clock);
+        let (server, clock) = (self.server.clone(), self.clock);
         let client = self.client.take();
         let task = tokio::spawn(async move {
-            let (client, answer) = ask(client, settings, node).await;
-            let last_answer = answer.map(|summary| SummaryAnswer {
-                summary,
+            let (client, answer) = match server {
+                Server::Kubelet { settings, node } => {
+                    let (client, answer) = ask(client, settings, node).await;
+                    (client, answer.map(Figures::Kubelet))
+                }
+                Server::Runtime(runtime) => {
+                    (None, cri::usage(&runtime).await.map(Figures::Runtime))
+                }
+            };
+            let last_answer = answer.map(|figures| SummaryAnswer {
+                figures,
                 asked: now,
                 at: clock.now(),
                 wall: clock.wall(),
@@ -114,7 +160,7 @@ impl SummaryUsage {
         match result {
             Ok(answer) => {
                 if self.failed.take().is_some() {
-                    tracing::info!("the kubelet reports the usage of pods");
+                    tracing::info!("{} reports the usage of pods", self.name());
                 }
                 self.last_answer = Some(answer);
             }
@@ -153,7 +199,16 @@ impl SummaryUsage {
 
     fn usage_within(&self, age: SignedDuration, now: Timestamp, set: &PodSet) -> Option<Usage> {
         let last_answer = self.last_answer.as_ref()?;
-        let mut usage = last_answer.summary.usage(&set.pods);
+        let mut usage = match &last_answer.figures {
+            Figures::Kubelet(summary) => summary.usage(&set.pods),
+            Figures::Runtime(by_uid) => Usage {
+                pods: set
+                    .pods
+                    .iter()
+                    .map(|pod| by_uid.get(&pod.uid).cloned())
+                    .collect(),
+            },
+        };
         for place in &mut usage.pods {
             let Some(pod) = place else { continue };
             // A figure dated after its arrival was measured before the clock was set back.
@@ -183,8 +238,16 @@ impl SummaryUsage {
     pub fn problem(&self) -> Option<String> {
         let (_, problem) = self.failed.as_ref()?;
         Some(format!(
-            "the kubelet does not report the usage of pods: {problem}; their cgroups and directories are read instead"
+            "{} does not report the usage of pods: {problem}; their cgroups and directories are read instead",
+            self.name()
         ))
+    }
+
+    fn name(&self) -> &'static str {
+        match self.server {
+            Server::Kubelet { .. } => "the kubelet",
+            Server::Runtime(_) => "the container runtime",
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use evictd_cluster_client::Access;
 use evictd_kernel::kill::{GraceCut, Method};
 use evictd_node::config::Tell;
 use evictd_node::delivery::{DeliveryQueue, Notice, Way};
-use evictd_node::evict::{ClusterEvictor, Evict, Urgency};
+use evictd_node::evict::{ClusterEvictor, Evict, LocalEvictor, Urgency};
 use evictd_testkit::{ApiServer, Fault};
 use jiff::SignedDuration;
 use serde_json::json;
@@ -61,7 +61,10 @@ async fn a_hard_victim_is_asked_by_its_kubelet_alone_once_that_is_told() {
             api.go_away();
         }
         let evictor = ClusterEvictor {
-            local: Arc::new(evictor(&group)),
+            local: LocalEvictor {
+                cgroups: Arc::new(evictor(&group)),
+                runtime: None,
+            },
             delivery_queue,
             notice,
             again: false,
@@ -96,7 +99,10 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
         let (delivery_queue, _publications) =
             DeliveryQueue::new(access.actions().unwrap(), settled);
         let evictor = ClusterEvictor {
-            local: Arc::new(evictor(&group)),
+            local: LocalEvictor {
+                cgroups: Arc::new(evictor(&group)),
+                runtime: None,
+            },
             delivery_queue: delivery_queue.clone(),
             notice,
             again: false,
@@ -104,10 +110,10 @@ async fn a_hard_kill_waits_for_no_answer_unless_it_is_to_be_told_first() {
             tell,
             kubelet: true,
         };
-        let began = evictor.local.clock.now();
+        let began = evictor.local.cgroups.clock.now();
         let (grace, cut) = (Duration::ZERO, GraceCut::default());
         let termination = evictor.evict(&victim(&group), grace, &cut).await.unwrap();
-        let took = evictor.local.clock.now().duration_since(began);
+        let took = evictor.local.cgroups.clock.now().duration_since(began);
         let waited = took >= SignedDuration::from_secs(2);
         assert_eq!(waited, tell == Tell::First, "{tell:?}: {took:?}");
         assert!(termination.killed_at.is_some() && termination.gone_at.is_some());

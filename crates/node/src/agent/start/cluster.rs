@@ -97,7 +97,7 @@ fn start_pod_gc(
         tracing::warn!("evictedPods has no effect: the pods come from manifests");
         return;
     }
-    let (dry_run, rehearsal) = watch::channel(config.dry_run);
+    let (dry_run, rehearsal) = watch::channel(config.is_dry(pods.source));
     publishers.push(Box::new(DryRunPublisher(dry_run)));
     let known = history::evicted(&config.state_directory).unwrap_or_else(|error| {
         tracing::warn!("pods that were evicted earlier are not deleted: {error}");

@@ -2,13 +2,14 @@
 
 use super::node_name;
 use crate::{
-    config::{Effective, PodsSource},
+    config::{Effective, PodsSource, PriorityUnknown},
     pods::{
-        Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
+        Cri, Kubelet, Kubernetes, Listing, ManifestDirectory, ManifestRules, Manifests, PodSource,
         SnapshotFile,
     },
 };
 use evictd_cluster_client::{Access, ApiError, Fleet, Follow, KubeletClient, Parsed, WatchError};
+use evictd_cri::Client;
 use evictd_kernel::clock::Clock;
 use kube::{api::GetParams, core::Request};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -30,13 +31,18 @@ impl Started {
         match self.source {
             PodsSource::Kubernetes => "kubernetes",
             PodsSource::Kubelet => "kubelet",
+            PodsSource::Cri => "cri",
             _ => "manifests",
         }
     }
 }
 
 /// Starts the configured source; `auto` tries which sources are there and takes the one that knows most about pods.
-pub(super) async fn start(config: &Effective, fleet: Fleet, clock: Clock) -> Started {
+pub(super) async fn start(
+    config: &Effective,
+    (fleet, runtime): (Fleet, &Client),
+    clock: Clock,
+) -> Started {
     let (source, why) = match config.pods.source {
         PodsSource::Auto => find(config).await,
         configured => (configured, "configured".to_owned()),
@@ -57,13 +63,35 @@ pub(super) async fn start(config: &Effective, fleet: Fleet, clock: Clock) -> Sta
             let source = Kubernetes::new(settings, node, fleet, snapshot_file(config), clock);
             source.start().await
         }
-        _ => manifests(config).start().await,
+        PodsSource::Cri => {
+            let source = Cri::new(runtime.clone(), node, snapshot_file(config), clock);
+            source.start().await
+        }
+        PodsSource::Auto | PodsSource::Manifests => manifests(config).start().await,
     };
     Started {
         source,
         why,
         listings,
     }
+}
+
+/// What a user should know of this source, for `status` and the log.
+pub(super) fn what_is_unknown(config: &Effective, source: PodsSource) -> Vec<String> {
+    if source != PodsSource::Cri {
+        return Vec::new();
+    }
+    let so = match config.priority_unknown {
+        PriorityUnknown::DryRun => {
+            "so this is a dry run. Set priorityUnknown: accept to evict all the same, or take the pods from kubernetes or kubelet"
+        }
+        PriorityUnknown::Accept => {
+            "so every pod counts as priority 0 and as using more than it requests (priorityUnknown: accept)"
+        }
+    };
+    vec![format!(
+        "pods.source: cri tells neither the priorities of pods nor their memory requests, {so}"
+    )]
 }
 
 async fn find(config: &Effective) -> (PodsSource, String) {

@@ -40,7 +40,7 @@ impl Reload {
     /// settings took effect.
     pub fn take(&self, read: Result<Effective, Refused>) -> Option<Behaviour> {
         let now = self.shared.now();
-        let config = match read {
+        let mut config = match read {
             Ok(config) => config,
             Err(refused) => {
                 tracing::error!(
@@ -61,9 +61,11 @@ impl Reload {
                 waits.join(", ")
             );
         }
+        // The warning about it was given at the start.
+        config.priority_unknown = self.started_with.priority_unknown;
         self.gauges.taken(now, &waits);
         self.shared.update(|status| {
-            status.dry_run = config.dry_run;
+            status.dry_run = config.is_dry(self.pods_source);
             config.kind.as_str().clone_into(&mut status.rules);
             status.configuration.read_at = now;
             status.configuration.refused = None;

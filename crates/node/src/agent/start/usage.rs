@@ -6,6 +6,7 @@ use crate::{
     usage::{DiskRoots, SummaryUsage, UsageReader, summary},
 };
 use evictd_cluster_client::KubeletClient;
+use evictd_cri::Client;
 use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     clock::Clock,
@@ -26,6 +27,7 @@ impl ChosenSource {
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             UsageSource::Summary => "summary",
+            UsageSource::Cri => "cri",
             _ => "cgroup",
         }
     }
@@ -34,11 +36,17 @@ impl ChosenSource {
     pub(super) fn reader(
         &self,
         config: &Effective,
-        hierarchies: Hierarchies,
+        (hierarchies, runtime): (Hierarchies, &Client),
         clock: Clock,
     ) -> UsageReader {
-        let summary = (self.source == UsageSource::Summary)
-            .then(|| SummaryUsage::new(config.kubelet.access.clone(), node_name(config), clock));
+        let summary = match self.source {
+            UsageSource::Summary => {
+                let access = config.kubelet.access.clone();
+                Some(SummaryUsage::new(access, node_name(config), clock))
+            }
+            UsageSource::Cri => Some(SummaryUsage::of_runtime(runtime.clone(), clock)),
+            UsageSource::Auto | UsageSource::Cgroup => None,
+        };
         let roots = DiskRoots {
             kubelet: config.kubelet.root_dir.clone(),
             logs: PathBuf::from(LOGS),

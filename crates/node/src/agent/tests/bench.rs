@@ -412,6 +412,7 @@ impl Bench {
                 clock: self.clock,
                 spare: Arc::new(SpareFiles::default()),
             }),
+            runtime: None,
             cluster: None,
             pauses: Pauses::new(kept, Some(self.annotation.subscribe()), self.clock.now()),
             publishers: Publishers(vec![Box::new(recorder), Box::new(page)]),

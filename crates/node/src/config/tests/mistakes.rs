@@ -431,18 +431,6 @@ fn what_is_worth_a_second_look() {
             "protect: {selectors: [{}]}",
             "an empty selector matches every pod",
         ),
-        (
-            "pods: {source: cri}",
-            "cri is not built yet in this version; possible are auto, kubernetes, kubelet, manifests",
-        ),
-        (
-            "usage: {source: cri}",
-            "cri is not built yet in this version; possible are auto, cgroup, summary",
-        ),
-        (
-            "evict: {method: cri}",
-            "cri is not built yet in this version; possible are auto, cgroup, delete, eviction",
-        ),
     ];
     for (body, expected) in table {
         let said = said_of_ours(body);
@@ -526,4 +514,19 @@ fn pressure_and_swap_are_ours_and_said_in_one_form() {
         refused.contains("unsupported eviction signal memory.psi; a kubelet has no such signal; kind: EvictionConfiguration has"),
         "{refused}"
     );
+}
+
+#[test]
+fn an_endpoint_that_is_no_socket_is_a_mistake_with_its_place() {
+    for endpoint in ["containerd.sock", "tcp://127.0.0.1:5000", "unix://run/x.sock"] {
+        let said = said_of_ours(&format!("containerRuntimeEndpoint: {endpoint}"));
+        let expected = format!(
+            "f.yaml:3:27: containerRuntimeEndpoint: \"{endpoint}\" is not the absolute path of a unix socket; \
+             write it as unix:///run/containerd/containerd.sock\n"
+        );
+        assert_eq!(said, expected);
+    }
+    for endpoint in ["/run/crio/crio.sock", "unix:///run/crio/crio.sock", "\"\""] {
+        assert_eq!(said_of_ours(&format!("containerRuntimeEndpoint: {endpoint}")), "");
+    }
 }

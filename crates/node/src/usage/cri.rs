@@ -1,0 +1,102 @@
+//! What the container runtime says that pods use: their memory and processes.
+
+use evictd_cri::{Client, Container, ContainerStats, Memory, SandboxStats};
+use evictd_eviction::usage::{ContainerUsage, PodUsage};
+use std::collections::{HashMap, HashSet};
+
+/// The usage of every pod of the runtime, by UID. `Err` says why there is none. A pod of which the runtime says two things
+/// is left out, so that its cgroup is read instead.
+pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>, String> {
+    let told = |error: evictd_cri::Error| error.to_string();
+    if let Some(stats) = runtime.sandbox_stats().await.map_err(told)? {
+        return Ok(by_uid(
+            stats.iter().map(|one| (one.pod.uid.as_str(), of_sandbox(one))),
+        ));
+    }
+    let Some(stats) = runtime.container_stats().await.map_err(told)? else {
+        return Err("it counts neither pods nor containers".to_owned());
+    };
+    let (sandboxes, containers) =
+        tokio::try_join!(runtime.sandboxes(), runtime.containers()).map_err(told)?;
+    let uids: HashMap<&str, &str> = sandboxes
+        .iter()
+        .filter(|sandbox| sandbox.ready)
+        .map(|sandbox| (sandbox.id.as_str(), sandbox.pod.uid.as_str()))
+        .collect();
+    let mut inside: HashMap<&str, Vec<&Container>> = HashMap::new();
+    for container in &containers {
+        if let Some(uid) = uids.get(container.sandbox.as_str()) {
+            inside.entry(uid).or_default().push(container);
+        }
+    }
+    let stats = inside
+        .into_iter()
+        .map(|(uid, containers)| (uid, of_containers(&containers, &stats)));
+    Ok(by_uid(stats))
+}
+
+fn by_uid<'a>(
+    told: impl Iterator<Item = (&'a str, Option<PodUsage>)>,
+) -> HashMap<String, PodUsage> {
+    let mut twice = HashSet::new();
+    let mut all = HashMap::new();
+    for (uid, usage) in told {
+        if all.insert(uid, usage).is_some() {
+            twice.insert(uid);
+        }
+    }
+    all.into_iter()
+        .filter(|(uid, _)| !uid.is_empty() && !twice.contains(uid))
+        .filter_map(|(uid, usage)| Some((uid.to_owned(), usage?)))
+        .collect()
+}
+
+fn of_sandbox(stats: &SandboxStats) -> Option<PodUsage> {
+    let memory = stats.memory.as_ref();
+    Some(PodUsage {
+        working_set: Some(memory.and_then(working_set)?),
+        processes: stats.processes.filter(|processes| *processes > 0),
+        containers: stats.containers.iter().map(of_container).collect(),
+        time: memory.and_then(|memory| memory.at),
+        ..PodUsage::default()
+    })
+}
+
+/// The sum of a pod's containers; `None` unless the runtime counts each that runs.
+fn of_containers(containers: &[&Container], stats: &[ContainerStats]) -> Option<PodUsage> {
+    let mut pod = PodUsage::default();
+    let mut sum = 0_i64;
+    for container in containers {
+        if container.state != evictd_cri::ContainerState::Running {
+            continue;
+        }
+        let counted = stats.iter().find(|stats| stats.id == container.id)?;
+        let memory = counted.memory.as_ref()?;
+        sum = sum.checked_add(working_set(memory)?)?;
+        pod.time = match (pod.time, memory.at) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        pod.containers.push(of_container(counted));
+    }
+    pod.working_set = Some(sum).filter(|_| !pod.containers.is_empty());
+    pod.working_set.map(|_| pod)
+}
+
+fn of_container(stats: &ContainerStats) -> ContainerUsage {
+    ContainerUsage {
+        name: stats.name.clone(),
+        working_set: stats.memory.as_ref().and_then(working_set),
+        ..ContainerUsage::default()
+    }
+}
+
+/// `None` if it is unknown, or more than all that is charged, which cannot be.
+fn working_set(memory: &Memory) -> Option<i64> {
+    let working_set = memory.working_set?;
+    let possible = memory.usage.is_none_or(|usage| working_set <= usage);
+    i64::try_from(working_set).ok().filter(|_| possible)
+}
+
+#[cfg(test)]
+mod tests;
