@@ -58,6 +58,8 @@ pub struct DiskUsage {
     pub bytes: i64,
     /// Each hard-linked file counts once.
     pub inodes: i64,
+    /// The device number of the filesystem that it is on.
+    pub device: u64,
     /// Why the figures are only a lower bound; `None` if they are exact.
     pub truncation: Option<Truncation>,
 }
@@ -104,6 +106,7 @@ impl Walk {
             open: Vec::new(),
             record: None,
         };
+        walk.counts.usage.device = stat.st_dev;
         walk.counts.count(&stat);
         if is_directory(&stat) {
             walk.open.push(directory(&top, c".")?);

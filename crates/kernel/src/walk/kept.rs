@@ -212,7 +212,10 @@ impl KeptTree {
             directory.changed = (directory.bytes, directory.inodes) != (bytes, inodes);
             (directory.bytes, directory.inodes) = (bytes, inodes);
         }
-        let mut usage = DiskUsage::default();
+        let mut usage = DiskUsage {
+            device: self.device,
+            ..DiskUsage::default()
+        };
         for directory in &self.directories {
             usage.bytes = usage.bytes.saturating_add(directory.bytes);
             usage.inodes += directory.inodes;

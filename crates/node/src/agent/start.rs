@@ -93,6 +93,9 @@ pub enum StartError {
         "evict.method: delete and eviction need an API server: configure it under kubernetes, or take the pods from it"
     )]
     NoCluster,
+    /// The container runtime's socket is configured wrong.
+    #[error("containerRuntimeEndpoint: {0}")]
+    Runtime(#[from] evictd_cri::Error),
     /// The access to the API server is wrong.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -173,6 +176,7 @@ pub async fn ready(
     let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
     let fleet = Fleet::default();
     let pods = pods::start(config, fleet.clone(), clock).await;
+    let runtime = crate::runtime::client(config)?;
     let usage = usage::find(config, pods.source, &hierarchies).await;
     let binder = Binder::new(
         hierarchies.clone(),
@@ -232,7 +236,9 @@ pub async fn ready(
         pod_cache: PodCache::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
-        usage: usage.reader(config, hierarchies.clone(), clock),
+        usage: usage
+            .reader(config, hierarchies.clone(), clock)
+            .with_runtime(runtime),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),

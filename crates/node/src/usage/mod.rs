@@ -3,10 +3,13 @@
 mod cgroup;
 mod disk;
 mod io;
+mod layers;
+pub mod ledger;
 mod postponement;
 mod reader;
 mod remaining;
 mod summary;
+mod survey;
 
 use crate::pods::PodSet;
 use evictd_eviction::{StarvedResource, Usage};
@@ -15,7 +18,7 @@ use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
-pub use disk::{DiskMeter, DiskRoots};
+pub use disk::{DiskMeter, DiskRoots, Method};
 pub use evictd_kernel::walk::Truncation;
 pub use reader::{UsageReader, WalkScope};
 pub use summary::{SummaryUsage, summary};
