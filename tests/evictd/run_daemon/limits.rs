@@ -3,6 +3,7 @@
 use super::disk::{own_mounts, tmpfs};
 use crate::cluster::Cluster;
 use crate::daemon::{Daemon, names};
+use crate::node::Worker;
 use evictd_testkit::cri::{Double, State, wire};
 use serde_json::{Value, json};
 use std::{fs, path::Path};
@@ -57,12 +58,12 @@ fn runtime(uid: &str, bytes: u64) -> Double {
         writable_layer: Some(layer),
         ..wire::ContainerStats::default()
     };
-    let state = State {
+    Double::start(State {
         containers: vec![container],
         container_stats: vec![stats],
         ..State::default()
-    };
-    Double::start(state).unwrap()
+    })
+    .unwrap()
 }
 
 #[test]
@@ -117,8 +118,8 @@ fn s1_069_s1_070_s1_071_pods_of_the_api_go_for_their_volume_their_container_and_
     ];
     assert_eq!(why, expected);
     daemon.some_turns_pass();
-    let lives = workers.each_mut().map(|worker| worker.lives());
-    assert_eq!(lives, [false, false, false, true]);
+    let alive = workers.each_mut().map(Worker::lives);
+    assert_eq!(alive, [false, false, false, true]);
     // Their objects stay.
     assert_eq!(cluster.admin.list("pods").len(), 4);
 }

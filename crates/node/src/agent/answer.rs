@@ -37,7 +37,7 @@ impl Agent {
         let ledger = self.layout.as_ref().and_then(|layout| {
             let thresholds = self.housekeeper.thresholds();
             let usage = &mut self.ports.usage;
-            usage.disks(now, &set, &layout.filesystems, thresholds)
+            usage.disks(now, &set, &layout.filesystems, &thresholds)
         });
         let ledger = ledger.ok_or(Unanswered::NotYet(
             "the node's disks are being looked at; ask again in a moment",

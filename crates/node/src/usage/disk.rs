@@ -252,13 +252,12 @@ impl DiskMeter {
         let stopped = Arc::clone(&stop);
         let mut survey = self.threads.run(move || survey.run(&stopped)).ok()?;
         let patience = self.limits.pod;
-        let found = match timeout(patience, &mut survey).await {
-            Ok(found) => found.ok(),
-            Err(_) => {
-                stop.store(true, Ordering::Relaxed);
-                let late = timeout(self.limits.stopping, &mut survey).await;
-                late.ok().and_then(Result::ok)
-            }
+        let found = if let Ok(found) = timeout(patience, &mut survey).await {
+            found.ok()
+        } else {
+            stop.store(true, Ordering::Relaxed);
+            let late = timeout(self.limits.stopping, &mut survey).await;
+            late.ok().and_then(Result::ok)
         };
         if found.is_none() {
             self.surveying = Some(survey);

@@ -169,7 +169,7 @@ impl Findings {
         &self,
         now: Timestamp,
         set: &PodSet,
-        thresholds: impl Iterator<Item = &'a Threshold> + Clone,
+        thresholds: &(impl Iterator<Item = &'a Threshold> + Clone),
     ) -> DiskLedger {
         let filesystems = self.spaces.iter();
         let filesystems =

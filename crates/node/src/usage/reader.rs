@@ -205,7 +205,7 @@ impl UsageReader {
         now: Timestamp,
         set: &Arc<PodSet>,
         filesystems: &[WatchedFilesystem],
-        thresholds: impl Iterator<Item = &'a Threshold> + Clone,
+        thresholds: &(impl Iterator<Item = &'a Threshold> + Clone),
     ) -> Option<DiskLedger> {
         let recent = |begun: Timestamp| now.duration_since(begun) <= MAX_AGE;
         let Some((_, findings)) = self.findings.as_ref().filter(|(begun, _)| recent(*begun)) else {

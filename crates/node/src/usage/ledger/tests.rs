@@ -73,7 +73,7 @@ fn findings() -> Findings {
 
 #[test]
 fn what_is_used_is_divided_without_a_remainder_on_every_filesystem() {
-    let ledger = findings().ledger(NOW, &pods(&["a", "b", "c"]), std::iter::empty());
+    let ledger = findings().ledger(NOW, &pods(&["a", "b", "c"]), &std::iter::empty());
     let [node, images] = &ledger.filesystems[..] else {
         panic!("{ledger:?}")
     };
@@ -98,7 +98,7 @@ fn what_is_used_is_divided_without_a_remainder_on_every_filesystem() {
 fn writable_layers_are_on_the_containers_filesystem_of_a_split_layout() {
     let mut findings = findings();
     findings.spaces[0].roles.push("containerfs");
-    let ledger = findings.ledger(NOW, &pods(&["b"]), std::iter::empty());
+    let ledger = findings.ledger(NOW, &pods(&["b"]), &std::iter::empty());
     assert_eq!(shown(&ledger.filesystems[0])[0], ("default/b", 550));
     assert_eq!(shown(&ledger.filesystems[1])[0], ("images", 400));
 }
@@ -107,7 +107,7 @@ fn writable_layers_are_on_the_containers_filesystem_of_a_split_layout() {
 fn what_may_be_deleted_is_said_where_processes_are_hidden() {
     let mut findings = findings();
     findings.hidden_processes = 1;
-    let ledger = findings.ledger(NOW, &pods(&[]), std::iter::empty());
+    let ledger = findings.ledger(NOW, &pods(&[]), &std::iter::empty());
     let last = ledger.filesystems[0].nobodys.last().unwrap();
     assert_eq!(last.what, "deleted or system");
 }
@@ -126,7 +126,7 @@ fn a_filesystem_that_pods_mount_and_nobody_watches_is_named_once() {
         mounted("shop/backup", "/mnt/data", 7),
         mounted("shop/agent", "/var/lib/kubelet", 1),
     ];
-    let ledger = findings.ledger(NOW, &pods(&[]), std::iter::empty());
+    let ledger = findings.ledger(NOW, &pods(&[]), &std::iter::empty());
     let expected = Unwatched {
         path: "/mnt/data".into(),
         pods: vec!["shop/db".to_owned(), "shop/backup".to_owned()],
@@ -150,7 +150,7 @@ fn thresholds_are_shown_where_their_filesystem_is() {
         threshold(Signal::ImagefsAvailable, 200),
         threshold(Signal::MemoryAvailable, 200),
     ];
-    let ledger = findings().ledger(NOW, &pods(&[]), all.iter());
+    let ledger = findings().ledger(NOW, &pods(&[]), &all.iter());
     let lines = |index: usize| -> Vec<(&str, bool)> {
         let lines = ledger.filesystems[index].thresholds.iter();
         lines.map(|line| (line.signal.as_str(), line.met)).collect()
