@@ -438,8 +438,14 @@ fn walk_parts(
 
 impl DiskRoots {
     /// The directory that contains a directory for each pod, named by UID.
-    fn pods(&self) -> PathBuf {
+    pub(super) fn pods(&self) -> PathBuf {
         self.kubelet.join("pods")
+    }
+
+    /// The same, without saying what they are.
+    pub(super) fn directories_of(&self, pod: &Pod) -> Vec<PathBuf> {
+        let parts = self.parts(pod).into_iter();
+        parts.map(|part| part.path).collect()
     }
 
     /// The directories of a pod that count as its local storage (S1-067).

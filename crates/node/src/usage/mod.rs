@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod disk;
+mod files_left;
 mod io;
 mod layers;
 pub mod ledger;

@@ -3,6 +3,7 @@
 
 use super::{
     CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, Truncation, UsageSource, UsageWarning,
+    files_left::FilesLeft,
     io::IoMeter,
     ledger::{DiskLedger, Findings},
     postponement::Postponement,
@@ -118,6 +119,7 @@ pub struct UsageReader {
     shown: Option<Arc<Walk>>,
     /// The last look at who fills the disks, and when it was begun.
     findings: Option<(Timestamp, Findings)>,
+    files_left: FilesLeft,
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
     mounts: PathBuf,
@@ -133,6 +135,7 @@ impl UsageReader {
             summary,
             cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
             io: IoMeter::new(hierarchies),
+            files_left: FilesLeft::new(roots.clone()),
             disk: Some(DiskMeter::new(roots)),
             walking: None,
             walked: None,
@@ -147,6 +150,7 @@ impl UsageReader {
     /// Asks this container runtime for writable layers.
     #[must_use]
     pub fn with_runtime(mut self, runtime: Client) -> Self {
+        self.files_left.ask(runtime.clone());
         if let Some(disk) = &mut self.disk {
             disk.ask(runtime);
         }
@@ -261,6 +265,11 @@ impl UsageReader {
     pub fn remaining(&mut self, uid: &str, cgroup: &Path) -> RemainingUsage {
         let (hierarchies, buffer) = self.cgroups.reader();
         remaining::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
+    }
+
+    /// Whether hardly any files are left of this pod, as of a second ago; `None` if that is not known yet.
+    pub(crate) fn files_are_gone(&mut self, now: Timestamp, pod: &LocalPod) -> Option<bool> {
+        self.files_left.are_gone(now, pod)
     }
 
     /// Opens the files of new pods' cgroups, so that a decision need not.
