@@ -4,6 +4,7 @@ mod admit;
 mod check_config;
 mod daemon;
 mod demo;
+mod disk;
 mod evidence;
 mod explain;
 mod history;
@@ -45,6 +46,7 @@ enum Command {
     Admit(admit::Arguments),
     Status(status::Arguments),
     Rank(rank::Arguments),
+    Disk(disk::Arguments),
     Top(top::Arguments),
     History(history::Arguments),
     Pause(pause::Arguments),
@@ -69,6 +71,7 @@ impl Cli {
             Command::Admit(arguments) => arguments.run(),
             Command::Status(arguments) => arguments.run(),
             Command::Rank(arguments) => arguments.run(),
+            Command::Disk(arguments) => arguments.run(),
             Command::Top(arguments) => arguments.run(),
             Command::History(arguments) => arguments.run(),
             Command::Pause(arguments) => arguments.run(),

@@ -154,18 +154,23 @@ impl Node {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        for mount in self.hierarchies.mounts() {
-            let procs = mount.join(&cgroup).join("cgroup.procs");
-            if procs.exists() {
-                fs::write(procs, child.id().to_string()).unwrap();
-            }
-        }
+        self.enter(&cgroup, child.id());
         let mut stdin = child.stdin.take().unwrap();
         stdin.write_all(b"\n").unwrap();
         let mut holds = [0];
         // It may be evicted before it says so.
         let _ = child.stdout.take().unwrap().read(&mut holds);
         Worker { child, stdin }
+    }
+
+    /// Moves a process into this cgroup of every hierarchy.
+    pub(crate) fn enter(&self, cgroup: &Path, process: u32) {
+        for mount in self.hierarchies.mounts() {
+            let procs = mount.join(cgroup).join("cgroup.procs");
+            if procs.exists() {
+                fs::write(procs, process.to_string()).unwrap();
+            }
+        }
     }
 
     /// Writes a pod's manifest; its cgroup is the one of its name below the node's.

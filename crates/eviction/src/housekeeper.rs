@@ -509,7 +509,7 @@ impl Housekeeper {
     }
 
     /// Every threshold in force, including generated ones.
-    pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> {
+    pub fn thresholds(&self) -> impl Iterator<Item = &Threshold> + Clone {
         self.watched.iter().map(|watched| &watched.threshold)
     }
 }

@@ -7,6 +7,7 @@
 //! | [`cgroup`] | finds the hierarchies, the groups of pods and the processes in them |
 //! | [`kill`] | ends the processes of a control group, with a grace period or at once, and waits until they are gone |
 //! | [`walk`] | adds up what a directory holds, within a budget |
+//! | [`deleted`] | finds files that are deleted but still open, which no walk sees |
 //! | [`kernel_file`] | keeps a file of `/proc` or of a group open and reads it without allocating |
 //! | [`threads`] | threads made at the start, for calls that may hang: later there may be no process id left for one |
 //! | [`protect`] | keeps this process from being chosen by the kernel's OOM killer |
@@ -40,6 +41,7 @@
 
 pub mod cgroup;
 pub mod clock;
+pub mod deleted;
 pub mod kernel_file;
 pub mod kill;
 pub mod protect;

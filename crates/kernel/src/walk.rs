@@ -1,6 +1,11 @@
 //! The disk usage of a directory: allocated bytes and inodes on its own filesystem, each hard-linked file counted
 //! once.
 
+mod kept;
+
+pub use kept::{KeptTree, KeptTrees};
+
+use kept::Record;
 use rustix::{
     fd::OwnedFd,
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat},
@@ -53,6 +58,8 @@ pub struct DiskUsage {
     pub bytes: i64,
     /// Each hard-linked file counts once.
     pub inodes: i64,
+    /// The device number of the filesystem that it is on.
+    pub device: u64,
     /// Why the figures are only a lower bound; `None` if they are exact.
     pub truncation: Option<Truncation>,
 }
@@ -68,22 +75,10 @@ pub struct Budget<'a> {
 
 /// Walks a directory, or measures a single file; `None` if the path does not exist.
 pub fn walk(path: &Path, budget: &mut Budget<'_>) -> Result<Option<DiskUsage>, Errno> {
-    // A host path may be a symbolic link; no link below it is followed.
-    let top = match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
-        top => top?,
+    let Some(mut walk) = Walk::at(path)? else {
+        return Ok(None);
     };
-    let stat = fstat(&top)?;
-    let mut walk = Walk {
-        device: stat.st_dev,
-        counts: Counts::default(),
-        open: Vec::new(),
-    };
-    walk.counts.count(&stat);
-    if is_directory(&stat) {
-        walk.open.push(directory(&top, c".")?);
-        walk.run(budget);
-    }
+    walk.run(budget);
     Ok(Some(walk.counts.usage))
 }
 
@@ -92,9 +87,33 @@ struct Walk {
     counts: Counts,
     /// The directories from the top to the one being read.
     open: Vec<Dir>,
+    /// What each directory holds, where that is kept.
+    record: Option<Record>,
 }
 
 impl Walk {
+    /// A walk that has counted the top, and opened it if it is a directory; `None` if it does not exist.
+    fn at(path: &Path) -> Result<Option<Self>, Errno> {
+        // A host path may be a symbolic link; no link below it is followed.
+        let top = match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            top => top?,
+        };
+        let stat = fstat(&top)?;
+        let mut walk = Self {
+            device: stat.st_dev,
+            counts: Counts::default(),
+            open: Vec::new(),
+            record: None,
+        };
+        walk.counts.usage.device = stat.st_dev;
+        walk.counts.count(&stat);
+        if is_directory(&stat) {
+            walk.open.push(directory(&top, c".")?);
+        }
+        Ok(Some(walk))
+    }
+
     fn run(&mut self, budget: &mut Budget<'_>) {
         while let Some(innermost) = self.open.last_mut() {
             let entry = match innermost.read() {
@@ -104,6 +123,9 @@ impl Walk {
                         self.counts.usage.truncation = Some(Truncation::Unreadable);
                     }
                     self.open.pop();
+                    if let Some(record) = &mut self.record {
+                        record.leave();
+                    }
                     continue;
                 }
             };
@@ -135,6 +157,9 @@ impl Walk {
         }
         self.counts.count(&stat);
         if !is_directory(&stat) {
+            if let Some(record) = &mut self.record {
+                record.add(&stat);
+            }
             return Ok(());
         }
         if self.open.len() >= MAX_DEPTH {
@@ -142,6 +167,9 @@ impl Walk {
             return Ok(());
         }
         let below = directory(innermost, name)?;
+        if let Some(record) = &mut self.record {
+            record.enter(name, below.fd()?, &stat);
+        }
         self.open.push(below);
         Ok(())
     }
@@ -178,10 +206,14 @@ impl Counts {
         if !is_directory(stat) && stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
             return;
         }
-        let allocated = stat.st_blocks.saturating_mul(512);
-        self.usage.bytes = self.usage.bytes.saturating_add(allocated);
+        self.usage.bytes = self.usage.bytes.saturating_add(allocated(stat));
         self.usage.inodes += 1;
     }
+}
+
+/// Bytes on the disk; a sparse file has fewer than its length.
+fn allocated(stat: &Stat) -> i64 {
+    stat.st_blocks.saturating_mul(512)
 }
 
 fn is_directory(stat: &Stat) -> bool {

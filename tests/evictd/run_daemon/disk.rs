@@ -1,7 +1,7 @@
 //! Disks: limits of the pods' own, a node filesystem that fills up, and a full disk under the history.
 
 use crate::cgroup_support::left_out;
-use crate::daemon::{Daemon, names};
+use crate::daemon::{Daemon, names, seconds_between};
 use crate::node::{Node, Traits, Worker, requests, spec};
 use evictd_testkit::program;
 use nix::mount::{MsFlags, mount};
@@ -131,6 +131,49 @@ fn s1_059_when_the_nodes_disk_fills_up_only_whoever_filled_it_goes() {
     // What it has written is still there, and disks are looked at beside the loop.
     daemon.seconds_pass(1);
     assert!(!writer.lives() && limited.lives());
+}
+
+#[test]
+fn s1_059_the_next_victim_goes_when_the_bytes_of_the_one_before_are_back() {
+    let name = "the_next_victim_goes_when_the_bytes_of_the_one_before_are_back";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=24m");
+    let file = |pod: &str| {
+        let volumes = disk.join(format!("kubelet/pods/uid-{pod}/volumes"));
+        volumes.join("kubernetes.io~empty-dir/scratch/data")
+    };
+    let mut pods = [("first", 10), ("second", 8)].map(|(pod, holds)| {
+        fill(&file(pod), holds);
+        let traits = Traits {
+            metadata: json!({ "uid": format!("uid-{pod}") }),
+            spec: json!({ "volumes": [{ "name": "scratch", "emptyDir": {} }] }),
+        };
+        node.pod(pod, "--hold 1Mi", traits)
+    });
+    let place = disk.display();
+    let daemon = Daemon::start(
+        &node,
+        &[("nodefs.available", "20Mi")],
+        &format!(
+            "filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}\nkubelet: {{rootDir: '{place}/kubelet'}}"
+        ),
+    );
+    daemon.eventually("the first is gone", |daemon| {
+        daemon.said("shop/first is gone: ") == 1
+    });
+    daemon.some_turns_pass();
+    assert!(pods[1].lives(), "its files are still there");
+    // Its manifest stays, as its object does in a cluster.
+    fs::remove_file(file("first")).unwrap();
+    let decisions = daemon.evicted(2);
+    assert_eq!(names(&decisions), ["shop/first", "shop/second"]);
+    let waited = seconds_between(&decisions[0]["time"], &decisions[1]["time"]);
+    assert!(waited < 25.0, "{waited} s");
+    assert!(!pods[0].lives());
 }
 
 #[test]

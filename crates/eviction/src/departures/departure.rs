@@ -78,7 +78,8 @@ impl Purpose {
         matches!(self, Self::KubeletEviction | Self::Deleted)
     }
 
-    fn is_for_disk(&self) -> bool {
+    /// Whether its files are waited for after its processes.
+    pub fn is_for_disk(&self) -> bool {
         self.condition() == Some(NodeCondition::DiskPressure)
     }
 }
@@ -93,6 +94,8 @@ pub struct RemainingUsage {
     pub swap: Option<i64>,
     /// Process ids of zombies.
     pub processes: Option<u64>,
+    /// Whether hardly any of its files are left. Its object may be listed for days after that.
+    pub files_are_gone: Option<bool>,
 }
 
 impl RemainingUsage {
@@ -437,7 +440,10 @@ impl Departure {
         let back = if self.runs {
             true
         } else if self.purpose.is_for_disk() {
-            !listed
+            let gone = self
+                .remaining
+                .and_then(|remaining| remaining.files_are_gone);
+            !listed || gone == Some(true)
         } else {
             self.remaining
                 .is_none_or(|remaining| remaining.is_negligible())

@@ -124,6 +124,7 @@ fn files_in_memory_that_outlive_their_pod_are_waited_for() {
                 memory: Some(mebibytes * MI),
                 swap: None,
                 processes: Some(0),
+                ..RemainingUsage::default()
             }),
             ..PodState::default()
         }])

@@ -23,8 +23,23 @@ pub struct Layout {
     pub dedicated_image_fs: bool,
     /// Images have a filesystem of their own, and the containers' writable layers are not on it.
     pub split_container_fs: bool,
+    /// Each filesystem once.
+    pub filesystems: Vec<WatchedFilesystem>,
     /// For people: the filesystem of each directory.
     sentence: String,
+}
+
+/// A filesystem that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFilesystem {
+    /// Its device number.
+    pub device: u64,
+    /// The first directory on it that is watched.
+    pub path: PathBuf,
+    /// Its type and source, such as `ext4 on /dev/sda1`.
+    pub description: String,
+    /// `nodefs`, `imagefs`, `containerfs`; those that have no path of their own are left out.
+    pub roles: Vec<&'static str>,
 }
 
 impl Layout {
@@ -36,6 +51,7 @@ impl Layout {
         describe: impl Fn(u64) -> Option<String>,
     ) -> Option<Self> {
         let mut parts: Vec<String> = Vec::new();
+        let mut filesystems: Vec<WatchedFilesystem> = Vec::new();
         let mut devices: [Option<u64>; 3] = [None; 3];
         let roles = [
             ("nodefs", &paths.nodefs),
@@ -53,6 +69,15 @@ impl Layout {
                 Some(before) => format!("with {}", roles[before].0),
                 None => describe(found).unwrap_or_else(|| format!("device {found}")),
             };
+            match filesystems.iter_mut().find(|one| one.device == found) {
+                Some(filesystem) => filesystem.roles.push(role),
+                None => filesystems.push(WatchedFilesystem {
+                    device: found,
+                    path: path.clone(),
+                    description: place.clone(),
+                    roles: vec![role],
+                }),
+            }
             parts.push(format!("{role} {} ({place})", path.display()));
             devices[index] = Some(found);
         }
@@ -61,6 +86,7 @@ impl Layout {
         Some(Self {
             dedicated_image_fs,
             split_container_fs: dedicated_image_fs && containerfs != imagefs,
+            filesystems,
             sentence: parts.join(", "),
         })
     }
@@ -111,6 +137,21 @@ mod tests {
             let got = (layout.dedicated_image_fs, layout.split_container_fs);
             assert_eq!(got, expected, "{layout}");
         }
+    }
+
+    #[test]
+    fn each_filesystem_is_listed_once_with_its_roles() {
+        let layout = layout(1, Some(2), Some(1));
+        let listed: Vec<_> = layout
+            .filesystems
+            .iter()
+            .map(|one| (one.device, one.path.to_str().unwrap(), &one.roles[..]))
+            .collect();
+        let expected: [(u64, &str, &[&str]); 2] = [
+            (1, "/1", &["nodefs", "containerfs"]),
+            (2, "/2", &["imagefs"]),
+        ];
+        assert_eq!(listed, expected);
     }
 
     #[test]

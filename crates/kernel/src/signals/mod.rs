@@ -34,7 +34,7 @@ use reading::Reading;
 use std::path::PathBuf;
 
 pub use health::{SignalHealth, SignalState};
-pub use layout::{FilesystemPaths, Layout};
+pub use layout::{FilesystemPaths, Layout, WatchedFilesystem};
 pub use memory::{MemoryAvailable, MemoryFigures};
 pub use pressure::Pressure;
 pub use swap::Swap;

@@ -79,6 +79,7 @@ fn a_file_a_link_to_a_directory_and_nothing() {
         DiskUsage {
             bytes: allocated(&at("file")),
             inodes: 1,
+            device: top.path().metadata().unwrap().dev(),
             truncation: None
         }
     );

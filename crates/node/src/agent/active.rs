@@ -66,6 +66,11 @@ impl Active {
         cgroup.as_ref().map(|cgroup| cgroup.relative.as_path())
     }
 
+    /// The listed pod with this UID, alive or not.
+    pub(super) fn listed(&self, uid: &str) -> Option<&LocalPod> {
+        self.listed.pods.iter().find(|pod| pod.uid == uid)
+    }
+
     /// Whether this pod is listed and admitted.
     pub(super) fn is_in(&self, uid: &str) -> bool {
         self.listed.pods.iter().any(|pod| pod.uid == uid)

@@ -13,6 +13,9 @@ impl Agent {
             Question::Ranking { signal, answer } => {
                 let _ = answer.send(self.ranking(signal).await);
             }
+            Question::Disk { answer } => {
+                let _ = answer.send(self.disk());
+            }
             Question::Admit { pod, answer } => {
                 let _ = answer.send(self.admit(pod).map_err(Unanswered::Refused));
             }
@@ -25,6 +28,21 @@ impl Agent {
                 }
             },
         }
+    }
+
+    /// Who fills the node's disks.
+    fn disk(&mut self) -> Result<Value, Unanswered> {
+        let now = self.clock.now();
+        let set = std::sync::Arc::clone(self.active.set());
+        let ledger = self.layout.as_ref().and_then(|layout| {
+            let thresholds = self.housekeeper.thresholds();
+            let usage = &mut self.ports.usage;
+            usage.disks(now, &set, &layout.filesystems, &thresholds)
+        });
+        let ledger = ledger.ok_or(Unanswered::NotYet(
+            "the node's disks are being looked at; ask again in a moment",
+        ))?;
+        serde_json::to_value(ledger).map_err(|error| Unanswered::Refused(error.to_string()))
     }
 
     /// All pods in the order in which they would be evicted for this signal now. Without a signal, for the one

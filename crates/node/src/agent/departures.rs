@@ -10,7 +10,7 @@ use evictd_eviction::{
     NodeCondition,
     departures::{
         CLEANUP_TIMEOUT, Command, Conclusion, Departure, Departures, Ending, Event, NoticeState,
-        PodState, Purpose, Question,
+        PodState, Purpose, Question, RemainingUsage,
     },
 };
 use evictd_kernel::kill::Victim;
@@ -228,7 +228,13 @@ impl Agent {
         for (pod_state, question) in pod_states.iter_mut().zip(&questions) {
             let cgroup = pod_state.cgroup.as_ref().filter(|_| question.remaining);
             let reader = &mut self.ports.usage;
-            pod_state.remaining = cgroup.map(|cgroup| reader.remaining(&pod_state.uid, cgroup));
+            let for_disk = self.housekeeper.departures().get(&question.uid);
+            let for_disk = for_disk.is_some_and(|one| one.purpose.is_for_disk());
+            let pod = self.active.listed(&question.uid).filter(|_| for_disk);
+            pod_state.remaining = cgroup.map(|cgroup| RemainingUsage {
+                files_are_gone: pod.and_then(|pod| reader.files_are_gone(now, pod)),
+                ..reader.remaining(&pod_state.uid, cgroup)
+            });
         }
         self.report(Event::Observed(pod_states));
         self.refresh();

@@ -93,8 +93,8 @@ pub enum StartError {
         "evict.method: delete and eviction need an API server: configure it under kubernetes, or take the pods from it"
     )]
     NoCluster,
-    /// The container runtime's endpoint is no socket.
-    #[error(transparent)]
+    /// The container runtime's socket is configured wrong.
+    #[error("containerRuntimeEndpoint: {0}")]
     Runtime(#[from] evictd_cri::Error),
     /// The access to the API server is wrong.
     #[error(transparent)]
@@ -231,8 +231,7 @@ pub async fn ready(
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
-    let reclaim_runtime =
-        CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
+    let reclaim_runtime = CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
     let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime));
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
@@ -241,7 +240,9 @@ pub async fn ready(
         pod_cache: PodCache::new(pods.listings, binder)
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
-        usage: usage.reader(config, (hierarchies.clone(), &runtime), clock),
+        usage: usage
+            .reader(config, (hierarchies.clone(), &runtime), clock)
+            .with_runtime(runtime.clone()),
         reclaimer,
         evictor: Arc::new(CgroupEvictor {
             hierarchies,

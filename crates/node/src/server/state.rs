@@ -362,6 +362,11 @@ pub enum Question {
         /// oldest of their figures.
         answer: Answer,
     },
+    /// Who fills the node's disks.
+    Disk {
+        /// Receives a [`crate::usage::ledger::DiskLedger`].
+        answer: Answer,
+    },
     /// Whether a pod would be admitted.
     Admit {
         /// The pod as a `v1.Pod`.

@@ -3,16 +3,27 @@
 //! Walks run on a separate thread, one at a time: a filesystem that hangs blocks nothing else, and a busy disk gets
 //! no more load than needed.
 
-use super::{NotWalked, Truncation, UsageWarning, cgroup::container_usage};
-use crate::pods::PodSet;
-use evictd_eviction::usage::{FsUsage, PodUsage, Usage, VolumeUsage};
+use super::{
+    NotWalked, Truncation, UsageWarning,
+    cgroup::container_usage,
+    layers::Layers,
+    ledger::{Entry, Findings, HostPath, Kind},
+    survey::{self, Survey, is_on_disk},
+};
+use crate::pods::{LocalPod, PodSet};
+use evictd_cri::Client;
+use evictd_eviction::{
+    local_storage,
+    usage::{FsUsage, PodUsage, Usage, VolumeUsage},
+};
+use evictd_kernel::signals::WatchedFilesystem;
 use evictd_kernel::threads::{HANGING_WALKS, Pool};
-use evictd_kernel::walk::{Budget, DiskUsage, walk};
+use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, KeptTrees, walk};
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use std::{
     collections::HashMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::Pin,
     sync::{
         Arc,
@@ -59,20 +70,39 @@ const DEFAULT_LIMITS: Limits = Limits {
     hanging: HANGING_WALKS,
 };
 
-/// Measures the disk usage of pods. Writable layers are left unknown; only the container runtime knows them.
+/// How directories are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Every directory is walked.
+    Walk,
+    /// For limits of pods, which are checked all the time: what was walked before is read again only where the kernel
+    /// reports changes, and hostPath volumes, which no limit counts, are left out. A pod that exceeds a limit by these
+    /// figures is walked.
+    Changes,
+}
+
+/// Measures the disk usage of pods. Writable layers are unknown without a container runtime.
 #[derive(Debug)]
 pub struct DiskMeter {
     roots: DiskRoots,
     limits: Limits,
+    layers: Layers,
+    /// `None` before the first use, and if the kernel gives no inotify instance.
+    kept: Option<KeptTrees>,
     threads: Pool,
+    /// A survey that has not ended.
+    surveying: Option<Receiver<Findings>>,
     /// By UID.
     hanging: HashMap<String, Receiver<Walked>>,
     /// Whether the last walk looked for pods and found no directory of any.
     found_no_directory: bool,
+    /// What the directories of pods held in the last walk.
+    entries: Vec<Entry>,
+    host_paths: Vec<HostPath>,
 }
 
 /// The usage of a pod's directories, one by one; `None` if the kubelet has no directory for the pod.
-type Walked = Option<Vec<Part>>;
+type Walked = Option<Vec<(Part, Option<KeptTree>)>>;
 
 /// One directory of a pod.
 #[derive(Debug, Clone)]
@@ -99,48 +129,84 @@ impl DiskMeter {
         Self {
             roots,
             limits: DEFAULT_LIMITS,
+            layers: Layers::default(),
+            kept: None,
+            surveying: None,
             threads: Pool::of_this_process(),
             hanging: HashMap::new(),
             found_no_directory: false,
+            entries: Vec::new(),
+            host_paths: Vec::new(),
         }
     }
 
-    /// Why the disk usage of pods was not found in the last walk.
+    /// Asks this container runtime for writable layers.
+    pub(super) fn ask(&mut self, runtime: Client) {
+        self.layers = Layers::of(runtime);
+    }
+
+    /// Why the disk usage of pods was not found in the last walk, or a part of it.
     pub fn problem(&self) -> Option<String> {
-        self.found_no_directory.then(|| {
+        let not_found = self.found_no_directory.then(|| {
             format!(
                 "disk usage of pods is unknown: no pod has a directory in {}; set kubelet.rootDir to the kubelet's \
                  --root-dir",
                 self.roots.pods().display()
             )
-        })
+        });
+        not_found.or_else(|| self.layers.problem())
     }
 
-    /// Adds bytes and inodes of the local volumes and logs of the pods with these indices to `usage`. Takes
-    /// slightly more than 4 s at most.
+    /// Adds bytes and inodes of the local volumes, logs and writable layers of the pods with these indices to `usage`.
+    /// Takes slightly more than 4 s at most.
     pub async fn measure(
         &mut self,
         now: Timestamp,
         set: &PodSet,
         pods: &[usize],
+        method: Method,
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
+        let mut all = Box::pin(sleep(self.limits.all));
+        let of_kubelet = |index: &usize| {
+            let pod = set.pods.get(*index);
+            pod.is_some_and(|pod| pod.manifest.is_none())
+        };
+        if pods.iter().any(of_kubelet) {
+            self.layers.read(now).await;
+        }
+        if method == Method::Changes {
+            self.kept = self.kept.take().or_else(|| KeptTrees::new().ok());
+            if let Some(kept) = &mut self.kept {
+                kept.update();
+            }
+        }
         self.hanging
             .retain(|_, walk| walk.try_recv().err() == Some(TryRecvError::Empty));
         usage.pods.resize_with(set.pods.len(), || None);
+        self.entries.clear();
+        self.host_paths.clear();
         let mut warnings = Vec::new();
-        let mut all = Box::pin(sleep(self.limits.all));
         let (mut found, mut missing) = (0_usize, 0_usize);
         for &index in pods {
             let Some(pod) = set.pods.get(index) else {
                 continue;
             };
-            let by_manifest = pod.manifest.is_some();
-            match self.walk(pod, by_manifest, all.as_mut()).await {
+            let mut walked = self.walk(now, pod, method, all.as_mut()).await;
+            if let Ok(Some(parts)) = &walked
+                && method == Method::Changes
+                && local_storage::exceeded(pod, &self.usage_of(now, pod, parts), false).is_some()
+            {
+                walked = self.walk(now, pod, Method::Walk, all.as_mut()).await;
+            }
+            match walked {
                 Ok(Some(parts)) => {
                     found += 1;
                     warn(pod, index, &parts, &mut warnings);
-                    add(now, &parts, usage.pods[index].get_or_insert_default());
+                    usage.pods[index] = Some(self.usage_of(now, pod, &parts));
+                    if method == Method::Walk {
+                        self.note(now, pod, &parts);
+                    }
                 }
                 // The files may be somewhere else, so the usage is unknown, not zero.
                 Ok(None) => missing += 1,
@@ -150,19 +216,132 @@ impl DiskMeter {
                 }),
             }
         }
+        if let Some(kept) = self.kept.as_mut().filter(|_| method == Method::Changes) {
+            kept.forget_unused();
+        }
         if found + missing > 0 {
             self.found_no_directory = found == 0;
         }
         warnings
     }
 
-    /// A pod from a manifest of evictd has no directory of a kubelet unless it has volumes there.
+    /// Looks at these filesystems, and adds what was found in the directories of pods. Takes slightly more than 1 s at
+    /// most; `None` if a filesystem does not answer.
+    pub(super) async fn survey(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        filesystems: Vec<WatchedFilesystem>,
+    ) -> Option<Findings> {
+        if let Some(earlier) = &mut self.surveying
+            && earlier.try_recv().err() == Some(TryRecvError::Empty)
+        {
+            return None;
+        }
+        let pods = set.pods.iter();
+        let survey = Survey {
+            now,
+            filesystems,
+            logs: self.roots.logs.parent().map(Path::to_owned),
+            proc: self.roots.proc.clone(),
+            pods: pods
+                .filter_map(|pod| Some((pod.uid.clone(), pod.cgroup.as_ref()?.relative.clone())))
+                .collect(),
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let mut survey = self.threads.run(move || survey.run(&stopped)).ok()?;
+        let patience = self.limits.pod;
+        let found = if let Ok(found) = timeout(patience, &mut survey).await {
+            found.ok()
+        } else {
+            stop.store(true, Ordering::Relaxed);
+            let late = timeout(self.limits.stopping, &mut survey).await;
+            late.ok().and_then(Result::ok)
+        };
+        if found.is_none() {
+            self.surveying = Some(survey);
+        }
+        found
+    }
+
+    /// Adds what was measured in the directories of pods since the last call.
+    pub(super) fn complete(&mut self, set: &PodSet, mut findings: Findings) -> Findings {
+        let entries = std::mem::take(&mut self.entries);
+        findings.host_paths = std::mem::take(&mut self.host_paths);
+        for (what, device, bytes, _) in &mut findings.nobodys {
+            let of_pods = |entry: &&Entry| entry.kind == Kind::Logs && entry.device == *device;
+            if *what == survey::LOGS {
+                let of_pods: i64 = entries.iter().filter(of_pods).map(|one| one.bytes).sum();
+                *bytes = bytes.saturating_sub(of_pods).max(0);
+            }
+        }
+        findings.entries.extend(entries);
+        for pod in &set.pods {
+            findings.entries.extend(self.layers.entries(&pod.uid));
+        }
+        let images = self.layers.images();
+        findings
+            .nobodys
+            .extend(images.map(|(bytes, at)| ("images", None, bytes, at)));
+        findings
+    }
+
+    /// Notes what a pod's directories hold, by kind.
+    fn note(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
+        for part in parts {
+            let Some(measured) = part.measured.filter(|measured| measured.inodes > 0) else {
+                continue;
+            };
+            let kind = match &part.kind {
+                PartKind::Logs(_) => Kind::Logs,
+                PartKind::Volume(name) => {
+                    let mut volumes = pod.volumes.iter();
+                    let volume = volumes.find(|volume| volume.name == *name);
+                    match volume.and_then(|volume| volume.plugin_directory) {
+                        Some("kubernetes.io~empty-dir") => Kind::EmptyDirs,
+                        _ => Kind::OtherVolumes,
+                    }
+                }
+                PartKind::HostPath(_) if is_on_disk(&part.path) => {
+                    self.host_paths.push(HostPath {
+                        pod: pod.full_name(),
+                        path: part.path.clone(),
+                        device: measured.device,
+                    });
+                    continue;
+                }
+                PartKind::HostPath(_) => continue,
+            };
+            self.entries.push(Entry {
+                uid: pod.uid.clone(),
+                kind,
+                device: Some(measured.device),
+                bytes: measured.bytes,
+                inodes: Some(measured.inodes),
+                at: now,
+            });
+        }
+    }
+
+    fn usage_of(&self, now: Timestamp, pod: &Pod, parts: &[Part]) -> PodUsage {
+        let mut usage = PodUsage::default();
+        add(now, parts, &mut usage);
+        let names = pod.containers.iter();
+        let names = names.map(|container| container.name.clone());
+        self.layers.add(&pod.uid, names, &mut usage);
+        usage
+    }
+
+    /// The directories of a pod with their usage; `None` if the kubelet has no directory for it. A pod from a manifest
+    /// of evictd has none unless it has volumes there.
     async fn walk(
         &mut self,
-        pod: &Pod,
-        by_manifest: bool,
+        now: Timestamp,
+        pod: &LocalPod,
+        method: Method,
         all: Pin<&mut Sleep>,
-    ) -> Result<Walked, NotWalked> {
+    ) -> Result<Option<Vec<Part>>, NotWalked> {
         if self.hanging.contains_key(&pod.uid) {
             return Err(NotWalked::StillHangs);
         }
@@ -174,13 +353,10 @@ impl DiskMeter {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut walk = {
-            let (parts, entries, stop) = (
-                self.roots.parts(pod),
-                self.limits.entries,
-                Arc::clone(&stop),
-            );
+            let parts = self.parts(pod, method);
+            let (entries, stop) = (self.limits.entries, Arc::clone(&stop));
             let in_kubelets = |part: &Part| matches!(part.kind, PartKind::Volume(_));
-            let needed = !by_manifest || parts.iter().any(in_kubelets);
+            let needed = pod.manifest.is_none() || parts.iter().any(|(part, _)| in_kubelets(part));
             let directory = needed.then(|| self.roots.pods().join(&pod.uid));
             self.threads.run(move || {
                 // If that cannot be determined, the walk reports what it cannot read.
@@ -191,7 +367,7 @@ impl DiskMeter {
                     entries,
                     stop: &stop,
                 };
-                Some(walk_parts(parts, budget))
+                Some(walk_parts(now, parts, budget))
             })
         }
         .map_err(|_| NotWalked::NoThread)?;
@@ -200,21 +376,57 @@ impl DiskMeter {
             () = sleep(self.limits.pod) => None,
             () = all => None,
         };
-        if let Some(finished) = in_time {
-            return finished.map_err(|_| NotWalked::Hangs);
-        }
-        stop.store(true, Ordering::Relaxed);
-        let Ok(finished) = timeout(self.limits.stopping, &mut walk).await else {
-            self.hanging.insert(pod.uid.clone(), walk);
-            return Err(NotWalked::Hangs);
+        let finished = if let Some(finished) = in_time {
+            finished
+        } else {
+            stop.store(true, Ordering::Relaxed);
+            let Ok(finished) = timeout(self.limits.stopping, &mut walk).await else {
+                self.hanging.insert(pod.uid.clone(), walk);
+                return Err(NotWalked::Hangs);
+            };
+            finished
         };
-        finished.map_err(|_| NotWalked::Hangs)
+        let walked = finished.map_err(|_| NotWalked::Hangs)?;
+        Ok(walked.map(|parts| self.keep(parts)))
+    }
+
+    /// The directories to measure, with what is kept of them.
+    fn parts(&mut self, pod: &Pod, method: Method) -> Vec<(Part, Option<KeptTree>)> {
+        let mut parts = self.roots.parts(pod);
+        if method == Method::Changes {
+            parts.retain(|part| !matches!(part.kind, PartKind::HostPath(_)));
+        }
+        let kept = &mut self.kept;
+        let with_tree = |part: Part| {
+            let kept = kept.as_mut().filter(|_| method == Method::Changes);
+            let tree = kept.map(|kept| kept.take(&part.path));
+            (part, tree)
+        };
+        parts.into_iter().map(with_tree).collect()
+    }
+
+    fn keep(&mut self, parts: Vec<(Part, Option<KeptTree>)>) -> Vec<Part> {
+        let without_tree = |(part, tree)| {
+            if let Some((kept, tree)) = self.kept.as_mut().zip(tree) {
+                kept.put(tree);
+            }
+            part
+        };
+        parts.into_iter().map(without_tree).collect()
     }
 }
 
-fn walk_parts(mut parts: Vec<Part>, mut budget: Budget<'_>) -> Vec<Part> {
-    for part in &mut parts {
-        part.measured = walk(&part.path, &mut budget).unwrap_or_else(|_| {
+fn walk_parts(
+    now: Timestamp,
+    mut parts: Vec<(Part, Option<KeptTree>)>,
+    mut budget: Budget<'_>,
+) -> Vec<(Part, Option<KeptTree>)> {
+    for (part, tree) in &mut parts {
+        let measured = match tree {
+            Some(tree) => tree.measure(now, &mut budget),
+            None => walk(&part.path, &mut budget),
+        };
+        part.measured = measured.unwrap_or_else(|_| {
             Some(DiskUsage {
                 truncation: Some(Truncation::Unreadable),
                 ..DiskUsage::default()
@@ -226,8 +438,14 @@ fn walk_parts(mut parts: Vec<Part>, mut budget: Budget<'_>) -> Vec<Part> {
 
 impl DiskRoots {
     /// The directory that contains a directory for each pod, named by UID.
-    fn pods(&self) -> PathBuf {
+    pub(super) fn pods(&self) -> PathBuf {
         self.kubelet.join("pods")
+    }
+
+    /// The same, without saying what they are.
+    pub(super) fn directories_of(&self, pod: &Pod) -> Vec<PathBuf> {
+        let parts = self.parts(pod).into_iter();
+        parts.map(|part| part.path).collect()
     }
 
     /// The directories of a pod that count as its local storage (S1-067).
@@ -274,11 +492,8 @@ fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<UsageWarning
     }));
 }
 
-/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070), but not writable
-/// layers.
+/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070).
 fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
-    usage.volumes.clear();
-    usage.ephemeral_storage = None;
     for part in parts {
         // A directory that could not even be opened has unknown usage, not zero.
         let Some(measured) = part.measured.filter(|measured| measured.inodes > 0) else {

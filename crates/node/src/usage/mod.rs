@@ -3,11 +3,15 @@
 mod cgroup;
 mod cri;
 mod disk;
+mod files_left;
 mod io;
+mod layers;
+pub mod ledger;
 mod postponement;
 mod reader;
 mod remaining;
 mod summary;
+mod survey;
 
 use crate::pods::PodSet;
 use evictd_eviction::{StarvedResource, Usage};
@@ -16,7 +20,7 @@ use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 
 pub use cgroup::{CgroupUsage, raise_open_files};
-pub use disk::{DiskMeter, DiskRoots};
+pub use disk::{DiskMeter, DiskRoots, Method};
 pub use evictd_kernel::walk::Truncation;
 pub use reader::{UsageReader, WalkScope};
 pub use summary::{SummaryUsage, summary};

@@ -2,15 +2,20 @@
 //! background, so that the loop never waits.
 
 use super::{
-    CgroupUsage, DiskMeter, DiskRoots, SummaryUsage, Truncation, UsageSource, UsageWarning,
-    io::IoMeter, postponement::Postponement, raise_open_files, remaining,
+    CgroupUsage, DiskMeter, DiskRoots, Method, SummaryUsage, Truncation, UsageSource, UsageWarning,
+    files_left::FilesLeft,
+    io::IoMeter,
+    ledger::{DiskLedger, Findings},
+    postponement::Postponement,
+    raise_open_files, remaining,
 };
 use crate::pods::{LocalPod, PodSet};
+use evictd_cri::Client;
 use evictd_eviction::{
-    Signal, StarvedResource, Usage, departures::RemainingUsage, local_storage,
+    Signal, StarvedResource, Threshold, Usage, departures::RemainingUsage, local_storage,
     usage::ContainerUsage,
 };
-use evictd_kernel::cgroup::Hierarchies;
+use evictd_kernel::{cgroup::Hierarchies, signals::WatchedFilesystem};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::{HashMap, HashSet},
@@ -53,6 +58,8 @@ struct Walk {
     warnings: Vec<UsageWarning>,
     /// Why the disk usage was not found.
     problem: Option<String>,
+    /// What is on these filesystems, if that was asked.
+    findings: Option<Findings>,
 }
 
 impl Walk {
@@ -110,6 +117,9 @@ pub struct UsageReader {
     walked: Option<Arc<Walk>>,
     /// The last result for every pod, for questions.
     shown: Option<Arc<Walk>>,
+    /// The last look at who fills the disks, and when it was begun.
+    findings: Option<(Timestamp, Findings)>,
+    files_left: FilesLeft,
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
     mounts: PathBuf,
@@ -125,14 +135,26 @@ impl UsageReader {
             summary,
             cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
             io: IoMeter::new(hierarchies),
+            files_left: FilesLeft::new(roots.clone()),
             disk: Some(DiskMeter::new(roots)),
             walking: None,
             walked: None,
             shown: None,
+            findings: None,
             postponement: Postponement::default(),
             mounts,
             disk_problem: None,
         }
+    }
+
+    /// Asks this container runtime for writable layers.
+    #[must_use]
+    pub fn with_runtime(mut self, runtime: Client) -> Self {
+        self.files_left.ask(runtime.clone());
+        if let Some(disk) = &mut self.disk {
+            disk.ask(runtime);
+        }
+        self
     }
 
     /// Usage of every pod as needed for a decision on this signal; `None` while it is being measured. `crossed` is
@@ -182,6 +204,27 @@ impl UsageReader {
         Some(usage)
     }
 
+    /// Who fills these filesystems, up to five seconds ago; `None` while that is being found out.
+    pub fn disks<'a>(
+        &mut self,
+        now: Timestamp,
+        set: &Arc<PodSet>,
+        filesystems: &[WatchedFilesystem],
+        thresholds: &(impl Iterator<Item = &'a Threshold> + Clone),
+    ) -> Option<DiskLedger> {
+        let recent = |begun: Timestamp| now.duration_since(begun) <= MAX_AGE;
+        let Some((_, findings)) = self.findings.as_ref().filter(|(begun, _)| recent(*begun)) else {
+            let purpose = Purpose::Question;
+            self.start_walk_of(now, set, WalkScope::AllPods, purpose, filesystems.to_vec());
+            return None;
+        };
+        let ledger = findings.ledger(now, set, thresholds);
+        Some(DiskLedger {
+            problem: self.disk_problem.clone(),
+            ..ledger
+        })
+    }
+
     /// Adds the figures from cgroups; also returns the indices of the pods for which a figure that this signal
     /// ranks by could not be read.
     async fn complete(
@@ -223,6 +266,11 @@ impl UsageReader {
     pub fn remaining(&mut self, uid: &str, cgroup: &Path) -> RemainingUsage {
         let (hierarchies, buffer) = self.cgroups.reader();
         remaining::read(hierarchies, &self.mounts, (uid, cgroup), buffer)
+    }
+
+    /// Whether hardly any files are left of this pod, as of a second ago; `None` if that is not known yet.
+    pub(crate) fn files_are_gone(&mut self, now: Timestamp, pod: &LocalPod) -> Option<bool> {
+        self.files_left.are_gone(now, pod)
     }
 
     /// Opens the files of new pods' cgroups, so that a decision need not.
@@ -361,6 +409,18 @@ impl UsageReader {
         scope: WalkScope,
         purpose: Purpose,
     ) {
+        self.start_walk_of(now, set, scope, purpose, Vec::new());
+    }
+
+    /// The same, and looks at these filesystems.
+    fn start_walk_of(
+        &mut self,
+        now: Timestamp,
+        set: &Arc<PodSet>,
+        scope: WalkScope,
+        purpose: Purpose,
+        filesystems: Vec<WatchedFilesystem>,
+    ) {
         let Some(mut meter) = self.disk.take() else {
             return;
         };
@@ -372,8 +432,18 @@ impl UsageReader {
         let set = Arc::clone(set);
         self.walking = Some(tokio::spawn(async move {
             let mut usage = Usage::default();
-            let warnings = meter.measure(now, &set, &pods, &mut usage).await;
+            let method = match scope {
+                WalkScope::AllPods => Method::Walk,
+                WalkScope::LimitedPods => Method::Changes,
+            };
+            let warnings = meter.measure(now, &set, &pods, method, &mut usage).await;
+            let findings = if filesystems.is_empty() {
+                None
+            } else {
+                meter.survey(now, &set, filesystems).await
+            };
             let walk = Walk {
+                findings: findings.map(|found| meter.complete(&set, found)),
                 problem: meter.problem(),
                 scope,
                 purpose,
@@ -407,10 +477,13 @@ impl UsageReader {
             walked = walk => walked,
         };
         // A walk that was lost loses the meter too; disk usage is then unknown until the next start.
-        if let Ok((meter, walk)) = walked {
+        if let Ok((meter, mut walk)) = walked {
             self.disk = Some(meter);
             report(&walk.warnings);
             self.take_problem(walk.problem.as_ref());
+            if let Some(findings) = walk.findings.take() {
+                self.findings = Some((walk.begun, findings));
+            }
             let walk = Arc::new(walk);
             if walk.scope == WalkScope::AllPods {
                 self.shown = Some(Arc::clone(&walk));

@@ -31,6 +31,7 @@ pub(super) fn read(
         memory: memory.map(bytes),
         swap: swap.map(bytes),
         processes: processes_of(hierarchies, cgroup, buffer),
+        files_are_gone: None,
     }
 }
 

@@ -192,8 +192,8 @@ fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_s
     let mut pod_state = listed("a", false);
     pod_state.remaining = Some(RemainingUsage {
         memory: Some(100 << 20),
-        swap: None,
         processes: Some(7),
+        ..RemainingUsage::default()
     });
     let held = |bench: &Bench, now, signal| bench.departures.remaining(at(now), signal).1;
     for now in [1050, 30_999] {
@@ -224,6 +224,7 @@ fn what_a_pod_without_processes_still_holds_is_credited_until_it_is_back_or_30_s
         memory: Some(4096),
         swap: Some(0),
         processes: Some(0),
+        ..RemainingUsage::default()
     });
     bench.sees(1100, pod_state);
     assert!(held(&bench, 1100, Signal::MemoryAvailable).is_zero());
@@ -254,6 +255,31 @@ fn s1_059_only_disks_wait_for_files_until_nobody_lists_the_pod_or_it_takes_too_l
     assert!(bench.blocks(30_999, DISK));
     bench.sees(31_000, listed("a", false));
     assert!(!bench.blocks(31_000, DISK));
+}
+
+#[test]
+fn s1_059_the_wait_for_files_ends_when_they_are_gone_although_the_pod_is_listed() {
+    let mut bench = Bench::of(leaving(
+        "a",
+        eviction(Cause::Hard, Signal::NodefsAvailable),
+        seconds(0),
+    ));
+    bench.gone(1000, "a");
+    let seen = |files_are_gone| PodState {
+        remaining: Some(RemainingUsage {
+            files_are_gone,
+            ..RemainingUsage::default()
+        }),
+        ..listed("a", false)
+    };
+    for (now, gone, blocks) in [
+        (1000, None, true),
+        (2000, Some(false), true),
+        (3000, Some(true), false),
+    ] {
+        bench.sees(now, seen(gone));
+        assert_eq!(bench.blocks(now, DISK), blocks, "{now}");
+    }
 }
 
 #[test]

@@ -66,7 +66,7 @@ proptest! {
                 Happening::Observed { runs, listed: is_listed, holds } => bench.sees(now, PodState {
                     runs,
                     listed: is_listed,
-                    remaining: Some(RemainingUsage { memory: Some(holds), swap: None, processes: Some(0) }),
+                    remaining: Some(RemainingUsage { memory: Some(holds), processes: Some(0), ..RemainingUsage::default() }),
                     ..listed(uid, false)
                 }),
                 Happening::Told(told) => bench.told(uid, told),

@@ -30,6 +30,7 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/ranking", get(ranking))
+        .route("/v1/disk", get(disk))
         .route("/v1/history", get(history))
         .route("/v1/admit", post(admit))
         .route("/v1/stop-node-updates", post(stop_node_reports))
@@ -78,6 +79,11 @@ async fn ranking(
             .ask(|answer| Question::Ranking { signal, answer })
             .await?,
     ))
+}
+
+async fn disk(State(shared): State<Arc<Shared>>) -> Result<Json<Value>, Failure> {
+    let ledger = shared.ask(|answer| Question::Disk { answer }).await?;
+    Ok(Json(ledger))
 }
 
 fn parse_signal(name: &str) -> Result<Signal, Failure> {

@@ -25,6 +25,7 @@ impl OpenSocket {
             while let Some(question) = questions.recv().await {
                 let (answer, told) = match question {
                     Question::Ranking { signal, answer } => (answer, json!({ "signal": signal })),
+                    Question::Disk { answer } => (answer, json!({ "filesystems": [] })),
                     Question::Admit { pod, answer } => {
                         let allowed = pod["metadata"]["name"] == "welcome";
                         let told = json!({ "allowed": allowed, "reason": "OutOfcpu", "message": "no", "preempt": ["a/b"] });

@@ -53,7 +53,7 @@ async fn s1_067_local_volumes_and_logs_are_found_where_the_kubelet_puts_them() {
     );
     let mut usage = Usage::default();
     let warnings = meter(top.path())
-        .measure(NOW, &set(&[&spec, "{}"]), &[0], &mut usage)
+        .measure(NOW, &set(&[&spec, "{}"]), &[0], Method::Walk, &mut usage)
         .await;
     assert!(warnings.is_empty());
     let pod = usage.of(0).unwrap();
@@ -95,7 +95,9 @@ async fn what_the_limits_cut_is_a_lower_bound_with_a_warning() {
     meter.limits.entries = 10;
     let mut usage = Usage::default();
     let spec = r#"{"volumes":[{"name":"v","emptyDir":{}}]}"#;
-    let warnings = meter.measure(NOW, &set(&[spec]), &[0], &mut usage).await;
+    let warnings = meter
+        .measure(NOW, &set(&[spec]), &[0], Method::Walk, &mut usage)
+        .await;
     assert_eq!(usage.of(0).unwrap().volumes[0].usage.inodes, Some(11));
     let said = warnings[0].to_string();
     assert!(
@@ -134,7 +136,9 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     let mut meter = meter(top.path());
     let release = hang(&mut meter, "u0");
     let mut usage = Usage::default();
-    let warnings = meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    let warnings = meter
+        .measure(NOW, &set, &[0, 1], Method::Walk, &mut usage)
+        .await;
     assert_eq!(warnings.len(), 1);
     assert_eq!(
         warnings[0].to_string(),
@@ -143,7 +147,9 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     assert!(usage.of(0).is_none() && usage.of(1).is_some());
 
     let others: Vec<_> = ["u2", "u3", "u4"].map(|uid| hang(&mut meter, uid)).into();
-    let warnings = meter.measure(NOW, &set, &[1], &mut usage).await;
+    let warnings = meter
+        .measure(NOW, &set, &[1], Method::Walk, &mut usage)
+        .await;
     assert!(
         warnings[0]
             .to_string()
@@ -156,7 +162,7 @@ async fn a_filesystem_that_hangs_costs_its_pod_the_figure_and_nobody_else() {
     }
     assert!(
         meter
-            .measure(NOW, &set, &[0, 1], &mut usage)
+            .measure(NOW, &set, &[0, 1], Method::Walk, &mut usage)
             .await
             .is_empty()
     );
@@ -170,7 +176,7 @@ async fn pods_for_which_no_time_is_left_are_not_walked() {
     let mut all = Box::pin(sleep(Duration::ZERO));
     all.as_mut().await;
     let walked = meter(top.path())
-        .walk(&set.pods[0], false, all.as_mut())
+        .walk(NOW, &set.pods[0], Method::Walk, all.as_mut())
         .await;
     assert_eq!(walked.unwrap_err(), NotWalked::NoTime);
 }
@@ -189,7 +195,9 @@ async fn what_is_not_where_it_is_looked_for_is_unknown_and_not_nothing() {
     let mut set = set(&[kubelets, &host]);
     let mut meter = meter(top.path());
     let mut usage = Usage::default();
-    let warnings = meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    let warnings = meter
+        .measure(NOW, &set, &[0, 1], Method::Walk, &mut usage)
+        .await;
     assert!(warnings.is_empty());
     assert_eq!(known(&usage), [false, false]);
     let problem = meter.problem().unwrap();
@@ -203,11 +211,15 @@ async fn what_is_not_where_it_is_looked_for_is_unknown_and_not_nothing() {
         pod.manifest = Some(Path::new("m.yaml").into());
     }
     usage = Usage::default();
-    meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    meter
+        .measure(NOW, &set, &[0, 1], Method::Walk, &mut usage)
+        .await;
     assert_eq!(known(&usage), [false, true]);
     assert_eq!(meter.problem(), None);
 
     fs::create_dir_all(top.path().join("kubelet/pods/u0")).unwrap();
-    meter.measure(NOW, &set, &[0, 1], &mut usage).await;
+    meter
+        .measure(NOW, &set, &[0, 1], Method::Walk, &mut usage)
+        .await;
     assert_eq!(known(&usage), [true, true]);
 }

@@ -16,6 +16,7 @@ fn remaining(memory: i64, swap: i64, processes: u64) -> RemainingUsage {
         memory: Some(memory),
         swap: Some(swap),
         processes: Some(processes),
+        ..RemainingUsage::default()
     }
 }
 

@@ -1,0 +1,186 @@
+//! Writable layers of containers, as the container runtime counts them.
+
+use super::{
+    cgroup::container_usage,
+    ledger::{Entry, Kind},
+};
+use evictd_cri::{Client, Container, ContainerStats, Error, FilesystemUsage};
+use evictd_eviction::usage::{FsUsage, PodUsage};
+use jiff::{SignedDuration, Timestamp};
+use std::{collections::HashMap, time::Duration};
+use tokio::time::timeout;
+
+/// The longest wait for the runtime. Directories are walked after it, so it must leave time for them.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A runtime that gave no answer in time is not asked again for so long.
+const PAUSE: SignedDuration = SignedDuration::from_secs(30);
+/// Figures that are older count as unknown.
+const MAX_AGE: SignedDuration = SignedDuration::from_mins(2);
+
+/// The labels by which kubelets tell runtimes what a container belongs to.
+const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// The writable layers that the runtime last told of.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    runtime: Option<Client>,
+    /// By the pod's UID and the container's name.
+    known: HashMap<(String, String), Layer>,
+    /// Bytes of images, and when they were counted.
+    images: Option<(i64, Timestamp)>,
+    problem: Option<String>,
+    paused_until: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Layer {
+    usage: FsUsage,
+    at: Timestamp,
+    /// When its container was made.
+    created: Option<Timestamp>,
+}
+
+impl Layers {
+    pub(super) fn of(runtime: Client) -> Self {
+        Self {
+            runtime: Some(runtime),
+            ..Self::default()
+        }
+    }
+
+    /// Why the layers are not known.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.problem.clone()
+    }
+
+    /// Asks the runtime; what it told before is kept if it does not answer.
+    pub(super) async fn read(&mut self, now: Timestamp) {
+        self.known
+            .retain(|_, layer| now.duration_since(layer.at) < MAX_AGE);
+        let Some(runtime) = &self.runtime else {
+            return;
+        };
+        if self.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
+        let asked = timeout(PATIENCE, async {
+            tokio::try_join!(
+                runtime.containers(),
+                runtime.container_stats(),
+                runtime.filesystems()
+            )
+        });
+        let problem = match asked.await {
+            Ok(Ok((containers, Some(stats), filesystems))) => {
+                self.known = layers(now, &containers, &stats);
+                let images = filesystems.map_or_else(Vec::new, |found| found.images);
+                self.images = images_of(now, &images, &stats);
+                None
+            }
+            Ok(Ok((_, None, _))) => Some("the container runtime does not count them".to_owned()),
+            // Without any runtime there are no layers.
+            Ok(Err(Error::NotThere { .. })) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => {
+                self.paused_until = Some(now + PAUSE);
+                Some(format!(
+                    "the container runtime does not answer within {PATIENCE:?}"
+                ))
+            }
+        };
+        self.problem =
+            problem.map(|why| format!("writable layers of containers are unknown: {why}"));
+    }
+
+    /// Bytes of images, and when they were counted.
+    pub(super) fn images(&self) -> Option<(i64, Timestamp)> {
+        self.images
+    }
+
+    /// The layers of the pod with this UID.
+    pub(super) fn entries(&self, uid: &str) -> impl Iterator<Item = Entry> {
+        let layers = self.known.iter().filter(move |((of, _), _)| of == uid);
+        layers.filter_map(|((uid, _), layer)| {
+            Some(Entry {
+                uid: uid.clone(),
+                kind: Kind::WritableLayers,
+                device: None,
+                bytes: layer.usage.bytes?,
+                inodes: layer.usage.inodes,
+                at: layer.at,
+            })
+        })
+    }
+
+    /// Adds the layers of the pod with this UID, which are part of all that the pod has written (S1-070).
+    pub(super) fn add(&self, uid: &str, names: impl Iterator<Item = String>, usage: &mut PodUsage) {
+        for name in names {
+            let Some(layer) = self.known.get(&(uid.to_owned(), name.clone())) else {
+                continue;
+            };
+            container_usage(usage, &name).rootfs = layer.usage;
+            if let Some(bytes) = layer.usage.bytes {
+                let total = usage.ephemeral_storage.unwrap_or(0);
+                usage.ephemeral_storage = Some(total.saturating_add(bytes));
+            }
+            usage.time = Some(usage.time.map_or(layer.at, |time| time.min(layer.at)));
+        }
+    }
+}
+
+fn figure(value: Option<u64>) -> Option<i64> {
+    value.and_then(|value| i64::try_from(value).ok())
+}
+
+/// Runtimes count the layers of containers with the images.
+fn images_of(
+    now: Timestamp,
+    images: &[FilesystemUsage],
+    stats: &[ContainerStats],
+) -> Option<(i64, Timestamp)> {
+    let all = figure(images.first()?.bytes)?;
+    let layers = stats.iter().filter_map(|one| one.writable_layer.as_ref());
+    let layers: i64 = layers.filter_map(|layer| figure(layer.bytes)).sum();
+    let at = images.first()?.at.map_or(now, |at| at.min(now));
+    Some((all.saturating_sub(layers).max(0), at))
+}
+
+/// Of several containers of one name the newest counts, as for the kubelet.
+fn layers(
+    now: Timestamp,
+    containers: &[Container],
+    stats: &[ContainerStats],
+) -> HashMap<(String, String), Layer> {
+    let by_id: HashMap<&str, &Container> = containers
+        .iter()
+        .map(|container| (container.id.as_str(), container))
+        .collect();
+    let mut layers: HashMap<(String, String), Layer> = HashMap::new();
+    for one in stats {
+        let Some((container, layer)) = by_id.get(one.id.as_str()).zip(one.writable_layer.as_ref())
+        else {
+            continue;
+        };
+        let Some(uid) = container.labels.get(POD_UID) else {
+            continue;
+        };
+        let layer = Layer {
+            usage: FsUsage {
+                bytes: figure(layer.bytes),
+                inodes: figure(layer.inodes),
+            },
+            at: layer.at.map_or(now, |at| at.min(now)),
+            created: container.created,
+        };
+        let known = layers
+            .entry((uid.clone(), container.name.clone()))
+            .or_insert(layer);
+        if known.created < layer.created {
+            *known = layer;
+        }
+    }
+    layers
+}
+
+#[cfg(test)]
+mod tests;

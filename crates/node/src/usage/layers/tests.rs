@@ -1,0 +1,112 @@
+use super::*;
+use evictd_cri::Settings;
+use evictd_testkit::cri::{Behaviour, Double, State, wire};
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+/// A container `main` of the pod `u`, made in this second, with a layer counted in second 100.
+fn container(id: &str, created: i64, bytes: u64) -> (wire::Container, wire::ContainerStats) {
+    let metadata = wire::ContainerMetadata {
+        name: "main".to_owned(),
+        attempt: 0,
+    };
+    let container = wire::Container {
+        id: id.to_owned(),
+        metadata: Some(metadata.clone()),
+        created_at: created * 1_000_000_000,
+        labels: [(POD_UID.to_owned(), "u".to_owned())].into(),
+        ..wire::Container::default()
+    };
+    let layer = wire::FilesystemUsage {
+        timestamp: 100_000_000_000,
+        used_bytes: Some(wire::Count { value: bytes }),
+        inodes_used: Some(wire::Count { value: 3 }),
+        ..wire::FilesystemUsage::default()
+    };
+    let attributes = wire::ContainerAttributes {
+        id: id.to_owned(),
+        metadata: Some(metadata),
+    };
+    let stats = wire::ContainerStats {
+        attributes: Some(attributes),
+        writable_layer: Some(layer),
+        ..wire::ContainerStats::default()
+    };
+    (container, stats)
+}
+
+fn double() -> (Double, Layers) {
+    let (containers, container_stats) = [container("old", 10, 7000), container("new", 20, 5000)]
+        .into_iter()
+        .unzip();
+    let double = Double::start(State {
+        containers,
+        container_stats,
+        ..State::default()
+    })
+    .unwrap();
+    let settings = Settings {
+        endpoint: Some(double.socket().display().to_string()),
+        ..Settings::default()
+    };
+    let layers = Layers::of(Client::new(settings).unwrap());
+    (double, layers)
+}
+
+fn usage(layers: &Layers) -> PodUsage {
+    let mut usage = PodUsage {
+        ephemeral_storage: Some(1000),
+        ..PodUsage::default()
+    };
+    layers.add("u", ["main".to_owned()].into_iter(), &mut usage);
+    usage
+}
+
+#[tokio::test]
+async fn s1_070_the_layer_of_the_newest_container_of_a_name_counts_with_its_age() {
+    let (_double, mut layers) = double();
+    layers.read(at(107)).await;
+    assert_eq!(layers.problem(), None);
+    let usage = usage(&layers);
+    assert_eq!(usage.ephemeral_storage, Some(6000));
+    let rootfs = FsUsage {
+        bytes: Some(5000),
+        inodes: Some(3),
+    };
+    assert_eq!(usage.containers[0].rootfs, rootfs);
+    assert_eq!(usage.time, Some(at(100)));
+    let mut other = PodUsage::default();
+    layers.add("another", ["main".to_owned()].into_iter(), &mut other);
+    assert_eq!(other, PodUsage::default());
+}
+
+#[tokio::test]
+async fn a_frozen_runtime_leaves_what_it_told_until_that_is_old_and_is_not_asked_each_time() {
+    let (double, mut layers) = double();
+    layers.read(at(107)).await;
+    double.behave("ListContainers", Behaviour::Hang);
+    for second in [110, 120] {
+        layers.read(at(second)).await;
+        assert_eq!(usage(&layers).ephemeral_storage, Some(6000));
+    }
+    assert_eq!(double.calls("ListContainers"), 2);
+    let problem = layers.problem().unwrap();
+    assert!(problem.ends_with("does not answer within 1s"), "{problem}");
+    layers.read(at(230)).await;
+    assert_eq!(usage(&layers).ephemeral_storage, Some(1000));
+    assert_eq!(double.calls("ListContainers"), 3);
+}
+
+#[tokio::test]
+async fn a_node_without_a_runtime_has_no_layers_and_no_problem() {
+    let settings = Settings {
+        endpoint: Some("/nowhere/runtime.sock".to_owned()),
+        ..Settings::default()
+    };
+    let mut layers = Layers::of(Client::new(settings).unwrap());
+    layers.read(at(1)).await;
+    assert_eq!(layers.problem(), None);
+    assert_eq!(usage(&layers).ephemeral_storage, Some(1000));
+}

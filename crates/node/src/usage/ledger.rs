@@ -1,0 +1,310 @@
+//! Who fills the node's disks: what pods hold by kind, what nobody's is, and what was not found.
+
+use crate::pods::{LocalPod, PodSet};
+use evictd_eviction::{Signal, Threshold};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// What bytes on a disk belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    WritableLayers,
+    Logs,
+    EmptyDirs,
+    OtherVolumes,
+    /// Files that are deleted but still open.
+    DeletedFiles,
+}
+
+/// What one pod has on one filesystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The pod's UID.
+    pub(crate) uid: String,
+    pub(crate) kind: Kind,
+    /// The filesystem; `None` for that of writable layers.
+    pub(crate) device: Option<u64>,
+    pub(crate) bytes: i64,
+    /// `None` if it is not known.
+    pub(crate) inodes: Option<i64>,
+    pub(crate) at: Timestamp,
+}
+
+/// A directory of the node that a pod mounts. What is in it may be the pod's or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostPath {
+    /// `namespace/name` of the pod.
+    pub(crate) pod: String,
+    pub(crate) path: PathBuf,
+    pub(crate) device: u64,
+}
+
+/// The size of a filesystem, and who fills it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FilesystemLedger {
+    /// `nodefs`, `imagefs`, `containerfs`.
+    pub roles: Vec<String>,
+    /// A directory on it.
+    pub path: PathBuf,
+    /// Its type and source, such as `ext4 on /dev/sda1`.
+    pub description: String,
+    /// In bytes.
+    pub capacity_bytes: i64,
+    /// In bytes, without what is reserved for root.
+    pub used_bytes: i64,
+    /// What pods can still write, in bytes.
+    pub available_bytes: i64,
+    /// All there are; zero if the filesystem makes them on demand.
+    pub inodes: i64,
+    /// Those in use.
+    pub inodes_used: i64,
+    /// The thresholds on it.
+    pub thresholds: Vec<ThresholdLine>,
+    /// What pods hold, the largest first.
+    pub pods: Vec<PodLedger>,
+    /// What belongs to no pod.
+    pub nobodys: Vec<Nobodys>,
+}
+
+/// A threshold on a filesystem.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ThresholdLine {
+    /// The name of the signal.
+    pub signal: String,
+    /// In bytes or inodes.
+    pub value: i64,
+    /// How long it must be met; zero makes it hard.
+    pub grace_period_seconds: i64,
+    /// Whether less is available.
+    pub met: bool,
+}
+
+/// What one pod holds on one filesystem.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodLedger {
+    /// `namespace/name`.
+    pub pod: String,
+    /// All of it, in bytes.
+    pub bytes: i64,
+    /// As far as they are known.
+    pub inodes: i64,
+    /// In bytes.
+    pub by_kind: BTreeMap<Kind, i64>,
+    /// How long ago the oldest of the figures was counted.
+    pub age_seconds: i64,
+}
+
+/// What belongs to no pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Nobodys {
+    /// What it is, in words.
+    pub what: String,
+    /// In bytes.
+    pub bytes: i64,
+    /// `None` for a remainder, which is as old as the rest.
+    pub age_seconds: Option<i64>,
+}
+
+/// A filesystem on a disk that no threshold watches, although pods mount directories of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Unwatched {
+    /// A directory of it.
+    pub path: PathBuf,
+    /// `namespace/name` of the pods.
+    pub pods: Vec<String>,
+}
+
+/// `GET /v1/disk`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DiskLedger {
+    /// Those that are watched.
+    pub filesystems: Vec<FilesystemLedger>,
+    /// Those that are not.
+    pub unwatched: Vec<Unwatched>,
+    /// `namespace/name` of the pods whose directories were not measured.
+    pub unknown_pods: Vec<String>,
+    /// Processes whose open files may not be seen.
+    pub hidden_processes: usize,
+    /// Why figures are missing.
+    pub problem: Option<String>,
+}
+
+/// A filesystem as it was seen at the time of the walk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Space {
+    pub(crate) device: u64,
+    pub(crate) path: PathBuf,
+    pub(crate) description: String,
+    pub(crate) roles: Vec<&'static str>,
+    pub(crate) capacity: i64,
+    pub(crate) used: i64,
+    pub(crate) available: i64,
+    pub(crate) inodes: i64,
+    pub(crate) inodes_used: i64,
+}
+
+/// Everything that was found on the disks in one walk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    pub(crate) spaces: Vec<Space>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) host_paths: Vec<HostPath>,
+    /// What belongs to no pod: what it is, its device (`None` for that of images), its bytes, and when they were counted.
+    pub(crate) nobodys: Vec<(&'static str, Option<u64>, i64, Timestamp)>,
+    pub(crate) hidden_processes: usize,
+}
+
+impl Findings {
+    /// The ledger for these pods; `thresholds` are those in force.
+    pub(crate) fn ledger<'a>(
+        &self,
+        now: Timestamp,
+        set: &PodSet,
+        thresholds: &(impl Iterator<Item = &'a Threshold> + Clone),
+    ) -> DiskLedger {
+        let filesystems = self.spaces.iter();
+        let filesystems =
+            filesystems.map(|space| self.filesystem(now, space, set, thresholds.clone()));
+        let known = |pod: &&LocalPod| !self.entries.iter().any(|entry| entry.uid == pod.uid);
+        let unknown = set.pods.iter().filter(known);
+        DiskLedger {
+            filesystems: filesystems.collect(),
+            unwatched: self.unwatched(),
+            unknown_pods: unknown.map(|pod| pod.full_name()).collect(),
+            hidden_processes: self.hidden_processes,
+            problem: None,
+        }
+    }
+
+    fn filesystem<'a>(
+        &self,
+        now: Timestamp,
+        space: &Space,
+        set: &PodSet,
+        thresholds: impl Iterator<Item = &'a Threshold>,
+    ) -> FilesystemLedger {
+        let age = |at: Timestamp| now.duration_since(at).as_secs().max(0);
+        let is_here = |device: Option<u64>, role: &'static str| {
+            device.map_or_else(|| self.is_role(space, role), |one| one == space.device)
+        };
+        let mut pods: Vec<PodLedger> = Vec::new();
+        for pod in &set.pods {
+            let mut ledger = PodLedger {
+                pod: pod.full_name(),
+                ..PodLedger::default()
+            };
+            let entries = self.entries.iter();
+            for entry in entries.filter(|entry| entry.uid == pod.uid) {
+                if is_here(entry.device, "containerfs") {
+                    ledger.bytes = ledger.bytes.saturating_add(entry.bytes);
+                    ledger.inodes += entry.inodes.unwrap_or(0);
+                    *ledger.by_kind.entry(entry.kind).or_default() += entry.bytes;
+                    ledger.age_seconds = ledger.age_seconds.max(age(entry.at));
+                }
+            }
+            if !ledger.by_kind.is_empty() {
+                pods.push(ledger);
+            }
+        }
+        pods.sort_by_key(|pod| std::cmp::Reverse(pod.bytes));
+        let nobodys = self.nobodys.iter();
+        let nobodys = nobodys.filter(|(_, device, ..)| is_here(*device, "imagefs"));
+        let mut nobodys: Vec<Nobodys> = nobodys
+            .map(|(what, _, bytes, at)| Nobodys {
+                what: (*what).to_owned(),
+                bytes: *bytes,
+                age_seconds: Some(age(*at)),
+            })
+            .collect();
+        let found: i64 = pods.iter().map(|pod| pod.bytes).sum();
+        let found = found + nobodys.iter().map(|one| one.bytes).sum::<i64>();
+        nobodys.push(Nobodys {
+            what: if self.hidden_processes > 0 {
+                "deleted or system".to_owned()
+            } else {
+                "everything else".to_owned()
+            },
+            bytes: space.used.saturating_sub(found).max(0),
+            age_seconds: None,
+        });
+        FilesystemLedger {
+            roles: space.roles.iter().map(|role| (*role).to_owned()).collect(),
+            path: space.path.clone(),
+            description: space.description.clone(),
+            capacity_bytes: space.capacity,
+            used_bytes: space.used,
+            available_bytes: space.available,
+            inodes: space.inodes,
+            inodes_used: space.inodes_used,
+            thresholds: lines(space, thresholds),
+            pods,
+            nobodys,
+        }
+    }
+
+    /// Whether this filesystem has the role. One that no path is known of lies with the one before it.
+    fn is_role(&self, space: &Space, role: &'static str) -> bool {
+        let of = |role| self.spaces.iter().find(|space| space.roles.contains(&role));
+        let found = of(role).or_else(|| of("imagefs")).or_else(|| of("nodefs"));
+        found.is_some_and(|found| found.device == space.device)
+    }
+
+    fn unwatched(&self) -> Vec<Unwatched> {
+        let mut found: BTreeMap<u64, Unwatched> = BTreeMap::new();
+        for mounted in &self.host_paths {
+            let watched = self
+                .spaces
+                .iter()
+                .any(|space| space.device == mounted.device);
+            if !watched {
+                let one = found.entry(mounted.device).or_insert_with(|| Unwatched {
+                    path: mounted.path.clone(),
+                    pods: Vec::new(),
+                });
+                if !one.pods.contains(&mounted.pod) {
+                    one.pods.push(mounted.pod.clone());
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+}
+
+/// The thresholds on the signals of this filesystem.
+fn lines<'a>(space: &Space, thresholds: impl Iterator<Item = &'a Threshold>) -> Vec<ThresholdLine> {
+    let role = |signal: Signal| match signal {
+        Signal::NodefsAvailable | Signal::NodefsInodesFree => Some("nodefs"),
+        Signal::ImagefsAvailable | Signal::ImagefsInodesFree => Some("imagefs"),
+        Signal::ContainerfsAvailable | Signal::ContainerfsInodesFree => Some("containerfs"),
+        _ => None,
+    };
+    let here = thresholds
+        .filter(|threshold| role(threshold.signal).is_some_and(|role| space.roles.contains(&role)));
+    let line = |threshold: &Threshold| {
+        let (capacity, left) = if threshold.signal.counts_bytes() {
+            (space.capacity, space.available)
+        } else {
+            (space.inodes, space.inodes - space.inodes_used)
+        };
+        let value = threshold.value.at(capacity).value();
+        ThresholdLine {
+            signal: threshold.signal.as_str().to_owned(),
+            value,
+            grace_period_seconds: threshold.grace_period.as_secs(),
+            met: left < value,
+        }
+    };
+    here.map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+use super::*;
+use evictd_pod::{Pod, wire};
+
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn space(device: u64, path: &str, roles: &[&'static str], used: i64) -> Space {
+    Space {
+        device,
+        path: path.into(),
+        description: "ext4 on a disk".to_owned(),
+        roles: roles.to_vec(),
+        capacity: 1000,
+        used,
+        available: 1000 - used,
+        inodes: 100,
+        inodes_used: 10,
+    }
+}
+
+fn entry(uid: &str, kind: Kind, device: Option<u64>, bytes: i64) -> Entry {
+    Entry {
+        uid: uid.to_owned(),
+        kind,
+        device,
+        bytes,
+        inodes: Some(1),
+        at: NOW,
+    }
+}
+
+fn pods(names: &[&str]) -> PodSet {
+    let pod = |name: &&str| {
+        let mut pod = wire::Pod::default();
+        pod.metadata.name = (*name).to_owned();
+        pod.metadata.uid = (*name).to_owned();
+        LocalPod::new(Pod::from_wire(pod), None)
+    };
+    PodSet {
+        pods: names.iter().map(pod).collect(),
+        ..PodSet::default()
+    }
+}
+
+fn shown(filesystem: &FilesystemLedger) -> Vec<(&str, i64)> {
+    let pods = filesystem
+        .pods
+        .iter()
+        .map(|pod| (pod.pod.as_str(), pod.bytes));
+    let nobodys = filesystem.nobodys.iter();
+    let nobodys = nobodys.map(|one| (one.what.as_str(), one.bytes));
+    pods.chain(nobodys).collect()
+}
+
+fn findings() -> Findings {
+    Findings {
+        spaces: vec![
+            space(1, "/var/lib/kubelet", &["nodefs"], 900),
+            space(2, "/var/lib/containerd", &["imagefs"], 500),
+        ],
+        entries: vec![
+            entry("a", Kind::EmptyDirs, Some(1), 100),
+            entry("b", Kind::Logs, Some(1), 200),
+            entry("b", Kind::DeletedFiles, Some(1), 300),
+            entry("b", Kind::WritableLayers, None, 50),
+        ],
+        nobodys: vec![
+            ("images", None, 400, NOW),
+            ("system logs", Some(1), 60, NOW),
+        ],
+        ..Findings::default()
+    }
+}
+
+#[test]
+fn what_is_used_is_divided_without_a_remainder_on_every_filesystem() {
+    let ledger = findings().ledger(NOW, &pods(&["a", "b", "c"]), &std::iter::empty());
+    let [node, images] = &ledger.filesystems[..] else {
+        panic!("{ledger:?}")
+    };
+    let expected = [
+        ("default/b", 500),
+        ("default/a", 100),
+        ("system logs", 60),
+        ("everything else", 240),
+    ];
+    assert_eq!(shown(node), expected);
+    // A writable layer lies with the images where it has no filesystem of its own.
+    let expected = [("default/b", 50), ("images", 400), ("everything else", 50)];
+    assert_eq!(shown(images), expected);
+    for filesystem in &ledger.filesystems {
+        let found: i64 = shown(filesystem).iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(found, filesystem.used_bytes);
+    }
+    assert_eq!(ledger.unknown_pods, ["default/c"]);
+}
+
+#[test]
+fn writable_layers_are_on_the_containers_filesystem_of_a_split_layout() {
+    let mut findings = findings();
+    findings.spaces[0].roles.push("containerfs");
+    let ledger = findings.ledger(NOW, &pods(&["b"]), &std::iter::empty());
+    assert_eq!(shown(&ledger.filesystems[0])[0], ("default/b", 550));
+    assert_eq!(shown(&ledger.filesystems[1])[0], ("images", 400));
+}
+
+#[test]
+fn what_may_be_deleted_is_said_where_processes_are_hidden() {
+    let mut findings = findings();
+    findings.hidden_processes = 1;
+    let ledger = findings.ledger(NOW, &pods(&[]), &std::iter::empty());
+    let last = ledger.filesystems[0].nobodys.last().unwrap();
+    assert_eq!(last.what, "deleted or system");
+}
+
+#[test]
+fn a_filesystem_that_pods_mount_and_nobody_watches_is_named_once() {
+    let mut findings = findings();
+    let mounted = |pod: &str, path: &str, device| HostPath {
+        pod: pod.to_owned(),
+        path: path.into(),
+        device,
+    };
+    findings.host_paths = vec![
+        mounted("shop/db", "/mnt/data", 7),
+        mounted("shop/db", "/mnt/data/more", 7),
+        mounted("shop/backup", "/mnt/data", 7),
+        mounted("shop/agent", "/var/lib/kubelet", 1),
+    ];
+    let ledger = findings.ledger(NOW, &pods(&[]), &std::iter::empty());
+    let expected = Unwatched {
+        path: "/mnt/data".into(),
+        pods: vec!["shop/db".to_owned(), "shop/backup".to_owned()],
+    };
+    assert_eq!(ledger.unwatched, [expected]);
+}
+
+#[test]
+fn thresholds_are_shown_where_their_filesystem_is() {
+    use evictd_eviction::ThresholdValue;
+    use evictd_pod::Quantity;
+    let threshold = |signal, value| Threshold {
+        signal,
+        value: ThresholdValue::Quantity(Quantity::bytes(value)),
+        grace_period: jiff::SignedDuration::ZERO,
+        min_reclaim: None,
+    };
+    let all = [
+        threshold(Signal::NodefsAvailable, 200),
+        threshold(Signal::NodefsInodesFree, 50),
+        threshold(Signal::ImagefsAvailable, 200),
+        threshold(Signal::MemoryAvailable, 200),
+    ];
+    let ledger = findings().ledger(NOW, &pods(&[]), &all.iter());
+    let lines = |index: usize| -> Vec<(&str, bool)> {
+        let lines = ledger.filesystems[index].thresholds.iter();
+        lines.map(|line| (line.signal.as_str(), line.met)).collect()
+    };
+    assert_eq!(
+        lines(0),
+        [("nodefs.available", true), ("nodefs.inodesFree", false)]
+    );
+    assert_eq!(lines(1), [("imagefs.available", false)]);
+}

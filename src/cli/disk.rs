@@ -1,0 +1,208 @@
+//! `evictd disk`: who fills the node's disks.
+
+use super::daemon::Daemon;
+use super::table::duration;
+use anyhow::Context;
+use clap::Args;
+use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
+use evictd_eviction::{Signal, why::human_bytes};
+use evictd_node::usage::ledger::{DiskLedger, FilesystemLedger, Kind, PodLedger, ThresholdLine};
+use jiff::SignedDuration;
+
+const EXAMPLE: &str = "Example:
+  evictd disk
+  evictd disk -o json | jq '.filesystems[].pods[] | {pod, bytes}'";
+
+/// Who fills the node's disks: pods by kind, and what belongs to no pod.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    daemon: Daemon,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let document = self.daemon.get("/v1/disk")?;
+        let ledger: DiskLedger = serde_json::from_value(document.clone())
+            .context("the daemon's answer is not understood; is it of another version?")?;
+        self.output.print(&document, |_, view| page(&ledger, view))
+    }
+}
+
+fn page(ledger: &DiskLedger, view: View) -> String {
+    let mut parts: Vec<String> = ledger
+        .filesystems
+        .iter()
+        .map(|filesystem| told(filesystem, view))
+        .collect();
+    if parts.is_empty() {
+        parts.push(view.sentence("No filesystem is watched."));
+    }
+    let notes = notes(ledger).into_iter();
+    parts.extend(notes.map(|note| view.paint(Colour::Warning, &view.hanging("WARNING   ", &note))));
+    format!("{}\n", parts.join("\n\n"))
+}
+
+fn told(filesystem: &FilesystemLedger, view: View) -> String {
+    let head = view.sentence(&format!(
+        "{} on {} ({}): {} of {} used, {} available.",
+        filesystem.roles.join(", "),
+        filesystem.path.display(),
+        filesystem.description,
+        human_bytes(filesystem.used_bytes),
+        human_bytes(filesystem.capacity_bytes),
+        human_bytes(filesystem.available_bytes),
+    ));
+    let mut lines = vec![head];
+    if filesystem.inodes > 0 {
+        let (used, all) = (filesystem.inodes_used, filesystem.inodes);
+        lines.push(view.sentence(&format!("{used} of {all} inodes used.")));
+    }
+    for threshold in &filesystem.thresholds {
+        let line = view.sentence(&limit(threshold));
+        let colour = threshold.met.then_some(Colour::Warning);
+        lines.push(colour.map_or_else(|| line.clone(), |colour| view.paint(colour, &line)));
+    }
+    lines.push(String::new());
+    lines.push(holders(filesystem).shown(view));
+    lines.join("\n")
+}
+
+fn limit(threshold: &ThresholdLine) -> String {
+    let bytes = Signal::parse(&threshold.signal).is_none_or(Signal::counts_bytes);
+    let value = if bytes {
+        human_bytes(threshold.value)
+    } else {
+        threshold.value.to_string()
+    };
+    let kind = match threshold.grace_period_seconds {
+        0 => "hard",
+        _ => "soft",
+    };
+    let met = if threshold.met { "crossed" } else { "kept" };
+    format!("Threshold {} < {value} ({kind}): {met}.", threshold.signal)
+}
+
+fn holders(filesystem: &FilesystemLedger) -> Table {
+    let columns = vec![
+        Column::name("HELD BY", 9),
+        Column::figure("SIZE", 8),
+        Column::figure("LAYERS", 6),
+        Column::figure("LOGS", 5),
+        Column::figure("EMPTYDIRS", 7),
+        Column::figure("OTHER", 2),
+        Column::figure("DELETED", 4),
+        Column::figure("INODES", 3),
+        Column::figure("AGE", 1),
+    ];
+    let of_pod = |pod: &PodLedger| {
+        let kind = |kind| {
+            let bytes = pod.by_kind.get(&kind);
+            bytes.map_or_else(|| "-".to_owned(), |bytes| human_bytes(*bytes))
+        };
+        Row::from(vec![
+            pod.pod.clone(),
+            human_bytes(pod.bytes),
+            kind(Kind::WritableLayers),
+            kind(Kind::Logs),
+            kind(Kind::EmptyDirs),
+            kind(Kind::OtherVolumes),
+            kind(Kind::DeletedFiles),
+            pod.inodes.to_string(),
+            age(pod.age_seconds),
+        ])
+    };
+    let pods = filesystem.pods.iter().map(of_pod);
+    let nobodys = filesystem.nobodys.iter().map(|one| {
+        let mut row = vec![format!("({})", one.what), human_bytes(one.bytes)];
+        row.resize(8, "-".to_owned());
+        row.push(one.age_seconds.map_or_else(|| "-".to_owned(), age));
+        Row::from(row).coloured(Some(Colour::Faint))
+    });
+    Table::new(columns, pods.chain(nobodys).collect::<Vec<_>>())
+}
+
+fn age(seconds: i64) -> String {
+    duration(SignedDuration::from_secs(seconds))
+}
+
+fn notes(ledger: &DiskLedger) -> Vec<String> {
+    let mut notes: Vec<String> = ledger.problem.iter().cloned().collect();
+    for one in &ledger.unwatched {
+        notes.push(format!(
+            "{} is on a filesystem that is not watched; pods mount it: {}",
+            one.path.display(),
+            one.pods.join(", ")
+        ));
+    }
+    if !ledger.unknown_pods.is_empty() {
+        let pods = ledger.unknown_pods.join(", ");
+        notes.push(format!("nothing is known of what these pods hold: {pods}"));
+    }
+    if ledger.hidden_processes > 0 {
+        notes.push(format!(
+            "the open files of {} processes cannot be seen without CAP_SYS_PTRACE, so deleted files that are open are \
+             not told from the system's",
+            ledger.hidden_processes
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn ledger() -> DiskLedger {
+        serde_json::from_value(json!({
+            "filesystems": [{
+                "roles": ["nodefs", "imagefs"], "path": "/var/lib/kubelet", "description": "ext4 on /dev/vda1",
+                "capacityBytes": 100_i64 << 30, "usedBytes": 93_i64 << 30, "availableBytes": 2_i64 << 30,
+                "inodes": 6_553_600, "inodesUsed": 512_000,
+                "thresholds": [
+                    { "signal": "nodefs.available", "value": 10_i64 << 30, "met": true },
+                    { "signal": "nodefs.inodesFree", "value": 327_680, "gracePeriodSeconds": 90, "met": false },
+                ],
+                "pods": [{
+                    "pod": "shop/recommendations-6d5f9c7b8-x2x9z", "bytes": 40_i64 << 30, "inodes": 1_200_000,
+                    "byKind": { "writableLayers": 1 << 30, "logs": 300 << 20, "emptyDirs": 38_i64 << 30 },
+                    "ageSeconds": 4,
+                }],
+                "nobodys": [
+                    { "what": "images", "bytes": 30_i64 << 30, "ageSeconds": 9 },
+                    { "what": "deleted or system", "bytes": 23_i64 << 30 },
+                ],
+            }],
+            "unwatched": [{ "path": "/mnt/data", "pods": ["shop/db"] }],
+            "hiddenProcesses": 12,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_page_fits_80_columns_and_says_who_holds_what() {
+        let page = page(&ledger(), View::of_width(80));
+        let long: Vec<&str> = page
+            .lines()
+            .filter(|line| line.chars().count() > 80)
+            .collect();
+        assert!(long.is_empty(), "{long:#?}");
+        for shown in [
+            "93Gi of 100Gi used, 2Gi available",
+            "nodefs.available < 10Gi (hard): crossed",
+            "nodefs.inodesFree < 327680 (soft): kept",
+            "shop/recommendations-6d5f9c7b8-x2x9z",
+            "38Gi",
+            "(images)",
+            "(deleted or system)",
+            "/mnt/data is on a filesystem that is not watched",
+            "CAP_SYS_PTRACE",
+        ] {
+            assert!(page.contains(shown), "{shown} in\n{page}");
+        }
+    }
+}
