@@ -352,4 +352,28 @@ mod tests {
             .collect();
         assert_eq!(told, [("1".to_owned(), true), ("2".to_owned(), false)]);
     }
+
+    #[test]
+    fn a_reclaim_is_shown_with_what_it_removed_and_what_failed() {
+        let reclaimed = json!({
+            "containers": 1, "images": 2, "imageBytes": 5, "relieved": true,
+            "failed": 1, "problems": ["image b: it is in use"],
+        });
+        let record = json!({
+            "id": "1", "time": "2026-01-01T00:00:00Z", "kind": "reclaim",
+            "signal": "nodefs.available", "message": "removed 3", "reclaimed": reclaimed,
+        });
+        let record: Record = serde_json::from_value(record).unwrap();
+        let shown = evidence(&record, View::WHOLE);
+        for line in [
+            "SIGNAL     nodefs.available (reclaim)",
+            "CONTAINERS 1",
+            "BYTES      5",
+            "ENOUGH     yes",
+            "PROBLEMS   image b: it is in use",
+            "WOULD GO   -",
+        ] {
+            assert!(shown.lines().any(|one| one.trim_end() == line), "{shown}");
+        }
+    }
 }

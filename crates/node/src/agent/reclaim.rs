@@ -5,7 +5,7 @@ use crate::{
     fact::Fact,
     reclaim::{Answered, Finished, Progress, Situation},
 };
-use evictd_eviction::{Answer, Observations, Reclaim, Step, record::Record};
+use evictd_eviction::{Answer, NodeCondition, Observations, Reclaim, Step, record::Record};
 use jiff::{SignedDuration, Timestamp};
 use std::{collections::BTreeSet, time::Duration};
 
@@ -24,6 +24,7 @@ impl Agent {
         let situation = Situation {
             seen,
             relieved: self.housekeeper.disks_relieved(seen),
+            watched: self.watches_disks(),
             dry_run: self.terminations_off(),
         };
         let finished = self.ports.reclaimer.observe(now, &situation);
@@ -40,6 +41,7 @@ impl Agent {
         let situation = Situation {
             seen,
             relieved: false,
+            watched: true,
             dry_run: self.terminations_off(),
         };
         let active = &self.active;
@@ -72,6 +74,12 @@ impl Agent {
         self.ports.publishers.publish(&Fact::Reclaimed(&record));
     }
 
+    fn watches_disks(&self) -> bool {
+        let mut thresholds = self.housekeeper.thresholds();
+        let disk = Some(NodeCondition::DiskPressure);
+        thresholds.any(|threshold| threshold.signal.condition() == disk)
+    }
+
     /// Disk evictions that are held back for want of a container runtime begin once its socket is there.
     fn look_for_socket(&mut self, now: Timestamp) {
         let recent = |last: Timestamp| now.duration_since(last) < SOCKET_PERIOD;
@@ -84,6 +92,7 @@ impl Agent {
             let mut rules = self.housekeeper.rules().clone();
             rules.withhold_disk_evictions = None;
             self.housekeeper.reconfigure(rules);
+            self.ports.reclaimer.retry();
         }
     }
 }

@@ -215,6 +215,9 @@ fn returned(returned: &Returned) {
     );
 }
 
+/// Of what a dry run would remove, so much is logged.
+const REMOVALS_LOGGED: usize = 20;
+
 fn reclaimed(record: &Record) {
     let Some(done) = &record.reclaimed else {
         return;
@@ -230,8 +233,13 @@ fn reclaimed(record: &Record) {
         record.signal,
         done.sentence()
     );
-    for removal in &done.would_remove {
+    for removal in done.would_remove.iter().take(REMOVALS_LOGGED) {
         tracing::info!(EVICTD_DECISION_ID = record.id, "would remove {removal}");
+    }
+    let more = done.would_remove.len().saturating_sub(REMOVALS_LOGGED);
+    if more > 0 {
+        let id = &record.id;
+        tracing::info!("would remove {more} more; `evictd history {id}` lists all");
     }
 }
 

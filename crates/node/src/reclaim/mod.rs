@@ -87,6 +87,8 @@ pub struct Situation<'a> {
     pub seen: &'a Observations,
     /// Whether no threshold is met that a reclaim can lift, minimum reclaim included.
     pub relieved: bool,
+    /// Whether any threshold is on a disk signal.
+    pub watched: bool,
     /// Remove nothing.
     pub dry_run: bool,
 }
@@ -186,37 +188,39 @@ impl Reclaimer {
         }
     }
 
-    /// For this configuration. With a mode other than `off` the runtime is asked from now on, once a minute, which
-    /// images containers use.
+    /// For this configuration.
     pub fn start(config: &Effective, pods: PodsSource, runtime: Arc<dyn Runtime>) -> Self {
-        let off = Self::off(config);
+        let mut reclaimer = Self::off(config);
         let mode = mode(config, pods);
-        let mut thresholds = config.configured_thresholds.iter();
-        let disk = thresholds.any(|threshold| {
-            let condition = threshold.signal.condition();
-            condition == Some(evictd_eviction::NodeCondition::DiskPressure)
-        });
-        if mode == ImageGcMode::Off || !(disk || mode == ImageGcMode::Full) {
-            return off;
+        if mode != ImageGcMode::Off {
+            reclaimer.settings.mode = mode;
+            reclaimer.runtime = Some(runtime);
         }
-        let listed = Arc::clone(&runtime);
-        let tracker = tokio::spawn(async move {
+        reclaimer
+    }
+
+    /// From now on the runtime is asked once a minute which images containers use.
+    pub fn track(&mut self) {
+        let Some(runtime) = self.runtime.clone().filter(|_| self.tracker.is_none()) else {
+            return;
+        };
+        self.tracker = Some(tokio::spawn(async move {
             loop {
                 // A reclaim tells of errors.
-                let _ = listed.list().await;
+                let _ = runtime.list().await;
                 tokio::time::sleep(TRACKING_PERIOD).await;
             }
-        });
-        let mut reclaimer = off;
-        reclaimer.settings.mode = mode;
-        reclaimer.runtime = Some(runtime);
-        reclaimer.tracker = Some(tracker);
-        reclaimer
+        }));
     }
 
     /// Whether a container runtime's socket is there by now.
     pub fn is_socket_there(&self) -> bool {
         is_any_there(&self.sockets)
+    }
+
+    /// The next reclaim may begin at once, whatever came of earlier ones.
+    pub fn retry(&mut self) {
+        self.back_off = SignalMap::default();
     }
 
     /// Whether a reclaim is under way.
@@ -243,6 +247,9 @@ impl Reclaimer {
     /// To be called in every cycle: tells a reclaim under way what is free, and begins those that are due without
     /// pressure.
     pub fn observe(&mut self, now: Timestamp, situation: &Situation<'_>) -> Option<Finished> {
+        if situation.watched || self.settings.mode == ImageGcMode::Full {
+            self.track();
+        }
         let Some(job) = &self.job else {
             self.collect(now, situation);
             return None;
@@ -415,4 +422,32 @@ fn used_percent(seen: &Observations) -> Option<u32> {
     let left = i128::from(images.available) * 100;
     let left = left.checked_div(i128::from(images.capacity))?;
     u32::try_from(100 - left).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn a_socket_is_missed_only_where_something_is_to_be_reclaimed() {
+        let place = tempfile::tempdir().unwrap();
+        let socket = place.path().join("cri.sock");
+        let missed = |mode: &str, pods| {
+            let text = format!(
+                "kind: EvictionConfiguration\napiVersion: evictd.dev/v1alpha1\n\
+                 containerRuntimeEndpoint: unix://{}\nimageGC: {{mode: {mode}}}\n",
+                socket.display()
+            );
+            missing_socket(&config::parse("the test", &text).unwrap().effective, pods)
+        };
+        let why = missed("auto", PodsSource::Kubernetes).unwrap();
+        let names_it = why.contains(&format!("no container runtime is at {};", socket.display()));
+        assert!(names_it, "{why}");
+        assert!(missed("full", PodsSource::Manifests).is_some());
+        assert_eq!(missed("auto", PodsSource::Manifests), None);
+        assert_eq!(missed("off", PodsSource::Kubernetes), None);
+        std::fs::write(&socket, "").unwrap();
+        assert_eq!(missed("auto", PodsSource::Kubernetes), None);
+    }
 }

@@ -159,6 +159,7 @@ pub(super) struct Bench {
     /// The same is watched as imagefs.
     pub(super) imagefs: bool,
     pub(super) runtime: Option<Arc<dyn Runtime>>,
+    pub(super) source: PodsSource,
 }
 
 impl Drop for Bench {
@@ -192,6 +193,7 @@ impl Bench {
             nodefs: None,
             imagefs: false,
             runtime: None,
+            source: PodsSource::Manifests,
         };
         bench.write("cgroup/cgroup.controllers", "memory pids\n");
         bench.write("proc/self/cgroup", "0::/system\n");
@@ -399,9 +401,7 @@ impl Bench {
             allocatable: Allocatable::of_machine(&proc),
             usage: UsageReader::new(hierarchies.clone(), disk, None),
             reclaimer: match self.runtime.clone() {
-                Some(runtime) => {
-                    Reclaimer::start(&Self::config(lines), PodsSource::Manifests, runtime)
-                }
+                Some(runtime) => Reclaimer::start(&Self::config(lines), self.source, runtime),
                 None => Reclaimer::off(&Self::config(lines)),
             },
             evictor: Arc::new(CgroupEvictor {
@@ -419,7 +419,7 @@ impl Bench {
             unfinished: unfinished.iter().filter_map(Unfinished::read).collect(),
             boot_id: self.boot_id.to_owned(),
         };
-        let agent = Agent::new(self.clock, Self::behaviour(lines), ports);
+        let agent = Agent::new(self.clock, self.behaviour(lines), ports);
         let (questions, to_answer) = mpsc::channel(1);
         let (orders, to_obey) = mpsc::channel(1);
         self.questions = Some(questions);
@@ -429,8 +429,8 @@ impl Bench {
         }));
     }
 
-    fn behaviour(lines: &str) -> super::super::Behaviour {
-        behaviour(&Self::config(lines), PodsSource::Manifests)
+    fn behaviour(&self, lines: &str) -> super::super::Behaviour {
+        behaviour(&Self::config(lines), self.source)
     }
 
     fn config(lines: &str) -> config::Effective {
@@ -442,7 +442,7 @@ impl Bench {
 
     /// It goes by these lines from now on.
     pub(super) async fn reload(&self, lines: &str) {
-        let order = Order::Reload(Box::new(Self::behaviour(lines)));
+        let order = Order::Reload(Box::new(self.behaviour(lines)));
         self.orders.as_ref().unwrap().send(order).await.unwrap();
     }
 

@@ -2,8 +2,14 @@
 //! runtime would remove are files on it.
 
 use super::bench::Bench;
-use crate::reclaim::{Answer, Runtime};
-use evictd_eviction::reclaim::{Container, Image, Inventory, Removal};
+use crate::{
+    config::PodsSource,
+    reclaim::{Answer, Runtime},
+};
+use evictd_eviction::{
+    decision::Withheld,
+    reclaim::{Container, Image, Inventory, Removal},
+};
 use evictd_testkit::testing::with_tmpfs;
 use jiff::Timestamp;
 use std::{
@@ -26,6 +32,8 @@ struct State {
     lists: u32,
     /// Never answers.
     frozen: bool,
+    /// Cannot be reached.
+    gone: bool,
     /// Removes nothing.
     refuses: bool,
     /// After how many seconds the bytes are back.
@@ -72,6 +80,9 @@ impl Runtime for Fake {
                 pending::<()>().await;
             }
             let state = self.state();
+            if state.gone {
+                return Err("it cannot be reached".to_owned());
+            }
             Ok(Inventory {
                 images: state.images.clone(),
                 containers: state.containers.clone(),
@@ -248,4 +259,47 @@ fn in_place_of_the_kubelet_images_go_from_the_high_threshold_to_the_low_one() {
         bench.pass(100.0).await;
         assert!(!fake.has("recent"));
     });
+}
+
+#[test]
+fn no_pod_goes_for_a_disk_until_the_runtimes_socket_is_there() {
+    on_a_full_disk(
+        "no_pod_goes_until_the_socket_is_there",
+        async |mut bench, fake| {
+            bench.source = PodsSource::Kubernetes;
+            fake.state().gone = true;
+            let socket = fake.disk.join("cri.sock");
+            let endpoint = format!("containerRuntimeEndpoint: {}", socket.display());
+            bench.start(&format!("{LOW}\n{endpoint}"));
+            bench.pass(20.0).await;
+            assert_eq!(bench.told(), ["reclaims 0 images", "evicts nobody"]);
+            let why = bench.records()[0].withheld.clone();
+            let named = format!("no container runtime is at {};", socket.display());
+            let Some(Withheld::DiskEvictionsOff { reason }) = why else {
+                panic!("{why:?}");
+            };
+            assert!(reason.contains(&named), "{reason}");
+            fs::write(&socket, "").unwrap();
+            fake.state().gone = false;
+            bench.pass(30.0).await;
+            assert_eq!(bench.told()[2..], ["reclaims 1 images, enough"]);
+            assert!(bench.lives("bystander"));
+        },
+    );
+}
+
+#[test]
+fn a_threshold_that_a_reload_brings_has_its_reclaim_too() {
+    on_a_full_disk(
+        "a_threshold_that_a_reload_brings",
+        async |mut bench, fake| {
+            let off = "evictionHard: {nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}";
+            bench.start(&format!("{off}\n{MODE}"));
+            bench.pass(120.0).await;
+            assert_eq!(fake.state().lists, 0, "nothing needs it");
+            bench.reload(&format!("{LOW}\n{MODE}")).await;
+            bench.pass(30.0).await;
+            assert_eq!(bench.told(), ["reclaims 1 images, enough"]);
+        },
+    );
 }
