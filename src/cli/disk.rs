@@ -47,19 +47,27 @@ fn page(ledger: &DiskLedger, view: View) -> String {
 }
 
 fn told(filesystem: &FilesystemLedger, view: View) -> String {
-    let head = view.sentence(&format!(
-        "{} on {} ({}): {} of {} used, {} available.",
+    let name = view.sentence(&format!(
+        "{} on {} ({})",
         filesystem.roles.join(", "),
         filesystem.path.display(),
         filesystem.description,
+    ));
+    let mut used = format!(
+        "{} of {} used, {} available",
         human_bytes(filesystem.used_bytes),
         human_bytes(filesystem.capacity_bytes),
         human_bytes(filesystem.available_bytes),
-    ));
-    let mut lines = vec![head];
+    );
     if filesystem.inodes > 0 {
-        let (used, all) = (filesystem.inodes_used, filesystem.inodes);
-        lines.push(view.sentence(&format!("{used} of {all} inodes used.")));
+        let (taken, all) = (filesystem.inodes_used, filesystem.inodes);
+        used += &format!("; {taken} of {all} inodes used");
+    }
+    let mut lines = vec![name, view.sentence(&format!("{used}."))];
+    let ages = filesystem.pods.iter().map(|pod| pod.age_seconds);
+    let ages = ages.chain(filesystem.nobodys.iter().filter_map(|one| one.age_seconds));
+    if let Some(oldest) = ages.max() {
+        lines.push(view.sentence(&format!("The oldest figure is of {} ago.", age(oldest))));
     }
     for threshold in &filesystem.thresholds {
         let line = view.sentence(&limit(threshold));
@@ -192,7 +200,8 @@ mod tests {
             .collect();
         assert!(long.is_empty(), "{long:#?}");
         for shown in [
-            "93Gi of 100Gi used, 2Gi available",
+            "93Gi of 100Gi used, 2Gi available; 512000 of 6553600 inodes used.",
+            "The oldest figure is of 9s ago.",
             "nodefs.available < 10Gi (hard): crossed",
             "nodefs.inodesFree < 327680 (soft): kept",
             "shop/recommendations-6d5f9c7b8-x2x9z",
