@@ -53,17 +53,14 @@ fn told(filesystem: &FilesystemLedger, view: View) -> String {
         filesystem.path.display(),
         filesystem.description,
     ));
-    let mut used = format!(
-        "{} of {} used, {} available",
+    let used = format!(
+        "{} of {} used, {} available{}.",
         human_bytes(filesystem.used_bytes),
         human_bytes(filesystem.capacity_bytes),
         human_bytes(filesystem.available_bytes),
+        inodes(filesystem),
     );
-    if filesystem.inodes > 0 {
-        let (taken, all) = (filesystem.inodes_used, filesystem.inodes);
-        used += &format!("; {taken} of {all} inodes used");
-    }
-    let mut lines = vec![name, view.sentence(&format!("{used}."))];
+    let mut lines = vec![name, view.sentence(&used)];
     let ages = filesystem.pods.iter().map(|pod| pod.age_seconds);
     let ages = ages.chain(filesystem.nobodys.iter().filter_map(|one| one.age_seconds));
     if let Some(oldest) = ages.max() {
@@ -77,6 +74,14 @@ fn told(filesystem: &FilesystemLedger, view: View) -> String {
     lines.push(String::new());
     lines.push(holders(filesystem).shown(view));
     lines.join("\n")
+}
+
+fn inodes(filesystem: &FilesystemLedger) -> String {
+    let (used, all) = (filesystem.inodes_used, filesystem.inodes);
+    if all == 0 {
+        return String::new();
+    }
+    format!("; {used} of {all} inodes used")
 }
 
 fn limit(threshold: &ThresholdLine) -> String {
@@ -204,7 +209,7 @@ mod tests {
             "The oldest figure is of 9s ago.",
             "nodefs.available < 10Gi (hard): crossed",
             "nodefs.inodesFree < 327680 (soft): kept",
-            "shop/recommendations-6d5f9c7b8-x2x9z",
+            "shop/recommendations…7b8-x2x9z",
             "38Gi",
             "(images)",
             "(deleted or system)",
