@@ -47,19 +47,24 @@ fn page(ledger: &DiskLedger, view: View) -> String {
 }
 
 fn told(filesystem: &FilesystemLedger, view: View) -> String {
-    let head = view.sentence(&format!(
-        "{} on {} ({}): {} of {} used, {} available.",
+    let name = view.sentence(&format!(
+        "{} on {} ({})",
         filesystem.roles.join(", "),
         filesystem.path.display(),
         filesystem.description,
+    ));
+    let used = format!(
+        "{} of {} used, {} available{}.",
         human_bytes(filesystem.used_bytes),
         human_bytes(filesystem.capacity_bytes),
         human_bytes(filesystem.available_bytes),
-    ));
-    let mut lines = vec![head];
-    if filesystem.inodes > 0 {
-        let (used, all) = (filesystem.inodes_used, filesystem.inodes);
-        lines.push(view.sentence(&format!("{used} of {all} inodes used.")));
+        inodes(filesystem),
+    );
+    let mut lines = vec![name, view.sentence(&used)];
+    let ages = filesystem.pods.iter().map(|pod| pod.age_seconds);
+    let ages = ages.chain(filesystem.nobodys.iter().filter_map(|one| one.age_seconds));
+    if let Some(oldest) = ages.max() {
+        lines.push(view.sentence(&format!("The oldest figure is of {} ago.", age(oldest))));
     }
     for threshold in &filesystem.thresholds {
         let line = view.sentence(&limit(threshold));
@@ -69,6 +74,14 @@ fn told(filesystem: &FilesystemLedger, view: View) -> String {
     lines.push(String::new());
     lines.push(holders(filesystem).shown(view));
     lines.join("\n")
+}
+
+fn inodes(filesystem: &FilesystemLedger) -> String {
+    let (used, all) = (filesystem.inodes_used, filesystem.inodes);
+    if all == 0 {
+        return String::new();
+    }
+    format!("; {used} of {all} inodes used")
 }
 
 fn limit(threshold: &ThresholdLine) -> String {
@@ -192,10 +205,11 @@ mod tests {
             .collect();
         assert!(long.is_empty(), "{long:#?}");
         for shown in [
-            "93Gi of 100Gi used, 2Gi available",
+            "93Gi of 100Gi used, 2Gi available; 512000 of 6553600 inodes used.",
+            "The oldest figure is of 9s ago.",
             "nodefs.available < 10Gi (hard): crossed",
             "nodefs.inodesFree < 327680 (soft): kept",
-            "shop/recommendations-6d5f9c7b8-x2x9z",
+            "shop/recommendations…7b8-x2x9z",
             "38Gi",
             "(images)",
             "(deleted or system)",

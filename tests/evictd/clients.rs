@@ -269,7 +269,7 @@ fn without_a_daemon_the_socket_is_named_and_how_to_start_one() {
     let nothing = directory.path().join("evictd.sock");
     let dead = directory.path().join("dead.sock");
     drop(std::os::unix::net::UnixListener::bind(&dead).unwrap());
-    for command in ["status", "rank", "history", "top"] {
+    for command in ["status", "rank", "disk", "history", "top"] {
         for socket in [&nothing, &dead] {
             let told = refused(&run(socket, &[command]), 1);
             shows(
