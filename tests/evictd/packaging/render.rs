@@ -120,11 +120,15 @@ fn the_chart_is_the_kustomization() {
         (packages.join("overlays/dry-run"), &["dryRun=true"]),
         (
             packages.join("overlays/without-kubelet-eviction"),
-            &["besideKubelet=false"],
+            &["besideKubelet=false", "containerRuntime=/run/containerd"],
         ),
         (with_component("eviction-api"), &["evictionApi=true"]),
         (with_component("tolerations"), &["tolerations=true"]),
         (with_component("protected-label"), &["protectedLabel=true"]),
+        (
+            with_component("container-runtime"),
+            &["containerRuntime=/run/containerd"],
+        ),
         (
             with_component("kubelet-certificate"),
             &["kubeletCertificate=true"],
