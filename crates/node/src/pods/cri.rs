@@ -318,10 +318,18 @@ fn requirements(given: Resources) -> wire::ResourceRequirements {
         list.insert(name, quantity);
     };
     if let Some(shares) = given.cpu_shares.filter(|shares| *shares > LEAST_SHARES) {
-        add(false, "cpu", format!("{}m", shares.saturating_mul(1000).div_ceil(1024)));
+        add(
+            false,
+            "cpu",
+            format!("{}m", shares.saturating_mul(1000).div_ceil(1024)),
+        );
     }
     if let Some((quota, period)) = given.cpu_quota.zip(given.cpu_period) {
-        add(true, "cpu", format!("{}m", quota.saturating_mul(1000) / period));
+        add(
+            true,
+            "cpu",
+            format!("{}m", quota.saturating_mul(1000) / period),
+        );
     }
     if let Some(limit) = given.memory_limit {
         add(true, "memory", limit.to_string());

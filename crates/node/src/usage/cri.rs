@@ -10,7 +10,9 @@ pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>,
     let told = |error: evictd_cri::Error| error.to_string();
     if let Some(stats) = runtime.sandbox_stats().await.map_err(told)? {
         return Ok(by_uid(
-            stats.iter().map(|one| (one.pod.uid.as_str(), of_sandbox(one))),
+            stats
+                .iter()
+                .map(|one| (one.pod.uid.as_str(), of_sandbox(one))),
         ));
     }
     let Some(stats) = runtime.container_stats().await.map_err(told)? else {

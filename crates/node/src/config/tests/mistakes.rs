@@ -518,7 +518,11 @@ fn pressure_and_swap_are_ours_and_said_in_one_form() {
 
 #[test]
 fn an_endpoint_that_is_no_socket_is_a_mistake_with_its_place() {
-    for endpoint in ["containerd.sock", "tcp://127.0.0.1:5000", "unix://run/x.sock"] {
+    for endpoint in [
+        "containerd.sock",
+        "tcp://127.0.0.1:5000",
+        "unix://run/x.sock",
+    ] {
         let said = said_of_ours(&format!("containerRuntimeEndpoint: {endpoint}"));
         let expected = format!(
             "f.yaml:3:27: containerRuntimeEndpoint: \"{endpoint}\" is not the absolute path of a unix socket; \
@@ -527,6 +531,9 @@ fn an_endpoint_that_is_no_socket_is_a_mistake_with_its_place() {
         assert_eq!(said, expected);
     }
     for endpoint in ["/run/crio/crio.sock", "unix:///run/crio/crio.sock", "\"\""] {
-        assert_eq!(said_of_ours(&format!("containerRuntimeEndpoint: {endpoint}")), "");
+        assert_eq!(
+            said_of_ours(&format!("containerRuntimeEndpoint: {endpoint}")),
+            ""
+        );
     }
 }
