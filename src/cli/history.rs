@@ -7,6 +7,7 @@ use super::table::{amount, moment, told, used};
 use anyhow::anyhow;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View, warn};
+use evictd_eviction::reclaim::Reclaimed;
 use evictd_eviction::record::{Ended, Kind, Outcome, Publication, Record};
 use serde::Deserialize;
 use serde_json::Value;
@@ -188,6 +189,7 @@ fn evidence(record: &Record, view: View) -> String {
     match record.kind {
         Kind::Admission | Kind::Preemption => admission_or_preemption(record, view),
         Kind::Hard | Kind::Soft | Kind::LocalStorage => shortage(record, view),
+        Kind::Reclaim => reclaim(record, view),
     }
 }
 
@@ -208,6 +210,36 @@ fn admission_or_preemption(record: &Record, view: View) -> String {
             ("ENDED", told(ended.map(|ended| ended.method.as_str()))),
             ("GONE", gone(record)),
             ("CLUSTER", cluster(record)),
+        ],
+    )
+}
+
+/// For what was freed without evicting a pod.
+fn reclaim(record: &Record, view: View) -> String {
+    let done = record.reclaimed.as_ref();
+    let all = |texts: Vec<String>| match texts.as_slice() {
+        [] => "-".to_owned(),
+        texts => texts.join("; "),
+    };
+    let would = done.map(|done| &done.would_remove[..]).unwrap_or_default();
+    let problems = done.map(|done| done.problems.clone()).unwrap_or_default();
+    let enough = done.map(|done| if done.relieved { "yes" } else { "no" });
+    page(
+        view,
+        &[
+            ("DECISION", record.id.clone()),
+            ("TIME", moment(record.time)),
+            ("SIGNAL", signal_and_kind(record)),
+            ("MESSAGE", told(record.message.as_ref())),
+            ("CONTAINERS", told(done.map(|done| done.containers))),
+            ("IMAGES", told(done.map(|done| done.images))),
+            ("BYTES", told(done.map(Reclaimed::bytes))),
+            ("ENOUGH", told(enough)),
+            ("PROBLEMS", all(problems)),
+            (
+                "WOULD GO",
+                all(would.iter().map(ToString::to_string).collect()),
+            ),
         ],
     )
 }

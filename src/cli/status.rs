@@ -175,6 +175,7 @@ fn tell_the_rest(status: &Status, machine: &str, page: &mut Lines) {
     page.tell("PODS", &counted);
     page.tell("ADMISSION", &admission(&status.admission));
     page.tell("LAST", &last_decision(status));
+    page.tell("RECLAIM", &last_reclaim(status));
     page.tell("HISTORY", &history(status));
 }
 
@@ -352,6 +353,17 @@ fn last_decision(status: &Status) -> String {
         remark(record),
         told(record.message.as_ref()),
     )
+}
+
+/// What was freed without evicting a pod; empty if nothing was tried.
+fn last_reclaim(status: &Status) -> String {
+    status
+        .last_reclaim
+        .as_ref()
+        .map_or_else(String::new, |record| {
+            let (time, signal) = (moment(record.time), &record.signal);
+            format!("{time} for {signal}: {}", told(record.message.as_ref()))
+        })
 }
 
 fn history(status: &Status) -> String {

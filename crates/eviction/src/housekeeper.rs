@@ -26,8 +26,8 @@ use crate::{
     rank::Ranking,
     returning::Returning,
     rules::{MemoryAndSwap, Rules},
-    step::{Reclaim, Step, UsageNeed},
-    watched::{Watched, is_met, is_newer, join_memory_and_swap},
+    step::{Step, UsageNeed},
+    watched::{Watched, is_newer, join_memory_and_swap},
     why::why,
 };
 use evictd_pod::Pod;
@@ -38,9 +38,11 @@ use std::collections::BTreeSet;
 mod dialogue;
 mod leaving;
 mod limits;
+mod reclaim;
 mod withheld;
 
 pub use dialogue::Answer;
+use reclaim::ReclaimState;
 
 /// Makes the decisions, cycle by cycle. It holds all state; the caller passes in the time.
 #[derive(Debug, Clone)]
@@ -62,8 +64,7 @@ pub struct Housekeeper {
     no_victim: Option<(UsageNeed, Timestamp)>,
     /// Per signal: until when other signals go before it, since no pod may be evicted for it.
     deferred_until: SignalMap<Option<Timestamp>>,
-    /// Whether in this cycle signals with a node-level reclaim wait for one that is under way.
-    reclaim_under_way: bool,
+    reclaim: ReclaimState,
     /// When a pod was last chosen.
     last_action: Option<Timestamp>,
     /// When a pod was last chosen or seen gone. Averages over the time before no longer describe the node.
@@ -92,7 +93,7 @@ impl Housekeeper {
             terminations_off: false,
             no_victim: None,
             deferred_until: SignalMap::default(),
-            reclaim_under_way: false,
+            reclaim: ReclaimState::default(),
             last_action: None,
             relieved: None,
             has_gone: false,
@@ -192,7 +193,7 @@ impl Housekeeper {
             return Step::Rest;
         };
         match self.reclaim_for(need.signal) {
-            Some(_) if self.reclaim_under_way => Step::Rest,
+            Some(_) if self.reclaim.waits() => Step::Rest,
             Some(reclaim) => Step::Reclaim(reclaim),
             None => Step::Rank(need),
         }
@@ -220,7 +221,7 @@ impl Housekeeper {
             } else {
                 (false, not_memory, soft)
             };
-            let waits = self.reclaim_under_way && self.reclaim_for(signal).is_some();
+            let waits = self.reclaim.waits() && self.reclaim_for(signal).is_some();
             let deferred = self.deferred_until[signal].is_some();
             let last = waits || deferred || self.switched_off(signal).is_some();
             (last, order)
@@ -229,54 +230,6 @@ impl Housekeeper {
             .iter()
             .filter(|watched| watched.acting)
             .min_by_key(rank)
-    }
-
-    fn reclaim_for(&self, signal: Signal) -> Option<Reclaim> {
-        use Signal::{ImagefsAvailable, ImagefsInodesFree, NodefsAvailable, NodefsInodesFree};
-        let image = matches!(signal, ImagefsAvailable | ImagefsInodesFree);
-        let node = matches!(signal, NodefsAvailable | NodefsInodesFree);
-        let disk = signal.condition() == Some(NodeCondition::DiskPressure);
-        let layout = self.rules.layout;
-        let (dead_containers, unused_images) =
-            match (layout.dedicated_image_fs, layout.split_container_fs) {
-                _ if !disk => (false, false),
-                (true, true) => (!image, image),
-                (true, false) => (!node, !node),
-                (false, _) => (true, true),
-            };
-        (dead_containers || unused_images).then_some(Reclaim {
-            signal,
-            dead_containers,
-            unused_images,
-        })
-    }
-
-    /// After a node-level reclaim: if no threshold is met any more, ignoring grace periods and adding the minimum
-    /// reclaim, the cycle is over (S1-037). `None` says that no fresh observation was possible: then pods are
-    /// ranked.
-    pub fn reclaimed(&self, fresh: Option<&Observations>) -> Step {
-        let still_met = |watched: &Watched| {
-            fresh.is_none_or(|fresh| {
-                let Threshold { signal, value, .. } = watched.threshold;
-                is_met(&watched.threshold, fresh.of(signal, value).as_ref(), true)
-            })
-        };
-        match self.need() {
-            Some(need) if self.watched.iter().any(still_met) => Step::Rank(need),
-            _ => Step::Rest,
-        }
-    }
-
-    /// Whether a reclaim may end: no threshold is met that one can lift, ignoring grace periods and adding the minimum
-    /// reclaim.
-    pub fn disks_relieved(&self, seen: &Observations) -> bool {
-        let still_met = |watched: &Watched| {
-            let Threshold { signal, value, .. } = watched.threshold;
-            let observed = seen.of(signal, value);
-            self.reclaim_for(signal).is_some()
-                && is_met(&watched.threshold, observed.as_ref(), true)
-        };
-        !self.watched.iter().any(still_met)
     }
 
     /// The decision for the acting threshold; `None` if none acts. At most one pod per cycle (S1-044).
@@ -536,7 +489,10 @@ impl Housekeeper {
             let Threshold { signal, .. } = watched.threshold;
             let may_act = watched.held && self.switched_off(signal).is_none();
             let first = watched.first_observed.filter(|_| may_act)?;
-            first.checked_add(watched.threshold.acts_after()).ok()
+            let since = first.checked_add(watched.threshold.acts_after()).ok();
+            // Before the end of its reclaim a threshold chooses no pod, and others may have chosen one meanwhile.
+            let reclaimed = self.reclaim_for(signal).and(self.reclaim.ended);
+            since.max(reclaimed)
         };
         let hard = self
             .watched

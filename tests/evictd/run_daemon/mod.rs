@@ -17,6 +17,7 @@ mod newcomers;
 mod one_eviction;
 mod pause;
 mod preempting;
+mod reclaim;
 mod refusals;
 mod relief;
 mod reload;

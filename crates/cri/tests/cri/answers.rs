@@ -15,6 +15,7 @@ async fn every_question_is_answered_with_all_that_was_said() {
         (&*version.runtime, &*version.version, &*version.api),
         ("double", "1.2", "v1")
     );
+    assert_eq!(client.info().await.unwrap()["config"], "{}");
     let conditions = client.status().await.unwrap();
     assert_eq!(
         (&*conditions[0].kind, conditions[0].holds),

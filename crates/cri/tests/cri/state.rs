@@ -64,6 +64,7 @@ pub(crate) fn state() -> State {
             reason: "NoPlugin".to_owned(),
             message: "no plugin".to_owned(),
         }],
+        info: text(&[("config", "{}")]),
         config: wire::RuntimeConfigResponse {
             linux: Some(wire::LinuxRuntimeConfiguration { cgroup_driver: 1 }),
         },

@@ -57,7 +57,7 @@ impl Housekeeper {
     /// Begins a cycle with new observations and returns the first step. If a hard threshold is met while victims of
     /// soft thresholds are in their grace period, their grace period is cut short before another pod is chosen.
     pub fn begin(&mut self, now: Timestamp, observations: &Observations) -> Step {
-        self.reclaim_under_way = false;
+        self.reclaim.next_cycle();
         let step = self.observe(now, observations);
         if let Some(hard_since) = self.hard_since() {
             let cut = self.on_event(now, Event::CutGraces { hard_since });
@@ -84,9 +84,12 @@ impl Housekeeper {
                 self.pressure()
             }
             Answer::LocalStorage(None) => self.pressure(),
-            Answer::Reclaimed(fresh) => self.reclaimed(fresh),
+            Answer::Reclaimed(fresh) => {
+                self.reclaim.end(now);
+                self.reclaimed(fresh)
+            }
             Answer::Reclaiming => {
-                self.reclaim_under_way = true;
+                self.reclaim.wait();
                 self.pressure()
             }
             Answer::Watched(need, pods, usage) => {

@@ -4,5 +4,6 @@
 mod bench;
 mod hard;
 mod paused;
+mod reclaim;
 mod restarted;
 mod soft;

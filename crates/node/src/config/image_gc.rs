@@ -22,6 +22,10 @@ pub(super) mod percent {
         })
     }
 
+    #[allow(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the table of keys passes references"
+    )]
     pub(in super::super) fn show(percent: &u32) -> Json {
         json!(percent)
     }

@@ -85,9 +85,10 @@ impl CriRuntime {
                 pinned: one.pinned,
                 ..Image::default()
             };
-            let named = |text: &String| Inventory::is_named(&image, text);
+            let is_image = |text: &String| Inventory::is_named(&image, text);
             Image {
-                of_sandboxes: sandbox_image.as_ref().is_some_and(named) || looks_like_pause(&image),
+                of_sandboxes: sandbox_image.as_ref().is_some_and(is_image)
+                    || looks_like_pause(&image),
                 ..image
             }
         });
@@ -159,4 +160,184 @@ fn looks_like_pause(image: &Image) -> bool {
         let last = name.rsplit('/').next().unwrap_or_default();
         last.split([':', '@']).next() == Some("pause")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use evictd_cri::Settings;
+    use evictd_testkit::cri::{Behaviour, Double, State, wire};
+    use std::path::Path;
+
+    const ENDED: i64 = 7_000_000_000;
+
+    fn image(id: &str, tag: &str) -> wire::Image {
+        wire::Image {
+            id: id.to_owned(),
+            repo_tags: vec![tag.to_owned()],
+            size: 5,
+            pinned: id == "sha256:pinned",
+            ..wire::Image::default()
+        }
+    }
+
+    fn container(id: &str, state: i32, image: &str) -> wire::Container {
+        wire::Container {
+            id: id.to_owned(),
+            sandbox_id: "box".to_owned(),
+            image: Some(wire::ImageSpec {
+                image: image.to_owned(),
+            }),
+            state,
+            created_at: 3_000_000_000,
+            ..wire::Container::default()
+        }
+    }
+
+    fn state() -> State {
+        let metadata = Some(wire::SandboxMetadata {
+            uid: "web".to_owned(),
+            ..wire::SandboxMetadata::default()
+        });
+        let mut elsewhere = container("elsewhere", 2, "x");
+        elsewhere.sandbox_id = "gone".to_owned();
+        let label = (POD_UID.to_owned(), "job".to_owned());
+        elsewhere.labels = [label].into();
+        let config = r#"{"sandboxImage": "team.test/sandbox:1"}"#;
+        State {
+            info: [("config".to_owned(), config.to_owned())].into(),
+            sandboxes: vec![wire::Sandbox {
+                id: "box".to_owned(),
+                metadata,
+                ..wire::Sandbox::default()
+            }],
+            containers: vec![
+                container("created", 0, "x"),
+                container("running", 1, "sha256:used"),
+                container("exited", 2, "x"),
+                elsewhere,
+            ],
+            statuses: vec![wire::ContainerStatus {
+                id: "exited".to_owned(),
+                finished_at: ENDED,
+                ..wire::ContainerStatus::default()
+            }],
+            images: vec![
+                image("sha256:used", "team.test/app:1"),
+                image("sha256:pinned", "team.test/pinned:1"),
+                image("sha256:own", "team.test/sandbox:1"),
+                image("sha256:usual", "mirror.test/k8s/pause:3.9"),
+                image("sha256:other", "team.test/pause-player:1"),
+            ],
+            ..State::default()
+        }
+    }
+
+    fn runtime(double: &Double, directory: &Path) -> CriRuntime {
+        let client = Client::new(Settings {
+            endpoint: Some(double.socket().display().to_string()),
+            ..Settings::default()
+        });
+        CriRuntime::new(client.unwrap(), directory.to_owned(), Clock::start())
+    }
+
+    #[tokio::test]
+    async fn what_the_runtime_holds_is_listed_with_ends_uses_and_sandbox_images() {
+        let place = tempfile::tempdir().unwrap();
+        let double = Double::start(state()).unwrap();
+        let runtime = runtime(&double, place.path());
+        let listed = runtime.list().await.unwrap();
+        let containers: Vec<_> = listed
+            .containers
+            .iter()
+            .map(|one| {
+                (
+                    &*one.id,
+                    &*one.pod,
+                    one.exited,
+                    one.ended.unwrap().as_second(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("created", "web", false, 3),
+            ("running", "web", false, 3),
+            ("exited", "web", true, 7),
+            ("elsewhere", "job", true, 3),
+        ];
+        assert_eq!(containers, expected);
+        assert!(listed.sandboxes[0].ready);
+        let images: Vec<_> = listed
+            .images
+            .iter()
+            .map(|one| (&*one.id, one.pinned, one.of_sandboxes))
+            .collect();
+        let expected = [
+            ("sha256:used", false, false),
+            ("sha256:pinned", true, false),
+            ("sha256:own", false, true),
+            ("sha256:usual", false, true),
+            ("sha256:other", false, false),
+        ];
+        assert_eq!(images, expected);
+        let asked = double.calls("ContainerStatus");
+        runtime.list().await.unwrap();
+        assert_eq!(
+            double.calls("ContainerStatus"),
+            asked,
+            "an end does not change"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_last_use_of_images_outlives_a_restart() {
+        let place = tempfile::tempdir().unwrap();
+        let double = Double::start(state()).unwrap();
+        let first = runtime(&double, place.path()).list().await.unwrap();
+        let kept = std::fs::read_to_string(place.path().join("images.json")).unwrap();
+        assert!(kept.contains("sha256:other"), "{kept}");
+        let again = runtime(&double, place.path()).list().await.unwrap();
+        let other = |listed: &Inventory| listed.images[4].last_used;
+        assert_eq!(other(&again), other(&first));
+        assert!(again.images[0].last_used > first.images[0].last_used);
+        std::fs::write(place.path().join("images.json"), "{torn").unwrap();
+        let anew = runtime(&double, place.path()).list().await.unwrap();
+        assert!(other(&anew) > other(&first));
+    }
+
+    #[tokio::test]
+    async fn removals_are_carried_out_and_refusals_say_why() {
+        let place = tempfile::tempdir().unwrap();
+        let double = Double::start(state()).unwrap();
+        let runtime = runtime(&double, place.path());
+        let removal = Removal::Image {
+            id: "sha256:other".to_owned(),
+            name: "team.test/pause-player:1".to_owned(),
+            bytes: 5,
+        };
+        double.behave("RemoveImage", Behaviour::Refuse(9, "it is in use"));
+        let why = runtime.remove(&removal).await.unwrap_err();
+        assert!(
+            why.contains("RemoveImage") && why.contains("it is in use"),
+            "{why}"
+        );
+        double.recover("RemoveImage");
+        runtime.remove(&removal).await.unwrap();
+        let exited = Removal::Container {
+            id: "exited".to_owned(),
+            name: "main".to_owned(),
+        };
+        runtime.remove(&exited).await.unwrap();
+        let sandbox = Removal::Sandbox {
+            id: "box".to_owned(),
+        };
+        runtime.remove(&sandbox).await.unwrap();
+        let left = runtime.list().await.unwrap();
+        let counts = (
+            left.images.len(),
+            left.containers.len(),
+            left.sandboxes.len(),
+        );
+        assert_eq!(counts, (4, 1, 0));
+    }
 }

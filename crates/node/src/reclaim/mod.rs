@@ -188,7 +188,7 @@ impl Reclaimer {
 
     /// For this configuration. With a mode other than `off` the runtime is asked from now on, once a minute, which
     /// images containers use.
-    pub fn start(config: &Effective, pods: PodsSource, runtime: impl Runtime + 'static) -> Self {
+    pub fn start(config: &Effective, pods: PodsSource, runtime: Arc<dyn Runtime>) -> Self {
         let off = Self::off(config);
         let mode = mode(config, pods);
         let mut thresholds = config.configured_thresholds.iter();
@@ -199,12 +199,11 @@ impl Reclaimer {
         if mode == ImageGcMode::Off || !(disk || mode == ImageGcMode::Full) {
             return off;
         }
-        let runtime: Arc<dyn Runtime> = Arc::new(runtime);
-        let tracked = Arc::clone(&runtime);
+        let listed = Arc::clone(&runtime);
         let tracker = tokio::spawn(async move {
             loop {
                 // A reclaim tells of errors.
-                let _ = tracked.list().await;
+                let _ = listed.list().await;
                 tokio::time::sleep(TRACKING_PERIOD).await;
             }
         });
@@ -252,7 +251,7 @@ impl Reclaimer {
         let relieved = match cause {
             Cause::Pressure => situation.relieved,
             Cause::Full => {
-                self.used_percent(situation.seen) <= Some(self.settings.low_threshold_percent)
+                used_percent(situation.seen) <= Some(self.settings.low_threshold_percent)
             }
             Cause::Age => false,
         };
@@ -307,7 +306,7 @@ impl Reclaimer {
         if settings.mode != ImageGcMode::Full || self.collected.is_some_and(recent) {
             return;
         }
-        let Some(used) = self.used_percent(situation.seen) else {
+        let Some(used) = used_percent(situation.seen) else {
             return;
         };
         self.collected = Some(now);
@@ -328,14 +327,6 @@ impl Reclaimer {
         };
         let about = (Signal::ImagefsAvailable, cause);
         self.begin(now, about, policy, situation);
-    }
-
-    /// Of the images' filesystem, as the kubelet computes it.
-    fn used_percent(&self, seen: &Observations) -> Option<u32> {
-        let images = seen.get(Signal::ImagefsAvailable)?;
-        let left = i128::from(images.available) * 100;
-        let left = left.checked_div(i128::from(images.capacity))?;
-        u32::try_from(100 - left).ok()
     }
 
     fn begin(
@@ -416,4 +407,12 @@ const fn bytes_of(signal: Signal) -> Signal {
         Signal::ContainerfsInodesFree => Signal::ContainerfsAvailable,
         other => other,
     }
+}
+
+/// Of the images' filesystem, as the kubelet computes it.
+fn used_percent(seen: &Observations) -> Option<u32> {
+    let images = seen.get(Signal::ImagefsAvailable)?;
+    let left = i128::from(images.available) * 100;
+    let left = left.checked_div(i128::from(images.capacity))?;
+    u32::try_from(100 - left).ok()
 }

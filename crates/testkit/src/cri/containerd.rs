@@ -44,6 +44,11 @@ pub struct Pod {
 impl Containerd {
     /// Starts it, or says on stderr why this test is left out.
     pub fn start(test: &str) -> Option<Self> {
+        Self::start_below(test, &std::env::temp_dir())
+    }
+
+    /// The same with its root, its state and its socket in a new directory in this one.
+    pub fn start_below(test: &str, directory: &Path) -> Option<Self> {
         let given = std::env::var_os(GIVEN).map(PathBuf::from);
         let missing = || {
             let programs = ["containerd", "runc", "ctr", "containerd-shim-runc-v2"];
@@ -59,16 +64,18 @@ impl Containerd {
             None
         };
         let started = match why {
-            None => Self::open(given).map_err(|error| error.to_string()),
+            None => Self::open(given, directory).map_err(|error| error.to_string()),
             Some(why) => Err(why),
         };
         started.map_err(|why| left_out(test, why)).ok()
     }
 
-    fn open(given: Option<PathBuf>) -> io::Result<Self> {
+    fn open(given: Option<PathBuf>, below: &Path) -> io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = tempfile::Builder::new().prefix("evictd-cri-").tempdir()?;
+        let directory = tempfile::Builder::new()
+            .prefix("evictd-cri-")
+            .tempdir_in(below)?;
         let own = given.is_none();
         let mut containerd = Self {
             socket: given.unwrap_or_else(|| directory.path().join("containerd.sock")),
@@ -207,6 +214,13 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             let pod = (pod.id.as_str(), &pod.config);
             driver::start(&self.socket, pod, (name, attempt), image, &command, limit)
         })
+    }
+
+    /// Every container that it lists.
+    pub fn containers(&self) -> io::Result<Vec<wire::Container>> {
+        let nothing = wire::Empty {};
+        let list: wire::Containers = super::grpc::call(&self.socket, "ListContainers", &nothing)?;
+        Ok(list.items)
     }
 
     /// Sends a signal to the private containerd, but not to its shims: `SIGSTOP` freezes it.

@@ -4,6 +4,7 @@ use super::grpc::{Refusal, UNIMPLEMENTED};
 use super::wire;
 use prost::Message;
 use prost::bytes::Bytes;
+use std::collections::BTreeMap;
 
 const NOT_FOUND: u8 = 5;
 const INVALID: u8 = 3;
@@ -16,7 +17,7 @@ pub struct State {
     pub conditions: Vec<wire::RuntimeCondition>,
     pub config: wire::RuntimeConfigResponse,
     /// Of `Status`, if it is asked for.
-    pub info: std::collections::BTreeMap<String, String>,
+    pub info: BTreeMap<String, String>,
     pub sandboxes: Vec<wire::Sandbox>,
     pub containers: Vec<wire::Container>,
     /// What only a container's status says; the rest comes from the list.
@@ -49,7 +50,7 @@ impl State {
                 let info = if verbose {
                     self.info.clone()
                 } else {
-                    Default::default()
+                    BTreeMap::default()
                 };
                 wire::StatusResponse { status, info }.encode_to_vec()
             }

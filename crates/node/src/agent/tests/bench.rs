@@ -8,10 +8,11 @@ use crate::{
     pause::{Pause, PauseFile},
     pods::{Binder, DeletedPod, Listed, Listing, PodCache},
     publish::{Publish, Publishers, status::StatusPage},
+    reclaim::{Reclaimer, Runtime},
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
-use evictd_eviction::{NodeCondition, record::Record};
+use evictd_eviction::{NodeCondition, reclaim::Reclaimed, record::Record};
 use evictd_kernel::{
     cgroup::Hierarchies,
     clock::Clock,
@@ -55,6 +56,7 @@ struct Heard {
     told: Vec<Told>,
     looks: Vec<f64>,
     records: Vec<Record>,
+    reclaims: Vec<Reclaimed>,
     pressure: bool,
 }
 
@@ -99,6 +101,13 @@ impl Publish for Recorder {
                     Err(error) => format!("{pod}: {error}"),
                 };
                 (ended.now, what)
+            }
+            Fact::Reclaimed(record) => {
+                let done = record.reclaimed.clone().unwrap();
+                let enough = if done.relieved { ", enough" } else { "" };
+                let what = format!("reclaims {} images{enough}", done.images);
+                heard.reclaims.push(done);
+                (record.time, what)
             }
             Fact::FoundGone(ended) => (ended.now, format!("{} is found gone", ended.departure.pod)),
             _ => return,
@@ -145,6 +154,11 @@ pub(super) struct Bench {
     boot_id: &'static str,
     /// How many agents were.
     killed: u32,
+    /// A directory of the filesystem that the agent watches as nodefs.
+    pub(super) nodefs: Option<PathBuf>,
+    /// The same is watched as imagefs.
+    pub(super) imagefs: bool,
+    pub(super) runtime: Option<Arc<dyn Runtime>>,
 }
 
 impl Drop for Bench {
@@ -175,6 +189,9 @@ impl Bench {
             agent: None,
             boot_id: "first",
             killed: 0,
+            nodefs: None,
+            imagefs: false,
+            runtime: None,
         };
         bench.write("cgroup/cgroup.controllers", "memory pids\n");
         bench.write("proc/self/cgroup", "0::/system\n");
@@ -349,7 +366,11 @@ impl Bench {
             node_cgroup: None,
             pods_cgroups: roots.clone(),
             memory_available: MemoryAvailable::MemAvailable,
-            filesystems: FilesystemPaths::default(),
+            filesystems: FilesystemPaths {
+                nodefs: self.nodefs.clone(),
+                imagefs: self.nodefs.clone().filter(|_| self.imagefs),
+                containerfs: None,
+            },
         };
         let disk = DiskRoots {
             kubelet: self.path("kubelet"),
@@ -377,6 +398,12 @@ impl Bench {
             pod_cache: PodCache::new(self.listings.subscribe(), binder),
             allocatable: Allocatable::of_machine(&proc),
             usage: UsageReader::new(hierarchies.clone(), disk, None),
+            reclaimer: match self.runtime.clone() {
+                Some(runtime) => {
+                    Reclaimer::start(&Self::config(lines), PodsSource::Manifests, runtime)
+                }
+                None => Reclaimer::off(&Self::config(lines)),
+            },
             evictor: Arc::new(CgroupEvictor {
                 hierarchies,
                 proc_root: proc,
@@ -403,11 +430,14 @@ impl Bench {
     }
 
     fn behaviour(lines: &str) -> super::super::Behaviour {
+        behaviour(&Self::config(lines), PodsSource::Manifests)
+    }
+
+    fn config(lines: &str) -> config::Effective {
         let text = format!(
             "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\nhousekeepingInterval: 10s\n{lines}\n"
         );
-        let config = config::parse("the test", &text).unwrap().effective;
-        behaviour(&config, PodsSource::Manifests)
+        config::parse("the test", &text).unwrap().effective
     }
 
     /// It goes by these lines from now on.
@@ -521,6 +551,11 @@ impl Bench {
     /// Everything told so far.
     pub(super) fn log(&self) -> Vec<Told> {
         self.heard.lock().unwrap().told.clone()
+    }
+
+    /// What was freed without a pod.
+    pub(super) fn reclaims(&self) -> Vec<Reclaimed> {
+        self.heard.lock().unwrap().reclaims.clone()
     }
 
     /// What it has decided.
