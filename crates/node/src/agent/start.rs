@@ -231,8 +231,7 @@ pub async fn ready(
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
-    let reclaim_runtime =
-        CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
+    let reclaim_runtime = CriRuntime::new(runtime.clone(), config.runtime_directory.clone(), clock);
     let reclaimer = Reclaimer::start(config, pods.source, Arc::new(reclaim_runtime));
     let ports = Ports {
         timer: Timer::new().map_err(StartError::Timer)?,
