@@ -183,9 +183,11 @@ async fn bad_answers_leave_the_last_known_pods_in_use_with_their_age() {
         (Behaviour::Bytes(vec![0xff; 40]), ""),
         (Behaviour::Refuse(14, "not now"), "not now"),
     ];
-    let mut state = State::default();
-    state.sandboxes = vec![sandbox("a", ("shop", "web", "u"), 0)];
-    let mut double = Double::start(state).unwrap();
+    let web = State {
+        sandboxes: vec![sandbox("a", ("shop", "web", "u"), 0)],
+        ..State::default()
+    };
+    let mut double = Double::start(web).unwrap();
     let place = tempfile::tempdir().unwrap();
     let mut listings = start(&double, place.path()).await;
     for (behaviour, expected) in table {
@@ -222,9 +224,11 @@ async fn bad_answers_leave_the_last_known_pods_in_use_with_their_age() {
 
 #[tokio::test]
 async fn an_event_is_followed_at_once_and_a_departed_pod_is_told() {
-    let mut state = State::default();
-    state.sandboxes = vec![sandbox("a", ("shop", "web", "u"), 0)];
-    let double = Double::start(state).unwrap();
+    let web = State {
+        sandboxes: vec![sandbox("a", ("shop", "web", "u"), 0)],
+        ..State::default()
+    };
+    let double = Double::start(web).unwrap();
     let place = tempfile::tempdir().unwrap();
     let mut listings = start(&double, place.path()).await;
     double.change(|state| state.sandboxes.clear());

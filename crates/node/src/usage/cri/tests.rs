@@ -2,31 +2,31 @@ use super::*;
 use evictd_cri::Settings;
 use evictd_testkit::cri::{Behaviour, Double, State, wire};
 
-fn count(value: u64) -> Option<wire::Count> {
-    Some(wire::Count { value })
+const fn count(value: u64) -> wire::Count {
+    wire::Count { value }
 }
 
-fn memory(working_set: u64, usage: u64) -> Option<wire::MemoryUsage> {
-    Some(wire::MemoryUsage {
+fn memory(working_set: u64, usage: u64) -> wire::MemoryUsage {
+    wire::MemoryUsage {
         timestamp: 7_000_000_000,
-        working_set_bytes: count(working_set),
-        usage_bytes: count(usage),
+        working_set_bytes: Some(count(working_set)),
+        usage_bytes: Some(count(usage)),
         rss_bytes: None,
-    })
+    }
 }
 
-fn metadata(uid: &str) -> Option<wire::SandboxMetadata> {
-    Some(wire::SandboxMetadata {
+fn metadata(uid: &str) -> wire::SandboxMetadata {
+    wire::SandboxMetadata {
         uid: uid.to_owned(),
         ..Default::default()
-    })
+    }
 }
 
 fn sandbox(uid: &str, memory: Option<wire::MemoryUsage>) -> wire::SandboxStats {
     wire::SandboxStats {
         attributes: Some(wire::SandboxAttributes {
             id: uid.to_owned(),
-            metadata: metadata(uid),
+            metadata: Some(metadata(uid)),
         }),
         linux: Some(wire::LinuxSandboxStats {
             memory,
@@ -43,7 +43,13 @@ async fn of(double: &Double) -> Result<Vec<(String, Option<i64>, Option<i64>)>, 
     let usage = usage(&runtime.unwrap()).await?;
     let mut all: Vec<_> = usage
         .into_iter()
-        .map(|(uid, pod)| (uid, pod.working_set, pod.time.map(|at| at.as_second())))
+        .map(|(uid, pod)| {
+            (
+                uid,
+                pod.working_set,
+                pod.time.map(jiff::Timestamp::as_second),
+            )
+        })
         .collect();
     all.sort();
     Ok(all)
@@ -53,13 +59,13 @@ async fn of(double: &Double) -> Result<Vec<(String, Option<i64>, Option<i64>)>, 
 async fn figures_that_contradict_are_left_out() {
     let state = State {
         sandbox_stats: vec![
-            sandbox("good", memory(5, 6)),
-            sandbox("more than all", memory(7, 6)),
-            sandbox("beyond", memory(u64::MAX, u64::MAX)),
-            sandbox("twice", memory(5, 6)),
-            sandbox("twice", memory(1, 6)),
+            sandbox("good", Some(memory(5, 6))),
+            sandbox("more than all", Some(memory(7, 6))),
+            sandbox("beyond", Some(memory(u64::MAX, u64::MAX))),
+            sandbox("twice", Some(memory(5, 6))),
+            sandbox("twice", Some(memory(1, 6))),
             sandbox("uncounted", None),
-            sandbox("", memory(5, 6)),
+            sandbox("", Some(memory(5, 6))),
         ],
         ..State::default()
     };
@@ -78,17 +84,17 @@ async fn without_figures_of_pods_those_of_their_containers_are_added_if_all_are_
         state: 1,
         ..Default::default()
     };
-    let stats = |id: &str, working_set| wire::ContainerStats {
+    let counted = |id: &str, working_set| wire::ContainerStats {
         attributes: Some(wire::ContainerAttributes {
             id: id.to_owned(),
             ..Default::default()
         }),
-        memory: memory(working_set, 100),
+        memory: Some(memory(working_set, 100)),
         ..Default::default()
     };
     let pod = |uid: &str| wire::Sandbox {
         id: uid.to_owned(),
-        metadata: metadata(uid),
+        metadata: Some(metadata(uid)),
         ..Default::default()
     };
     let state = State {
@@ -99,7 +105,7 @@ async fn without_figures_of_pods_those_of_their_containers_are_added_if_all_are_
             container("c", "partial"),
             container("d", "partial"),
         ],
-        container_stats: vec![stats("a", 2), stats("b", 3), stats("c", 4)],
+        container_stats: vec![counted("a", 2), counted("b", 3), counted("c", 4)],
         ..State::default()
     };
     let double = Double::start(state).unwrap();
