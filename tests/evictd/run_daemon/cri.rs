@@ -106,7 +106,7 @@ fn a_frozen_runtime_delays_no_eviction() {
             reactions.push(reaction);
             pods.limit(PLENTY);
         }
-        println!(
+        eprintln!(
             "{setting}: containerd runs {:.3} s, is frozen {:.3} s",
             reactions[0], reactions[1]
         );
