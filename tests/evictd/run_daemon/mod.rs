@@ -5,6 +5,7 @@ mod api;
 mod beside;
 mod container;
 mod crashes;
+mod cri;
 mod disk;
 mod evicted_pods;
 mod hidden;

@@ -37,10 +37,10 @@ fn a_wrong_configuration_is_bad_input_and_every_mistake_is_told() {
     for words in ["evictd.yaml:4", "housekeepingInterval", "futileEvictions"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    let (code, said) = refused(&node, plain(), "pods: {source: cri}");
+    let (code, said) = refused(&node, plain(), "containerRuntimeEndpoint: cri.sock");
     assert_eq!(code, 2, "{said}");
     assert!(
-        said.contains("pods.source: cri is not built yet in this version"),
+        said.contains("containerRuntimeEndpoint: \"cri.sock\" is not the absolute path"),
         "{said}"
     );
     let (code, said) = refused(&node, plain(), "evict: {method: eviction}");

@@ -63,13 +63,13 @@ impl PodSource for Cri {
             last: None,
         };
         poller.poll().await;
-        let (changes, follows_events) = (Arc::clone(&changed), watch::Sender::new(false));
+        let (wake, follows_events) = (Arc::clone(&changed), watch::Sender::new(false));
         let has_events = follows_events.subscribe();
         let closed = poller.remote.sender();
         tokio::spawn(async move {
             tokio::select! {
                 () = closed.closed() => {}
-                () = follow_events(self.runtime, changes, follows_events) => {}
+                () = follow_events(self.runtime, wake, follows_events) => {}
             }
         });
         tokio::spawn(poller.follow(changed, has_events));

@@ -36,7 +36,7 @@ enum Server {
 
 /// What was answered.
 enum Figures {
-    Kubelet(Summary),
+    Kubelet(Box<Summary>),
     /// By the UID of the pod.
     Runtime(HashMap<String, PodUsage>),
 }
@@ -121,7 +121,10 @@ impl SummaryUsage {
             let (client, answer) = match server {
                 Server::Kubelet { settings, node } => {
                     let (client, answer) = ask(client, settings, node).await;
-                    (client, answer.map(Figures::Kubelet))
+                    (
+                        client,
+                        answer.map(|summary| Figures::Kubelet(Box::new(summary))),
+                    )
                 }
                 Server::Runtime(runtime) => {
                     (None, cri::usage(&runtime).await.map(Figures::Runtime))

@@ -8,6 +8,7 @@
 #[path = "../../../kernel/tests/support/cgroup.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod cgroup_support;
+mod cri;
 #[path = "../../../kernel/tests/support/evictor.rs"]
 #[allow(dead_code, reason = "other tests use the rest of it")]
 mod evictor_support;

@@ -81,7 +81,8 @@ impl Containerd {
             socket: given.unwrap_or_else(|| directory.path().join("containerd.sock")),
             directory,
             own: None,
-            group: format!("evictd-cri-{}-{number}", std::process::id()),
+            // Pods are found below a group that is named as a kubelet names it.
+            group: format!("evictd-cri-{}-{number}-kubepods.slice", std::process::id()),
             pods: Vec::new(),
             images: Vec::new(),
         };

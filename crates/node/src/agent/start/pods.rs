@@ -65,7 +65,7 @@ pub(super) async fn start(
         }
         PodsSource::Cri => {
             let source = Cri::new(runtime.clone(), node, snapshot_file(config), clock);
-            source.start().await
+            Box::pin(source.start()).await
         }
         PodsSource::Auto | PodsSource::Manifests => manifests(config).start().await,
     };

@@ -58,7 +58,7 @@ fn figures_are_as_old_as_the_machines_clock_says_and_useless_after_half_a_minute
     ]});
     let mut usage = nobody();
     usage.last_answer = Some(SummaryAnswer {
-        summary: serde_json::from_value(pods).unwrap(),
+        figures: Figures::Kubelet(serde_json::from_value(pods).unwrap()),
         asked: at(agent),
         at: at(agent),
         wall: at(wall),
@@ -93,7 +93,10 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
         }
     });
     let mut usage = nobody();
-    usage.settings.url = url;
+    let Server::Kubelet { settings, .. } = &mut usage.server else {
+        unreachable!();
+    };
+    settings.url = url;
     let begin = usage.clock.now();
     let later = |seconds| begin + SignedDuration::from_secs(seconds);
 
@@ -119,7 +122,9 @@ async fn one_answer_does_for_a_while_and_a_refusal_is_not_asked_for_again_at_onc
 fn what_was_told_before_a_threshold_was_crossed_does_not_decide() {
     let mut usage = nobody();
     usage.last_answer = Some(SummaryAnswer {
-        summary: serde_json::from_value(json!({"pods": [stats("a", None)]})).unwrap(),
+        figures: Figures::Kubelet(
+            serde_json::from_value(json!({"pods": [stats("a", None)]})).unwrap(),
+        ),
         asked: at(5),
         at: at(5),
         wall: at(5),
