@@ -136,4 +136,21 @@ mod tests {
         assert!(status.configuration.waits_for_restart.is_empty());
         assert!(!status.dry_run && shows(well) && !shows(waits));
     }
+
+    #[test]
+    fn without_priorities_the_system_is_spared_and_nothing_terminated_unless_that_is_accepted() {
+        for (source, body, dry) in [
+            (PodsSource::Cri, "", true),
+            (PodsSource::Cri, "priorityUnknown: accept\n", false),
+            (PodsSource::Kubernetes, "", false),
+        ] {
+            let behaviour = behaviour(&read(body).unwrap(), source);
+            assert_eq!(behaviour.dry_run, dry, "{source:?} {body}");
+            let spared = &behaviour.rules.protect.namespaces;
+            assert_eq!(
+                spared.contains(&"kube-system".to_owned()),
+                source == PodsSource::Cri
+            );
+        }
+    }
 }
