@@ -307,6 +307,10 @@ fn values_schema() -> Value {
         let mut property = match default {
             _ if name == "config" => json_schema()["definitions"][OURS].take(),
             Value::Bool(_) => json!({ "type": "boolean" }),
+            // A directory; one that is empty by default may be.
+            Value::String(path) if path.is_empty() => {
+                json!({ "type": "string", "pattern": "^(/|$)" })
+            }
             Value::String(_) => json!({ "type": "string", "pattern": "^/" }),
             _ => json!({
                 "type": "object",

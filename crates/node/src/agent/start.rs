@@ -223,11 +223,7 @@ pub async fn ready(
     let cluster = cluster::start(config, &pods, clock, shared_api, &mut publishers).await?;
     let (cluster, node) = cluster.unzip();
     let pauses = pauses(config, clock, node.as_ref());
-    let allocatable = match (pods.source, node) {
-        (PodsSource::Manifests, _) => Allocatable::of_machine(&config.roots.proc),
-        (_, Some(read)) => Allocatable::Node(read.node),
-        (_, None) => Allocatable::Unknown,
-    };
+    let allocatable = allocatable(config, pods.source, node);
     if config.admission == Admission::Reject && matches!(allocatable, Allocatable::Unknown) {
         shared.add_warnings(vec![REJECT_NEEDS_API_SERVER.to_owned()]);
     }
@@ -270,6 +266,18 @@ pub async fn ready(
         give_order,
         shared,
     })
+}
+
+fn allocatable(
+    config: &Effective,
+    pods_source: PodsSource,
+    node: Option<cluster::ReadNode>,
+) -> Allocatable {
+    match (pods_source, node) {
+        (PodsSource::Manifests, _) => Allocatable::of_machine(&config.roots.proc),
+        (_, Some(read)) => Allocatable::Node(read.node),
+        (_, None) => Allocatable::Unknown,
+    }
 }
 
 /// An error if no process could be terminated.
