@@ -45,7 +45,7 @@ enum Stopped {
 
 impl LocalEvictor {
     /// Terminates the pod as [`CgroupEvictor::end`] does. With a runtime, `StopContainer` takes the place of SIGTERM; a
-    /// runtime that does not answer costs at most [`LIST_TIMEOUT`] of the grace period, and [`REAPING`] after it. With
+    /// runtime that does not answer costs at most one second of the grace period, and half a second after it. With
     /// a grace period of zero the processes are killed at once, and the runtime is told at the same time.
     ///
     /// # Errors
