@@ -168,11 +168,7 @@ impl DiskMeter {
         usage: &mut Usage,
     ) -> Vec<UsageWarning> {
         let mut all = Box::pin(sleep(self.limits.all));
-        let of_kubelet = |index: &usize| {
-            let pod = set.pods.get(*index);
-            pod.is_some_and(|pod| pod.manifest.is_none())
-        };
-        if pods.iter().any(of_kubelet) {
+        if !pods.is_empty() {
             self.layers.read(now).await;
         }
         if method == Method::Changes {

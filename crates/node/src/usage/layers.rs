@@ -132,7 +132,8 @@ fn figure(value: Option<u64>) -> Option<i64> {
     value.and_then(|value| i64::try_from(value).ok())
 }
 
-/// Runtimes count the layers of containers with the images.
+/// Runtimes count the layers of containers with the images. `None` if both were counted at different moments and do not
+/// fit together.
 fn images_of(
     now: Timestamp,
     images: &[FilesystemUsage],
@@ -142,7 +143,8 @@ fn images_of(
     let layers = stats.iter().filter_map(|one| one.writable_layer.as_ref());
     let layers: i64 = layers.filter_map(|layer| figure(layer.bytes)).sum();
     let at = images.first()?.at.map_or(now, |at| at.min(now));
-    Some((all.saturating_sub(layers).max(0), at))
+    let images = all.saturating_sub(layers);
+    (images >= 0).then_some((images, at))
 }
 
 /// Of several containers of one name the newest counts, as for the kubelet.

@@ -1,6 +1,7 @@
 use super::*;
 use evictd_cri::Settings;
-use evictd_testkit::cri::{Behaviour, Double, State, wire};
+use evictd_testkit::cri::{Behaviour, Containerd, Double, State, wire};
+use tokio::time::Instant;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -109,4 +110,37 @@ async fn a_node_without_a_runtime_has_no_layers_and_no_problem() {
     layers.read(at(1)).await;
     assert_eq!(layers.problem(), None);
     assert_eq!(usage(&layers).ephemeral_storage, Some(1000));
+}
+
+#[tokio::test]
+async fn a_real_containerd_tells_what_a_container_has_written() {
+    let test = "a_real_containerd_tells_what_a_container_has_written";
+    let Some(mut containerd) = Containerd::start(test) else {
+        return;
+    };
+    containerd.image("evictd.test/layers:1", 0).unwrap();
+    let pod = containerd.pod("writer").unwrap();
+    let script = "dd if=/dev/zero of=/written bs=1M count=5; sleep 100";
+    let command = ["sh", "-c", script];
+    containerd
+        .container(&pod, ("main", 0), "evictd.test/layers:1", &command)
+        .unwrap();
+    let settings = Settings {
+        endpoint: Some(containerd.socket().display().to_string()),
+        ..Settings::default()
+    };
+    let mut layers = Layers::of(Client::new(settings).unwrap());
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        layers.read(Timestamp::now()).await;
+        let bytes = |entry: Entry| (5 << 20..6 << 20).contains(&entry.bytes);
+        let images = layers.images().is_some_and(|(images, _)| images > 1 << 20);
+        if layers.entries("00000000-writer").any(bytes) && images {
+            break;
+        }
+        let problem = layers.problem();
+        assert!(Instant::now() < deadline, "{problem:?}: {:?}", layers.known);
+        // containerd counts in the background.
+        tokio::task::yield_now().await;
+    }
 }
