@@ -229,7 +229,11 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             return Err(io::Error::other("it is not ours"));
         };
         let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-        Ok(kill(Pid::from_raw(pid), signal)?)
+        kill(Pid::from_raw(pid), signal)?;
+        if signal == Signal::SIGSTOP {
+            self.until("every thread has stopped", || stopped(pid))?;
+        }
+        Ok(())
     }
 
     /// Ends the private containerd at once; its containers go on.
@@ -266,6 +270,18 @@ impl Drop for Containerd {
         self.stop();
         cleanup::clean(self.directory.path(), &self.group);
     }
+}
+
+/// An error while a thread of this process still runs: a signal stops one after the other.
+fn stopped(pid: i32) -> io::Result<()> {
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let stat = fs::read_to_string(task?.path().join("stat"))?;
+        let state = stat.rsplit_once(") ").map(|(_, rest)| rest);
+        if !state.is_some_and(|state| state.starts_with('T')) {
+            return Err(io::Error::other(stat));
+        }
+    }
+    Ok(())
 }
 
 fn on_path(program: &str) -> bool {
