@@ -114,7 +114,7 @@ impl Arguments {
                     Order::Stop
                 }
                 read = reloading.read() => {
-                    let taken = ready.reload.take(read);
+                    let taken = read.and_then(|read| ready.reload.take(read));
                     notifier.ready(&status_line(ready.shared.status().paused.as_ref()));
                     let Some(behaviour) = taken else { continue };
                     Order::Reload(Box::new(behaviour))
@@ -163,8 +163,8 @@ impl Reloading {
         }));
     }
 
-    /// What has been read; waits for ever where nothing is. Cancel safe.
-    async fn read(&mut self) -> Result<Effective, Refused> {
+    /// What has been read, or `None` if the reading thread panicked; pending while nothing is being read. Cancel safe.
+    async fn read(&mut self) -> Option<Result<Effective, Refused>> {
         loop {
             let Some(under_way) = &mut self.under_way else {
                 return std::future::pending().await;
@@ -173,8 +173,8 @@ impl Reloading {
             self.under_way = None;
             if std::mem::take(&mut self.again) {
                 self.begin();
-            } else if let Ok(read) = read {
-                return read;
+            } else {
+                return read.ok();
             }
         }
     }

@@ -17,9 +17,13 @@ use kube::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use std::{borrow::Cow, time::Duration};
+use tokio::time::timeout;
 
 /// The most bytes of an object; etcd accepts 1.5 MB.
 const LONGEST_LINE: usize = 8 << 20;
+/// The longest that the server may take to begin its answer to a watch. It queues a request for a quarter of a minute at
+/// most (API priority and fairness), and begins to answer before there is anything to report.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 /// The annotation of the bookmark that ends a streamed list.
 const LISTED: &str = "k8s.io/initial-events-end";
 
@@ -172,15 +176,15 @@ impl Watch {
             ..WatchParams::default()
         };
         let from = self.version.as_deref().unwrap_or("0");
-        let request = Request::new(self.path).watch(&parameters, from);
-        let mut lines = Lines::new(
-            open(
-                client,
-                request.map_err(|error| watch_error(&error))?,
-                Peer::ApiServer,
-            )
-            .await?,
-        );
+        let request = Request::new(self.path)
+            .watch(&parameters, from)
+            .map_err(|error| watch_error(&error))?;
+        let opened = timeout(ANSWER_TIMEOUT, open(client, request, Peer::ApiServer)).await;
+        let body = opened.map_err(|_| {
+            let seconds = ANSWER_TIMEOUT.as_secs();
+            watch_error(&format!("no answer to a watch within {seconds} s"))
+        })?;
+        let mut lines = Lines::new(body?);
         if self.version.is_none() {
             follower.begin();
         } else {
@@ -458,6 +462,23 @@ mod tests {
         fn up_to_date(&mut self) {
             self.up_to_date += 1;
         }
+    }
+
+    /// The request may be lost on its way, or the server may hang.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_gets_no_answer_ends_before_its_connection_is_given_up() {
+        let service = tower::service_fn(|_: hyper::Request<Body>| {
+            std::future::pending::<Result<hyper::Response<Body>, kube::Error>>()
+        });
+        let client = Client::new(service, "default");
+        let mut watch = Watch::new("/api/v1/pods", String::new());
+        let began = tokio::time::Instant::now();
+        let ended = watch
+            .follow(&client, Duration::from_mins(5), &mut Told::default())
+            .await;
+        let problem = ended.unwrap_err().problem;
+        assert_eq!(problem, "no answer to a watch within 20 s");
+        assert_eq!(began.elapsed(), ANSWER_TIMEOUT);
     }
 
     #[test]

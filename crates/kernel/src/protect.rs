@@ -19,7 +19,7 @@ const CRITICAL_POD_SCORE: i32 = -997;
 /// but less safely.
 pub fn protect_self() {
     // The first write to a thread's stack could otherwise take a huge page (2 MiB) where one of 4 KiB is needed.
-    // A kernel without huge pages may refuse, and then has none to give.
+    // A kernel without huge pages may refuse; then there are none to avoid.
     let _ = prctl::set_thp_disable(true);
     let all = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     if mlockall(all | ON_FAULT).or_else(|_| mlockall(all)).is_err() {

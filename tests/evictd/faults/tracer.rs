@@ -214,6 +214,11 @@ fn stopped_at_call(
     };
     if watch.fails(format!("{name} {}", watch.short(&what))) {
         let errno = watch.plan.as_ref().map_or(Errno::EIO, |plan| plan.errno);
+        if errno == Errno::EAGAIN && is_socket(&what) {
+            // The kernel says so only when it reports later that the connection is ready. Whoever waits for that report
+            // would wait in vain.
+            return;
+        }
         to_fail.insert(thread, errno);
         registers.orig_rax = u64::MAX;
         let _ = ptrace::setregs(thread, registers);
@@ -240,6 +245,10 @@ fn text_at(memory: &File, address: u64) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&text)))
 }
 
+fn is_socket(what: &Path) -> bool {
+    what.to_string_lossy().starts_with("socket:")
+}
+
 /// `socket` is as in `/proc/PID/fd`: `socket:[12345]`.
 fn is_tcp(socket: &Path) -> bool {
     let socket = socket.to_string_lossy();
@@ -264,7 +273,7 @@ impl Watch {
     }
 
     fn matters(&self, what: &Path) -> bool {
-        if what.to_string_lossy().starts_with("socket:") {
+        if is_socket(what) {
             return self.connections && is_tcp(what);
         }
         // What a pod uses is read for the decision, not for the kill.
@@ -284,7 +293,7 @@ impl Watch {
 
     /// The same without what differs from one pod to the next.
     fn short(&self, what: &Path) -> String {
-        if what.to_string_lossy().starts_with("socket:") {
+        if is_socket(what) {
             return "connection".to_owned();
         }
         if let Some(below) = self.process_of(what) {

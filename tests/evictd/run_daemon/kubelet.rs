@@ -67,12 +67,21 @@ impl Kubelet {
         pages.push((path, body.to_string()));
     }
 
+    /// The line of a configuration that asks this kubelet, with the node's file `token`.
+    pub(crate) fn line(&self, node: &Node) -> String {
+        let token = node.path("token");
+        format!(
+            "kubelet: {{url: '{}', tokenFile: {}}}",
+            self.url,
+            token.display()
+        )
+    }
+
     fn lines(&self, node: &Node, source: &str) -> String {
         let place = node.directory.path().display();
         format!(
-            "pods: {{source: {source}, manifests: {place}/manifests}}\nruntimeDirectory: {place}/run\n\
-             kubelet: {{url: '{}', tokenFile: {place}/token}}",
-            self.url
+            "pods: {{source: {source}, manifests: {place}/manifests}}\nruntimeDirectory: {place}/run\n{}",
+            self.line(node)
         )
     }
 }
@@ -189,11 +198,10 @@ fn thresholds_that_the_kubelet_crosses_first_are_told() {
     };
     let kubelet = Kubelet::start();
     fs::write(cluster.node.path("token"), "good").unwrap();
-    let place = cluster.node.directory.path().display();
     let lines = format!(
-        "{}\nmemoryAvailable: workingSet\nkubelet: {{url: '{}', tokenFile: {place}/token}}",
+        "{}\nmemoryAvailable: workingSet\n{}",
         cluster.lines(),
-        kubelet.url
+        kubelet.line(&cluster.node)
     );
     let start = || Daemon::start(&cluster.node, &[("memory.available", "1Mi")], &lines);
     let warned = "the kubelet evicts for memory.available at 2Mi, before evictd does at 1Mi";

@@ -189,11 +189,10 @@ fn the_page_on_one_eviction_says_what_it_says() {
     let theirs = json!({ "evictionHard": { "memory.available": "50Mi" } });
     kubelet.set("/configz", &json!({ "kubeletconfig": theirs }));
     fs::write(cluster.node.path("token"), "good").unwrap();
-    let place = cluster.node.directory.path().display();
     let lines_of_configuration = format!(
-        "{}\nmemoryAvailable: workingSet\nkubelet: {{url: '{}', tokenFile: {place}/token}}",
+        "{}\nmemoryAvailable: workingSet\n{}",
         cluster.lines(),
-        kubelet.url
+        kubelet.line(&cluster.node)
     );
     let daemon = Daemon::start(
         &cluster.node,

@@ -77,12 +77,11 @@ fn it_needs_every_right_that_is_packaged_and_no_other() {
     cluster.guard();
     let kubelet = kubelet::Kubelet::start();
     fs::write(cluster.node.path("token"), "good").unwrap();
-    let place = cluster.node.directory.path().display();
     let lines = |more: &str| {
         format!(
-            "{}\nkubelet: {{url: '{}', tokenFile: {place}/token}}\n{more}",
+            "{}\n{}\n{more}",
             cluster.lines(),
-            kubelet.url
+            kubelet.line(&cluster.node)
         )
     };
     let hard = [("memory.available", LOW)];

@@ -306,7 +306,7 @@ impl fmt::Display for Warning {
         match self {
             Self::Directory { directory, problem } => write!(
                 f,
-                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay in use in use",
+                "{}: cannot read the manifest directory: {problem}; the pods last read from it stay in use",
                 directory.display()
             ),
             Self::NotWatching { problem } => write!(

@@ -58,14 +58,14 @@ fn node_status() -> Value {
     json!({"status": {"images": (0..50).map(image).collect::<Vec<_>>()}})
 }
 
-/// Watches what the server is asked.
-struct MetricsPublisher<'a> {
+/// Counts what the server is asked from its creation on.
+struct RequestMeter<'a> {
     cluster: &'a Cluster,
     requests: usize,
     bytes: u64,
 }
 
-impl<'a> MetricsPublisher<'a> {
+impl<'a> RequestMeter<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         Self {
             cluster,
@@ -107,7 +107,7 @@ fn differs(found: Cost, expected: Cost) -> bool {
         || !near(found.down, expected.down)
 }
 
-fn one(meter: &MetricsPublisher<'_>, verb: &str, path: &str) -> Cost {
+fn one(meter: &RequestMeter<'_>, verb: &str, path: &str) -> Cost {
     let mut entries = meter.entries().into_iter();
     let entry = entries
         .find(|entry| entry.verb == verb && entry.path.contains(path))
@@ -115,7 +115,7 @@ fn one(meter: &MetricsPublisher<'_>, verb: &str, path: &str) -> Cost {
     cost(1, entry.asked, entry.answered)
 }
 
-fn at_rest(daemon: &Daemon, meter: &MetricsPublisher<'_>, requests: u64) {
+fn at_rest(daemon: &Daemon, meter: &RequestMeter<'_>, requests: u64) {
     daemon.eventually("it has asked everything", |_| {
         meter.cost().requests >= requests
     });
@@ -137,7 +137,7 @@ fn the_scale_page_is_made_of_what_one_agent_really_asks() {
     let uid = cluster.create("hog", &pod_metadata());
     let mut hog = cluster.run(&uid, "--hold 2Mi --grow-to 90Mi --per-second 200Mi");
 
-    let start = MetricsPublisher::new(&cluster);
+    let start = RequestMeter::new(&cluster);
     let lines = format!("{}\nevictionPressureTransitionPeriod: 1s", cluster.lines());
     let daemon = Daemon::start(&cluster.node, &[("memory.available", "110Mi")], &lines);
     at_rest(&daemon, &start, START.requests);
@@ -149,12 +149,12 @@ fn the_scale_page_is_made_of_what_one_agent_really_asks() {
         ("start", start.cost(), START, start.told()),
     ];
 
-    let renewal = MetricsPublisher::new(&cluster);
+    let renewal = RequestMeter::new(&cluster);
     cluster.api.cut_watches();
     at_rest(&daemon, &renewal, RENEWAL.requests);
     found.push(("renewal", renewal.cost(), RENEWAL, renewal.told()));
 
-    let relist = MetricsPublisher::new(&cluster);
+    let relist = RequestMeter::new(&cluster);
     cluster.api.go_away();
     cluster.create("news", &pod_metadata());
     cluster.delete("news");
@@ -163,7 +163,7 @@ fn the_scale_page_is_made_of_what_one_agent_really_asks() {
     at_rest(&daemon, &relist, RELIST.requests);
     found.push(("list anew", relist.cost(), RELIST, relist.told()));
 
-    let episode = MetricsPublisher::new(&cluster);
+    let episode = RequestMeter::new(&cluster);
     hog.grow();
     daemon.evicted(1);
     at_rest(&daemon, &episode, EPISODE.requests);
