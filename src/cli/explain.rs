@@ -1,6 +1,7 @@
 //! `evictd explain`: one cycle over the captured state of a real node.
 
 mod fetch;
+mod freed;
 mod layout;
 mod page;
 mod report;
@@ -89,6 +90,7 @@ impl Arguments {
             pods,
             summary,
             node,
+            freed,
             loaded,
             rules_from,
         } = sources.understood()?;
@@ -99,6 +101,7 @@ impl Arguments {
         rules.layout = assumed.layout;
         let signal = self.signal.as_deref().and_then(Signal::parse);
         let mut report = report::explain(now, &pods, &summary, rules, signal);
+        report.freed = freed;
         report.assumed = vec![
             rules_in_words(&loaded.effective, &rules_from),
             format!("{}: {}", layout_in_words(&assumed), assumed.because),
@@ -117,6 +120,7 @@ struct Sources {
     pods: Result<Document, DocumentError>,
     summary: Result<Document, DocumentError>,
     node: Option<Result<Document, DocumentError>>,
+    freed: Vec<freed::Freed>,
     loaded: Result<Loaded, config::Refused>,
     /// The origin of the rules, as it follows "the kubelet's rules ".
     rules_from: String,
@@ -127,6 +131,7 @@ struct Captured {
     pods: Vec<Pod>,
     summary: Summary,
     node: Option<(Node, Option<Lease>)>,
+    freed: Vec<freed::Freed>,
     loaded: Loaded,
     rules_from: String,
 }
@@ -169,6 +174,7 @@ impl Arguments {
             pods: Document::read(pods, LARGE),
             summary: Document::read(summary, LARGE),
             node: node.map(|file| Document::read(file, SMALL)),
+            freed: Vec::new(),
             loaded,
             rules_from,
         })
@@ -193,6 +199,7 @@ impl Sources {
             pods,
             summary,
             node,
+            freed: self.freed,
             loaded,
             rules_from: self.rules_from,
         })

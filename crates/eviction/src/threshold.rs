@@ -80,6 +80,15 @@ impl Threshold {
         self.grace_period.is_zero()
     }
 
+    /// What must be available before it no longer acts: its value and the minimum reclaim (S1-027).
+    pub(crate) fn to_reach(&self, capacity: i64) -> Quantity {
+        let mut quantity = self.value.at(capacity);
+        if let Some(min_reclaim) = self.min_reclaim {
+            quantity += min_reclaim.at(capacity);
+        }
+        quantity
+    }
+
     /// How long it must have been met before it acts.
     pub fn acts_after(&self) -> SignedDuration {
         self.grace_period.max(self.value.lasting())

@@ -1,8 +1,6 @@
 //! The state of one threshold from cycle to cycle: crossed, held, acting.
 
-use crate::{
-    Observation, Observations, Signal, Threshold, ThresholdValue, containerfs::EffectiveThreshold,
-};
+use crate::{Observation, Observations, Signal, Threshold, containerfs::EffectiveThreshold};
 use evictd_pod::Quantity;
 use jiff::Timestamp;
 
@@ -104,10 +102,10 @@ pub(crate) fn is_met(
     let Some(observed) = observed else {
         return false;
     };
-    let at = |value: ThresholdValue| value.at(observed.capacity);
-    let mut quantity = at(threshold.value);
-    if let Some(min_reclaim) = threshold.min_reclaim.filter(|_| with_min_reclaim) {
-        quantity += at(min_reclaim);
-    }
+    let quantity = if with_min_reclaim {
+        threshold.to_reach(observed.capacity)
+    } else {
+        threshold.value.at(observed.capacity)
+    };
     quantity > Quantity::count(observed.available)
 }

@@ -1,6 +1,10 @@
 //! Fetches from a cluster what `explain` reads; by hand that takes four calls of kubectl.
 
-use super::{Sources, kubelet_defaults, warn};
+use super::{
+    Sources,
+    freed::{self, Freed},
+    kubelet_defaults, warn,
+};
 use anyhow::{Context, anyhow};
 use evictd_cluster_client::{Access, ApiError, Credentials, Reader};
 use evictd_command::Failure;
@@ -31,6 +35,7 @@ struct Answers {
     configz: Option<Result<String, ApiError>>,
     node: Result<String, ApiError>,
     lease: Result<String, ApiError>,
+    events: Result<String, ApiError>,
 }
 
 impl Asked<'_> {
@@ -79,7 +84,11 @@ impl Asked<'_> {
             (Ok(pods), Ok(summary)) => (pods, summary),
             (pods, summary) => {
                 let needed = [pods.err(), summary.err()].into_iter().flatten().collect();
-                let others = [answers.node.err(), answers.lease.err()];
+                let others = [
+                    answers.node.err(),
+                    answers.lease.err(),
+                    answers.events.err(),
+                ];
                 let configz = answers.configz.and_then(Result::err);
                 let others: Vec<ApiError> = others.into_iter().chain([configz]).flatten().collect();
                 return Err(failure(&cluster.server, needed, &others));
@@ -93,6 +102,7 @@ impl Asked<'_> {
             pods: Document::new(format!("the pods of {node}"), pods),
             summary: Document::new(format!("the summary of {node}"), summary),
             node: node_and_lease(node, answers.node, answers.lease),
+            freed: freed(answers.events),
             loaded,
             rules_from,
         })
@@ -139,6 +149,15 @@ fn node_and_lease(
     Some(Document::new(format!("the Node {name}"), list))
 }
 
+fn freed(events: Result<String, ApiError>) -> Vec<Freed> {
+    let events = events.map_err(|error| error.to_string());
+    let freed = events.and_then(|text| freed::parse(&text).map_err(|error| error.to_string()));
+    freed.unwrap_or_else(|error| {
+        warn(&format!("{error}; what evictd freed there is left out"));
+        Vec::new()
+    })
+}
+
 /// A cluster that is asked.
 struct Cluster {
     reader: Reader,
@@ -153,6 +172,7 @@ impl Cluster {
         let config = format!("{itself}/proxy/configz");
         let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
         let lease = format!("{leases}/{node}");
+        let events = freed::path(node);
         let get = |path| self.reader.get(path);
         let configz = async {
             if configz {
@@ -161,12 +181,13 @@ impl Cluster {
                 None
             }
         };
-        let (pods, summary, configz, node, lease) = tokio::join!(
+        let (pods, summary, configz, node, lease, events) = tokio::join!(
             get(&pods),
             get(&summary),
             configz,
             get(&itself),
-            get(&lease)
+            get(&lease),
+            get(&events)
         );
         Answers {
             pods,
@@ -174,6 +195,7 @@ impl Cluster {
             configz,
             node,
             lease,
+            events,
         }
     }
 

@@ -1,6 +1,7 @@
 //! The page for people: first the verdict, then the signals, then the ranked pods.
 
 use super::{
+    freed,
     report::{ChosenBy, Report, SignalState, ThresholdState},
     taints, verdict,
 };
@@ -18,6 +19,9 @@ pub(super) fn page(report: &Report, view: View) -> String {
         signals(report, view),
         pods(report, view),
     ];
+    if let Some(freed) = freed::page(&report.freed, view) {
+        parts.push(freed);
+    }
     if let Some(node) = &report.node {
         parts.push(taints::page(node, view));
     }

@@ -1,6 +1,6 @@
 //! The result of `explain` as programs read it; the page for people is a view of it.
 
-use super::taints::NodeReport;
+use super::{freed::Freed, taints::NodeReport};
 use evictd_eviction::{
     Decision, Housekeeper, NodeCondition, Observation, RankedPod, Rules, Signal, Summary,
     Threshold,
@@ -33,6 +33,9 @@ pub(super) struct Report {
     pub(super) chosen_by: ChosenBy,
     /// Assumptions that were made.
     pub(super) assumed: Vec<String>,
+    /// What evictd has freed on this node without evicting a pod, the newest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) freed: Vec<Freed>,
     /// The result for `--node`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) node: Option<NodeReport>,
@@ -180,6 +183,7 @@ pub(super) fn explain(
     };
     let signals = Signal::ALL.into_iter().filter_map(state).collect();
     Report {
+        freed: Vec::new(),
         step,
         next,
         ranked_for,

@@ -312,6 +312,35 @@ fn a_server_that_does_not_answer_is_no_bad_input() {
     assert!(told.contains("cannot be used with"), "{told}");
 }
 
+#[test]
+fn what_was_freed_before_is_told_the_newest_first() {
+    let cluster = Cluster::start();
+    let message = |number| format!("nodefs.available: removed {number} unused images");
+    for (name, node, reason, number) in [
+        ("first", "one", "Reclaimed", 1),
+        ("second", "one", "Reclaimed", 2),
+        ("elsewhere", "two", "Reclaimed", 3),
+        ("other", "one", "EvictionThresholdMet", 4),
+    ] {
+        let event = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event",
+            "metadata": { "name": name, "namespace": "default" },
+            "regarding": { "apiVersion": "v1", "kind": "Node", "name": node },
+            "eventTime": format!("2026-11-23T01:00:0{number}.000000Z"),
+            "reason": reason, "note": message(number),
+        });
+        cluster.api.actor("test").create(event).unwrap();
+    }
+    let freed = cluster.json(&["one"])["freed"].clone();
+    let told: Vec<&str> = (0..2)
+        .filter_map(|at| freed[at]["message"].as_str())
+        .collect();
+    assert_eq!(told, [message(2), message(1)], "{freed}");
+    assert_eq!(freed.as_array().map(Vec::len), Some(2));
+    let shown = page(&cluster.explain(&["one", "-o", "table"]));
+    assert_has(&shown, &[&message(2)]);
+}
+
 /// The rules of the role on the page.
 fn rules_on_the_page() -> Value {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/explain.md");
@@ -403,15 +432,25 @@ fn whatever_fails_of_what_is_needed_is_named_and_no_answer_is_given() {
 #[test]
 fn whatever_fails_of_what_only_helps_is_warned_of_and_the_answer_is_given() {
     let cluster = Cluster::start();
-    for (what, missed) in [
-        ("nodes", "/api/v1/nodes/one: |; its taints are left out"),
+    for (verb, what, missed) in [
         (
+            "get",
+            "nodes",
+            "/api/v1/nodes/one: |; its taints are left out",
+        ),
+        (
+            "list",
+            "events",
+            "/default/events?fieldSelector=|; what evictd freed there is left out",
+        ),
+        (
+            "get",
             "leases",
             "/kube-node-lease/leases/one: |; whether the node has stopped reporting is left out",
         ),
     ] {
         for (fault, words) in failures() {
-            cluster.api.fault(fault.on("get", what));
+            cluster.api.fault(fault.on(verb, what));
             let output = cluster.explain(&["one", "-o", "json"]);
             assert_eq!(program::answer(&output)["next"], "default/hog");
             let told = stderr(&output);

@@ -98,4 +98,24 @@ impl Housekeeper {
         };
         !self.watched.iter().any(still_met)
     }
+
+    /// By how many bytes memory is short of a soft threshold that is met and does not act yet, minimum reclaim included.
+    /// `None` if none is, or if a hard one is met: then there is no time.
+    pub fn cold_memory_wanted(&self, now: Timestamp, seen: &Observations) -> Option<u64> {
+        let met = self.first_observed();
+        let memory: Vec<_> = met
+            .filter(|(threshold, _)| threshold.signal == Signal::MemoryAvailable)
+            .collect();
+        if memory.iter().any(|(threshold, _)| threshold.is_hard()) {
+            return None;
+        }
+        let short = |(threshold, since): &(&Threshold, Timestamp)| {
+            let waits = now.duration_since(*since) < threshold.acts_after();
+            let observed = seen.of(threshold.signal, threshold.value)?;
+            let to_reach = threshold.to_reach(observed.capacity).value();
+            let short = u64::try_from(to_reach.saturating_sub(observed.available)).ok()?;
+            waits.then_some(short)
+        };
+        memory.iter().filter_map(short).max()
+    }
 }

@@ -13,6 +13,7 @@
 //! Therefore each removal of an image is waited for before the next one is chosen, so that no more goes than is needed,
 //! and the inventory is listed again, because a container may have begun to use the next one.
 
+mod cold;
 mod inventory;
 mod plan;
 mod result;
@@ -20,6 +21,7 @@ mod result;
 mod tests;
 mod uses;
 
+pub use cold::{ColdShare, cold_shares};
 pub use inventory::{Container, Image, Inventory, Policy, Sandbox};
 pub use plan::Removal;
 pub use result::Reclaimed;

@@ -18,6 +18,12 @@ pub struct Reclaimed {
     pub container_bytes: u64,
     /// Bytes that the filesystem had more after the images were removed.
     pub image_bytes: u64,
+    /// From how many pods page cache was reclaimed.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pods: u32,
+    /// Bytes by which the working sets of these pods have shrunk.
+    #[serde(skip_serializing_if = "is_zero_bytes")]
+    pub memory_bytes: u64,
     /// Whether that was enough: no threshold is met any more, minimum reclaim included.
     pub relieved: bool,
     /// How many removals failed.
@@ -31,9 +37,10 @@ pub struct Reclaimed {
 }
 
 impl Reclaimed {
-    /// Bytes that the filesystem had more at the end.
+    /// Bytes that the filesystem or the memory had more at the end.
     pub const fn bytes(&self) -> u64 {
-        self.container_bytes.saturating_add(self.image_bytes)
+        let disk = self.container_bytes.saturating_add(self.image_bytes);
+        disk.saturating_add(self.memory_bytes)
     }
 
     /// Whether anything was removed.
@@ -46,6 +53,10 @@ impl Reclaimed {
         let mut parts = Vec::new();
         if !self.would_remove.is_empty() {
             parts.push(self.plan());
+        } else if self.pods > 0 {
+            let bytes = i64::try_from(self.memory_bytes).unwrap_or(i64::MAX);
+            let (reclaimed, pods) = (human_bytes(bytes), counted([(self.pods, "pod")]));
+            parts.push(format!("{reclaimed} of page cache reclaimed from {pods}"));
         } else if self.is_any() {
             let removed = counted([
                 (self.containers, "dead container"),
@@ -89,8 +100,24 @@ impl Reclaimed {
     }
 }
 
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_zero_bytes(bytes: &u64) -> bool {
+    *bytes == 0
+}
+
 /// "1 dead container and 2 unused images".
-fn counted(all: [(u32, &str); 3]) -> String {
+fn counted<const N: usize>(all: [(u32, &str); N]) -> String {
     let some = all.into_iter().filter(|(count, _)| *count > 0);
     let words: Vec<String> = some
         .map(|(count, what)| match (count, what.ends_with('x')) {
@@ -121,6 +148,12 @@ mod tests {
         let removed =
             "removed 1 dead container, 2 dead sandboxes and 3 unused images; 2Gi more are free";
         assert_eq!(done.sentence(), removed);
+        done = Reclaimed {
+            pods: 1,
+            memory_bytes: 64 << 20,
+            ..Reclaimed::default()
+        };
+        assert_eq!(done.sentence(), "64Mi of page cache reclaimed from 1 pod");
         done = Reclaimed {
             failed: 1,
             problems: vec!["image a: in use".to_owned()],

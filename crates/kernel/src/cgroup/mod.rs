@@ -7,6 +7,7 @@ mod dir;
 mod layout;
 mod namespace;
 mod own;
+mod reclaim;
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,6 +20,7 @@ pub use layout::{Container, PodCgroup};
 pub(crate) use layout::{container_of, pod_uid};
 pub use own::OwnCgroups;
 pub(crate) use own::memberships;
+pub use reclaim::Reclaim;
 
 /// The usual mount point of the hierarchies.
 pub const DEFAULT_ROOT: &str = "/sys/fs/cgroup";

@@ -16,6 +16,7 @@ mod local_storage;
 mod pause;
 mod reclaim;
 mod returning;
+mod sleep;
 pub mod start;
 mod terminations;
 #[cfg(test)]
@@ -37,7 +38,7 @@ use crate::{
     pause::Pause,
     pods::{LocalPod, PodCache, PodSet},
     publish::Publishers,
-    reclaim::Reclaimer,
+    reclaim::{MemoryReclaimer, Reclaimer},
     sampling_interval::SamplingInterval,
     server::state::Question,
     usage,
@@ -66,12 +67,6 @@ use std::{
 use terminations::Terminations;
 use tokio::sync::mpsc;
 
-/// While a pod is being terminated, a cycle runs at least this often. Its end wakes the loop at once; each cycle
-/// before takes processor time from the processes that are freeing their memory.
-const TERMINATING_INTERVAL: Duration = Duration::from_millis(100);
-/// If there is a threshold on pressure, a cycle runs at least this often. The kernel updates its averages every two
-/// seconds.
-const PRESSURE_INTERVAL: Duration = Duration::from_secs(1);
 /// An observation older than this must be repeated before a pod may be evicted for it.
 const MAX_OBSERVATION_AGE: SignedDuration = SignedDuration::from_millis(50);
 /// How long to wait for pods that are being killed when the agent stops.
@@ -119,6 +114,8 @@ pub struct Ports {
     pub usage: usage::UsageReader,
     /// Frees what can be freed without evicting a pod.
     pub reclaimer: Reclaimer,
+    /// Reclaims page cache of pods.
+    pub memory_reclaimer: MemoryReclaimer,
     /// Terminates the processes of pods through their cgroups.
     pub evictor: Arc<CgroupEvictor>,
     /// The container runtime, if it is to stop the pods.
@@ -242,6 +239,7 @@ impl Agent {
         let mut step = self.housekeeper.begin(now, seen);
         self.check_departures(now, false);
         self.observe_reclaim(now, seen);
+        self.reclaim_page_cache(now, &sample);
         self.admission.observe(now, &self.housekeeper, seen);
         let commands = self.housekeeper.take_commands();
         self.run_commands(commands);
@@ -518,43 +516,6 @@ impl Agent {
                 *clear = now;
             }
         }
-    }
-
-    /// How long to sleep: less if a threshold is near, a grace period ends soon, or a pod is being terminated.
-    fn sleep(&mut self, now: Timestamp, sample: &Sample) -> Duration {
-        self.watched.clear();
-        let thresholds = self.housekeeper.thresholds();
-        let foreseen = thresholds.filter(|threshold| !threshold.signal.is_pressure());
-        let seen = foreseen.filter_map(|threshold| {
-            let seen = *sample.observations.get(threshold.signal)?;
-            Some((
-                threshold.signal,
-                seen,
-                threshold.value.at(seen.capacity).value(),
-            ))
-        });
-        self.watched.extend(seen);
-        let mut sleep = self.sampling_interval.next(now, &self.watched);
-        if sample
-            .observations
-            .iter()
-            .any(|(signal, _)| signal.is_pressure())
-        {
-            sleep = sleep.min(PRESSURE_INTERVAL);
-        }
-        if self.housekeeper.departures().is_any_leaving() {
-            sleep = sleep.min(TERMINATING_INTERVAL);
-        }
-        if self.ports.reclaimer.is_busy() {
-            sleep = sleep.min(reclaim::RECLAIM_INTERVAL);
-        }
-        for (threshold, first) in self.housekeeper.first_observed() {
-            let left = threshold.acts_after() - now.duration_since(first);
-            if left.is_positive() {
-                sleep = sleep.min(left.unsigned_abs());
-            }
-        }
-        sleep
     }
 
     fn publish_cycle(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {

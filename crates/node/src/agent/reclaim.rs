@@ -3,11 +3,16 @@
 use super::Agent;
 use crate::{
     fact::Fact,
-    reclaim::{Answered, Finished, Progress, Situation},
+    reclaim::{Answered, Finished, Progress, Situation, Target},
 };
-use evictd_eviction::{Answer, NodeCondition, Observations, Reclaim, Step, record::Record};
+use evictd_eviction::{
+    Answer, NodeCondition, Observations, Reclaim, Signal, Step,
+    reclaim::{ColdShare, cold_shares},
+    record::Record,
+};
+use evictd_kernel::signals::Sample;
 use jiff::{SignedDuration, Timestamp};
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// While a reclaim is under way, a cycle runs at least this often, to see what it has freed.
 pub(super) const RECLAIM_INTERVAL: Duration = Duration::from_millis(100);
@@ -53,6 +58,39 @@ impl Agent {
             Progress::Over => Answer::Reclaimed(Some(seen)),
         };
         self.decide(now, answer, None).await
+    }
+
+    /// While a soft memory threshold waits for its grace period, pods give page cache above their requests. Where there is
+    /// swap the kernel would write their memory to it instead, so nothing is done there.
+    pub(super) fn reclaim_page_cache(&mut self, now: Timestamp, sample: &Sample) {
+        if let Some(reclaimed) = self.ports.memory_reclaimer.finished() {
+            let signal = Signal::MemoryAvailable;
+            self.note_reclaimed(now, Some(Finished { signal, reclaimed }));
+        }
+        let has_swap = sample.swap.is_none_or(|swap| swap.total > 0);
+        if has_swap || self.terminations_off() || !self.ports.memory_reclaimer.is_due(now) {
+            return;
+        }
+        let Some(short) = self
+            .housekeeper
+            .cold_memory_wanted(now, &sample.observations)
+        else {
+            return;
+        };
+        let set = Arc::clone(self.active.set());
+        let every_pod = 0..set.pods.len();
+        let usage = self.ports.usage.read_these(now, &set, every_pod);
+        let target = |share: &ColdShare| {
+            let pod = &set.pods[share.index];
+            Some(Target {
+                pod: pod.full_name(),
+                cgroup: pod.cgroup.as_ref()?.relative.clone(),
+                bytes: share.bytes,
+            })
+        };
+        let shares = cold_shares(short, &set.pods, &usage);
+        let targets = shares.iter().filter_map(target).collect();
+        self.ports.memory_reclaimer.begin(now, short, targets);
     }
 
     pub(super) fn reclaim_answered(&mut self, answered: Answered) {

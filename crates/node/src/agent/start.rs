@@ -22,7 +22,7 @@ use crate::{
         metrics::MetricsPublisher, status::StatusPage, urgency::UrgencyPublisher,
         watchdog::Watchdog,
     },
-    reclaim::{CriRuntime, Reclaimer, missing_socket},
+    reclaim::{CriRuntime, MemoryReclaimer, Reclaimer, missing_socket},
     server::{
         http::{self, HttpError, HttpServer},
         socket::{self, SocketError},
@@ -240,6 +240,7 @@ pub async fn ready(
             .reader(config, (hierarchies.clone(), &runtime), clock)
             .with_runtime(runtime.clone()),
         reclaimer,
+        memory_reclaimer: MemoryReclaimer::new(config, &hierarchies),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),

@@ -5,7 +5,8 @@ use super::{
     values::CgroupPath,
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
-        PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
+        MemoryReclaim, PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods,
+        UsageSource,
     },
 };
 use evictd_cluster_client::{Credentials, KubeletSettings};
@@ -133,6 +134,8 @@ pub struct Effective {
     pub container_runtime_endpoint: String,
     /// When dead containers and unused images are removed.
     pub image_gc: ImageGc,
+    /// What is reclaimed before a soft memory threshold acts.
+    pub memory_reclaim: MemoryReclaim,
     /// The source of usage figures.
     pub usage: Usage,
     /// How pods are evicted.
@@ -325,6 +328,7 @@ impl Effective {
                 minimum_age: SignedDuration::ZERO,
                 maximum_age: SignedDuration::ZERO,
             },
+            memory_reclaim: MemoryReclaim::Off,
             usage: Usage {
                 source: UsageSource::Auto,
             },

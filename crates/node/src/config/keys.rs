@@ -290,6 +290,14 @@ pub(super) const KEYS: &[Key] = &[
         "For imageGC.mode: full. An image that no container has used for this long is removed. 0s: never for this reason.",
     ),
     key(
+        "reclaim.memory",
+        "off",
+        Same,
+        Restart,
+        one!(memory_reclaim),
+        "What is reclaimed while a soft threshold of memory.available is met and waits for its grace period. off: nothing; cold: page cache of pods above their memory requests (cgroup v2, memoryAvailable: workingSet, no swap).",
+    ),
+    key(
         "usage.source",
         "auto",
         Same,

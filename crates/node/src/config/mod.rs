@@ -36,7 +36,7 @@ pub use schema::json_schema;
 pub use simulated::{Simulated, parse_simulated};
 pub use values::CgroupPath;
 pub use words::{
-    Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable, PodsSource,
-    PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
+    Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
+    MemoryReclaim, PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
 };
 pub use write::{Documented, Setting, commented_defaults, documented};

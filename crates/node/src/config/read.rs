@@ -11,6 +11,7 @@ use super::{
     thresholds,
     value::mismatch,
     word::{close, nearest},
+    words::{MemoryAvailable, MemoryReclaim},
 };
 use evictd_eviction::rules::LabelSelector;
 use std::collections::BTreeMap;
@@ -125,6 +126,27 @@ impl Reader<'_> {
             self.warn_about("protect.selectors", message.to_owned(), "remove it");
         }
         self.check_runtime_endpoint();
+        self.check_memory_reclaim();
+    }
+
+    /// Reclaimed page cache moves only the figure that counts it as used.
+    fn check_memory_reclaim(&mut self) {
+        const KEY: &str = "reclaim.memory";
+        let Effective {
+            memory_reclaim,
+            memory_available,
+            ..
+        } = self.effective;
+        if (memory_reclaim, memory_available)
+            == (MemoryReclaim::Cold, MemoryAvailable::MemAvailable)
+        {
+            let message = "memAvailable counts page cache as available, so reclaiming it would not move memory.available";
+            let fault = Fault::new(self.value_place(KEY), message.to_owned());
+            self.mistake(
+                KEY,
+                fault.advise("write memoryAvailable: workingSet, or reclaim.memory: off"),
+            );
+        }
     }
 
     fn check_runtime_endpoint(&mut self) {

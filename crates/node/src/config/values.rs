@@ -8,7 +8,8 @@ use super::{
     value::{Value, mismatch, text},
     words::{
         Admission, ConditionTypes, Enforcement, EvictMethod, ImageGcMode, MemoryAvailable,
-        PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods, UsageSource,
+        MemoryReclaim, PodsSource, PriorityUnknown, SoftTierFallback, Tell, UnknownPods,
+        UsageSource,
     },
 };
 use evictd_eviction::{
@@ -361,6 +362,7 @@ words!(
     UsageSource,
     EvictMethod,
     ImageGcMode,
+    MemoryReclaim,
     Admission,
     ConditionTypes,
     SoftTierFallback,

@@ -72,6 +72,17 @@ pub enum ImageGcMode {
     Full,
 }
 
+/// What is reclaimed before a soft memory threshold acts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum MemoryReclaim {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Page cache of pods above their memory requests.
+    Cold,
+}
+
 /// When the API server is informed of an eviction for a hard threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -3,10 +3,13 @@
 use super::Publish;
 use crate::fact::{AdmissionAction, AdmissionDecision, Cycle, Decided, Fact, Terminated};
 use evictd_cluster_client::events::{Event, ObjectReference, Subject};
-use evictd_eviction::{ConditionMap, Owner, Returned};
+use evictd_eviction::{ConditionMap, Owner, Returned, reclaim::Reclaimed, record::Record};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
+
+/// The reason of the event that says what was freed without evicting a pod; `explain` looks for it.
+pub const RECLAIMED: &str = "Reclaimed";
 
 /// Passes events to the task that sends them.
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl Publish for Events {
             Fact::Admitted(admission) => self.admitted(admission),
             Fact::Terminated(ended) => self.terminated(ended),
             Fact::Returned(time, returned) => self.returned(*time, returned),
+            Fact::Reclaimed(record) => self.reclaimed(record),
             _ => {}
         }
     }
@@ -168,6 +172,14 @@ impl Events {
                     .to_owned(),
                 annotations: BTreeMap::new(),
             });
+        }
+    }
+
+    fn reclaimed(&self, record: &Record) {
+        let removed = |done: &&Reclaimed| done.is_any() || done.pods > 0;
+        if let Some(done) = record.reclaimed.as_ref().filter(removed) {
+            let note = format!("{}: {}", record.signal, done.sentence());
+            self.of_node(record.time, false, (RECLAIMED, "Reclaim"), note);
         }
     }
 

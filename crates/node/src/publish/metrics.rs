@@ -180,6 +180,7 @@ impl MetricsPublisher {
         if let Some(done) = &record.reclaimed {
             self.metrics.reclaimed("containers", done.container_bytes);
             self.metrics.reclaimed("images", done.image_bytes);
+            self.metrics.reclaimed("memory", done.memory_bytes);
         }
     }
 

@@ -10,9 +10,11 @@
 //! does nothing for [`PATIENCE`](evictd_eviction::reclaim::PATIENCE) ends the reclaim, and pods are ranked (S1-037).
 
 mod cri;
+mod memory;
 mod uses;
 
 pub use cri::CriRuntime;
+pub use memory::{MemoryReclaimer, Target};
 
 use crate::config::{Effective, ImageGc, ImageGcMode, PodsSource};
 use evictd_eviction::{

@@ -318,9 +318,11 @@ impl PodFiles {
 
 /// Memory of one cgroup and all below it, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     /// Everything except file cache that has not been used for a while, as the kubelet counts it.
-    pub(super) working_set: u64,
+    pub(crate) working_set: u64,
+    /// File cache that has not been used for a while.
+    pub(crate) inactive_file: u64,
     anon: u64,
     /// Anonymous memory and files in memory: neither is cache, and the kernel cannot reclaim them.
     pub(super) unreclaimable: u64,
@@ -329,7 +331,7 @@ pub(super) struct Memory {
 }
 
 #[derive(Debug)]
-pub(super) struct MemoryFiles {
+pub(crate) struct MemoryFiles {
     usage: KernelFile,
     stat: KernelFile,
     /// v2 only; on v1 the figure is in `stat`.
@@ -364,7 +366,7 @@ const V2: Fields = Fields {
 
 impl MemoryFiles {
     /// `None` if no memory controller is mounted; the cgroup itself need not exist.
-    pub(super) fn new(hierarchies: &Hierarchies, relative: &Path) -> Option<Self> {
+    pub(crate) fn new(hierarchies: &Hierarchies, relative: &Path) -> Option<Self> {
         let directory = hierarchies.dir(Controller::Memory, relative)?;
         let file = |name: &str| KernelFile::new(directory.join(name));
         let v2 = hierarchies.version() == Version::V2;
@@ -381,7 +383,7 @@ impl MemoryFiles {
     }
 
     /// After an error, opens the file again and retries at once.
-    pub(super) fn read_twice(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
+    pub(crate) fn read_twice(&mut self, buffer: &mut Buffer) -> Result<Memory, ReadError> {
         twice(|| self.read(buffer))
     }
 
@@ -408,6 +410,7 @@ impl MemoryFiles {
         };
         Ok(Memory {
             working_set: usage.saturating_sub(stat.inactive_file),
+            inactive_file: stat.inactive_file,
             anon: stat.anon,
             unreclaimable: stat.anon.saturating_add(stat.shmem),
             swap,

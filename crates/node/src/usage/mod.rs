@@ -19,6 +19,7 @@ use evictd_kernel::kernel_file::ReadError;
 use jiff::Timestamp;
 use std::{fmt, path::PathBuf};
 
+pub(crate) use cgroup::MemoryFiles;
 pub use cgroup::{CgroupUsage, raise_open_files};
 pub use disk::{DiskMeter, DiskRoots, Method};
 pub use evictd_kernel::walk::Truncation;

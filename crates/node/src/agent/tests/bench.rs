@@ -8,7 +8,7 @@ use crate::{
     pause::{Pause, PauseFile},
     pods::{Binder, DeletedPod, Listed, Listing, PodCache},
     publish::{Publish, Publishers, status::StatusPage},
-    reclaim::{Reclaimer, Runtime},
+    reclaim::{MemoryReclaimer, Reclaimer, Runtime},
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
@@ -404,6 +404,7 @@ impl Bench {
                 Some(runtime) => Reclaimer::start(&Self::config(lines), self.source, runtime),
                 None => Reclaimer::off(&Self::config(lines)),
             },
+            memory_reclaimer: MemoryReclaimer::new(&Self::config(lines), &hierarchies),
             evictor: Arc::new(CgroupEvictor {
                 hierarchies,
                 proc_root: proc,

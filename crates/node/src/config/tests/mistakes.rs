@@ -252,6 +252,16 @@ fn image_collection() {
 }
 
 #[test]
+fn reclaimed_page_cache_must_move_the_figure() {
+    let said = said_of_ours("reclaim:\n  memory: cold\n");
+    let expected = "f.yaml:4:11: reclaim.memory: memAvailable counts page cache as available, so reclaiming it would \
+                    not move memory.available; write memoryAvailable: workingSet, or reclaim.memory: off\n";
+    assert_eq!(said, expected);
+    let said = said_of_ours("reclaim:\n  memory: cold\nmemoryAvailable: workingSet\n");
+    assert_eq!(said, "");
+}
+
+#[test]
 fn durations() {
     let table = [
         (
