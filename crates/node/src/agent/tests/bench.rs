@@ -297,6 +297,23 @@ impl Bench {
         self.write_meminfo();
     }
 
+    /// What it holds is page cache, which can be asked for.
+    pub(super) fn caches(&mut self, name: &str, mebibytes: u64) {
+        self.grow(name, mebibytes);
+        let group = format!("cgroup/kubepods/pod{name}");
+        self.write(
+            &format!("{group}/memory.stat"),
+            "anon 0\nfile 0\ninactive_file 0\nshmem 0\n",
+        );
+        self.write(&format!("{group}/memory.reclaim"), "");
+    }
+
+    /// Whether its page cache was asked for.
+    pub(super) fn is_asked_for_cache(&self, name: &str) -> bool {
+        let file = self.path(&format!("cgroup/kubepods/pod{name}/memory.reclaim"));
+        !fs::read_to_string(file).unwrap().is_empty()
+    }
+
     /// SIGKILL does not end it, as a process that waits for a dead disk.
     pub(super) fn never_dies(&mut self, name: &str) {
         self.pods.get_mut(name).unwrap().dies = false;

@@ -303,3 +303,29 @@ fn a_threshold_that_a_reload_brings_has_its_reclaim_too() {
         },
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn page_cache_is_asked_for_only_while_a_soft_threshold_waits() {
+    const COLD: &str = "memoryAvailable: workingSet\nreclaim: {memory: cold}";
+    let soft =
+        "evictionSoft: {memory.available: 300Mi}\nevictionSoftGracePeriod: {memory.available: 1m}";
+    let hard = "evictionHard: {memory.available: 300Mi}";
+    for (lines, asks) in [
+        (format!("{soft}\n{COLD}"), true),
+        (format!("{soft}\n{COLD}\ndryRun: true"), false),
+        (format!("{soft}\nmemoryAvailable: workingSet"), false),
+        (format!("{hard}\n{COLD}"), false),
+    ] {
+        let mut bench = Bench::new();
+        bench.pod("cache", 0);
+        bench.caches("cache", 750);
+        bench.start(&lines);
+        let asked = tokio::time::timeout(Duration::from_secs(30), async {
+            while !bench.is_asked_for_cache("cache") {
+                sleep(Duration::from_millis(100)).await;
+                std::thread::yield_now();
+            }
+        });
+        assert_eq!(asked.await.is_ok(), asks, "{lines}");
+    }
+}
