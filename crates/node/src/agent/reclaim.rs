@@ -77,6 +77,7 @@ impl Agent {
         else {
             return;
         };
+        self.update_cgroups(now);
         let set = Arc::clone(self.active.set());
         let every_pod = 0..set.pods.len();
         let usage = self.ports.usage.read_these(now, &set, every_pod);
