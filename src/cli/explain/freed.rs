@@ -32,9 +32,9 @@ struct List {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Event {
-    event_time: Option<Timestamp>,
+    #[serde(rename = "eventTime")]
+    time: Option<Timestamp>,
     #[serde(default)]
     message: String,
     series: Option<Series>,
@@ -51,7 +51,7 @@ pub(super) fn parse(text: &str) -> serde_json::Result<Vec<Freed>> {
     let list: List = serde_json::from_str(text)?;
     let freed = |event: Event| {
         let repeated = event.series.and_then(|series| series.last_observed_time);
-        let time = repeated.or(event.event_time)?;
+        let time = repeated.or(event.time)?;
         Some(Freed {
             time,
             message: event.message,

@@ -51,7 +51,7 @@ mod tests {
         let resources = json!({"requests": {"memory": request}});
         let spec = json!({"containers": [{"name": "app", "resources": resources}]});
         let object = json!({"metadata": {"name": "a", "namespace": "shop"}, "spec": spec});
-        serde_json::from_value(object).unwrap()
+        Pod::from_wire(serde_json::from_value(object).unwrap())
     }
 
     fn shares(short: i64, pods: &[(&str, Option<[i64; 2]>)]) -> Vec<(usize, i64)> {

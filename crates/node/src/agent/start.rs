@@ -240,7 +240,7 @@ pub async fn ready(
             .reader(config, (hierarchies.clone(), &runtime), clock)
             .with_runtime(runtime.clone()),
         reclaimer,
-        memory_reclaimer: MemoryReclaimer::new(config, &hierarchies),
+        memory_reclaimer: MemoryReclaimer::new(config, &hierarchies, clock),
         evictor: Arc::new(CgroupEvictor {
             hierarchies,
             proc_root: config.roots.proc.clone(),

@@ -9,21 +9,17 @@ use crate::{
 use evictd_eviction::reclaim::Reclaimed;
 use evictd_kernel::{
     cgroup::{Hierarchies, Reclaim, Version},
+    clock::{Clock, after},
     kernel_file::Buffer,
 };
 use jiff::{SignedDuration, Timestamp};
-use std::{
-    io,
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io, path::PathBuf, thread};
 use tokio::sync::oneshot;
 
 /// Between the beginnings of two rounds.
 const PERIOD: SignedDuration = SignedDuration::from_secs(10);
 /// A round ends after this, whatever it has reclaimed: pods wait for the kernel meanwhile.
-const LONGEST_ROUND: Duration = Duration::from_secs(1);
+const LONGEST_ROUND: SignedDuration = SignedDuration::from_secs(1);
 /// What is asked of the kernel at once. After each request it is looked whether that was enough.
 const REQUEST: u64 = 16 << 20;
 
@@ -41,13 +37,14 @@ pub struct Target {
 /// Begins rounds of reclaiming; at most one is under way.
 pub struct MemoryReclaimer {
     hierarchies: Option<Hierarchies>,
+    clock: Clock,
     begun: Option<Timestamp>,
     round: Option<oneshot::Receiver<Reclaimed>>,
 }
 
 impl MemoryReclaimer {
     /// For this configuration: one that reclaims nothing if that is not asked for, or not possible here, which is logged.
-    pub fn new(config: &Effective, hierarchies: &Hierarchies) -> Self {
+    pub fn new(config: &Effective, hierarchies: &Hierarchies, clock: Clock) -> Self {
         let wanted = config.memory_reclaim == MemoryReclaim::Cold;
         let possible = hierarchies.version() == Version::V2;
         if wanted && !possible {
@@ -57,6 +54,7 @@ impl MemoryReclaimer {
         }
         Self {
             hierarchies: (wanted && possible).then(|| hierarchies.clone()),
+            clock,
             begun: None,
             round: None,
         }
@@ -75,9 +73,10 @@ impl MemoryReclaimer {
             return;
         };
         let (send, round) = oneshot::channel();
+        let clock = self.clock;
         let run = move || {
             // Nobody waits for it where the daemon has ended.
-            let _ = send.send(reclaim(&hierarchies, short, &targets));
+            let _ = send.send(reclaim(&hierarchies, short, &targets, clock));
         };
         let thread = thread::Builder::new().name("memory-reclaim".to_owned());
         match thread.spawn(run) {
@@ -102,11 +101,12 @@ impl MemoryReclaimer {
     }
 }
 
-fn reclaim(hierarchies: &Hierarchies, short: u64, targets: &[Target]) -> Reclaimed {
-    let until = Instant::now() + LONGEST_ROUND;
+fn reclaim(hierarchies: &Hierarchies, short: u64, targets: &[Target], clock: Clock) -> Reclaimed {
+    let until = after(clock.now(), LONGEST_ROUND);
+    let is_over = || clock.now() >= until;
     let mut done = Reclaimed::default();
     for target in targets {
-        match shrink(hierarchies, target, until) {
+        match shrink(hierarchies, target, is_over) {
             Ok(0) => {}
             Ok(bytes) => {
                 done.pods += 1;
@@ -119,7 +119,7 @@ fn reclaim(hierarchies: &Hierarchies, short: u64, targets: &[Target]) -> Reclaim
                 }
             }
         }
-        if Instant::now() >= until {
+        if is_over() {
             break;
         }
     }
@@ -128,7 +128,11 @@ fn reclaim(hierarchies: &Hierarchies, short: u64, targets: &[Target]) -> Reclaim
 }
 
 /// By how many bytes the working set has shrunk.
-fn shrink(hierarchies: &Hierarchies, target: &Target, until: Instant) -> io::Result<u64> {
+fn shrink(
+    hierarchies: &Hierarchies,
+    target: &Target,
+    is_over: impl Fn() -> bool,
+) -> io::Result<u64> {
     let mut buffer: Box<Buffer> = Box::new([0; size_of::<Buffer>()]);
     let Some(mut files) = MemoryFiles::new(hierarchies, &target.cgroup) else {
         return Ok(0);
@@ -138,7 +142,7 @@ fn shrink(hierarchies: &Hierarchies, target: &Target, until: Instant) -> io::Res
     // The kernel takes cache that is not in active use first, which is not part of the working set.
     let most = target.bytes.saturating_add(before.inactive_file);
     let (mut asked, mut shrunk) = (0, 0);
-    while shrunk < target.bytes && asked < most && Instant::now() < until {
+    while shrunk < target.bytes && asked < most && !is_over() {
         let request = REQUEST.min(most - asked);
         let outcome = hierarchies.reclaim_memory(&target.cgroup, request)?;
         asked += request;
@@ -184,7 +188,7 @@ mod tests {
     #[test]
     fn no_more_is_asked_of_the_kernel_than_what_is_wanted_and_what_it_takes_before() {
         let (root, hierarchies) = tree();
-        let done = reclaim(&hierarchies, 30 << 20, &[target("pod")]);
+        let done = reclaim(&hierarchies, 30 << 20, &[target("pod")], Clock::start());
         assert_eq!(done, Reclaimed::default());
         // A plain file keeps what was last written: of 30 MiB and 20 MiB of inactive cache, after three whole requests.
         let last = fs::read_to_string(root.path().join("pod/memory.reclaim")).unwrap();
@@ -194,7 +198,12 @@ mod tests {
     #[test]
     fn a_pod_that_is_gone_is_told_and_the_others_go_on() {
         let (_root, hierarchies) = tree();
-        let done = reclaim(&hierarchies, 1, &[target("gone"), target("pod")]);
+        let done = reclaim(
+            &hierarchies,
+            1,
+            &[target("gone"), target("pod")],
+            Clock::start(),
+        );
         assert_eq!((done.failed, done.pods, done.relieved), (1, 0, false));
         assert!(done.problems[0].starts_with("page cache of shop/gone: cannot read"));
     }

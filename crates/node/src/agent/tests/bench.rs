@@ -421,7 +421,7 @@ impl Bench {
                 Some(runtime) => Reclaimer::start(&Self::config(lines), self.source, runtime),
                 None => Reclaimer::off(&Self::config(lines)),
             },
-            memory_reclaimer: MemoryReclaimer::new(&Self::config(lines), &hierarchies),
+            memory_reclaimer: MemoryReclaimer::new(&Self::config(lines), &hierarchies, self.clock),
             evictor: Arc::new(CgroupEvictor {
                 hierarchies,
                 proc_root: proc,
