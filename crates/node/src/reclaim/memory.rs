@@ -40,6 +40,8 @@ pub struct MemoryReclaimer {
     clock: Clock,
     begun: Option<Timestamp>,
     round: Option<oneshot::Receiver<Reclaimed>>,
+    /// What failed last; an old kernel refuses every round.
+    problems: Vec<String>,
 }
 
 impl MemoryReclaimer {
@@ -57,6 +59,7 @@ impl MemoryReclaimer {
             clock,
             begun: None,
             round: None,
+            problems: Vec::new(),
         }
     }
 
@@ -97,7 +100,10 @@ impl MemoryReclaimer {
             ended => ended.ok(),
         };
         self.round = None;
-        reclaimed.filter(|done| done.pods > 0 || done.failed > 0)
+        let done = reclaimed?;
+        let is_new_problem = done.failed > 0 && done.problems != self.problems;
+        self.problems.clone_from(&done.problems);
+        (done.pods > 0 || is_new_problem).then_some(done)
     }
 }
 
@@ -206,5 +212,23 @@ mod tests {
         );
         assert_eq!((done.failed, done.pods, done.relieved), (1, 0, false));
         assert!(done.problems[0].starts_with("page cache of shop/gone: cannot read"));
+    }
+
+    #[test]
+    fn what_fails_in_every_round_is_told_once() {
+        let (_root, hierarchies) = tree();
+        let text = "apiVersion: evictd.dev/v1alpha1\nkind: EvictionConfiguration\n\
+                    memoryAvailable: workingSet\nreclaim: {memory: cold}";
+        let config = crate::config::parse("the test", text).unwrap().effective;
+        let mut reclaimer = MemoryReclaimer::new(&config, &hierarchies, Clock::start());
+        let mut told = Vec::new();
+        for cgroup in ["gone", "gone", "gone, too"] {
+            reclaimer.begin(Timestamp::UNIX_EPOCH, 1, vec![target(cgroup)]);
+            while reclaimer.is_busy() {
+                told.extend(reclaimer.finished());
+                thread::yield_now();
+            }
+        }
+        assert_eq!(told.len(), 2, "{told:?}");
     }
 }
