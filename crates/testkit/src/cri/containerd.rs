@@ -188,12 +188,13 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
     pub fn pod(&mut self, name: &str) -> io::Result<Pod> {
         let uid = format!("{:08}-{name}", self.pods.len());
         let logs = self.directory.path().join("logs").join(&uid);
-        fs::create_dir_all(&logs)?;
-        let config = driver::sandbox(
-            ("default", name, &uid),
-            format!("/{}/pod{uid}", self.group),
-            &logs,
-        );
+        self.pod_of(("default", name, &uid), &logs)
+    }
+
+    /// Makes the pod with this namespace, name and UID, whose logs are in this directory.
+    pub fn pod_of(&mut self, pod: (&str, &str, &str), logs: &Path) -> io::Result<Pod> {
+        fs::create_dir_all(logs)?;
+        let config = driver::sandbox(pod, format!("/{}/pod{}", self.group, pod.2), logs);
         // The runtime learns of an imported image from an event.
         let id = self.until("the sandbox runs", || driver::run(&self.socket, &config))?;
         self.pods.push(id.clone());
@@ -208,11 +209,30 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         image: &str,
         command: &[&str],
     ) -> io::Result<String> {
+        self.container_with(pod, (name, attempt), image, command, &[])
+    }
+
+    /// The same with directories of this machine in it: where from, and where to.
+    pub fn container_with(
+        &self,
+        pod: &Pod,
+        (name, attempt): (&str, u32),
+        image: &str,
+        command: &[&str],
+        mounts: &[(&Path, &str)],
+    ) -> io::Result<String> {
         let command: Vec<_> = [PROGRAM].iter().chain(command).copied().collect();
-        let limit = 64 << 20;
+        let mount = |(from, to): &(&Path, &str)| wire::Mount {
+            container_path: (*to).to_owned(),
+            host_path: from.display().to_string(),
+        };
+        let mounts: Vec<_> = mounts.iter().map(mount).collect();
+        let with: (i64, &[_]) = (64 << 20, &mounts);
+        // As a kubelet does it.
+        fs::create_dir_all(Path::new(&pod.config.log_directory).join(name))?;
         self.until("the container runs", || {
             let pod = (pod.id.as_str(), &pod.config);
-            driver::start(&self.socket, pod, (name, attempt), image, &command, limit)
+            driver::start(&self.socket, pod, (name, attempt), image, &command, with)
         })
     }
 
