@@ -4,6 +4,10 @@
 
 mod deleted;
 mod limits;
+mod pinned;
+mod respawns;
+mod runtime_fails;
+mod tiny_files;
 
 use crate::cgroup_support::left_out;
 use crate::cluster::Cluster;
@@ -54,6 +58,7 @@ impl Drop for Logs {
 
 /// A pod with a sandbox.
 struct Bound {
+    name: String,
     uid: String,
     pod: Pod,
 }
@@ -130,24 +135,30 @@ impl Site {
         let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
         self.logs.0.push(logs.clone());
         let pod = self.containerd.pod_of(("shop", name, &uid), &logs).unwrap();
-        let bound = Bound { uid, pod };
+        let name = name.to_owned();
+        let bound = Bound { name, uid, pod };
         fs::create_dir_all(self.scratch(&bound)).unwrap();
         bound
     }
 
     /// Runs this in a container `main` of the pod, with the emptyDir at `/scratch`.
     fn run(&self, bound: &Bound, script: &str) -> String {
-        self.run_again(bound, 0, script)
-    }
-
-    fn run_again(&self, bound: &Bound, attempt: u32, script: &str) -> String {
         let scratch = self.scratch(bound);
         let mounts: [(&Path, &str); 1] = [(&scratch, "/scratch")];
         let command = ["sh", "-c", script];
-        let made =
-            self.containerd
-                .container_with(&bound.pod, ("main", attempt), APP, &command, &mounts);
+        let made = self
+            .containerd
+            .container_with(&bound.pod, ("main", 0), APP, &command, &mounts);
         made.unwrap()
+    }
+
+    /// Starts the pod anew in another sandbox, as a kubelet does with one whose sandbox has ended.
+    fn start_again(&mut self, bound: &mut Bound, script: &str) -> String {
+        self.containerd.remove(&bound.pod);
+        let (name, uid) = (&bound.name, &bound.uid);
+        let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
+        bound.pod = self.containerd.pod_of(("shop", name, uid), &logs).unwrap();
+        self.run(bound, script)
     }
 
     fn lives(&self, container: &str) -> bool {

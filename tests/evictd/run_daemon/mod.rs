@@ -5,7 +5,7 @@ mod api;
 mod beside;
 mod container;
 mod crashes;
-mod cri;
+pub(crate) mod cri;
 pub(crate) mod disk;
 mod evicted_pods;
 mod hidden;

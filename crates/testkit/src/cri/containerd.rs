@@ -236,6 +236,44 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         })
     }
 
+    /// Ends and removes a pod.
+    pub fn remove(&self, pod: &Pod) {
+        driver::remove(&self.socket, &pod.id);
+    }
+
+    /// The names of all images.
+    pub fn image_names(&self) -> io::Result<Vec<String>> {
+        let nothing = wire::Empty {};
+        let list: wire::Images = super::grpc::call(&self.socket, "ListImages", &nothing)?;
+        Ok(list
+            .items
+            .into_iter()
+            .flat_map(|one| one.repo_tags)
+            .collect())
+    }
+
+    /// Pins an image, so that nobody removes it: known from 1.7 on. Whether it is pinned then.
+    pub fn pin(&self, name: &str) -> io::Result<bool> {
+        let label = "io.cri-containerd.pinned=pinned";
+        image::run(image::images(&self.socket, "label").args([name, label]))?;
+        let nothing = wire::Empty {};
+        let version: wire::VersionResponse = super::grpc::call(&self.socket, "Version", &nothing)?;
+        let mut parts = version.runtime_version.trim_start_matches('v').split('.');
+        let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
+        if (part(), part()) < (Some(1), Some(7)) {
+            return Ok(false);
+        }
+        self.until("the image is pinned", || {
+            let list: wire::Images = super::grpc::call(&self.socket, "ListImages", &nothing)?;
+            let is_it =
+                |one: &wire::Image| one.pinned && one.repo_tags.iter().any(|tag| tag == name);
+            match list.items.iter().any(is_it) {
+                true => Ok(true),
+                false => Err(io::Error::other("not yet")),
+            }
+        })
+    }
+
     /// Every container that it lists.
     pub fn containers(&self) -> io::Result<Vec<wire::Container>> {
         let nothing = wire::Empty {};
