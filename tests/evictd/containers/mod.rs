@@ -26,11 +26,11 @@ const SCRATCH: &str = "volumes/kubernetes.io~empty-dir/scratch";
 const RUNNING: i32 = 1;
 
 /// A node with a container runtime. Its fields end in the order in which they depend on each other.
-struct Site {
+pub(crate) struct Site {
     containerd: Containerd,
     logs: Logs,
     disk: Option<Disk>,
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
 }
 
 /// A filesystem of the test's own, with the volumes of pods and all that the runtime keeps.
@@ -65,19 +65,9 @@ struct Bound {
 
 impl Site {
     /// None, having said so, where there are no cgroups or containers.
-    fn new(test: &str) -> Option<Self> {
+    pub(crate) fn new(test: &str) -> Option<Self> {
         let cluster = Cluster::new(test)?;
         Self::with(Containerd::start(test)?, None, cluster)
-    }
-
-    /// The same with a private containerd, which may be stopped.
-    fn own(test: &str) -> Option<Self> {
-        let site = Self::new(test)?;
-        if !site.containerd.is_own() {
-            left_out(test, "it stops the runtime, and this one is not its own");
-            return None;
-        }
-        Some(site)
     }
 
     /// The same with everything on an ext4 filesystem of so many MiB, in a file.
@@ -119,8 +109,8 @@ impl Site {
         self.kubelet().join("pods").join(&bound.uid).join(SCRATCH)
     }
 
-    /// A pod of the API server, its sandbox and its directories.
-    fn pod(&mut self, name: &str, containers: &Value, volumes: &Value) -> Bound {
+    /// A pod of the API server and the directories that a kubelet makes for it: its UID, and where its logs are.
+    fn bind(&mut self, name: &str, containers: &Value, volumes: &Value) -> (String, PathBuf) {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": { "name": name, "namespace": "shop" },
@@ -134,11 +124,31 @@ impl Site {
         let uid = made["metadata"]["uid"].as_str().unwrap().to_owned();
         let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
         self.logs.0.push(logs.clone());
+        fs::create_dir_all(self.kubelet().join("pods").join(&uid).join(SCRATCH)).unwrap();
+        (uid, logs)
+    }
+
+    /// So many calm pods with a limit on local storage, known to the API server and the runtime.
+    pub(crate) fn crowd(&mut self, count: usize) {
+        let limits = json!({ "limits": { "ephemeral-storage": "1Gi" } });
+        let containers = json!([{ "name": "main", "image": APP, "resources": limits }]);
+        let pods: Vec<_> = (0..count)
+            .map(|number| {
+                let name = format!("calm-{number}");
+                let (uid, logs) = self.bind(&name, &containers, &scratch(&json!("1Gi")));
+                ("shop".to_owned(), name, uid, logs)
+            })
+            .collect();
+        let sleeps = ["sleep", "2147483647"];
+        self.containerd.crowd(&pods, APP, &sleeps).unwrap();
+    }
+
+    /// A pod of the API server, its sandbox and its directories.
+    fn pod(&mut self, name: &str, containers: &Value, volumes: &Value) -> Bound {
+        let (uid, logs) = self.bind(name, containers, volumes);
         let pod = self.containerd.pod_of(("shop", name, &uid), &logs).unwrap();
         let name = name.to_owned();
-        let bound = Bound { name, uid, pod };
-        fs::create_dir_all(self.scratch(&bound)).unwrap();
-        bound
+        Bound { name, uid, pod }
     }
 
     /// Runs this in a container `main` of the pod, with the emptyDir at `/scratch`.
@@ -167,7 +177,7 @@ impl Site {
             .any(|one| one.id == container && one.state == RUNNING)
     }
 
-    fn lines(&self, more: &str) -> String {
+    pub(crate) fn lines(&self, more: &str) -> String {
         let filesystems = self.disk.as_ref().map(|Disk(at)| {
             let at = at.display();
             format!("filesystems: {{nodefs: {at}, imagefs: {at}, containerfs: {at}}}\n")

@@ -193,11 +193,44 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 
     /// Makes the pod with this namespace, name and UID, whose logs are in this directory.
     pub fn pod_of(&mut self, pod: (&str, &str, &str), logs: &Path) -> io::Result<Pod> {
+        let pod = self.sandbox(pod, logs)?;
+        self.pods.push(pod.id.clone());
+        Ok(pod)
+    }
+
+    /// Makes these pods, each with a container `main`, some at a time: namespace, name, UID and directory of logs.
+    pub fn crowd(
+        &mut self,
+        pods: &[(String, String, String, PathBuf)],
+        image: &str,
+        command: &[&str],
+    ) -> io::Result<()> {
+        const AT_A_TIME: usize = 4;
+        let make = |(namespace, name, uid, logs): &(String, String, String, PathBuf)| {
+            let pod = self.sandbox((namespace, name, uid), logs)?;
+            self.container(&pod, ("main", 0), image, command)?;
+            Ok(pod.id)
+        };
+        let made: Vec<io::Result<String>> = std::thread::scope(|scope| {
+            let make_all = |some: &[_]| some.iter().map(make).collect::<Vec<_>>();
+            let chunks = pods.chunks(pods.len().div_ceil(AT_A_TIME).max(1));
+            let threads: Vec<_> = chunks
+                .map(|some| scope.spawn(move || make_all(some)))
+                .collect();
+            let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
+            joined.flatten().collect()
+        });
+        for id in made {
+            self.pods.push(id?);
+        }
+        Ok(())
+    }
+
+    fn sandbox(&self, pod: (&str, &str, &str), logs: &Path) -> io::Result<Pod> {
         fs::create_dir_all(logs)?;
         let config = driver::sandbox(pod, format!("/{}/pod{}", self.group, pod.2), logs);
         // The runtime learns of an imported image from an event.
         let id = self.until("the sandbox runs", || driver::run(&self.socket, &config))?;
-        self.pods.push(id.clone());
         Ok(Pod { id, config })
     }
 
