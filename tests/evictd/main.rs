@@ -10,6 +10,7 @@ mod alone;
 mod check_config;
 mod clients;
 mod config_errors;
+mod containers;
 mod demo;
 mod explain;
 #[cfg(target_arch = "x86_64")]

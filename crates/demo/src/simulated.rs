@@ -262,6 +262,7 @@ impl<'a> World<'a> {
                 containers: Vec::new(),
                 volumes: volumes.collect(),
                 time: Some(now),
+                ..PodUsage::default()
             })
         };
         Usage {

@@ -68,7 +68,11 @@ impl DiskParts {
                 add(&container.logs);
             }
         }
+        if self.rootfs {
+            add(&usage.deleted.in_layers);
+        }
         if self.volumes {
+            add(&usage.deleted.on_disk);
             for volume in pod.volumes.iter().filter(|volume| volume.local) {
                 let found = usage.volumes.iter().find(|used| used.name == volume.name);
                 if let Some(used) = found {

@@ -393,6 +393,7 @@ impl PodStats {
             containers: self.containers.iter().map(container).collect(),
             volumes: self.volumes.iter().map(volume).collect(),
             time: memory.and_then(|memory| memory.time),
+            ..PodUsage::default()
         }
     }
 }

@@ -35,6 +35,8 @@ pub struct PodUsage {
     pub containers: Vec<ContainerUsage>,
     /// Volumes, in the order of the source.
     pub volumes: Vec<VolumeUsage>,
+    /// Files that are deleted but still open.
+    pub deleted: DeletedUsage,
     /// When the oldest of the figures was measured.
     pub time: Option<jiff::Timestamp>,
 }
@@ -68,4 +70,14 @@ pub struct FsUsage {
     pub bytes: Option<i64>,
     /// Files and directories.
     pub inodes: Option<i64>,
+}
+
+/// What a pod's processes hold open of files that are deleted. A ranking counts it, as it returns when the pod ends; no
+/// limit of the pod does, as the kubelet never sees it. `None`: nothing was found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeletedUsage {
+    /// In the writable layers of its containers.
+    pub in_layers: FsUsage,
+    /// Beside its volumes and logs.
+    pub on_disk: FsUsage,
 }

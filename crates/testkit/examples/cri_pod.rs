@@ -70,11 +70,18 @@ fn run(
         )));
     };
     let logs = Path::new(LOGS).join(format!("{namespace}_{name}_{uid}"));
-    fs::create_dir_all(&logs)?;
+    fs::create_dir_all(logs.join("main"))?;
     let pod = driver::sandbox((namespace, name, uid), parent.to_owned(), &logs);
     let id = driver::run(socket, &pod)?;
     let limit = i64::try_from(mebibytes(memory)?).map_err(io::Error::other)?;
     let command: Vec<&str> = ["/bin/busybox"].iter().chain(command).copied().collect();
-    let container = driver::start(socket, (&id, &pod), ("main", 0), image, &command, limit)?;
+    let container = driver::start(
+        socket,
+        (&id, &pod),
+        ("main", 0),
+        image,
+        &command,
+        (limit, &[]),
+    )?;
     writeln!(io::stdout(), "{id} {container}")
 }

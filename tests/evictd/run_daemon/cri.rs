@@ -9,22 +9,22 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const LOW: [(&str, &str); 1] = [("memory.available", "64Mi")];
+pub(crate) const LOW: [(&str, &str); 1] = [("memory.available", "64Mi")];
 const APP: &str = "evictd.test/app:1";
 /// Holds 40 MiB: nobody reads what it has read.
-const HOG: [&str; 3] = ["sh", "-c", "dd if=/dev/zero bs=40M | sleep 1000"];
+pub(crate) const HOG: [&str; 3] = ["sh", "-c", "dd if=/dev/zero bs=40M | sleep 1000"];
 /// What the pods may take before and after the memory becomes scarce.
-const PLENTY: u64 = 192 << 20;
-const SCARCE: u64 = 88 << 20;
+pub(crate) const PLENTY: u64 = 192 << 20;
+pub(crate) const SCARCE: u64 = 88 << 20;
 
 /// The control group of all pods of a runtime, which is the node.
-struct Pods {
+pub(crate) struct Pods {
     file: PathBuf,
     group: String,
 }
 
 impl Pods {
-    fn of(containerd: &Containerd) -> Self {
+    pub(crate) fn of(containerd: &Containerd) -> Self {
         let hierarchies = Hierarchies::detect(Path::new(DEFAULT_ROOT)).unwrap();
         let group = containerd.group().to_owned();
         let directory = hierarchies.dir(Controller::Memory, Path::new(&group));
@@ -36,7 +36,7 @@ impl Pods {
         Self { file, group }
     }
 
-    fn limit(&self, bytes: u64) {
+    pub(crate) fn limit(&self, bytes: u64) {
         fs::write(&self.file, bytes.to_string()).unwrap();
     }
 

@@ -16,7 +16,7 @@ const MI: u64 = 1 << 20;
 const EXITED: i32 = 2;
 
 /// An ext4 filesystem of so many MiB in a file, mounted for this thread and what it starts.
-fn ext4(test: &str, file: &Path, at: PathBuf, mebibytes: u64) -> Option<PathBuf> {
+pub(crate) fn ext4(test: &str, file: &Path, at: PathBuf, mebibytes: u64) -> Option<PathBuf> {
     fs::create_dir_all(&at).unwrap();
     File::create(file).unwrap().set_len(mebibytes * MI).unwrap();
     let run = |program: &str, arguments: &[&str]| {
@@ -45,7 +45,7 @@ fn ext4(test: &str, file: &Path, at: PathBuf, mebibytes: u64) -> Option<PathBuf>
     }
 }
 
-fn available(at: &Path) -> u64 {
+pub(crate) fn available(at: &Path) -> u64 {
     let all = statvfs(at).unwrap();
     all.blocks_available() * all.fragment_size()
 }

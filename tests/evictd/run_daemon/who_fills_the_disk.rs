@@ -97,7 +97,7 @@ fn the_holders_of_a_filesystem_are_told_to_the_byte() {
     assert_eq!(rest["bytes"], 7 * MIB);
     assert_eq!(filesystem["usedBytes"], 16 * MIB);
     assert_eq!(filesystem["thresholds"][0]["signal"], "nodefs.available");
-    // The ranking agrees, but for what only ends with the process.
+    // The ranking agrees.
     let mut ranked = Value::Null;
     daemon.eventually("it is ranked", |daemon| {
         ranked = daemon
@@ -105,7 +105,7 @@ fn the_holders_of_a_filesystem_are_told_to_the_byte() {
             .unwrap_or_default();
         ranked["next"] == "shop/web"
     });
-    assert_eq!(ranked["pods"][0]["usage"], "5Mi");
+    assert_eq!(ranked["pods"][0]["usage"], "8Mi");
     let page = run(&[]);
     for shown in ["shop/web", "(everything else)", "16Mi of 48Mi used"] {
         assert!(page.contains(shown), "{shown} in\n{page}");

@@ -250,6 +250,7 @@ impl Figures {
             ephemeral_storage: None,
             containers: mem::take(&mut usage.containers),
             volumes: mem::take(&mut usage.volumes),
+            deleted: mem::take(&mut usage.deleted),
             time: Some(now),
         };
     }

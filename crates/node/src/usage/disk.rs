@@ -6,6 +6,7 @@
 use super::{
     NotWalked, Truncation, UsageWarning,
     cgroup::container_usage,
+    deleted::OpenDeleted,
     layers::Layers,
     ledger::{Entry, Findings, HostPath, Kind},
     survey::{self, Survey, is_on_disk},
@@ -14,13 +15,14 @@ use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
 use evictd_eviction::{
     local_storage,
-    usage::{FsUsage, PodUsage, Usage, VolumeUsage},
+    usage::{DeletedUsage, FsUsage, PodUsage, Usage, VolumeUsage},
 };
 use evictd_kernel::signals::WatchedFilesystem;
 use evictd_kernel::threads::{HANGING_WALKS, Pool};
 use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, KeptTrees, walk};
 use evictd_pod::Pod;
 use jiff::Timestamp;
+use nix::sys::stat::stat;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -90,6 +92,7 @@ pub struct DiskMeter {
     /// `None` before the first use, and if the kernel gives no inotify instance.
     kept: Option<KeptTrees>,
     threads: Pool,
+    deleted: OpenDeleted,
     /// A survey that has not ended.
     surveying: Option<Receiver<Findings>>,
     /// By UID.
@@ -126,13 +129,15 @@ enum PartKind {
 impl DiskMeter {
     /// Measures below these directories.
     pub fn new(roots: DiskRoots) -> Self {
+        let threads = Pool::of_this_process();
         Self {
+            deleted: OpenDeleted::new(roots.proc.clone(), threads.clone()),
             roots,
             limits: DEFAULT_LIMITS,
             layers: Layers::default(),
             kept: None,
             surveying: None,
-            threads: Pool::of_this_process(),
+            threads,
             hanging: HashMap::new(),
             found_no_directory: false,
             entries: Vec::new(),
@@ -171,6 +176,10 @@ impl DiskMeter {
         if !pods.is_empty() {
             self.layers.read(now).await;
         }
+        if method == Method::Walk {
+            let Limits { pod, stopping, .. } = self.limits;
+            self.deleted.look(pod, stopping).await;
+        }
         if method == Method::Changes {
             self.kept = self.kept.take().or_else(|| KeptTrees::new().ok());
             if let Some(kept) = &mut self.kept {
@@ -199,10 +208,12 @@ impl DiskMeter {
                 Ok(Some(parts)) => {
                     found += 1;
                     warn(pod, index, &parts, &mut warnings);
-                    usage.pods[index] = Some(self.usage_of(now, pod, &parts));
+                    let mut found = self.usage_of(now, pod, &parts);
                     if method == Method::Walk {
                         self.note(now, pod, &parts);
+                        found.deleted = self.deleted_of(pod, &parts);
                     }
+                    usage.pods[index] = Some(found);
                 }
                 // The files may be somewhere else, so the usage is unknown, not zero.
                 Ok(None) => missing += 1,
@@ -239,7 +250,7 @@ impl DiskMeter {
             now,
             filesystems,
             logs: self.roots.logs.parent().map(Path::to_owned),
-            proc: self.roots.proc.clone(),
+            deleted: self.deleted.found(),
             pods: pods
                 .filter_map(|pod| Some((pod.uid.clone(), pod.cgroup.as_ref()?.relative.clone())))
                 .collect(),
@@ -327,6 +338,18 @@ impl DiskMeter {
         let names = names.map(|container| container.name.clone());
         self.layers.add(&pod.uid, names, &mut usage);
         usage
+    }
+
+    /// What the pod holds open of deleted files where the kubelet keeps volumes or the pod has directories, and in its
+    /// layers.
+    fn deleted_of(&self, pod: &LocalPod, parts: &[Part]) -> DeletedUsage {
+        let Some(cgroup) = &pod.cgroup else {
+            return DeletedUsage::default();
+        };
+        let kubelet = stat(&self.roots.kubelet).map(|found| found.st_dev);
+        let of_parts = parts.iter().filter_map(|part| Some(part.measured?.device));
+        let devices: Vec<u64> = of_parts.chain(kubelet).collect();
+        self.deleted.of(&cgroup.relative, &devices)
     }
 
     /// The directories of a pod with their usage; `None` if the kubelet has no directory for it. A pod from a manifest

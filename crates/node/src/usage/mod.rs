@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod cri;
+mod deleted;
 mod disk;
 mod files_left;
 mod io;

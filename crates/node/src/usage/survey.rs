@@ -1,8 +1,11 @@
 //! What is on the disks beside the directories of pods: sizes, system logs, files that are deleted but open.
 
-use super::ledger::{Entry, Findings, Kind, Space};
+use super::{
+    deleted::is_held_in,
+    ledger::{Entry, Findings, Kind, Space},
+};
 use evictd_kernel::{
-    deleted::{DeletedFile, deleted_files},
+    deleted::{DeletedFile, DeletedFiles},
     signals::WatchedFilesystem,
     walk::{Budget, walk},
 };
@@ -10,7 +13,7 @@ use jiff::Timestamp;
 use nix::sys::statvfs::statvfs;
 use std::{
     path::{Path, PathBuf},
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
 };
 
 /// The most files of the system's logs that are counted.
@@ -22,7 +25,7 @@ pub(super) struct Survey {
     pub(super) filesystems: Vec<WatchedFilesystem>,
     /// The directory that contains the logs of the system and, in a directory of it, those of pods.
     pub(super) logs: Option<PathBuf>,
-    pub(super) proc: PathBuf,
+    pub(super) deleted: Arc<DeletedFiles>,
     /// UIDs of pods, and their cgroups relative to the roots of their hierarchies.
     pub(super) pods: Vec<(String, PathBuf)>,
 }
@@ -48,11 +51,9 @@ impl Survey {
             let found = (LOGS, Some(logs.device), logs.bytes, self.now);
             findings.nobodys.push(found);
         }
-        if let Ok(deleted) = deleted_files(&self.proc, stop) {
-            findings.hidden_processes = deleted.hidden_processes;
-            for file in &deleted.files {
-                self.add(file, &mut findings);
-            }
+        findings.hidden_processes = self.deleted.hidden_processes;
+        for file in &self.deleted.files {
+            self.add(file, &mut findings);
         }
         findings
     }
@@ -65,10 +66,7 @@ impl Survey {
             false if file.in_overlay => None,
             false => return,
         };
-        let holds = |(_, cgroup): &&(String, PathBuf)| {
-            let mut cgroups = file.cgroups.iter();
-            cgroups.any(|one| one.starts_with(cgroup))
-        };
+        let holds = |(_, cgroup): &&(String, PathBuf)| is_held_in(file, cgroup);
         match self.pods.iter().find(holds) {
             Some((uid, _)) => findings.entries.push(Entry {
                 uid: uid.clone(),

@@ -75,7 +75,7 @@ pub(crate) fn clean(directory: &Path, group: &str) {
         for pid in &alive {
             let _ = kill(*pid, Signal::SIGKILL);
         }
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let mounts = fs::read_to_string("/proc/thread-self/mounts").unwrap_or_default();
         let ours = mounts.lines().filter_map(|line| line.split(' ').nth(1));
         let ours: Vec<_> = ours
             .filter(|at| Path::new(at).starts_with(directory))

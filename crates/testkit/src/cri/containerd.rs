@@ -188,15 +188,49 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
     pub fn pod(&mut self, name: &str) -> io::Result<Pod> {
         let uid = format!("{:08}-{name}", self.pods.len());
         let logs = self.directory.path().join("logs").join(&uid);
-        fs::create_dir_all(&logs)?;
-        let config = driver::sandbox(
-            ("default", name, &uid),
-            format!("/{}/pod{uid}", self.group),
-            &logs,
-        );
+        self.pod_of(("default", name, &uid), &logs)
+    }
+
+    /// Makes the pod with this namespace, name and UID, whose logs are in this directory.
+    pub fn pod_of(&mut self, pod: (&str, &str, &str), logs: &Path) -> io::Result<Pod> {
+        let pod = self.sandbox(pod, logs)?;
+        self.pods.push(pod.id.clone());
+        Ok(pod)
+    }
+
+    /// Makes these pods, each with a container `main`, some at a time: namespace, name, UID and directory of logs.
+    pub fn crowd(
+        &mut self,
+        pods: &[(String, String, String, PathBuf)],
+        image: &str,
+        command: &[&str],
+    ) -> io::Result<()> {
+        const AT_A_TIME: usize = 4;
+        let make = |(namespace, name, uid, logs): &(String, String, String, PathBuf)| {
+            let pod = self.sandbox((namespace, name, uid), logs)?;
+            self.container(&pod, ("main", 0), image, command)?;
+            Ok(pod.id)
+        };
+        let made: Vec<io::Result<String>> = std::thread::scope(|scope| {
+            let make_all = |some: &[_]| some.iter().map(make).collect::<Vec<_>>();
+            let chunks = pods.chunks(pods.len().div_ceil(AT_A_TIME).max(1));
+            let threads: Vec<_> = chunks
+                .map(|some| scope.spawn(move || make_all(some)))
+                .collect();
+            let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
+            joined.flatten().collect()
+        });
+        for id in made {
+            self.pods.push(id?);
+        }
+        Ok(())
+    }
+
+    fn sandbox(&self, pod: (&str, &str, &str), logs: &Path) -> io::Result<Pod> {
+        fs::create_dir_all(logs)?;
+        let config = driver::sandbox(pod, format!("/{}/pod{}", self.group, pod.2), logs);
         // The runtime learns of an imported image from an event.
         let id = self.until("the sandbox runs", || driver::run(&self.socket, &config))?;
-        self.pods.push(id.clone());
         Ok(Pod { id, config })
     }
 
@@ -208,11 +242,68 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         image: &str,
         command: &[&str],
     ) -> io::Result<String> {
+        self.container_with(pod, (name, attempt), image, command, &[])
+    }
+
+    /// The same with directories of this machine in it: where from, and where to.
+    pub fn container_with(
+        &self,
+        pod: &Pod,
+        (name, attempt): (&str, u32),
+        image: &str,
+        command: &[&str],
+        mounts: &[(&Path, &str)],
+    ) -> io::Result<String> {
         let command: Vec<_> = [PROGRAM].iter().chain(command).copied().collect();
-        let limit = 64 << 20;
+        let mount = |(from, to): &(&Path, &str)| wire::Mount {
+            container_path: (*to).to_owned(),
+            host_path: from.display().to_string(),
+        };
+        let mounts: Vec<_> = mounts.iter().map(mount).collect();
+        let with: (i64, &[_]) = (64 << 20, &mounts);
+        // As a kubelet does it.
+        fs::create_dir_all(Path::new(&pod.config.log_directory).join(name))?;
         self.until("the container runs", || {
             let pod = (pod.id.as_str(), &pod.config);
-            driver::start(&self.socket, pod, (name, attempt), image, &command, limit)
+            driver::start(&self.socket, pod, (name, attempt), image, &command, with)
+        })
+    }
+
+    /// Ends and removes a pod.
+    pub fn remove(&self, pod: &Pod) {
+        driver::remove(&self.socket, &pod.id);
+    }
+
+    /// The names of all images.
+    pub fn image_names(&self) -> io::Result<Vec<String>> {
+        let nothing = wire::Empty {};
+        let list: wire::Images = super::grpc::call(&self.socket, "ListImages", &nothing)?;
+        Ok(list
+            .items
+            .into_iter()
+            .flat_map(|one| one.repo_tags)
+            .collect())
+    }
+
+    /// Pins an image, so that nobody removes it: known from 1.7 on. Whether it is pinned then.
+    pub fn pin(&self, name: &str) -> io::Result<bool> {
+        let label = "io.cri-containerd.pinned=pinned";
+        image::run(image::images(&self.socket, "label").args([name, label]))?;
+        let nothing = wire::Empty {};
+        let version: wire::VersionResponse = super::grpc::call(&self.socket, "Version", &nothing)?;
+        let mut parts = version.runtime_version.trim_start_matches('v').split('.');
+        let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
+        if (part(), part()) < (Some(1), Some(7)) {
+            return Ok(false);
+        }
+        self.until("the image is pinned", || {
+            let list: wire::Images = super::grpc::call(&self.socket, "ListImages", &nothing)?;
+            let is_it =
+                |one: &wire::Image| one.pinned && one.repo_tags.iter().any(|tag| tag == name);
+            match list.items.iter().any(is_it) {
+                true => Ok(true),
+                false => Err(io::Error::other("not yet")),
+            }
         })
     }
 

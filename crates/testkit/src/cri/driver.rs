@@ -69,7 +69,7 @@ pub fn start(
     (name, attempt): (&str, u32),
     image: &str,
     command: &[&str],
-    memory_limit: i64,
+    (memory_limit, mounts): (i64, &[wire::Mount]),
 ) -> io::Result<String> {
     let pod = sandbox.metadata.clone().unwrap_or_default();
     let mut labels = labels(&pod);
@@ -88,7 +88,8 @@ pub fn start(
         }),
         command: command.iter().map(|word| (*word).to_owned()).collect(),
         labels,
-        log_path: format!("{name}-{attempt}.log"),
+        mounts: mounts.to_vec(),
+        log_path: format!("{name}/{attempt}.log"),
         linux: Some(wire::LinuxContainerConfig {
             resources: Some(resources),
             security: Some(wire::ContainerSecurity {

@@ -1,0 +1,61 @@
+//! Limits of pods on local storage that real containers exceed: in a volume, and in a log.
+
+use super::{APP, Site, plain, scratch};
+use crate::daemon::names;
+use serde_json::{Value, json};
+
+#[test]
+fn s1_069_s1_071_a_volume_and_a_log_over_their_limits_cost_their_pods_and_nobody_else() {
+    let Some(mut site) = Site::new("a_volume_and_a_log_over_their_limits") else {
+        return;
+    };
+    let limited = |name: &str, limit: &str| json!({ "name": name, "image": APP, "resources": { "limits": { "ephemeral-storage": limit } } });
+    // The limit of the whole pod is not reached.
+    let two = json!([limited("main", "2Mi"), limited("side", "20Mi")]);
+    let fills = site.pod("fills", &plain(), &scratch(&json!("2Mi")));
+    let talks = site.pod("talks", &two, &scratch(&Value::Null));
+    let fine = site.pod("fine", &two, &scratch(&json!("2Mi")));
+    let write = |mebibytes: u32| {
+        format!("dd if=/dev/zero of=/scratch/data bs=1M count={mebibytes}; exec sleep 1000")
+    };
+    let talk = |bytes: u32| format!("yes 'a line of a log' | head -c {bytes}; exec sleep 1000");
+    let fills = site.run(&fills, &write(3));
+    let talks = site.run(&talks, &talk(4 << 20));
+    let modest = format!("yes 'a line' | head -c 100000; {}", write(1));
+    let fine = site.run(&fine, &modest);
+    let daemon = site.daemon(&[("memory.available", "1Mi")], "");
+    let mut decisions = daemon.evicted(2);
+    decisions.sort_by_key(|decision| decision["pod"].to_string());
+    assert_eq!(names(&decisions), ["shop/fills", "shop/talks"]);
+    let why: Vec<_> = decisions
+        .iter()
+        .map(|decision| (decision["signal"].clone(), decision["message"].clone()))
+        .collect();
+    let expected = [
+        (
+            "emptydirfs.limit",
+            "Usage of EmptyDir volume \"scratch\" exceeds the limit \"2Mi\". ",
+        ),
+        (
+            "ephemeralcontainerfs.limit",
+            "Container main exceeded its local ephemeral storage limit \"2Mi\". ",
+        ),
+    ];
+    assert_eq!(
+        why,
+        expected.map(|(signal, words)| (json!(signal), json!(words)))
+    );
+    daemon.eventually("the runtime knows of both ends", |_| {
+        !site.lives(&fills) && !site.lives(&talks)
+    });
+    daemon.some_turns_pass();
+    assert!(site.lives(&fine));
+    assert_eq!(daemon.history().len(), 2);
+    // The API server is told in the same words.
+    for (pod, (_, words)) in ["fills", "talks"].iter().zip(expected) {
+        let told = site.cluster.admin.get("pods", &format!("shop/{pod}"));
+        let told = told.unwrap();
+        assert_eq!(told["status"]["reason"], "Evicted");
+        assert_eq!(told["status"]["message"], words);
+    }
+}
