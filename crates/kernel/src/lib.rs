@@ -8,6 +8,7 @@
 //! | [`kill`] | ends the processes of a control group, with a grace period or at once, and waits until they are gone |
 //! | [`walk`] | adds up what a directory holds, within a budget |
 //! | [`deleted`] | finds files that are deleted but still open, which no walk sees |
+//! | [`kubelet`] | finds the kubelet's process, and what it was started with |
 //! | [`kernel_file`] | keeps a file of `/proc` or of a group open and reads it without allocating |
 //! | [`threads`] | threads made at the start, for calls that may hang: later there may be no process id left for one |
 //! | [`protect`] | keeps this process from being chosen by the kernel's OOM killer |
@@ -44,6 +45,7 @@ pub mod clock;
 pub mod deleted;
 pub mod kernel_file;
 pub mod kill;
+pub mod kubelet;
 pub mod protect;
 pub mod signals;
 pub mod threads;

@@ -10,6 +10,7 @@ pub(crate) mod disk;
 mod evicted_pods;
 mod hidden;
 pub(crate) mod kubelet;
+mod kubelet_directories;
 mod limits;
 mod lines;
 mod memory;

@@ -3,6 +3,7 @@
 mod cluster;
 mod history;
 mod kubelet;
+mod kubelet_directories;
 mod pods;
 mod reload;
 mod usage;
@@ -39,6 +40,7 @@ use evictd_kernel::{
     wake::{MemcgNotification, WakeListeners, WakeSources},
 };
 use jiff::SignedDuration;
+use kubelet_directories::KubeletDirectories;
 use std::{
     error::Error,
     io,
@@ -174,7 +176,11 @@ pub async fn ready(
     let hierarchies = Hierarchies::detect(&config.roots.cgroup)?
         .with_namespace_of_this_process(&config.roots.proc)?;
     let pod_roots = pod_roots(config);
-    let sampler = Sampler::new(&signal_sources(config, &hierarchies))?;
+    let directories = kubelet_directories::find(config, &hierarchies, &pod_roots).await;
+    let sampler = Sampler::new(&SignalSources {
+        filesystems: filesystems(config, &directories.root),
+        ..signal_sources(config, &hierarchies)
+    })?;
     let runtime = crate::runtime::client(config)?;
     let fleet = Fleet::default();
     let pods = pods::start(config, (fleet.clone(), &runtime), clock).await;
@@ -189,7 +195,7 @@ pub async fn ready(
     let (earlier, intents) = (found.earlier, found.intents);
     let unfinished = earlier.open.values().filter_map(Unfinished::read).collect();
     let past = earlier.evictions();
-    let mut first_status = first_status(config, &pods, &usage, clock);
+    let mut first_status = first_status(config, (&pods, &usage), &directories, clock);
     first_status.last_decision = earlier.last;
     let waiting = found.history.in_memory();
     let recorder = Recorder::start(found.history, HISTORY_RETRY);
@@ -237,7 +243,7 @@ pub async fn ready(
             .ranking_unknown(config.unknown_pods == config::UnknownPods::Rank),
         allocatable,
         usage: usage
-            .reader(config, (hierarchies.clone(), &runtime), clock)
+            .reader(config, &directories, (hierarchies.clone(), &runtime), clock)
             .with_runtime(runtime.clone()),
         reclaimer,
         memory_reclaimer: MemoryReclaimer::new(config, &hierarchies, clock),
@@ -349,12 +355,12 @@ fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSource
             config::MemoryAvailable::MemAvailable => MemoryAvailable::MemAvailable,
             config::MemoryAvailable::WorkingSet => MemoryAvailable::WorkingSet,
         },
-        filesystems: filesystems(config),
+        filesystems: FilesystemPaths::default(),
     }
 }
 
 /// The directories to watch: as configured, else where kubelets and runtimes usually keep their files.
-fn filesystems(config: &Effective) -> FilesystemPaths {
+fn filesystems(config: &Effective, kubelet: &Path) -> FilesystemPaths {
     let first = |places: &[&str]| {
         places
             .iter()
@@ -363,7 +369,7 @@ fn filesystems(config: &Effective) -> FilesystemPaths {
             .map(Path::to_owned)
     };
     let configured = &config.filesystems;
-    let root = Some(config.kubelet.root_dir.clone()).filter(|root| root.is_dir());
+    let root = Some(kubelet.to_owned()).filter(|root| root.is_dir());
     let nodefs = configured.nodefs.clone().or(root).or_else(|| first(&["/"]));
     let runtimes = [
         "/var/lib/containerd",
@@ -399,8 +405,8 @@ pub fn node_name(config: &Effective) -> String {
 
 fn first_status(
     config: &Effective,
-    pods: &pods::Started,
-    usage: &usage::ChosenSource,
+    (pods, usage): (&pods::Started, &usage::ChosenSource),
+    directories: &KubeletDirectories,
     clock: Clock,
 ) -> Status {
     let source = |port: &str, chosen: &str, why: &str| SourceStatus {
@@ -419,6 +425,16 @@ fn first_status(
         source("pods.source", pods.name(), &pods.why),
         source("usage.source", usage.name(), &usage.why),
         source("evict.method", method, why),
+        source(
+            "kubelet.rootDir",
+            &directories.root.to_string_lossy(),
+            &directories.why_root,
+        ),
+        source(
+            "kubelet.podLogsDir",
+            &directories.logs.to_string_lossy(),
+            &directories.why_logs,
+        ),
     ];
     Status {
         node: node_name(config),

@@ -208,8 +208,10 @@ pub struct Pods {
 pub struct Kubelet {
     /// How to reach it.
     pub access: KubeletSettings,
-    /// Its root directory, which has a directory for each pod in `pods`.
-    pub root_dir: PathBuf,
+    /// Its root directory, which has a directory for each pod in `pods`; `None`: as the running kubelet was started.
+    pub root_dir: Option<PathBuf>,
+    /// The logs of pods; `None`: as the running kubelet's configuration says.
+    pub pod_logs_dir: Option<PathBuf>,
 }
 
 /// `imageGC`

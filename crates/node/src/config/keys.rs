@@ -235,11 +235,19 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key(
         "kubelet.rootDir",
-        "/var/lib/kubelet",
+        r#""""#,
         Same,
         Restart,
         one!(kubelet.root_dir),
-        "The kubelet's --root-dir. Disk usage of pods is measured in its directory pods; the usage of a pod that has no directory there is unknown.",
+        "The kubelet's --root-dir. Disk usage of pods is measured in its directory pods; the usage of a pod that has no directory there is unknown. Empty: as the kubelet that runs was started, else /var/lib/kubelet.",
+    ),
+    key(
+        "kubelet.podLogsDir",
+        r#""""#,
+        too("podLogsDir", r#""""#),
+        Restart,
+        one!(kubelet.pod_logs_dir),
+        "The kubelet's directory of the logs of pods. Empty: as the configuration file of the kubelet that runs says, else /var/log/pods.",
     ),
     key(
         "containerRuntimeEndpoint",

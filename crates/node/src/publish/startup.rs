@@ -217,6 +217,8 @@ fn source(source: &SourceStatus) -> String {
         "pods.source" => format!("pods from {chosen} ({why})"),
         "usage.source" => format!("their usage from {chosen} ({why})"),
         "evict.method" => format!("evicted by {chosen} ({why})"),
+        "kubelet.rootDir" => format!("the kubelet's files in {chosen} ({why})"),
+        "kubelet.podLogsDir" => format!("the logs of pods in {chosen} ({why})"),
         other => format!("{other}: {chosen} ({why})"),
     }
 }

@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use nix::sys::stat::stat;
 use std::{
     collections::HashMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     pin::Pin,
     sync::{
         Arc,
@@ -249,7 +249,6 @@ impl DiskMeter {
         let survey = Survey {
             now,
             filesystems,
-            logs: self.roots.logs.parent().map(Path::to_owned),
             deleted: self.deleted.found(),
             pods: pods
                 .filter_map(|pod| Some((pod.uid.clone(), pod.cgroup.as_ref()?.relative.clone())))
@@ -276,9 +275,10 @@ impl DiskMeter {
     pub(super) fn complete(&mut self, set: &PodSet, mut findings: Findings) -> Findings {
         let entries = std::mem::take(&mut self.entries);
         findings.host_paths = std::mem::take(&mut self.host_paths);
+        let contain_those_of_pods = self.roots.logs.starts_with(survey::SYSTEM_LOGS);
         for (what, device, bytes, _) in &mut findings.nobodys {
             let of_pods = |entry: &&Entry| entry.kind == Kind::Logs && entry.device == *device;
-            if *what == survey::LOGS {
+            if *what == survey::LOGS && contain_those_of_pods {
                 let of_pods: i64 = entries.iter().filter(of_pods).map(|one| one.bytes).sum();
                 *bytes = bytes.saturating_sub(of_pods).max(0);
             }

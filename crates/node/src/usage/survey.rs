@@ -16,15 +16,15 @@ use std::{
     sync::{Arc, atomic::AtomicBool},
 };
 
+/// Where the system keeps its logs.
+pub(super) const SYSTEM_LOGS: &str = "/var/log";
 /// The most files of the system's logs that are counted.
-const SYSTEM_LOGS: u64 = 100_000;
+const MOST_LOGS: u64 = 100_000;
 
 /// What a survey looks at.
 pub(super) struct Survey {
     pub(super) now: Timestamp,
     pub(super) filesystems: Vec<WatchedFilesystem>,
-    /// The directory that contains the logs of the system and, in a directory of it, those of pods.
-    pub(super) logs: Option<PathBuf>,
     pub(super) deleted: Arc<DeletedFiles>,
     /// UIDs of pods, and their cgroups relative to the roots of their hierarchies.
     pub(super) pods: Vec<(String, PathBuf)>,
@@ -42,12 +42,10 @@ impl Survey {
             ..Findings::default()
         };
         let mut budget = Budget {
-            entries: SYSTEM_LOGS,
+            entries: MOST_LOGS,
             stop,
         };
-        let logs = self.logs.as_ref();
-        let logs = logs.and_then(|path| walk(path, &mut budget).ok().flatten());
-        if let Some(logs) = logs {
+        if let Ok(Some(logs)) = walk(Path::new(SYSTEM_LOGS), &mut budget) {
             let found = (LOGS, Some(logs.device), logs.bytes, self.now);
             findings.nobodys.push(found);
         }

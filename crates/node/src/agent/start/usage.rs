@@ -1,6 +1,6 @@
 //! Chooses the source of usage figures.
 
-use super::node_name;
+use super::{kubelet_directories::KubeletDirectories, node_name};
 use crate::{
     config::{CgroupPath, Effective, PodsSource, UsageSource},
     usage::{DiskRoots, SummaryUsage, UsageReader, summary},
@@ -11,10 +11,7 @@ use evictd_kernel::{
     cgroup::{Controller, Hierarchies},
     clock::Clock,
 };
-use std::{fs::File, path::PathBuf};
-
-/// Where kubelets keep the logs of pods.
-const LOGS: &str = "/var/log/pods";
+use std::fs::File;
 
 /// The source of usage figures.
 pub(super) struct ChosenSource {
@@ -36,6 +33,7 @@ impl ChosenSource {
     pub(super) fn reader(
         &self,
         config: &Effective,
+        directories: &KubeletDirectories,
         (hierarchies, runtime): (Hierarchies, &Client),
         clock: Clock,
     ) -> UsageReader {
@@ -48,8 +46,8 @@ impl ChosenSource {
             UsageSource::Auto | UsageSource::Cgroup => None,
         };
         let roots = DiskRoots {
-            kubelet: config.kubelet.root_dir.clone(),
-            logs: PathBuf::from(LOGS),
+            kubelet: directories.root.clone(),
+            logs: directories.logs.clone(),
             proc: config.roots.proc.clone(),
         };
         UsageReader::new(hierarchies, roots, summary)
