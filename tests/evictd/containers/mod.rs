@@ -3,6 +3,8 @@
 //! freezes it, or needs its files on a filesystem of the test's own, is left out with a given one, and says so.
 
 mod deleted;
+#[cfg(target_arch = "x86_64")]
+mod faults;
 mod limits;
 mod pinned;
 mod respawns;
