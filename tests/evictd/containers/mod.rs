@@ -3,6 +3,8 @@
 //! freezes it, or needs its files on a filesystem of the test's own, is left out with a given one, and says so.
 
 mod deleted;
+#[cfg(target_arch = "x86_64")]
+mod faults;
 mod limits;
 mod pinned;
 mod respawns;
@@ -67,7 +69,7 @@ impl Site {
     /// None, having said so, where there are no cgroups or containers.
     pub(crate) fn new(test: &str) -> Option<Self> {
         let cluster = Cluster::new(test)?;
-        Self::with(Containerd::start(test)?, None, cluster)
+        Some(Self::with(Containerd::start(test)?, None, cluster))
     }
 
     /// The same with everything on an ext4 filesystem of so many MiB, in a file.
@@ -86,17 +88,17 @@ impl Site {
             );
             return None;
         }
-        Self::with(containerd, Some(disk), cluster)
+        Some(Self::with(containerd, Some(disk), cluster))
     }
 
-    fn with(mut containerd: Containerd, disk: Option<Disk>, cluster: Cluster) -> Option<Self> {
+    fn with(mut containerd: Containerd, disk: Option<Disk>, cluster: Cluster) -> Self {
         containerd.image(APP, 0).unwrap();
-        Some(Self {
+        Self {
             containerd,
             logs: Logs::default(),
             disk,
             cluster,
-        })
+        }
     }
 
     fn kubelet(&self) -> PathBuf {

@@ -8,7 +8,7 @@
 //! Of all cases a sample is played: each different call when it is made first and last, with one error. `EVICTD_FAULTS=all`
 //! plays every call with every error.
 
-mod tracer;
+pub(crate) mod tracer;
 
 use crate::cgroup_support::left_out;
 use crate::cluster::Cluster;
@@ -265,7 +265,7 @@ impl Stage {
 }
 
 /// What is to fail of a kill that makes these calls.
-fn cases(calls: &[String]) -> Vec<Plan> {
+pub(crate) fn cases(calls: &[String]) -> Vec<Plan> {
     let one = |call: usize, errno: usize| Plan {
         calls: call..call + 1,
         only: None,

@@ -60,6 +60,8 @@ pub(crate) struct Watch {
     pub(crate) pids: BTreeSet<u32>,
     /// Whether TCP connections matter.
     pub(crate) connections: bool,
+    /// Whether connections to a socket of this machine matter, such as the container runtime's.
+    pub(crate) local_connections: bool,
     /// Which of the calls that matter fail, and how.
     pub(crate) plan: Option<Plan>,
     /// The calls that mattered so far.
@@ -260,6 +262,15 @@ fn is_tcp(socket: &Path) -> bool {
     inodes.any(|other| other == inode)
 }
 
+/// Whether it is this machine's and ours is the end without a name, which is that of a client.
+fn is_local_client(socket: &Path) -> bool {
+    let socket = socket.to_string_lossy();
+    let inode = socket.trim_start_matches("socket:[").trim_end_matches(']');
+    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let mut lines = table.lines().map(str::split_whitespace);
+    lines.any(|mut fields| fields.nth(6) == Some(inode) && fields.next().is_none())
+}
+
 impl Watch {
     /// Notes a call; whether it is to fail.
     fn fails(&mut self, call: String) -> bool {
@@ -274,7 +285,8 @@ impl Watch {
 
     fn matters(&self, what: &Path) -> bool {
         if is_socket(what) {
-            return self.connections && is_tcp(what);
+            return (self.connections && is_tcp(what))
+                || (self.local_connections && is_local_client(what));
         }
         // What a pod uses is read for the decision, not for the kill.
         let name = what.file_name().unwrap_or_default().as_bytes();

@@ -206,13 +206,13 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
         command: &[&str],
     ) -> io::Result<()> {
         const AT_A_TIME: usize = 4;
-        let make = |(namespace, name, uid, logs): &(String, String, String, PathBuf)| {
+        let make_one = |(namespace, name, uid, logs): &(String, String, String, PathBuf)| {
             let pod = self.sandbox((namespace, name, uid), logs)?;
             self.container(&pod, ("main", 0), image, command)?;
             Ok(pod.id)
         };
-        let made: Vec<io::Result<String>> = std::thread::scope(|scope| {
-            let make_all = |some: &[_]| some.iter().map(make).collect::<Vec<_>>();
+        let results: Vec<io::Result<String>> = std::thread::scope(|scope| {
+            let make_all = |some: &[_]| some.iter().map(make_one).collect::<Vec<_>>();
             let chunks = pods.chunks(pods.len().div_ceil(AT_A_TIME).max(1));
             let threads: Vec<_> = chunks
                 .map(|some| scope.spawn(move || make_all(some)))
@@ -220,7 +220,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
             joined.flatten().collect()
         });
-        for id in made {
+        for id in results {
             self.pods.push(id?);
         }
         Ok(())
@@ -300,10 +300,10 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
             let list: wire::Images = super::grpc::call(&self.socket, "ListImages", &nothing)?;
             let is_it =
                 |one: &wire::Image| one.pinned && one.repo_tags.iter().any(|tag| tag == name);
-            match list.items.iter().any(is_it) {
-                true => Ok(true),
-                false => Err(io::Error::other("not yet")),
-            }
+            let pinned = list.items.iter().any(is_it);
+            pinned
+                .then_some(true)
+                .ok_or_else(|| io::Error::other("not yet"))
         })
     }
 
