@@ -196,7 +196,7 @@ mod tests {
             ("", None),
         ];
         for (words, expected) in table {
-            let command: Vec<Vec<u8>> = words.split(' ').map(|word| word.into()).collect();
+            let command: Vec<Vec<u8>> = words.split(' ').map(Into::into).collect();
             let found = option(&command, b"root-dir");
             assert_eq!(found.as_deref(), expected.map(Path::new), "{words}");
         }

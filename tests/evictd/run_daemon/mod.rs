@@ -3,6 +3,7 @@
 mod admission;
 mod api;
 mod beside;
+mod broken_disks;
 mod container;
 mod crashes;
 pub(crate) mod cri;

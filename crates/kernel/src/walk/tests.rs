@@ -148,3 +148,19 @@ fn directories_nested_too_deeply_are_left_out() {
     // 128 levels are read, and the directory below the last of them is counted.
     assert_eq!(usage.inodes, i64::try_from(MAX_DEPTH).unwrap() + 2);
 }
+
+#[test]
+fn any_name_is_counted_and_nothing_is_opened_to_be_read() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let top = tempfile::tempdir().unwrap();
+    let names: [&[u8]; 4] = [b"two\nlines", b"\xff\xfe", b" (deleted)", &[b'n'; 255]];
+    for name in names {
+        let directory = top.path().join(OsStr::from_bytes(name));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join(OsStr::from_bytes(name)), "1").unwrap();
+    }
+    // Whoever opens a pipe without a writer waits for one.
+    nix::unistd::mkfifo(&top.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let usage = walk_all(top.path());
+    assert_eq!((usage.inodes, usage.truncation), (10, None));
+}

@@ -177,10 +177,8 @@ pub async fn ready(
         .with_namespace_of_this_process(&config.roots.proc)?;
     let pod_roots = pod_roots(config);
     let directories = kubelet_directories::find(config, &hierarchies, &pod_roots).await;
-    let sampler = Sampler::new(&SignalSources {
-        filesystems: filesystems(config, &directories.root),
-        ..signal_sources(config, &hierarchies)
-    })?;
+    let filesystems = filesystems(config, &directories.root);
+    let sampler = sampler(config, &hierarchies, filesystems)?;
     let runtime = crate::runtime::client(config)?;
     let fleet = Fleet::default();
     let pods = pods::start(config, (fleet.clone(), &runtime), clock).await;
@@ -334,6 +332,17 @@ fn wake_listeners(config: &Effective, hierarchies: &Hierarchies) -> WakeListener
             .collect(),
     };
     WakeListeners::new(wake, None)
+}
+
+fn sampler(
+    config: &Effective,
+    hierarchies: &Hierarchies,
+    filesystems: FilesystemPaths,
+) -> Result<Sampler, SourceError> {
+    Sampler::new(&SignalSources {
+        filesystems,
+        ..signal_sources(config, hierarchies)
+    })
 }
 
 fn signal_sources(config: &Effective, hierarchies: &Hierarchies) -> SignalSources {

@@ -25,6 +25,8 @@ const INTERVAL_WITH_EVENTS: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_millis(50);
 /// Labels with this prefix are the runtime's copies of what the sandbox's metadata says.
 const RUNTIME_LABELS: &str = "io.kubernetes.pod.";
+/// The annotation by which kubelets tell runtimes the grace period of a container's pod, in seconds.
+const GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
 /// The CPU shares of a container without a request.
 const LEAST_SHARES: u64 = 2;
 
@@ -204,6 +206,7 @@ impl Poller {
             },
             spec: wire::PodSpec {
                 node_name: self.node.clone(),
+                termination_grace_period_seconds: grace_period(&found.containers),
                 containers,
                 ..wire::PodSpec::default()
             },
@@ -238,6 +241,15 @@ impl Found<'_> {
         } })
         .to_string()
     }
+}
+
+/// The longest that a container of the pod has; `None`, which counts as 30 s, if none tells.
+fn grace_period(containers: &[&Container]) -> Option<i64> {
+    let told = containers.iter().filter_map(|container| {
+        let seconds = container.annotations.get(GRACE_PERIOD)?;
+        seconds.parse().ok().filter(|seconds| *seconds >= 0)
+    });
+    told.max()
 }
 
 /// The pods that run, one per UID. Of a pod's sandboxes the ready one counts, else the newest with a running container;

@@ -2,10 +2,14 @@
 
 use evictd_cri::{Client, Container, ContainerStats, Memory, SandboxStats};
 use evictd_eviction::usage::{ContainerUsage, PodUsage};
+use procfs::{Current, Meminfo};
 use std::collections::{HashMap, HashSet};
 
-/// The usage of every pod of the runtime, by UID. `Err` says why there is none. A pod of which the runtime says two things
-/// is left out, so that its cgroup is read instead.
+/// No kernel gives more process ids.
+const MOST_PROCESSES: u64 = 1 << 22;
+
+/// The usage of every pod of the runtime, by UID. `Err` says why there is none. A pod of which the runtime says two things,
+/// or what cannot be on this machine, is left out, so that its cgroup is read instead.
 pub(super) async fn usage(runtime: &Client) -> Result<HashMap<String, PodUsage>, String> {
     let told = |error: evictd_cri::Error| error.to_string();
     if let Some(stats) = runtime.sandbox_stats().await.map_err(told)? {
@@ -47,9 +51,12 @@ fn by_uid<'a>(
             twice.insert(uid);
         }
     }
+    let memory = Meminfo::current().map_or(u64::MAX, |machine| machine.mem_total);
+    let most = i64::try_from(memory).unwrap_or(i64::MAX);
     all.into_iter()
         .filter(|(uid, _)| !uid.is_empty() && !twice.contains(uid))
         .filter_map(|(uid, usage)| Some((uid.to_owned(), usage?)))
+        .filter(|(_, usage)| usage.working_set.is_none_or(|bytes| bytes <= most))
         .collect()
 }
 
@@ -57,7 +64,9 @@ fn of_sandbox(stats: &SandboxStats) -> Option<PodUsage> {
     let memory = stats.memory.as_ref();
     Some(PodUsage {
         working_set: Some(memory.and_then(working_set)?),
-        processes: stats.processes.filter(|processes| *processes > 0),
+        processes: stats
+            .processes
+            .filter(|processes| (1..=MOST_PROCESSES).contains(processes)),
         containers: stats.containers.iter().map(of_container).collect(),
         time: memory.and_then(|memory| memory.at),
         ..PodUsage::default()

@@ -279,7 +279,8 @@ impl DiskMeter {
         for (what, device, bytes, _) in &mut findings.nobodys {
             let of_pods = |entry: &&Entry| entry.kind == Kind::Logs && entry.device == *device;
             if *what == survey::LOGS && contain_those_of_pods {
-                let of_pods: i64 = entries.iter().filter(of_pods).map(|one| one.bytes).sum();
+                let of_pods = entries.iter().filter(of_pods).map(|one| one.bytes);
+                let of_pods = of_pods.fold(0, i64::saturating_add);
                 *bytes = bytes.saturating_sub(of_pods).max(0);
             }
         }

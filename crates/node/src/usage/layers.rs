@@ -5,15 +5,27 @@ use super::{
     ledger::{Entry, Kind},
 };
 use evictd_cri::{Client, Container, ContainerStats, Error, FilesystemUsage};
-use evictd_eviction::usage::{FsUsage, PodUsage};
+use evictd_eviction::{
+    usage::{FsUsage, PodUsage},
+    why::human_bytes,
+};
+use evictd_kernel::threads::Pool;
 use jiff::{SignedDuration, Timestamp};
-use std::{collections::HashMap, time::Duration};
-use tokio::time::timeout;
+use nix::sys::statvfs::statvfs;
+use std::{collections::HashMap, path::Path, time::Duration};
+use tokio::{
+    sync::oneshot::{Receiver, error::TryRecvError},
+    time::timeout,
+};
 
 /// The longest wait for the runtime. Directories are walked after it, so it must leave time for them.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A runtime that gave no answer in time is not asked again for so long.
 const PAUSE: SignedDuration = SignedDuration::from_secs(30);
+/// The longest wait for the filesystems of the layers, which may hang.
+const FILESYSTEM_PATIENCE: Duration = Duration::from_millis(200);
+/// The most filesystems that are looked at; a runtime has one for each of its snapshotters.
+const MOST_FILESYSTEMS: usize = 16;
 /// Figures that are older count as unknown.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(2);
 
@@ -29,8 +41,13 @@ pub(super) struct Layers {
     /// Bytes of images, and when they were counted.
     images: Option<(i64, Timestamp)>,
     problem: Option<String>,
+    /// A look at the filesystems that has not ended.
+    looking: Option<Receiver<Used>>,
     paused_until: Option<Timestamp>,
 }
+
+/// Bytes that are used on the filesystems that the runtime names, by its name for them.
+type Used = HashMap<String, i64>;
 
 #[derive(Debug, Clone, Copy)]
 struct Layer {
@@ -72,10 +89,11 @@ impl Layers {
         });
         let problem = match asked.await {
             Ok(Ok((containers, Some(stats), filesystems))) => {
-                self.known = layers(now, &containers, &stats);
+                let (possible, problem) = possible(&self.used(&stats).await, stats);
+                self.known = layers(now, &containers, &possible);
                 let images = filesystems.map_or_else(Vec::new, |found| found.images);
-                self.images = images_of(now, &images, &stats);
-                None
+                self.images = images_of(now, &images, &possible);
+                problem
             }
             Ok(Ok((_, None, _))) => Some("the container runtime does not count them".to_owned()),
             // Without any runtime there are no layers.
@@ -90,6 +108,34 @@ impl Layers {
         };
         self.problem =
             problem.map(|why| format!("writable layers of containers are unknown: {why}"));
+    }
+
+    /// What is used on the filesystems of these layers, as far as they answer.
+    async fn used(&mut self, stats: &[ContainerStats]) -> Used {
+        if let Some(earlier) = &mut self.looking
+            && earlier.try_recv().err() == Some(TryRecvError::Empty)
+        {
+            return Used::new();
+        }
+        let layers = stats.iter().filter_map(|one| one.writable_layer.as_ref());
+        let mut places: Vec<String> = layers.map(|layer| layer.mountpoint.clone()).collect();
+        places.sort_unstable();
+        places.dedup();
+        places.retain(|place| Path::new(place).is_absolute());
+        places.truncate(MOST_FILESYSTEMS);
+        let look = move || {
+            let used = |place: String| Some((used_on(&place)?, place));
+            let used = places.into_iter().filter_map(used);
+            used.map(|(bytes, place)| (place, bytes)).collect()
+        };
+        let Ok(mut looking) = Pool::of_this_process().run(look) else {
+            return Used::new();
+        };
+        if let Ok(used) = timeout(FILESYSTEM_PATIENCE, &mut looking).await {
+            return used.unwrap_or_default();
+        }
+        self.looking = Some(looking);
+        Used::new()
     }
 
     /// Bytes of images, and when they were counted.
@@ -132,6 +178,40 @@ fn figure(value: Option<u64>) -> Option<i64> {
     value.and_then(|value| i64::try_from(value).ok())
 }
 
+/// Bytes in use on the filesystem of this directory. May hang.
+fn used_on(place: &str) -> Option<i64> {
+    let found = statvfs(place).ok()?;
+    let blocks = found.blocks().saturating_sub(found.blocks_free());
+    i64::try_from(blocks.saturating_mul(found.fragment_size())).ok()
+}
+
+/// The figures without those of layers that hold more than is used on their whole filesystem, and a problem that names
+/// one of these.
+fn possible(used: &Used, mut stats: Vec<ContainerStats>) -> (Vec<ContainerStats>, Option<String>) {
+    let mut problem = None;
+    for one in &mut stats {
+        let Some(layer) = &mut one.writable_layer else {
+            continue;
+        };
+        let Some((told, used)) = layer.bytes.zip(used.get(&layer.mountpoint)) else {
+            continue;
+        };
+        let told = i64::try_from(told).unwrap_or(i64::MAX);
+        if told > *used {
+            (layer.bytes, layer.inodes) = (None, None);
+            problem = Some(format!(
+                "the container runtime counts {} in that of container {:?} ({:?}), but only {} are used on {:?}",
+                human_bytes(told),
+                one.name,
+                one.id,
+                human_bytes(*used),
+                layer.mountpoint
+            ));
+        }
+    }
+    (stats, problem)
+}
+
 /// Runtimes count the layers of containers with the images. `None` if both were counted at different moments and do not
 /// fit together.
 fn images_of(
@@ -141,7 +221,8 @@ fn images_of(
 ) -> Option<(i64, Timestamp)> {
     let all = figure(images.first()?.bytes)?;
     let layers = stats.iter().filter_map(|one| one.writable_layer.as_ref());
-    let layers: i64 = layers.filter_map(|layer| figure(layer.bytes)).sum();
+    let layers = layers.filter_map(|layer| figure(layer.bytes));
+    let layers = layers.fold(0, i64::saturating_add);
     let at = images.first()?.at.map_or(now, |at| at.min(now));
     let images = all.saturating_sub(layers);
     (images >= 0).then_some((images, at))

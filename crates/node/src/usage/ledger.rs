@@ -206,8 +206,10 @@ impl Findings {
             for entry in entries.filter(|entry| entry.uid == pod.uid) {
                 if is_here(entry.device, "containerfs") {
                     ledger.bytes = ledger.bytes.saturating_add(entry.bytes);
-                    ledger.inodes += entry.inodes.unwrap_or(0);
-                    *ledger.by_kind.entry(entry.kind).or_default() += entry.bytes;
+                    let inodes = entry.inodes.unwrap_or(0);
+                    ledger.inodes = ledger.inodes.saturating_add(inodes);
+                    let of_kind = ledger.by_kind.entry(entry.kind).or_default();
+                    *of_kind = of_kind.saturating_add(entry.bytes);
                     ledger.age_seconds = ledger.age_seconds.max(age(entry.at));
                 }
             }
@@ -225,8 +227,10 @@ impl Findings {
                 age_seconds: Some(age(*at)),
             })
             .collect();
-        let found: i64 = pods.iter().map(|pod| pod.bytes).sum();
-        let found = found + nobodys.iter().map(|one| one.bytes).sum::<i64>();
+        // A filesystem of a tenant may report any figure.
+        let found = pods.iter().map(|pod| pod.bytes);
+        let found = found.chain(nobodys.iter().map(|one| one.bytes));
+        let found = found.fold(0, i64::saturating_add);
         nobodys.push(Nobodys {
             what: if self.hidden_processes > 0 {
                 "deleted or system".to_owned()

@@ -90,6 +90,9 @@ async fn pods_are_listed_with_what_the_runtime_knows_of_them() {
     };
     let source = (CONFIG_SOURCE.to_owned(), "file".to_owned());
     state.sandboxes[2].annotations = [source].into();
+    let grace = |text: &str| [(GRACE_PERIOD.to_owned(), text.to_owned())].into();
+    state.containers[0].annotations = grace("7");
+    state.containers[1].annotations = grace("-1");
     state.statuses = vec![wire::ContainerStatus {
         id: "c-1".to_owned(),
         resources: Some(wire::ContainerResources {
@@ -120,6 +123,8 @@ async fn pods_are_listed_with_what_the_runtime_knows_of_them() {
         &pods.find(|one| one.pod.uid == uid).unwrap().pod
     };
     assert!(pod("cafe").is_static() && !pod("u-1").is_static());
+    let graces = ["u-1", "cafe"].map(|uid| pod(uid).termination_grace_period_seconds);
+    assert_eq!(graces, [Some(7), None]);
     let web = pod("u-1");
     assert_eq!(web.labels.get("app").unwrap(), "new");
     assert!(!web.labels.contains_key("io.kubernetes.pod.name"));

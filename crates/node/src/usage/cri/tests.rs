@@ -62,6 +62,7 @@ async fn figures_that_contradict_are_left_out() {
             sandbox("good", Some(memory(5, 6))),
             sandbox("more than all", Some(memory(7, 6))),
             sandbox("beyond", Some(memory(u64::MAX, u64::MAX))),
+            sandbox("beyond this machine", Some(memory(1 << 60, 1 << 61))),
             sandbox("twice", Some(memory(5, 6))),
             sandbox("twice", Some(memory(1, 6))),
             sandbox("uncounted", None),
@@ -117,4 +118,25 @@ async fn without_figures_of_pods_those_of_their_containers_are_added_if_all_are_
     double.behave("ListContainerStats", Behaviour::Unimplemented);
     let problem = of(&double).await.unwrap_err();
     assert_eq!(problem, "it counts neither pods nor containers");
+}
+
+#[tokio::test]
+async fn a_number_of_processes_that_no_kernel_has_is_unknown() {
+    for (told, expected) in [(7, Some(7)), (0, None), (u64::MAX, None)] {
+        let mut stats = sandbox("pod", Some(memory(5, 6)));
+        stats.linux.as_mut().unwrap().process = Some(wire::ProcessUsage {
+            process_count: Some(count(told)),
+        });
+        let double = Double::start(State {
+            sandbox_stats: vec![stats],
+            ..State::default()
+        });
+        let double = double.unwrap();
+        let runtime = Client::new(Settings {
+            endpoint: Some(double.socket().display().to_string()),
+            ..Settings::default()
+        });
+        let usage = usage(&runtime.unwrap()).await.unwrap();
+        assert_eq!(usage["pod"].processes, expected, "{told}");
+    }
 }

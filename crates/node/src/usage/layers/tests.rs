@@ -144,3 +144,49 @@ async fn a_real_containerd_tells_what_a_container_has_written() {
         tokio::task::yield_now().await;
     }
 }
+
+#[tokio::test]
+async fn a_layer_that_is_larger_than_all_that_its_filesystem_holds_is_unknown() {
+    let (double, mut layers) = double();
+    let place = tempfile::tempdir().unwrap();
+    let mountpoint = place.path().display().to_string();
+    for (told, problem) in [(5000, false), (u64::MAX / 4, true)] {
+        double.change(|state| {
+            let layer = state.container_stats[1].writable_layer.as_mut().unwrap();
+            layer.used_bytes = Some(wire::Count { value: told });
+            layer.identifier = Some(wire::FilesystemIdentifier {
+                mountpoint: mountpoint.clone(),
+            });
+        });
+        layers.read(at(107)).await;
+        let told = layers.problem().unwrap_or_default();
+        assert_eq!(
+            told.contains("in that of container \"main\""),
+            problem,
+            "{told}"
+        );
+    }
+    // The earlier container of that name is no answer.
+    let usage = usage(&layers);
+    assert_eq!(usage.ephemeral_storage, Some(1000));
+    assert_eq!(usage.containers[0].rootfs, FsUsage::default());
+}
+
+#[tokio::test]
+async fn figures_that_are_too_large_to_be_added_are_no_sum() {
+    let (double, mut layers) = double();
+    double.change(|state| {
+        for stats in &mut state.container_stats {
+            let layer = stats.writable_layer.as_mut().unwrap();
+            layer.used_bytes = Some(wire::Count {
+                value: i64::MAX.cast_unsigned(),
+            });
+        }
+        state.filesystems.images = vec![wire::FilesystemUsage {
+            used_bytes: Some(wire::Count { value: 9 }),
+            ..wire::FilesystemUsage::default()
+        }];
+    });
+    layers.read(at(107)).await;
+    assert_eq!(layers.images(), None);
+}

@@ -135,6 +135,17 @@ fn a_filesystem_that_pods_mount_and_nobody_watches_is_named_once() {
 }
 
 #[test]
+fn figures_that_are_too_large_to_be_added_are_bounded() {
+    let mut findings = findings();
+    let absurd = ["a", "b", "b"].map(|uid| entry(uid, Kind::EmptyDirs, Some(1), i64::MAX));
+    findings.entries.extend(absurd);
+    let ledger = findings.ledger(NOW, &pods(&["a", "b"]), &std::iter::empty());
+    let shown = shown(&ledger.filesystems[0]);
+    assert_eq!(shown[0].1, i64::MAX);
+    assert_eq!(shown.last(), Some(&("everything else", 0)));
+}
+
+#[test]
 fn thresholds_are_shown_where_their_filesystem_is() {
     use evictd_eviction::ThresholdValue;
     use evictd_pod::Quantity;
