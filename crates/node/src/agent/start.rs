@@ -245,14 +245,7 @@ pub async fn ready(
             .with_runtime(runtime.clone()),
         reclaimer,
         memory_reclaimer: MemoryReclaimer::new(config, &hierarchies, clock),
-        evictor: Arc::new(CgroupEvictor {
-            hierarchies,
-            proc_root: config.roots.proc.clone(),
-            pod_roots,
-            kill_deadline: KILL_DEADLINE,
-            clock,
-            spare: Arc::new(SpareFiles::filled()),
-        }),
+        evictor: evictor(config, hierarchies, pod_roots, clock),
         runtime: Some(runtime).filter(|_| config.evict.method == EvictMethod::Cri),
         cluster,
         pauses,
@@ -270,6 +263,22 @@ pub async fn ready(
         orders,
         give_order,
         shared,
+    })
+}
+
+fn evictor(
+    config: &Effective,
+    hierarchies: Hierarchies,
+    pod_roots: Vec<PathBuf>,
+    clock: Clock,
+) -> Arc<CgroupEvictor> {
+    Arc::new(CgroupEvictor {
+        hierarchies,
+        proc_root: config.roots.proc.clone(),
+        pod_roots,
+        kill_deadline: KILL_DEADLINE,
+        clock,
+        spare: Arc::new(SpareFiles::filled()),
     })
 }
 
