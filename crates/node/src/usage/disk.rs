@@ -9,6 +9,7 @@ use super::{
     layers::Layers,
     ledger::{Entry, Findings, HostPath, Kind},
     survey::{self, Survey, is_on_disk},
+    upper::{self, Place, Sought},
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
@@ -16,6 +17,7 @@ use evictd_eviction::{
     local_storage,
     usage::{FsUsage, PodUsage, Usage, VolumeUsage},
 };
+use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::signals::WatchedFilesystem;
 use evictd_kernel::threads::{HANGING_WALKS, Pool};
 use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, KeptTrees, walk};
@@ -81,7 +83,8 @@ pub enum Method {
     Changes,
 }
 
-/// Measures the disk usage of pods. Writable layers are unknown without a container runtime.
+/// Measures the disk usage of pods. The writable layers of running containers are walked unless the container runtime
+/// has counted them in the last seconds.
 #[derive(Debug)]
 pub struct DiskMeter {
     roots: DiskRoots,
@@ -90,6 +93,12 @@ pub struct DiskMeter {
     /// `None` before the first use, and if the kernel gives no inotify instance.
     kept: Option<KeptTrees>,
     threads: Pool,
+    /// Where the processes of pods are; `None` if their layers are not looked for.
+    hierarchies: Option<Hierarchies>,
+    /// The writable layers of running containers, as of the last walk.
+    uppers: HashMap<Place, PathBuf>,
+    /// A search for them that has not ended.
+    searching: Option<Receiver<HashMap<Place, PathBuf>>>,
     /// A survey that has not ended.
     surveying: Option<Receiver<Findings>>,
     /// By UID.
@@ -117,6 +126,8 @@ struct Part {
 enum PartKind {
     /// Logs of the container of this name.
     Logs(String),
+    /// The writable layer of the container of this name.
+    Layer(String),
     /// The volume of this name that lives and dies with the pod.
     Volume(String),
     /// The volume of this name that is a directory of the node.
@@ -131,6 +142,9 @@ impl DiskMeter {
             limits: DEFAULT_LIMITS,
             layers: Layers::default(),
             kept: None,
+            hierarchies: None,
+            uppers: HashMap::new(),
+            searching: None,
             surveying: None,
             threads: Pool::of_this_process(),
             hanging: HashMap::new(),
@@ -143,6 +157,11 @@ impl DiskMeter {
     /// Asks this container runtime for writable layers.
     pub(super) fn ask(&mut self, runtime: Client) {
         self.layers = Layers::of(runtime);
+    }
+
+    /// Finds the writable layers of containers by the processes in these hierarchies.
+    pub(super) fn find_layers(&mut self, hierarchies: Hierarchies) {
+        self.hierarchies = Some(hierarchies);
     }
 
     /// Why the disk usage of pods was not found in the last walk, or a part of it.
@@ -170,6 +189,7 @@ impl DiskMeter {
         let mut all = Box::pin(sleep(self.limits.all));
         if !pods.is_empty() {
             self.layers.read(now).await;
+            self.uppers = self.search(now, set, pods).await;
         }
         if method == Method::Changes {
             self.kept = self.kept.take().or_else(|| KeptTrees::new().ok());
@@ -198,6 +218,7 @@ impl DiskMeter {
             match walked {
                 Ok(Some(parts)) => {
                     found += 1;
+                    self.take_layers(now, pod, &parts);
                     warn(pod, index, &parts, &mut warnings);
                     usage.pods[index] = Some(self.usage_of(now, pod, &parts));
                     if method == Method::Walk {
@@ -219,6 +240,53 @@ impl DiskMeter {
             self.found_no_directory = found == 0;
         }
         warnings
+    }
+
+    /// The writable layers of these pods that the runtime has not counted in the last seconds. Takes 1 s at most.
+    async fn search(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: &[usize],
+    ) -> HashMap<Place, PathBuf> {
+        let nothing = HashMap::new();
+        let Some(hierarchies) = self.hierarchies.clone() else {
+            return nothing;
+        };
+        if let Some(earlier) = &mut self.searching
+            && earlier.try_recv().err() == Some(TryRecvError::Empty)
+        {
+            return nothing;
+        }
+        self.searching = None;
+        let pods = pods.iter().filter_map(|index| set.pods.get(*index));
+        let sought = pods.flat_map(Sought::of);
+        let sought = sought.filter(|one| !self.layers.is_fresh(now, &one.place));
+        let sought: Vec<Sought> = sought.collect();
+        let proc = self.roots.proc.clone();
+        let search = self
+            .threads
+            .run(move || upper::find(&proc, &hierarchies, sought));
+        let Ok(mut search) = search else {
+            return nothing;
+        };
+        if let Ok(found) = timeout(self.limits.pod, &mut search).await {
+            return found.unwrap_or_default();
+        }
+        self.searching = Some(search);
+        nothing
+    }
+
+    /// Takes what was walked of a pod's writable layers for newer figures than the runtime's.
+    fn take_layers(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
+        for part in parts {
+            if let (PartKind::Layer(name), Some(measured)) = (&part.kind, part.measured)
+                && measured.inodes > 0
+            {
+                let place = (pod.uid.clone(), name.clone());
+                self.layers.walked(now, place, &measured);
+            }
+        }
     }
 
     /// Looks at these filesystems, and adds what was found in the directories of pods. Takes slightly more than 1 s at
@@ -290,6 +358,8 @@ impl DiskMeter {
                 continue;
             };
             let kind = match &part.kind {
+                // These are noted with those that the runtime has counted.
+                PartKind::Layer(_) => continue,
                 PartKind::Logs(_) => Kind::Logs,
                 PartKind::Volume(name) => {
                     let mut volumes = pod.volumes.iter();
@@ -389,6 +459,14 @@ impl DiskMeter {
     /// The directories to measure, with what is kept of them.
     fn parts(&mut self, pod: &Pod, method: Method) -> Vec<(Part, Option<KeptTree>)> {
         let mut parts = self.roots.parts(pod);
+        parts.extend(pod.containers.iter().filter_map(|container| {
+            let place = (pod.uid.clone(), container.name.clone());
+            Some(Part {
+                path: self.uppers.get(&place)?.clone(),
+                kind: PartKind::Layer(place.1),
+                measured: None,
+            })
+        }));
         if method == Method::Changes {
             parts.retain(|part| !matches!(part.kind, PartKind::HostPath(_)));
         }
@@ -500,6 +578,8 @@ fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
             inodes: Some(measured.inodes),
         };
         match &part.kind {
+            // Added with those that the runtime has counted.
+            PartKind::Layer(_) => continue,
             PartKind::Logs(container) => container_usage(usage, container).logs = figures,
             PartKind::Volume(name) | PartKind::HostPath(name) => usage.volumes.push(VolumeUsage {
                 name: name.clone(),

@@ -12,6 +12,7 @@ mod reader;
 mod remaining;
 mod summary;
 mod survey;
+mod upper;
 
 use crate::pods::PodSet;
 use evictd_eviction::{StarvedResource, Usage};

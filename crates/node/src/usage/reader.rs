@@ -131,12 +131,14 @@ impl UsageReader {
     /// Reads below these hierarchies and directories; asks the kubelet first if `summary` is given.
     pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
         let mounts = roots.proc.join("self/mountinfo");
+        let mut disk = DiskMeter::new(roots.clone());
+        disk.find_layers(hierarchies.clone());
         Self {
             summary,
             cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
             io: IoMeter::new(hierarchies),
-            files_left: FilesLeft::new(roots.clone()),
-            disk: Some(DiskMeter::new(roots)),
+            files_left: FilesLeft::new(roots),
+            disk: Some(disk),
             walking: None,
             walked: None,
             shown: None,
