@@ -358,8 +358,6 @@ impl DiskMeter {
                 continue;
             };
             let kind = match &part.kind {
-                // These are noted with those that the runtime has counted.
-                PartKind::Layer(_) => continue,
                 PartKind::Logs(_) => Kind::Logs,
                 PartKind::Volume(name) => {
                     let mut volumes = pod.volumes.iter();
@@ -377,7 +375,8 @@ impl DiskMeter {
                     });
                     continue;
                 }
-                PartKind::HostPath(_) => continue,
+                // Layers are noted with those that the runtime has counted.
+                PartKind::HostPath(_) | PartKind::Layer(_) => continue,
             };
             self.entries.push(Entry {
                 uid: pod.uid.clone(),
