@@ -103,6 +103,7 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
     let columns = vec![
         Column::name("HELD BY", 9),
         Column::figure("SIZE", 8),
+        Column::figure("GROWTH", 8),
         Column::figure("LAYERS", 6),
         Column::figure("LOGS", 5),
         Column::figure("EMPTYDIRS", 7),
@@ -119,6 +120,8 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
         Row::from(vec![
             pod.pod.clone(),
             human_bytes(pod.bytes),
+            pod.growth_bytes_per_second
+                .map_or_else(|| "-".to_owned(), growth),
             kind(Kind::WritableLayers),
             kind(Kind::Logs),
             kind(Kind::EmptyDirs),
@@ -131,11 +134,17 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
     let pods = filesystem.pods.iter().map(of_pod);
     let nobodys = filesystem.nobodys.iter().map(|one| {
         let mut row = vec![format!("({})", one.what), human_bytes(one.bytes)];
-        row.resize(8, "-".to_owned());
+        row.resize(9, "-".to_owned());
         row.push(one.age_seconds.map_or_else(|| "-".to_owned(), age));
         Row::from(row).coloured(Some(Colour::Faint))
     });
     Table::new(columns, pods.chain(nobodys).collect::<Vec<_>>())
+}
+
+/// `+12Mi/s`.
+fn growth(rate: i64) -> String {
+    let sign = if rate > 0 { "+" } else { "" };
+    format!("{sign}{}/s", human_bytes(rate))
 }
 
 fn age(seconds: i64) -> String {
@@ -183,7 +192,7 @@ mod tests {
                 "pods": [{
                     "pod": "shop/recommendations-6d5f9c7b8-x2x9z", "bytes": 40_i64 << 30, "inodes": 1_200_000,
                     "byKind": { "writableLayers": 1 << 30, "logs": 300 << 20, "emptyDirs": 38_i64 << 30 },
-                    "ageSeconds": 4,
+                    "ageSeconds": 4, "growthBytesPerSecond": 12 << 20,
                 }],
                 "nobodys": [
                     { "what": "images", "bytes": 30_i64 << 30, "ageSeconds": 9 },
@@ -211,6 +220,7 @@ mod tests {
             "nodefs.inodesFree < 327680 (soft): kept",
             "shop/recommendations…7b8-x2x9z",
             "38Gi",
+            "+12Mi/s",
             "(images)",
             "(deleted or system)",
             "/mnt/data is on a filesystem that is not watched",

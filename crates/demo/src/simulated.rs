@@ -259,6 +259,7 @@ impl<'a> World<'a> {
                 io: None,
                 processes: u64::try_from(taken.threads).ok(),
                 ephemeral_storage: Some(taken.disk),
+                disk_growth: None,
                 containers: Vec::new(),
                 volumes: volumes.collect(),
                 time: Some(now),

@@ -144,6 +144,8 @@ pub struct RankedPod {
     pub terminating: bool,
     /// Sixth key: usage above request; `None` where usage is not known.
     pub overage: Option<Quantity>,
+    /// Seventh key: how fast it fills disks, in bytes per second; `None` where that is not known or does not count.
+    pub growth: Option<i64>,
     /// Usage of the starved resource. For memory this includes swap if the rules count swap.
     pub usage: Option<Quantity>,
     /// The part of `usage` that is in swap.

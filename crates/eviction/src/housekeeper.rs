@@ -22,6 +22,7 @@ use crate::{
     decision::{ActingThreshold, Eviction, OwnerCount, RankedPod, Shares, Spared},
     departures::{Command, Departures},
     futility::Futile,
+    growth::Growth,
     message::eviction_message,
     rank::Ranking,
     returning::Returning,
@@ -72,6 +73,8 @@ pub struct Housekeeper {
     /// Whether a pod has gone since the last cycle.
     has_gone: bool,
     futile: Futile,
+    /// What pods held in the summaries of a simulation; a daemon compares its own walks.
+    pub(crate) growth: Growth,
     returning: Returning,
     /// Conditions held because of owners whose pods come back, and for each whether its taint is set, too.
     held: ConditionMap<Option<bool>>,
@@ -98,6 +101,7 @@ impl Housekeeper {
             relieved: None,
             has_gone: false,
             futile: Futile::default(),
+            growth: Growth::default(),
             returning: Returning::default(),
             held: ConditionMap::default(),
             rules,

@@ -66,6 +66,7 @@ pub mod departures;
 pub mod duration;
 pub mod fit;
 mod futility;
+pub mod growth;
 pub mod housekeeper;
 pub mod local_storage;
 pub mod message;

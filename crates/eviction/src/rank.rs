@@ -119,7 +119,11 @@ impl Ranking<'_> {
     /// All pods, the first victim first. Pods that are never chosen are ranked too, and marked (S1-045).
     pub fn of(&self, pods: &[impl Borrow<Pod>], usage: &Usage) -> Vec<RankedPod> {
         let mut rows: Vec<RankedPod> = self.rows(pods, usage, |_| true).collect();
-        rows.sort_by_cached_key(|row| self.key(row));
+        if self.growth_counts() {
+            rows.sort_by_cached_key(|row| (self.key(row), Reverse(row.growth)));
+        } else {
+            rows.sort_by_cached_key(|row| self.key(row));
+        }
         rows
     }
 
@@ -146,7 +150,12 @@ impl Ranking<'_> {
             .filter(move |(_, pod)| wanted(pod))
             .map(move |(index, pod)| {
                 let figures = self.figures(pod, usage.of(index), share);
-                self.row(index, pod, &figures)
+                let growth = usage.of(index).and_then(|usage| usage.disk_growth);
+                let growth = growth.filter(|_| self.growth_counts());
+                RankedPod {
+                    growth,
+                    ..self.row(index, pod, &figures)
+                }
             })
     }
 
@@ -161,6 +170,7 @@ impl Ranking<'_> {
             priority: pod.priority(),
             terminating: self.rules.terminating_pods_first && pod.deletion_timestamp.is_some(),
             overage: figures.overage,
+            growth: None,
             usage: figures.usage,
             swap: figures.swap,
             request: figures.request,
@@ -190,6 +200,11 @@ impl Ranking<'_> {
         } else {
             excess
         }
+    }
+
+    fn growth_counts(&self) -> bool {
+        let is_disk = self.signal.resource() == StarvedResource::EphemeralStorage;
+        is_disk && self.rules.fastest_writer_first
     }
 
     fn kubelet_pids(&self) -> bool {

@@ -166,6 +166,8 @@ pub struct Rules {
     pub hard_thresholds_first: bool,
     /// Rank a pod that its controller would start on this node again after its equals.
     pub returning_pods_last: bool,
+    /// For the bytes of a disk, rank the pod that writes fastest before its equals.
+    pub fastest_writer_first: bool,
     /// Rank a pod that is terminating already before its equals.
     pub terminating_pods_first: bool,
     /// Namespaces whose pods may ask for `evictd.dev/eviction: prefer|avoid|never`.
@@ -209,6 +211,7 @@ impl Rules {
             swap_counts: false,
             hard_thresholds_first: false,
             returning_pods_last: false,
+            fastest_writer_first: false,
             terminating_pods_first: false,
             pod_preference_namespaces: Vec::new(),
             protect: Protect::default(),

@@ -256,7 +256,11 @@ pub fn cycle(
     after_reclaim: Option<&Summary>,
 ) -> StepOutcome {
     let mut outcome = StepOutcome::default();
-    let usage = summary.usage(pods);
+    let mut usage = summary.usage(pods);
+    if housekeeper.rules().fastest_writer_first {
+        let uids = pods.iter().map(|pod| pod.borrow().uid.as_str());
+        housekeeper.growth.add(now, uids, &mut usage);
+    }
     let mut step = housekeeper.begin(now, &summary.observations());
     loop {
         let fresh: Observations;

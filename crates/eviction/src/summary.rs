@@ -390,6 +390,7 @@ impl PodStats {
                 .as_ref()
                 .and_then(|stats| stats.used_bytes)
                 .map(signed),
+            disk_growth: None,
             containers: self.containers.iter().map(container).collect(),
             volumes: self.volumes.iter().map(volume).collect(),
             time: memory.and_then(|memory| memory.time),

@@ -73,6 +73,8 @@ pub enum DecidingKey {
     Terminating,
     /// Usage above the request.
     Overage,
+    /// What it writes to disks now.
+    Growth,
     /// Equal in every key: the order of the list decides.
     Order,
 }
@@ -134,6 +136,8 @@ impl RankedPod {
             DecidingKey::Terminating
         } else if self.overage != next.overage {
             DecidingKey::Overage
+        } else if self.growth != next.growth {
+            DecidingKey::Growth
         } else {
             DecidingKey::Order
         }
@@ -167,6 +171,7 @@ impl RankedPod {
                 (_, Excess::Within) => "less of its request left",
                 _ => "more above its request",
             },
+            DecidingKey::Growth => "writes faster",
             DecidingKey::Order => "equal; first in the list",
         }
     }
@@ -204,6 +209,10 @@ impl RankedPod {
             DecidingKey::Overage => {
                 format!("{own} {uses}, the most of its kind; {other}, next, {next_uses}")
             }
+            DecidingKey::Growth => format!(
+                "{own} {uses} and grows by {}/s; {other}, next, uses as much and grows less",
+                human_bytes(self.growth.unwrap_or_default())
+            ),
             DecidingKey::Order => format!(
                 "{own} {uses}; {other}, next, is its equal in every key and stands after it in the list"
             ),
@@ -388,6 +397,7 @@ mod tests {
             priority: 0,
             terminating: false,
             overage: usage.map(|usage| usage - request),
+            growth: None,
             usage,
             swap: Quantity::ZERO,
             request,

@@ -358,3 +358,65 @@ fn pods_of_a_kubelet_with_a_directory_of_its_own_are_found_there_and_unknown_els
     assert!(!daemon.warns("kubelet.rootDir"));
     assert_eq!(pods.each_mut().map(Worker::lives), [true, false]);
 }
+
+#[test]
+fn of_two_pods_that_hold_equally_much_the_one_that_writes_goes_where_that_is_asked_for() {
+    let name = "of_two_pods_that_hold_equally_much_the_one_that_writes_goes";
+    let Some(mut node) = Node::new(name) else {
+        return;
+    };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=24m");
+    let traits = |pod: &str| {
+        let scratch = json!([{ "name": "scratch", "emptyDir": {} }]);
+        Traits {
+            metadata: json!({ "uid": format!("uid-{pod}") }),
+            spec: json!({ "volumes": scratch }),
+        }
+    };
+    let volume = |pod: &str| {
+        let volumes = disk.join(format!("kubelet/pods/uid-{pod}/volumes"));
+        volumes.join("kubernetes.io~empty-dir/scratch")
+    };
+    fill(&volume("quiet").join("data"), 8);
+    let place = volume("writer");
+    fs::create_dir_all(&place).unwrap();
+    // It arrives at what the other holds, and stays there: before, it held less.
+    let script = format!(
+        "cd {}; dd if=/dev/zero of=data bs=1M count=7 status=none; echo ready; \
+         while ! test -e go; do sleep 0.05; done; rm go; \
+         dd if=/dev/zero of=more bs=1M count=1 status=none; exec sleep 600",
+        place.display()
+    );
+    // Of equals the first in the list goes, so the quiet one comes first.
+    let mut quiet = node.pod("a-quiet", "--hold 1Mi", traits("quiet"));
+    node.group.script("b-writer", &script);
+    node.admit("b-writer", traits("writer"));
+    let disk = disk.display();
+    let daemon = Daemon::start(
+        &node,
+        &[("nodefs.available", "8500Ki")],
+        &format!(
+            "filesystems: {{nodefs: {disk}, imagefs: {disk}, containerfs: {disk}}}\n\
+             kubelet: {{rootDir: '{disk}/kubelet'}}\nfastestWriterFirst: true"
+        ),
+    );
+    daemon.eventually("what the pods hold is read once", |daemon| {
+        let ranking = daemon.get("/v1/ranking?signal=nodefs.available");
+        ranking.is_some_and(|ranking| ranking["next"].is_string())
+    });
+    fs::write(place.join("go"), "").unwrap();
+    let decisions = daemon.evicted(1);
+    assert_eq!(names(&decisions), ["shop/b-writer"], "{decisions:#?}");
+    let ranking = &decisions[0]["ranking"];
+    assert_eq!(ranking[0]["usage"], ranking[1]["usage"], "{ranking}");
+    let why = decisions[0]["why"].as_str().unwrap();
+    assert!(
+        why.contains("/s; shop/a-quiet, next, uses as much"),
+        "{why}"
+    );
+    assert!(quiet.lives());
+}

@@ -4,9 +4,10 @@ use super::disk::{own_mounts, tmpfs};
 use crate::daemon::Daemon;
 use crate::node::{Node, Traits};
 use evictd_testkit::program;
+use nix::mount::{MsFlags, mount};
 use serde_json::{Value, json};
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const MIB: i64 = 1 << 20;
@@ -110,4 +111,55 @@ fn the_holders_of_a_filesystem_are_told_to_the_byte() {
     for shown in ["shop/web", "(everything else)", "16Mi of 48Mi used"] {
         assert!(page.contains(shown), "{shown} in\n{page}");
     }
+}
+
+/// A root of a container as a runtime mounts it, with its writable layer on this disk.
+fn container_root(disk: &Path) -> PathBuf {
+    let [upper, work, root] = ["upper", "work", "rootfs"].map(|name| disk.join(name));
+    for path in [&upper, &work, &root] {
+        fs::create_dir(path).unwrap();
+    }
+    let options = format!(
+        "lowerdir=/,upperdir={},workdir={}",
+        upper.display(),
+        work.display()
+    );
+    let (source, flags) = (Some("overlay"), MsFlags::empty());
+    mount(source, &root, source, flags, Some(options.as_str())).unwrap();
+    root
+}
+
+#[test]
+fn a_writable_layer_is_measured_where_no_runtime_counts_it() {
+    let name = "a_writable_layer_is_measured_where_no_runtime_counts_it";
+    let Some(mut node) = Node::new(name) else {
+        return;
+    };
+    if !own_mounts(name) {
+        return;
+    }
+    let disk = node.path("disk");
+    tmpfs(&disk, "size=24m");
+    let root = container_root(&disk);
+    let script = format!(
+        "exec chroot {} sh -c 'dd of=/written bs=1M count=12 status=none; echo ready; exec sleep 600' < /dev/zero",
+        root.display()
+    );
+    node.group.script("writer", &script);
+    node.admit("writer", Traits::default());
+    let _idle = node.pod("idle", "--hold 1Mi", Traits::default());
+    let place = disk.display();
+    let lines = format!(
+        "filesystems: {{nodefs: {place}, imagefs: {place}, containerfs: {place}}}\nkubelet: {{rootDir: '{place}/kubelet'}}"
+    );
+    let daemon = Daemon::start(&node, &[("nodefs.available", "1Mi")], &lines);
+    let mut ledger = Value::Null;
+    daemon.eventually("the layer is measured", |daemon| {
+        ledger = daemon.get("/v1/disk").unwrap_or_default();
+        let pods = &ledger["filesystems"][0]["pods"];
+        pods.is_array()
+            && of(pods, "pod", "shop/writer")["byKind"] == json!({ "writableLayers": 12 * MIB })
+    });
+    let pods = &ledger["filesystems"][0]["pods"];
+    assert_eq!(of(pods, "pod", "shop/idle"), &Value::Null, "{ledger}");
 }

@@ -31,6 +31,9 @@ pub struct RankingRow {
     pub request: Option<Quantity>,
     /// Usage above the request.
     pub overage: Option<Quantity>,
+    /// How fast it filled disks, in bytes per second, where the ranking uses that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth: Option<i64>,
     /// Whether it is never evicted because it is critical.
     pub critical: bool,
     /// Whether it is never evicted because it is protected or annotated with `never`.
@@ -66,6 +69,7 @@ impl RankingRow {
             swap: ranked.swap,
             request: Some(ranked.request),
             overage: ranked.overage,
+            growth: ranked.growth,
             critical: matches!(ranked.spared, Some(Spared::Critical(_))),
             protected: matches!(ranked.spared, Some(Spared::Protected | Spared::Never)),
             unreachable: match ranked.spared {

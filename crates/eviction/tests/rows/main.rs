@@ -6,6 +6,7 @@ mod dying;
 mod eviction;
 mod futility;
 mod grammar;
+mod growth;
 mod local_storage;
 mod node;
 mod pressure;

@@ -310,7 +310,7 @@ impl Agent {
         let thresholds = self.housekeeper.first_observed();
         let of_signal = thresholds.filter(|(threshold, _)| threshold.signal == need.signal);
         let crossed = of_signal.map(|(_, since)| since).min().unwrap_or(seen);
-        let reader = &mut self.ports.usage;
+        let reader = self.ports.usage.with(self.housekeeper.rules());
         let Some(mut usage) = reader.read(seen, need.signal, crossed, &set).await else {
             return self.decide(seen, Answer::NotYet, None).await;
         };

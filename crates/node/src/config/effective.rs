@@ -172,6 +172,8 @@ pub struct Effective {
     pub memory_and_swap: MemoryAndSwap,
     /// Whether pods that would come back to this node rank after their equals.
     pub returning_pods_last: bool,
+    /// Whether of pods that hold equally much of a disk the one that writes fastest ranks first.
+    pub fastest_writer_first: bool,
     /// Which namespaces may use the annotation for the ranking.
     pub pod_preference: PodPreference,
     /// The metrics endpoint.
@@ -356,6 +358,7 @@ impl Effective {
             pid_rank: PidRank::FairShare,
             memory_and_swap: MemoryAndSwap::Either,
             returning_pods_last: false,
+            fastest_writer_first: false,
             pod_preference: PodPreference {
                 namespaces: Vec::new(),
             },
@@ -415,6 +418,7 @@ impl Effective {
             pid_rank: self.pid_rank,
             memory_and_swap: self.memory_and_swap,
             returning_pods_last: self.returning_pods_last,
+            fastest_writer_first: self.fastest_writer_first,
             pod_preference_namespaces: self.pod_preference.namespaces.clone(),
             protect: self.protect.clone(),
             futility: rules

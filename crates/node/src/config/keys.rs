@@ -474,6 +474,14 @@ pub(super) const KEYS: &[Key] = &[
         "Whether a pod that would be created again on this node at once (DaemonSet) ranks after its equals.",
     ),
     key(
+        "fastestWriterFirst",
+        "false",
+        Rule("false"),
+        Reload,
+        one!(fastest_writer_first),
+        "Whether, of pods that exceed their requests for a disk by equally many bytes, the one that writes fastest ranks first. A decision then waits up to 5 s for a second reading.",
+    ),
+    key(
         "podPreference.namespaces",
         "[]",
         Rule("[]"),

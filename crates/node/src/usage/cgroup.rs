@@ -248,6 +248,7 @@ impl Figures {
             io: None,
             processes: self.processes,
             ephemeral_storage: None,
+            disk_growth: None,
             containers: mem::take(&mut usage.containers),
             volumes: mem::take(&mut usage.volumes),
             deleted: mem::take(&mut usage.deleted),

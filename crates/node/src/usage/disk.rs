@@ -7,9 +7,11 @@ use super::{
     NotWalked, Truncation, UsageWarning,
     cgroup::container_usage,
     deleted::OpenDeleted,
+    directories::{DiskRoots, Part, PartKind},
     layers::Layers,
     ledger::{Entry, Findings, HostPath, Kind},
     survey::{self, Survey, is_on_disk},
+    upper::{self, Place, Sought},
 };
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
@@ -17,6 +19,7 @@ use evictd_eviction::{
     local_storage,
     usage::{DeletedUsage, FsUsage, PodUsage, Usage, VolumeUsage},
 };
+use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::signals::WatchedFilesystem;
 use evictd_kernel::threads::{HANGING_WALKS, Pool};
 use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, KeptTrees, walk};
@@ -37,17 +40,6 @@ use tokio::{
     sync::oneshot::{Receiver, error::TryRecvError},
     time::{Sleep, sleep, timeout},
 };
-
-/// Where the kubelet and the runtime keep the files of pods.
-#[derive(Debug, Clone)]
-pub struct DiskRoots {
-    /// The kubelet's directory, for volumes: `<this>/pods/<uid>/volumes/<plugin>/<name>`.
-    pub kubelet: PathBuf,
-    /// Logs: `<this>/<namespace>_<name>_<uid>/<container>`.
-    pub logs: PathBuf,
-    /// `/proc` on a real machine; it lists the mounted volumes.
-    pub proc: PathBuf,
-}
 
 /// Limits of the effort of measuring.
 #[derive(Debug, Clone, Copy)]
@@ -83,7 +75,8 @@ pub enum Method {
     Changes,
 }
 
-/// Measures the disk usage of pods. Writable layers are unknown without a container runtime.
+/// Measures the disk usage of pods. The writable layers of running containers are walked unless the container runtime
+/// has counted them in the last seconds.
 #[derive(Debug)]
 pub struct DiskMeter {
     roots: DiskRoots,
@@ -93,6 +86,12 @@ pub struct DiskMeter {
     kept: Option<KeptTrees>,
     threads: Pool,
     deleted: OpenDeleted,
+    /// Where the processes of pods are; `None` if their layers are not looked for.
+    hierarchies: Option<Hierarchies>,
+    /// The writable layers of running containers, as of the last walk.
+    uppers: HashMap<Place, PathBuf>,
+    /// A search for them that has not ended.
+    searching: Option<Receiver<HashMap<Place, PathBuf>>>,
     /// A survey that has not ended.
     surveying: Option<Receiver<Findings>>,
     /// By UID.
@@ -107,25 +106,6 @@ pub struct DiskMeter {
 /// The usage of a pod's directories, one by one; `None` if the kubelet has no directory for the pod.
 type Walked = Option<Vec<(Part, Option<KeptTree>)>>;
 
-/// One directory of a pod.
-#[derive(Debug, Clone)]
-struct Part {
-    kind: PartKind,
-    path: PathBuf,
-    /// None if there is no such directory.
-    measured: Option<DiskUsage>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum PartKind {
-    /// Logs of the container of this name.
-    Logs(String),
-    /// The volume of this name that lives and dies with the pod.
-    Volume(String),
-    /// The volume of this name that is a directory of the node.
-    HostPath(String),
-}
-
 impl DiskMeter {
     /// Measures below these directories.
     pub fn new(roots: DiskRoots) -> Self {
@@ -136,6 +116,9 @@ impl DiskMeter {
             limits: DEFAULT_LIMITS,
             layers: Layers::default(),
             kept: None,
+            hierarchies: None,
+            uppers: HashMap::new(),
+            searching: None,
             surveying: None,
             threads,
             hanging: HashMap::new(),
@@ -148,6 +131,11 @@ impl DiskMeter {
     /// Asks this container runtime for writable layers.
     pub(super) fn ask(&mut self, runtime: Client) {
         self.layers = Layers::of(runtime);
+    }
+
+    /// Finds the writable layers of containers by the processes in these hierarchies.
+    pub(super) fn find_layers(&mut self, hierarchies: Hierarchies) {
+        self.hierarchies = Some(hierarchies);
     }
 
     /// Why the disk usage of pods was not found in the last walk, or a part of it.
@@ -175,6 +163,7 @@ impl DiskMeter {
         let mut all = Box::pin(sleep(self.limits.all));
         if !pods.is_empty() {
             self.layers.read(now).await;
+            self.uppers = self.search(now, set, pods).await;
         }
         if method == Method::Walk {
             let Limits { pod, stopping, .. } = self.limits;
@@ -207,6 +196,7 @@ impl DiskMeter {
             match walked {
                 Ok(Some(parts)) => {
                     found += 1;
+                    self.take_layers(now, pod, &parts);
                     warn(pod, index, &parts, &mut warnings);
                     let mut found = self.usage_of(now, pod, &parts);
                     if method == Method::Walk {
@@ -230,6 +220,53 @@ impl DiskMeter {
             self.found_no_directory = found == 0;
         }
         warnings
+    }
+
+    /// The writable layers of these pods that the runtime has not counted in the last seconds. Takes 1 s at most.
+    async fn search(
+        &mut self,
+        now: Timestamp,
+        set: &PodSet,
+        pods: &[usize],
+    ) -> HashMap<Place, PathBuf> {
+        let nothing = HashMap::new();
+        let Some(hierarchies) = self.hierarchies.clone() else {
+            return nothing;
+        };
+        if let Some(earlier) = &mut self.searching
+            && earlier.try_recv().err() == Some(TryRecvError::Empty)
+        {
+            return nothing;
+        }
+        self.searching = None;
+        let pods = pods.iter().filter_map(|index| set.pods.get(*index));
+        let sought = pods.flat_map(Sought::of);
+        let sought = sought.filter(|one| !self.layers.is_fresh(now, &one.place));
+        let sought: Vec<Sought> = sought.collect();
+        let proc = self.roots.proc.clone();
+        let search = self
+            .threads
+            .run(move || upper::find(&proc, &hierarchies, sought));
+        let Ok(mut search) = search else {
+            return nothing;
+        };
+        if let Ok(found) = timeout(self.limits.pod, &mut search).await {
+            return found.unwrap_or_default();
+        }
+        self.searching = Some(search);
+        nothing
+    }
+
+    /// Takes what was walked of a pod's writable layers for newer figures than the runtime's.
+    fn take_layers(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
+        for part in parts {
+            if let (PartKind::Layer(name), Some(measured)) = (&part.kind, part.measured)
+                && measured.inodes > 0
+            {
+                let place = (pod.uid.clone(), name.clone());
+                self.layers.walked(now, place, &measured);
+            }
+        }
     }
 
     /// Looks at these filesystems, and adds what was found in the directories of pods. Takes slightly more than 1 s at
@@ -319,7 +356,8 @@ impl DiskMeter {
                     });
                     continue;
                 }
-                PartKind::HostPath(_) => continue,
+                // Layers are noted with those that the runtime has counted.
+                PartKind::HostPath(_) | PartKind::Layer(_) => continue,
             };
             self.entries.push(Entry {
                 uid: pod.uid.clone(),
@@ -413,6 +451,14 @@ impl DiskMeter {
     /// The directories to measure, with what is kept of them.
     fn parts(&mut self, pod: &Pod, method: Method) -> Vec<(Part, Option<KeptTree>)> {
         let mut parts = self.roots.parts(pod);
+        parts.extend(pod.containers.iter().filter_map(|container| {
+            let place = (pod.uid.clone(), container.name.clone());
+            Some(Part {
+                path: self.uppers.get(&place)?.clone(),
+                kind: PartKind::Layer(place.1),
+                measured: None,
+            })
+        }));
         if method == Method::Changes {
             parts.retain(|part| !matches!(part.kind, PartKind::HostPath(_)));
         }
@@ -456,50 +502,6 @@ fn walk_parts(
     parts
 }
 
-impl DiskRoots {
-    /// The directory that contains a directory for each pod, named by UID.
-    pub(super) fn pods(&self) -> PathBuf {
-        self.kubelet.join("pods")
-    }
-
-    /// The same, without saying what they are.
-    pub(super) fn directories_of(&self, pod: &Pod) -> Vec<PathBuf> {
-        let parts = self.parts(pod).into_iter();
-        parts.map(|part| part.path).collect()
-    }
-
-    /// The directories of a pod that count as its local storage (S1-067).
-    fn parts(&self, pod: &Pod) -> Vec<Part> {
-        let part = |kind, path| Part {
-            kind,
-            path,
-            measured: None,
-        };
-        let volumes = self.pods().join(&pod.uid).join("volumes");
-        let of_volumes = pod.volumes.iter().filter_map(|volume| {
-            let name = volume.name.clone();
-            match (volume.plugin_directory, &volume.host_path) {
-                (Some(plugin), _) => {
-                    let path = volumes.join(plugin).join(&name);
-                    Some(part(PartKind::Volume(name), path))
-                }
-                (None, Some(path)) => Some(part(PartKind::HostPath(name), PathBuf::from(path))),
-                (None, None) => None,
-            }
-        });
-        let logs = self
-            .logs
-            .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid));
-        let of_containers = pod.containers.iter().map(|container| {
-            part(
-                PartKind::Logs(container.name.clone()),
-                logs.join(&container.name),
-            )
-        });
-        of_volumes.chain(of_containers).collect()
-    }
-}
-
 fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<UsageWarning>) {
     let truncation = parts
         .iter()
@@ -524,6 +526,8 @@ fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
             inodes: Some(measured.inodes),
         };
         match &part.kind {
+            // Added with those that the runtime has counted.
+            PartKind::Layer(_) => continue,
             PartKind::Logs(container) => container_usage(usage, container).logs = figures,
             PartKind::Volume(name) | PartKind::HostPath(name) => usage.volumes.push(VolumeUsage {
                 name: name.clone(),

@@ -1,6 +1,6 @@
 //! Whether the files of an evicted pod are gone. Its object stays in the API, so that it is listed says nothing.
 
-use super::{disk::DiskRoots, layers::Layers};
+use super::{directories::DiskRoots, layers::Layers};
 use crate::pods::LocalPod;
 use evictd_cri::Client;
 use evictd_kernel::{

@@ -1,4 +1,4 @@
-//! Writable layers of containers, as the container runtime counts them.
+//! Writable layers of containers, as the container runtime counts them, or from a walk where its figures are old.
 
 use super::{
     cgroup::container_usage,
@@ -9,7 +9,8 @@ use evictd_eviction::{
     usage::{FsUsage, PodUsage},
     why::human_bytes,
 };
-use evictd_kernel::threads::Pool;
+use evictd_kernel::{threads::Pool, walk::DiskUsage};
+
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statvfs::statvfs;
 use std::{collections::HashMap, path::Path, time::Duration};
@@ -28,6 +29,9 @@ const FILESYSTEM_PATIENCE: Duration = Duration::from_millis(200);
 const MOST_FILESYSTEMS: usize = 16;
 /// Figures that are older count as unknown.
 const MAX_AGE: SignedDuration = SignedDuration::from_mins(2);
+
+/// Figures of the runtime that are older give way to a walk.
+const FRESH: SignedDuration = SignedDuration::from_secs(2);
 
 /// The labels by which kubelets tell runtimes what a container belongs to.
 const POD_UID: &str = "io.kubernetes.pod.uid";
@@ -136,6 +140,29 @@ impl Layers {
         }
         self.looking = Some(looking);
         Used::new()
+    }
+
+    /// Whether this layer was counted in the last seconds.
+    pub(super) fn is_fresh(&self, now: Timestamp, place: &(String, String)) -> bool {
+        let known = self.known.get(place);
+        known.is_some_and(|layer| now.duration_since(layer.at) <= FRESH)
+    }
+
+    /// A layer was walked. If that was cut short, what the runtime has told is nearer to the truth.
+    pub(super) fn walked(&mut self, now: Timestamp, place: (String, String), found: &DiskUsage) {
+        let known = self.known.get(&place);
+        if found.truncation.is_some() && known.is_some() {
+            return;
+        }
+        let layer = Layer {
+            usage: FsUsage {
+                bytes: Some(found.bytes),
+                inodes: Some(found.inodes),
+            },
+            at: now,
+            created: known.and_then(|layer| layer.created),
+        };
+        self.known.insert(place, layer);
     }
 
     /// Bytes of images, and when they were counted.

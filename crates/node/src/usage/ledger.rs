@@ -1,7 +1,7 @@
 //! Who fills the node's disks: what pods hold by kind, what nobody's is, and what was not found.
 
 use crate::pods::{LocalPod, PodSet};
-use evictd_eviction::{Signal, Threshold};
+use evictd_eviction::{Signal, Threshold, growth::Growth};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -94,6 +94,9 @@ pub struct PodLedger {
     pub bytes: i64,
     /// As far as they are known.
     pub inodes: i64,
+    /// By how much it grows, in bytes per second; absent until it was read twice within a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub growth_bytes_per_second: Option<i64>,
     /// In bytes.
     pub by_kind: BTreeMap<Kind, i64>,
     /// How long ago the oldest of the figures was counted.
@@ -161,9 +164,27 @@ pub(crate) struct Findings {
     /// What belongs to no pod: what it is, its device (`None` for that of images), its bytes, and when they were counted.
     pub(crate) nobodys: Vec<(&'static str, Option<u64>, i64, Timestamp)>,
     pub(crate) hidden_processes: usize,
+    /// How fast what a pod holds on a filesystem grows, in bytes per second, by UID and device as in the entries.
+    pub(crate) growth: BTreeMap<(String, Option<u64>), i64>,
 }
 
 impl Findings {
+    /// Compares these with the findings before.
+    pub(crate) fn compare(&mut self, now: Timestamp, before: &mut Growth) {
+        let mut sums: BTreeMap<(String, Option<u64>), i64> = BTreeMap::new();
+        for entry in &self.entries {
+            let sum = sums.entry((entry.uid.clone(), entry.device)).or_default();
+            *sum = sum.saturating_add(entry.bytes);
+        }
+        let rate = |(place, bytes): ((String, Option<u64>), i64)| {
+            let holder = format!("{} {:?}", place.0, place.1);
+            let rate = before.rate(&holder, now, bytes)?;
+            Some((place, rate))
+        };
+        self.growth = sums.into_iter().filter_map(rate).collect();
+        before.forget_old(now);
+    }
+
     /// The ledger for these pods; `thresholds` are those in force.
     pub(crate) fn ledger<'a>(
         &self,
@@ -213,6 +234,12 @@ impl Findings {
                     ledger.age_seconds = ledger.age_seconds.max(age(entry.at));
                 }
             }
+            let growth = self
+                .growth
+                .iter()
+                .filter(|((uid, device), _)| *uid == pod.uid && is_here(*device, "containerfs"));
+            ledger.growth_bytes_per_second =
+                growth.map(|(_, rate)| *rate).reduce(i64::saturating_add);
             if !ledger.by_kind.is_empty() {
                 pods.push(ledger);
             }

@@ -3,6 +3,7 @@
 mod cgroup;
 mod cri;
 mod deleted;
+mod directories;
 mod disk;
 mod files_left;
 mod io;
@@ -13,6 +14,7 @@ mod reader;
 mod remaining;
 mod summary;
 mod survey;
+mod upper;
 
 use crate::pods::PodSet;
 use evictd_eviction::{StarvedResource, Usage};
@@ -22,7 +24,8 @@ use std::{fmt, path::PathBuf};
 
 pub(crate) use cgroup::MemoryFiles;
 pub use cgroup::{CgroupUsage, raise_open_files};
-pub use disk::{DiskMeter, DiskRoots, Method};
+pub use directories::DiskRoots;
+pub use disk::{DiskMeter, Method};
 pub use evictd_kernel::walk::Truncation;
 pub use reader::{UsageReader, WalkScope};
 pub use summary::{SummaryUsage, summary};

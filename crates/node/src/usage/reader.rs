@@ -12,8 +12,8 @@ use super::{
 use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
 use evictd_eviction::{
-    Signal, StarvedResource, Threshold, Usage, departures::RemainingUsage, local_storage,
-    usage::ContainerUsage,
+    Rules, Signal, StarvedResource, Threshold, Usage, departures::RemainingUsage, growth::Growth,
+    local_storage, usage::ContainerUsage,
 };
 use evictd_kernel::{cgroup::Hierarchies, signals::WatchedFilesystem};
 use jiff::{SignedDuration, Timestamp};
@@ -119,6 +119,12 @@ pub struct UsageReader {
     shown: Option<Arc<Walk>>,
     /// The last look at who fills the disks, and when it was begun.
     findings: Option<(Timestamp, Findings)>,
+    /// What pods hold, from walks of all pods.
+    growth: Growth,
+    /// The same on each filesystem, by UID and device.
+    growth_by_filesystem: Growth,
+    /// Whether decisions on disks wait until it is known who writes.
+    awaits_growth: bool,
     files_left: FilesLeft,
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
@@ -131,16 +137,21 @@ impl UsageReader {
     /// Reads below these hierarchies and directories; asks the kubelet first if `summary` is given.
     pub fn new(hierarchies: Hierarchies, roots: DiskRoots, summary: Option<SummaryUsage>) -> Self {
         let mounts = roots.proc.join("self/mountinfo");
+        let mut disk = DiskMeter::new(roots.clone());
+        disk.find_layers(hierarchies.clone());
         Self {
             summary,
             cgroups: CgroupUsage::new(hierarchies.clone(), raise_open_files()),
             io: IoMeter::new(hierarchies),
-            files_left: FilesLeft::new(roots.clone()),
-            disk: Some(DiskMeter::new(roots)),
+            files_left: FilesLeft::new(roots),
+            disk: Some(disk),
             walking: None,
             walked: None,
             shown: None,
             findings: None,
+            growth: Growth::default(),
+            growth_by_filesystem: Growth::default(),
+            awaits_growth: false,
             postponement: Postponement::default(),
             mounts,
             disk_problem: None,
@@ -154,6 +165,12 @@ impl UsageReader {
         if let Some(disk) = &mut self.disk {
             disk.ask(runtime);
         }
+        self
+    }
+
+    /// For these rules, which may rank by who writes fastest: then a decision waits for a second walk.
+    pub(crate) fn with(&mut self, rules: &Rules) -> &mut Self {
+        self.awaits_growth = rules.fastest_writer_first;
         self
     }
 
@@ -174,7 +191,11 @@ impl UsageReader {
             Some(known) => (known, Vec::new()),
             None if is_walked_for(signal) => {
                 let walk = self.walk(now, crossed, set, WalkScope::AllPods)?;
-                (walk.usage_of(set), walk.unread(set))
+                let usage = walk.usage_of(set);
+                if self.waits_for_growth(now, (signal, crossed), &usage) {
+                    return None;
+                }
+                (usage, walk.unread(set))
             }
             None => (Usage::default(), Vec::new()),
         };
@@ -297,6 +318,20 @@ impl UsageReader {
         } else {
             self.io.end();
         }
+    }
+
+    /// Whether no growth is known although a second walk would show it. The longest wait is the age at which the
+    /// first figures become useless.
+    fn waits_for_growth(
+        &self,
+        now: Timestamp,
+        (signal, crossed): (Signal, Timestamp),
+        usage: &Usage,
+    ) -> bool {
+        let mut pods = usage.pods.iter().flatten();
+        let unknown = pods.all(|pod| pod.disk_growth.is_none());
+        let ranks = self.awaits_growth && signal.resource() == StarvedResource::EphemeralStorage;
+        ranks && unknown && now.duration_since(crossed) < MAX_AGE
     }
 
     fn waits_for_the_kubelet(
@@ -481,7 +516,12 @@ impl UsageReader {
             self.disk = Some(meter);
             report(&walk.warnings);
             self.take_problem(walk.problem.as_ref());
-            if let Some(findings) = walk.findings.take() {
+            if walk.scope == WalkScope::AllPods {
+                let uids = walk.uids.iter().map(String::as_str);
+                self.growth.add(walk.begun, uids, &mut walk.usage);
+            }
+            if let Some(mut findings) = walk.findings.take() {
+                findings.compare(walk.begun, &mut self.growth_by_filesystem);
                 self.findings = Some((walk.begun, findings));
             }
             let walk = Arc::new(walk);
