@@ -6,7 +6,9 @@ use anyhow::Context;
 use clap::Args;
 use evictd_command::{Colour, Column, Failure, Output, Row, Table, View};
 use evictd_eviction::{Signal, why::human_bytes};
-use evictd_node::usage::ledger::{DiskLedger, FilesystemLedger, Kind, PodLedger, ThresholdLine};
+use evictd_node::usage::ledger::{
+    DiskLedger, FilesystemLedger, Kind, PodLedger, Reclaimable, ThresholdLine,
+};
 use jiff::SignedDuration;
 
 const EXAMPLE: &str = "Example:
@@ -40,6 +42,9 @@ fn page(ledger: &DiskLedger, view: View) -> String {
         .collect();
     if parts.is_empty() {
         parts.push(view.sentence("No filesystem is watched."));
+    }
+    if let Some(reclaimable) = &ledger.reclaimable {
+        parts.push(view.sentence(&without_a_pod(reclaimable)));
     }
     let notes = notes(ledger).into_iter();
     parts.extend(notes.map(|note| view.paint(Colour::Warning, &view.hanging("WARNING   ", &note))));
@@ -151,6 +156,19 @@ fn age(seconds: i64) -> String {
     duration(SignedDuration::from_secs(seconds))
 }
 
+fn without_a_pod(found: &Reclaimable) -> String {
+    let some = |count: u32, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let (containers, images) = (
+        some(found.containers, "dead container"),
+        some(found.images, "unused image"),
+    );
+    let bytes = human_bytes(i64::try_from(found.image_bytes).unwrap_or(i64::MAX));
+    format!("Without evicting a pod {containers} and {images} ({bytes} at most) could go.")
+}
+
 fn notes(ledger: &DiskLedger) -> Vec<String> {
     let mut notes: Vec<String> = ledger.problem.iter().cloned().collect();
     for one in &ledger.unwatched {
@@ -200,6 +218,7 @@ mod tests {
                 ],
             }],
             "unwatched": [{ "path": "/mnt/data", "pods": ["shop/db"] }],
+            "reclaimable": { "containers": 1, "images": 7, "imageBytes": 12_u64 << 30 },
             "hiddenProcesses": 12,
         }))
         .unwrap()
@@ -225,6 +244,7 @@ mod tests {
             "(deleted or system)",
             "/mnt/data is on a filesystem that is not watched",
             "CAP_SYS_PTRACE",
+            "Without evicting a pod 1 dead container and 7 unused images (12Gi at most)",
         ] {
             assert!(page.contains(shown), "{shown} in\n{page}");
         }

@@ -298,6 +298,7 @@ impl Housekeeper {
                 (victim, runner_up),
                 withheld.as_ref(),
                 (&shares, in_vain),
+                &ranked,
             ),
             runner_up: runner_up.map(|pod| pod.pod.to_string()),
             expected_gain: victim.and_then(|victim| victim.frees(signal)),

@@ -1,13 +1,17 @@
 //! The sentence that explains why this pod is evicted and not the next one.
 
 use crate::{
-    StarvedResource,
+    NodeCondition, Signal, StarvedResource,
     decision::{
         ActingThreshold, Excess, Preference, RankedPod, Shares, Spared, Unreachable, Withheld,
     },
 };
 use evictd_pod::{Critical, Quantity};
 use serde::Serialize;
+use std::cmp::Reverse;
+
+/// Of the pods that stay, so many are named.
+const STAYING_NAMED: usize = 2;
 
 /// Why the victim is evicted and not the runner-up, or why no pod is evicted.
 pub(crate) fn why(
@@ -15,6 +19,7 @@ pub(crate) fn why(
     (victim, runner_up): (Option<&RankedPod>, Option<&RankedPod>),
     withheld: Option<&Withheld>,
     (shares, in_vain): (&Shares, Option<u32>),
+    ranked: &[RankedPod],
 ) -> String {
     let resource = acting.threshold.signal.resource();
     let frees = victim.and_then(|victim| victim.frees(acting.threshold.signal));
@@ -34,7 +39,29 @@ pub(crate) fn why(
         sentence += "; ";
         sentence += &shares.in_no_pod_words();
     }
+    if let Some(Withheld::NoRelief { .. }) = withheld {
+        sentence += &who_stays(signal, ranked);
+    }
     sentence
+}
+
+/// The pods that hold most of what those who may go cannot give: the page of what is full must name somebody.
+fn who_stays(signal: Signal, ranked: &[RankedPod]) -> String {
+    let held = |pod: &RankedPod| pod.frees(signal).unwrap_or_default();
+    let mut stay: Vec<&RankedPod> = ranked
+        .iter()
+        .filter(|pod| pod.spared.is_some() && held(pod).is_positive())
+        .collect();
+    stay.sort_by_key(|pod| Reverse(held(pod)));
+    let named = stay.iter().take(STAYING_NAMED).filter_map(|pod| {
+        let holds = human_bytes(held(pod).value());
+        Some(format!("; {} holds {holds} ({})", pod.pod, pod.spared?))
+    });
+    let mut words: String = named.collect();
+    if signal.condition() == Some(NodeCondition::DiskPressure) {
+        words += "; `evictd disk` tells who holds the rest";
+    }
+    words
 }
 
 fn sentence(

@@ -10,6 +10,7 @@ mod pinned;
 mod respawns;
 mod runtime_fails;
 mod tiny_files;
+mod writer;
 
 use crate::cgroup_support::left_out;
 use crate::cluster::Cluster;

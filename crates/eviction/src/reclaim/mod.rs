@@ -23,7 +23,7 @@ mod uses;
 
 pub use cold::{ColdShare, cold_shares};
 pub use inventory::{Container, Image, Inventory, Policy, Sandbox};
-pub use plan::Removal;
+pub use plan::{Removal, all_removals};
 pub use result::Reclaimed;
 pub use uses::ImageUses;
 
@@ -204,7 +204,7 @@ impl Reclaiming {
 
     fn listed(&mut self, now: Timestamp, inventory: Inventory) -> Command {
         if self.policy.dry_run {
-            self.result.would_remove = plan::all(now, inventory, &self.policy);
+            self.result.would_remove = all_removals(now, inventory, &self.policy);
             return self.over();
         }
         if self.result.relieved {

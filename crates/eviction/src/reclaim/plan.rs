@@ -87,8 +87,8 @@ pub(super) fn removals(
     }
 }
 
-/// Everything that would go if nothing had to be waited for. Removing containers makes sandboxes and images unused.
-pub(super) fn all(now: Timestamp, mut inventory: Inventory, policy: &Policy) -> Vec<Removal> {
+/// Everything that would go if nothing had to be waited for, in this order. Removing containers makes sandboxes and images unused.
+pub fn all_removals(now: Timestamp, mut inventory: Inventory, policy: &Policy) -> Vec<Removal> {
     let mut all = Vec::new();
     for phase in Phase::ALL {
         let found = removals(now, &inventory, policy, phase);

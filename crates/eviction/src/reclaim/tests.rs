@@ -1,6 +1,6 @@
 //! What goes, in which order, and when a reclaim ends.
 
-use super::plan::all;
+use super::all_removals as all;
 use super::*;
 
 const MI: u64 = 1 << 20;

@@ -62,6 +62,22 @@ fn nobody_goes_where_all_who_may_go_hold_less_than_is_missing() {
 }
 
 #[test]
+fn it_is_said_who_holds_what_those_who_may_go_cannot_give() {
+    let mut node = Node::new(
+        ours(threshold()),
+        vec![
+            holding("small", 10),
+            (critical("etcd"), memory(500 * MI)),
+            (critical("proxy"), memory(20 * MI)),
+            (critical("dns"), memory(30 * MI)),
+        ],
+    );
+    let decision = node.cycle(0, &[(MEMORY, 50 * MI)]).unwrap();
+    let who = "; default/etcd holds 500Mi (critical priority); default/dns holds 30Mi (critical priority)";
+    assert!(decision.why.ends_with(who), "{}", decision.why);
+}
+
+#[test]
 fn what_is_not_known_to_help_does_not_count_as_help() {
     let table = [
         vec![holding("a", 49), (requesting("unknown", "1Mi"), None)],

@@ -1,6 +1,6 @@
 //! Answers to questions that need the main loop's state.
 
-use super::Agent;
+use super::{Agent, reclaim::active_pods};
 use crate::server::state::{Question, Unanswered};
 use evictd_eviction::{Signal, why};
 use evictd_pod::{Pod, pod::system_priority, wire};
@@ -39,9 +39,11 @@ impl Agent {
             let usage = &mut self.ports.usage;
             usage.disks(now, &set, &layout.filesystems, &thresholds)
         });
-        let ledger = ledger.ok_or(Unanswered::NotYet(
+        let mut ledger = ledger.ok_or(Unanswered::NotYet(
             "the node's disks are being looked at; ask again in a moment",
         ))?;
+        let active = active_pods(&self.active);
+        ledger.reclaimable = self.ports.reclaimer.reclaimable(now, active);
         serde_json::to_value(ledger).map_err(|error| Unanswered::Refused(error.to_string()))
     }
 

@@ -137,7 +137,7 @@ impl Agent {
 }
 
 /// UIDs of the pods that run or are about to; `None` if they are not certain.
-fn active_pods(active: &super::Active) -> Option<BTreeSet<String>> {
+pub(super) fn active_pods(active: &super::Active) -> Option<BTreeSet<String>> {
     let set = active.set();
     if !set.is_certain() {
         return None;

@@ -16,14 +16,22 @@ mod uses;
 pub use cri::CriRuntime;
 pub use memory::{MemoryReclaimer, Target};
 
-use crate::config::{Effective, ImageGc, ImageGcMode, PodsSource};
+use crate::{
+    config::{Effective, ImageGc, ImageGcMode, PodsSource},
+    usage::ledger::Reclaimable,
+};
 use evictd_eviction::{
     Observations, Reclaim, Signal, SignalMap,
-    reclaim::{Command, Event, Inventory, Policy, Reclaimed, Reclaiming, Removal},
+    reclaim::{Command, Event, Inventory, Policy, Reclaimed, Reclaiming, Removal, all_removals},
 };
 use evictd_kernel::clock::after;
 use jiff::{SignedDuration, Timestamp};
-use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::{sync::mpsc, task::JoinHandle};
 
 /// After a reclaim pods are ranked for so long before it is tried again, the kubelet's own period (S1-017). It doubles
@@ -158,6 +166,8 @@ pub struct Reclaimer {
     send: mpsc::UnboundedSender<Answered>,
     answers: mpsc::UnboundedReceiver<Answered>,
     tracker: Option<JoinHandle<()>>,
+    /// What the runtime held when it was last looked.
+    tracked: Arc<Mutex<Option<Inventory>>>,
 }
 
 impl Drop for Reclaimer {
@@ -187,6 +197,7 @@ impl Reclaimer {
             send,
             answers,
             tracker: None,
+            tracked: Arc::default(),
         }
     }
 
@@ -202,17 +213,49 @@ impl Reclaimer {
     }
 
     /// From now on the runtime is asked once a minute which images containers use.
-    pub fn track(&mut self) {
+    fn track(&mut self) {
         let Some(runtime) = self.runtime.clone().filter(|_| self.tracker.is_none()) else {
             return;
         };
+        let tracked = Arc::clone(&self.tracked);
         self.tracker = Some(tokio::spawn(async move {
             loop {
                 // A reclaim tells of errors.
-                let _ = runtime.list().await;
+                let listed = runtime.list().await.ok();
+                *tracked.lock().unwrap_or_else(PoisonError::into_inner) = listed;
                 tokio::time::sleep(TRACKING_PERIOD).await;
             }
         }));
+    }
+
+    /// What could be removed without evicting a pod, as of up to a minute ago; `None` if nothing is removed on this node,
+    /// or that is not known. `active` as in [`Reclaimer::ask`].
+    pub fn reclaimable(
+        &self,
+        now: Timestamp,
+        active: Option<BTreeSet<String>>,
+    ) -> Option<Reclaimable> {
+        let tracked = self.tracked.lock().unwrap_or_else(PoisonError::into_inner);
+        let inventory = tracked.clone()?;
+        let policy = Policy {
+            dead_containers: true,
+            unused_images: true,
+            minimum_age: self.settings.minimum_age,
+            active_pods: active,
+            ..Policy::default()
+        };
+        let mut found = Reclaimable::default();
+        for removal in all_removals(now, inventory, &policy) {
+            match removal {
+                Removal::Container { .. } => found.containers += 1,
+                Removal::Sandbox { .. } => {}
+                Removal::Image { bytes, .. } => {
+                    found.images += 1;
+                    found.image_bytes = found.image_bytes.saturating_add(bytes);
+                }
+            }
+        }
+        Some(found)
     }
 
     /// Whether a container runtime's socket is there by now.

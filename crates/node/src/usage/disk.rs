@@ -98,6 +98,8 @@ pub struct DiskMeter {
     hanging: HashMap<String, Receiver<Walked>>,
     /// Whether the last walk looked for pods and found no directory of any.
     found_no_directory: bool,
+    /// Whether there were containers of a runtime in the last walk whose layers were not found.
+    lacks_layers: bool,
     /// What the directories of pods held in the last walk.
     entries: Vec<Entry>,
     host_paths: Vec<HostPath>,
@@ -123,6 +125,7 @@ impl DiskMeter {
             threads,
             hanging: HashMap::new(),
             found_no_directory: false,
+            lacks_layers: false,
             entries: Vec::new(),
             host_paths: Vec::new(),
         }
@@ -147,7 +150,8 @@ impl DiskMeter {
                 self.roots.pods().display()
             )
         });
-        not_found.or_else(|| self.layers.problem())
+        let missing = || self.layers.missing().filter(|_| self.lacks_layers);
+        not_found.or_else(|| self.layers.problem()).or_else(missing)
     }
 
     /// Adds bytes and inodes of the local volumes, logs and writable layers of the pods with these indices to `usage`.
@@ -218,6 +222,8 @@ impl DiskMeter {
         }
         if found + missing > 0 {
             self.found_no_directory = found == 0;
+            let mut walked = pods.iter().filter_map(|index| set.pods.get(*index));
+            self.lacks_layers = walked.any(|pod| self.lacks_layer_of(pod));
         }
         warnings
     }
@@ -255,6 +261,18 @@ impl DiskMeter {
         }
         self.searching = Some(search);
         nothing
+    }
+
+    /// Whether a container of the pod was made by a runtime, and its layer is not known.
+    fn lacks_layer_of(&self, pod: &LocalPod) -> bool {
+        let mut made = pod
+            .containers
+            .iter()
+            .filter(|container| container.id.is_some());
+        made.any(|container| {
+            let place = (pod.uid.clone(), container.name.clone());
+            !self.layers.knows(&place)
+        })
     }
 
     /// Takes what was walked of a pod's writable layers for newer figures than the runtime's.

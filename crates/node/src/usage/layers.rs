@@ -45,6 +45,8 @@ pub(super) struct Layers {
     /// Bytes of images, and when they were counted.
     images: Option<(i64, Timestamp)>,
     problem: Option<String>,
+    /// Where a runtime was looked for in vain.
+    absent: Option<String>,
     /// A look at the filesystems that has not ended.
     looking: Option<Receiver<Used>>,
     paused_until: Option<Timestamp>,
@@ -74,6 +76,20 @@ impl Layers {
         self.problem.clone()
     }
 
+    /// Why the layers of containers are not known that a runtime must have made. Without such containers there are no
+    /// layers, and nothing is missing.
+    pub(super) fn missing(&self) -> Option<String> {
+        let absent = self.absent.as_ref()?;
+        Some(format!(
+            "writable layers of containers are unknown: {absent}"
+        ))
+    }
+
+    /// Whether the layer was counted or walked.
+    pub(super) fn knows(&self, place: &(String, String)) -> bool {
+        self.known.contains_key(place)
+    }
+
     /// Asks the runtime; what it told before is kept if it does not answer.
     pub(super) async fn read(&mut self, now: Timestamp) {
         self.known
@@ -91,6 +107,7 @@ impl Layers {
                 runtime.filesystems()
             )
         });
+        self.absent = None;
         let problem = match asked.await {
             Ok(Ok((containers, Some(stats), filesystems))) => {
                 let (possible, problem) = possible(&self.used(&stats).await, stats);
@@ -100,8 +117,10 @@ impl Layers {
                 problem
             }
             Ok(Ok((_, None, _))) => Some("the container runtime does not count them".to_owned()),
-            // Without any runtime there are no layers.
-            Ok(Err(Error::NotThere { .. })) => None,
+            Ok(Err(error @ Error::NotThere { .. })) => {
+                self.absent = Some(error.to_string());
+                None
+            }
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => {
                 self.paused_until = Some(now + PAUSE);

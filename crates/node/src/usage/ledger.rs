@@ -125,6 +125,18 @@ pub struct Unwatched {
     pub pods: Vec<String>,
 }
 
+/// What the container runtime could remove without evicting a pod, as of up to a minute ago.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reclaimable {
+    /// How many dead containers.
+    pub containers: u32,
+    /// How many unused images.
+    pub images: u32,
+    /// The bytes of these images; layers that images share are counted in each.
+    pub image_bytes: u64,
+}
+
 /// `GET /v1/disk`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -137,6 +149,9 @@ pub struct DiskLedger {
     pub unknown_pods: Vec<String>,
     /// Processes whose open files may not be seen.
     pub hidden_processes: usize,
+    /// What could be removed without evicting a pod, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaimable: Option<Reclaimable>,
     /// Why figures are missing.
     pub problem: Option<String>,
 }
@@ -202,6 +217,7 @@ impl Findings {
             unwatched: self.unwatched(),
             unknown_pods: unknown.map(|pod| pod.full_name()).collect(),
             hidden_processes: self.hidden_processes,
+            reclaimable: None,
             problem: None,
         }
     }

@@ -517,6 +517,19 @@ impl Bench {
         self.ask(|answer| Question::Resume { answer }).await;
     }
 
+    /// `evictd disk`, asked again until there is an answer.
+    pub(super) async fn disk(&self) -> Value {
+        loop {
+            let (answer, answered) = oneshot::channel();
+            let questions = self.questions.as_ref().unwrap();
+            questions.send(Question::Disk { answer }).await.unwrap();
+            if let Ok(ledger) = answered.await.unwrap() {
+                return ledger;
+            }
+            sleep(STEP).await;
+        }
+    }
+
     async fn ask(&self, question: impl FnOnce(crate::server::state::Answer) -> Question) {
         let (answer, answered) = oneshot::channel();
         let questions = self.questions.as_ref().unwrap();

@@ -157,6 +157,18 @@ fn users_14_the_oldest_image_goes_and_the_pod_is_spared_because_that_suffices() 
 }
 
 #[test]
+fn evictd_disk_says_what_could_go_without_a_pod() {
+    on_a_full_disk("what_could_go_without_a_pod", async |mut bench, _| {
+        bench.start(&format!("evictionHard: {{nodefs.available: 1Ki}}\n{MODE}"));
+        bench.pass(1.0).await;
+        let found = bench.disk().await["reclaimable"].clone();
+        let expected = serde_json::json!({"containers": 0, "images": 2, "imageBytes": 2 << 20});
+        assert_eq!(found, expected);
+        assert!(bench.told().is_empty());
+    });
+}
+
+#[test]
 fn users_15_no_pod_goes_while_what_was_removed_is_not_back_yet() {
     on_a_full_disk(
         "what_was_removed_is_not_back_yet",

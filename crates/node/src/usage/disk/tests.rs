@@ -223,3 +223,37 @@ async fn what_is_not_where_it_is_looked_for_is_unknown_and_not_nothing() {
         .await;
     assert_eq!(known(&usage), [true, true]);
 }
+
+#[tokio::test]
+async fn containers_whose_runtime_is_not_there_have_unknown_layers() {
+    let top = tempfile::tempdir().unwrap();
+    fs::create_dir_all(top.path().join("kubelet/pods/u0")).unwrap();
+    let settings = evictd_cri::Settings {
+        endpoint: Some("/nowhere/runtime.sock".to_owned()),
+        ..evictd_cri::Settings::default()
+    };
+    let mut meter = meter(top.path());
+    meter.ask(Client::new(settings).unwrap());
+    for (id, missing) in [("", false), ("containerd://1f", true)] {
+        let pod = serde_json::json!({
+            "metadata": {"name": "p0", "uid": "u0"},
+            "spec": {"containers": [{"name": "c"}]},
+            "status": {"containerStatuses": [{"name": "c", "containerID": id}]},
+        });
+        let pod: wire::Pod = serde_json::from_value(pod).unwrap();
+        let set = PodSet {
+            pods: vec![LocalPod::new(Pod::from_wire(pod), None)],
+            ..PodSet::default()
+        };
+        let mut usage = Usage::default();
+        meter
+            .measure(NOW, &set, &[0], Method::Walk, &mut usage)
+            .await;
+        let problem = meter.problem().unwrap_or_default();
+        assert_eq!(
+            problem.contains("/nowhere/runtime.sock"),
+            missing,
+            "{id}: {problem}"
+        );
+    }
+}

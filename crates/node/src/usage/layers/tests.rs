@@ -110,6 +110,9 @@ async fn a_node_without_a_runtime_has_no_layers_and_no_problem() {
     layers.read(at(1)).await;
     assert_eq!(layers.problem(), None);
     assert_eq!(usage(&layers).ephemeral_storage, Some(1000));
+    // Where there are containers of one, it is said where it was looked for.
+    let missing = layers.missing().unwrap();
+    assert!(missing.contains("/nowhere/runtime.sock"), "{missing}");
 }
 
 #[tokio::test]
