@@ -28,7 +28,7 @@ fn who_writes_500_megabytes_a_second_goes_before_the_disk_is_full() {
     assert!(wait(|| {
         fs::metadata(&data).is_ok_and(|data| data.len() == 300 * MI)
     }));
-    let writes = site.run(&writer, WRITES);
+    let filling = site.run(&writer, WRITES);
     let threshold = format!("{}Mi", DISK / 2);
     let daemon = site.daemon(&[("nodefs.available", &threshold)], "");
     daemon.eventually("both pods are known", |daemon| {
@@ -41,7 +41,7 @@ fn who_writes_500_megabytes_a_second_goes_before_the_disk_is_full() {
     assert_eq!(names(&decisions), ["shop/writer"], "{:#}", decisions[0]);
     assert!(!volume.join("full").exists(), "the disk was full");
     daemon.some_turns_pass();
-    assert!(wait(|| !site.lives(&writes)), "the runtime knows its end");
+    assert!(wait(|| !site.lives(&filling)), "the runtime knows its end");
     assert!(site.lives(&holds));
     assert_eq!(daemon.said("evicting "), 1);
 }
