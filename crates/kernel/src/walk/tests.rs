@@ -1,8 +1,10 @@
 use super::*;
 use evictd_testkit::testing::with_tmpfs;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use std::{
     fs::{self, File},
     os::unix::fs::{MetadataExt, symlink},
+    sync::atomic::AtomicUsize,
 };
 
 fn walk_all(path: &Path) -> DiskUsage {
@@ -113,6 +115,45 @@ fn another_filesystem_inside_is_left_out() {
             assert!(walk_all(mounted).bytes >= 500_000);
         },
     );
+}
+
+/// A walk holds what it reads by its descriptors, so it ends as it began.
+#[test]
+fn a_filesystem_that_becomes_read_only_or_is_unmounted_in_mid_walk_is_counted_whole() {
+    let top = tempfile::tempdir().unwrap();
+    let test = |disk: &Path| {
+        for number in 0..400 {
+            let directory = disk.join(format!("{number}"));
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join("file"), vec![1; 4096]).unwrap();
+        }
+        let whole = walk_all(disk);
+        assert_eq!((whole.inodes, whole.truncation), (801, None));
+        let nothing = None::<&str>;
+        let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+        mount(nothing, disk, nothing, read_only, nothing).unwrap();
+        assert_eq!(walk_all(disk), whole);
+        let walks = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            let walker = scope.spawn(|| {
+                let mut found = walk_all(disk);
+                while found.device == whole.device {
+                    assert_eq!(found, whole);
+                    walks.fetch_add(1, Ordering::Relaxed);
+                    found = walk_all(disk);
+                }
+                found
+            });
+            while walks.load(Ordering::Relaxed) < 3 && !walker.is_finished() {
+                std::thread::yield_now();
+            }
+            umount2(disk, MntFlags::MNT_DETACH).unwrap();
+            let left = walker.join().unwrap();
+            assert_eq!((left.inodes, left.truncation), (1, None), "the mount point");
+        });
+    };
+    let name = "a_filesystem_that_is_unmounted_in_mid_walk";
+    with_tmpfs(name, top.path().to_owned(), 16 << 10, test);
 }
 
 #[test]
