@@ -17,7 +17,7 @@ mod manifest;
 pub mod manifests;
 mod remote;
 mod snapshot;
-mod trim;
+pub(crate) mod trim;
 mod unknown;
 mod watcher;
 

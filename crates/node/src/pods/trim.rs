@@ -20,8 +20,9 @@ const ANNOTATION: usize = 256;
 const POD: usize = 32 << 10;
 
 /// Removes everything from the pod that evictd does not use; `named` are the label keys that selectors use. Returns
-/// the rest as JSON. A pod that has ended keeps name, owner, priority and requests, because it may still run.
-pub(super) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
+/// the rest as JSON. A pod that has ended keeps name, owner, priority, requests and where its volumes are, because it
+/// may still run and its files may still be there.
+pub(crate) fn trim(pod: &mut wire::Pod, named: &BTreeSet<String>) -> Arc<str> {
     let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
     let metadata = &mut pod.metadata;
     trim_annotations(metadata);
@@ -87,7 +88,8 @@ fn trim_annotations(metadata: &mut wire::Metadata) {
     });
 }
 
-/// Reduces the pod's containers to their requests and limits.
+/// Reduces the pod's containers to their requests and limits, and its volumes to those of each kind together: a volume
+/// without a name has the directory of its kind, with the volumes of that kind in it.
 fn reduce(pod: &mut wire::Pod) {
     let whole = Pod::from_wire(pod.clone());
     let mut asked = wire::ResourceRequirements::default();
@@ -105,6 +107,7 @@ fn reduce(pod: &mut wire::Pod) {
         priority: spec.priority,
         termination_grace_period_seconds: spec.termination_grace_period_seconds,
         resources: (!asked.requests.is_empty()).then_some(asked),
+        volumes: volumes_by_kind(&spec.volumes),
         ..wire::PodSpec::default()
     };
     let status = std::mem::take(&mut pod.status);
@@ -116,6 +119,32 @@ fn reduce(pod: &mut wire::Pod) {
         qos_class: whole.qos.as_str().to_owned(),
         ..wire::PodStatus::default()
     };
+}
+
+fn volumes_by_kind(volumes: &[wire::Volume]) -> Vec<wire::Volume> {
+    let on_disk = |dir: &wire::EmptyDir| dir.medium.is_empty();
+    let empty_dirs = wire::Volume {
+        empty_dir: Some(wire::EmptyDir::default()),
+        ..wire::Volume::default()
+    };
+    let config_maps = wire::Volume {
+        config_map: Some(wire::Present {}),
+        ..wire::Volume::default()
+    };
+    let repositories = wire::Volume {
+        git_repo: Some(wire::Present {}),
+        ..wire::Volume::default()
+    };
+    let any = |is: &dyn Fn(&wire::Volume) -> bool| volumes.iter().any(is);
+    let has_empty_dirs = any(&|one| one.empty_dir.as_ref().is_some_and(on_disk));
+    [
+        (has_empty_dirs, empty_dirs),
+        (any(&|one| one.config_map.is_some()), config_maps),
+        (any(&|one| one.git_repo.is_some()), repositories),
+    ]
+    .into_iter()
+    .filter_map(|(has, volume)| has.then_some(volume))
+    .collect()
 }
 
 #[cfg(test)]
@@ -196,7 +225,21 @@ mod tests {
         let mut ended = pod();
         ended["status"]["phase"] = json!("Failed");
         let expected = Pod::from_wire(serde_json::from_value(whole.clone()).unwrap());
-        for (pod, containers) in [(whole, 2), (tolerant, 2), (crowded, 0), (ended, 0)] {
+        ended["spec"]["volumes"] = json!([
+            {"name": "a", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "b", "configMap": {"name": "c"}},
+            {"name": "d", "emptyDir": {"medium": "Memory"}}, {"name": "e", "hostPath": {"path": "/"}},
+        ]);
+        let plugins = |pod: &Pod| {
+            let plugins = pod.volumes.iter().map(|one| one.plugin_directory.unwrap());
+            plugins.collect::<Vec<_>>()
+        };
+        let (empty_dir, config_map) = ("kubernetes.io~empty-dir", "kubernetes.io~configmap");
+        for (pod, containers, directories) in [
+            (whole, 2, vec![]),
+            (tolerant, 2, vec![]),
+            (crowded, 0, vec![empty_dir]),
+            (ended, 0, vec![empty_dir, config_map]),
+        ] {
             let (kept, text) = trimmed(&pod, &[]);
             assert!(text.len() <= POD);
             let kept = Pod::from_wire(kept);
@@ -204,6 +247,7 @@ mod tests {
             assert_eq!((kept.qos, kept.priority()), (expected.qos, 7));
             assert_eq!(kept.termination_grace_period_seconds, Some(9));
             assert_eq!(kept.containers.len(), containers);
+            assert_eq!(plugins(&kept), directories);
             // Reducing the result again, as after a restart, changes nothing.
             let again: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(trimmed(&again, &[]).1, text);

@@ -30,7 +30,7 @@ pub(super) enum PartKind {
     Logs(String),
     /// The writable layer of the container of this name.
     Layer(String),
-    /// The volume of this name that lives and dies with the pod.
+    /// The volume of this name that lives and dies with the pod; without a name, all such volumes of one kind.
     Volume(String),
     /// The volume of this name that is a directory of the node.
     HostPath(String),
@@ -42,10 +42,17 @@ impl DiskRoots {
         self.kubelet.join("pods")
     }
 
-    /// The same, without saying what they are.
-    pub(super) fn directories_of(&self, pod: &Pod) -> Vec<PathBuf> {
+    /// The directories that the kubelet removes after a pod's end. A directory of the node stays.
+    pub(super) fn removed_with(&self, pod: &Pod) -> Vec<PathBuf> {
         let parts = self.parts(pod).into_iter();
-        parts.map(|part| part.path).collect()
+        let volumes = parts.filter(|part| matches!(part.kind, PartKind::Volume(_)));
+        let volumes = volumes.map(|part| part.path);
+        volumes.chain([self.logs_of(pod)]).collect()
+    }
+
+    fn logs_of(&self, pod: &Pod) -> PathBuf {
+        let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
+        self.logs.join(name)
     }
 
     /// The directories of a pod that count as its local storage (S1-067).
@@ -67,9 +74,7 @@ impl DiskRoots {
                 (None, None) => None,
             }
         });
-        let logs = self
-            .logs
-            .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid));
+        let logs = self.logs_of(pod);
         let of_containers = pod.containers.iter().map(|container| {
             part(
                 PartKind::Logs(container.name.clone()),

@@ -391,9 +391,7 @@ impl DiskMeter {
     fn usage_of(&self, now: Timestamp, pod: &Pod, parts: &[Part]) -> PodUsage {
         let mut usage = PodUsage::default();
         add(now, parts, &mut usage);
-        let names = pod.containers.iter();
-        let names = names.map(|container| container.name.clone());
-        self.layers.add(&pod.uid, names, &mut usage);
+        self.layers.add(&pod.uid, &mut usage);
         usage
     }
 
@@ -469,13 +467,11 @@ impl DiskMeter {
     /// The directories to measure, with what is kept of them.
     fn parts(&mut self, pod: &Pod, method: Method) -> Vec<(Part, Option<KeptTree>)> {
         let mut parts = self.roots.parts(pod);
-        parts.extend(pod.containers.iter().filter_map(|container| {
-            let place = (pod.uid.clone(), container.name.clone());
-            Some(Part {
-                path: self.uppers.get(&place)?.clone(),
-                kind: PartKind::Layer(place.1),
-                measured: None,
-            })
+        let uppers = self.uppers.iter().filter(|((of, _), _)| *of == pod.uid);
+        parts.extend(uppers.map(|((_, name), path)| Part {
+            path: path.clone(),
+            kind: PartKind::Layer(name.clone()),
+            measured: None,
         }));
         if method == Method::Changes {
             parts.retain(|part| !matches!(part.kind, PartKind::HostPath(_)));

@@ -78,7 +78,7 @@ impl FilesLeft {
     }
 
     fn look(&self, now: Timestamp, pod: &LocalPod) -> Option<Receiver<Option<bool>>> {
-        let paths = self.roots.directories_of(pod);
+        let paths = self.roots.removed_with(pod);
         // Without a directory of the kubelet's, its root directory may be another one.
         let needed = pod.manifest.is_none();
         let directory = needed.then(|| self.roots.pods().join(&pod.uid));
@@ -137,7 +137,8 @@ fn gone(found: &[DiskUsage], layers: &Layers, uid: &str) -> Option<bool> {
 mod tests {
     use super::*;
     use evictd_pod::{Pod, wire};
-    use std::fs;
+    use serde_json::json;
+    use std::{collections::BTreeSet, fs, path::Path};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -153,6 +154,49 @@ mod tests {
         known
     }
 
+    fn of_kubelet(kubelet: &Path) -> FilesLeft {
+        FilesLeft::new(DiskRoots {
+            kubelet: kubelet.to_owned(),
+            logs: kubelet.join("logs"),
+            proc: "/proc".into(),
+        })
+    }
+
+    #[tokio::test]
+    async fn files_that_are_left_are_seen_when_the_pod_is_told_to_have_failed_and_its_host_path_is_not_waited_for()
+     {
+        let top = tempfile::tempdir().unwrap();
+        let volume = top
+            .path()
+            .join("pods/u/volumes/kubernetes.io~empty-dir/scratch");
+        let host = top.path().join("host");
+        for directory in [&volume, &host] {
+            fs::create_dir_all(directory).unwrap();
+            fs::write(directory.join("data"), vec![1; 2 << 20]).unwrap();
+        }
+        let failed = json!({
+            "metadata": {"name": "a", "uid": "u"},
+            "spec": {"containers": [{"name": "main"}], "volumes": [
+                {"name": "scratch", "emptyDir": {}}, {"name": "host", "hostPath": {"path": host}},
+            ]},
+            "status": {"phase": "Failed"},
+        });
+        let mut failed: wire::Pod = serde_json::from_value(failed).unwrap();
+        let running = Pod::from_wire(wire::Pod {
+            status: wire::PodStatus::default(),
+            ..failed.clone()
+        });
+        crate::pods::trim::trim(&mut failed, &BTreeSet::new());
+        for pod in [running, Pod::from_wire(failed)] {
+            let pod = LocalPod::new(pod, None);
+            fs::write(volume.join("data"), vec![1; 2 << 20]).unwrap();
+            let mut left = of_kubelet(top.path());
+            assert_eq!(look(&mut left, 0, &pod).await, Some(false));
+            fs::remove_file(volume.join("data")).unwrap();
+            assert_eq!(look(&mut left, 2, &pod).await, Some(true));
+        }
+    }
+
     #[tokio::test]
     async fn the_files_of_a_pod_are_gone_when_its_volumes_are_empty() {
         let top = tempfile::tempdir().unwrap();
@@ -166,11 +210,7 @@ mod tests {
                 .unwrap();
         pod.metadata.uid = "u".to_owned();
         let pod = LocalPod::new(Pod::from_wire(pod), None);
-        let mut left = FilesLeft::new(DiskRoots {
-            kubelet: top.path().to_owned(),
-            logs: top.path().join("logs"),
-            proc: "/proc".into(),
-        });
+        let mut left = of_kubelet(top.path());
         assert_eq!(left.are_gone(at(0), &pod), None);
         assert_eq!(look(&mut left, 0, &pod).await, Some(false));
         fs::remove_file(volume.join("data")).unwrap();

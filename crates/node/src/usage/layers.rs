@@ -13,7 +13,11 @@ use evictd_kernel::{threads::Pool, walk::DiskUsage};
 
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statvfs::statvfs;
-use std::{collections::HashMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    time::Duration,
+};
 use tokio::{
     sync::oneshot::{Receiver, error::TryRecvError},
     time::timeout,
@@ -41,7 +45,7 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 pub(super) struct Layers {
     runtime: Option<Client>,
     /// By the pod's UID and the container's name.
-    known: HashMap<(String, String), Layer>,
+    known: BTreeMap<(String, String), Layer>,
     /// Bytes of images, and when they were counted.
     images: Option<(i64, Timestamp)>,
     problem: Option<String>,
@@ -205,12 +209,9 @@ impl Layers {
     }
 
     /// Adds the layers of the pod with this UID, which are part of all that the pod has written (S1-070).
-    pub(super) fn add(&self, uid: &str, names: impl Iterator<Item = String>, usage: &mut PodUsage) {
-        for name in names {
-            let Some(layer) = self.known.get(&(uid.to_owned(), name.clone())) else {
-                continue;
-            };
-            container_usage(usage, &name).rootfs = layer.usage;
+    pub(super) fn add(&self, uid: &str, usage: &mut PodUsage) {
+        for ((_, name), layer) in self.known.iter().filter(|((of, _), _)| of == uid) {
+            container_usage(usage, name).rootfs = layer.usage;
             if let Some(bytes) = layer.usage.bytes {
                 let total = usage.ephemeral_storage.unwrap_or(0);
                 usage.ephemeral_storage = Some(total.saturating_add(bytes));
@@ -279,12 +280,12 @@ fn layers(
     now: Timestamp,
     containers: &[Container],
     stats: &[ContainerStats],
-) -> HashMap<(String, String), Layer> {
+) -> BTreeMap<(String, String), Layer> {
     let by_id: HashMap<&str, &Container> = containers
         .iter()
         .map(|container| (container.id.as_str(), container))
         .collect();
-    let mut layers: HashMap<(String, String), Layer> = HashMap::new();
+    let mut layers: BTreeMap<(String, String), Layer> = BTreeMap::new();
     for one in stats {
         let Some((container, layer)) = by_id.get(one.id.as_str()).zip(one.writable_layer.as_ref())
         else {

@@ -1,7 +1,8 @@
 use super::*;
-use crate::pods::LocalPod;
+use crate::pods::{LocalPod, trim::trim};
 use evictd_pod::{Pod, wire};
-use std::{fs, path::Path};
+use serde_json::json;
+use std::{collections::BTreeSet, fs, path::Path};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -78,6 +79,35 @@ async fn s1_067_local_volumes_and_logs_are_found_where_the_kubelet_puts_them() {
     // A directory of the node is not the pod's own.
     assert!((600..700).contains(&(pod.ephemeral_storage.unwrap() >> 10)));
     assert_eq!(usage.of(1), None);
+}
+
+#[tokio::test]
+async fn a_pod_with_too_many_volumes_to_keep_counts_with_all_of_each_kind() {
+    let top = tempfile::tempdir().unwrap();
+    let volumes = top.path().join("kubelet/pods/u0/volumes");
+    write(&volumes.join("kubernetes.io~empty-dir/first/a"), 200);
+    write(&volumes.join("kubernetes.io~empty-dir/last/a"), 100);
+    let mut pod: wire::Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p0", "namespace": "default", "uid": "u0"},
+        "spec": {
+            "containers": [{"name": "main"}],
+            "volumes": vec![json!({"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}); 10_000],
+        },
+    }))
+    .unwrap();
+    trim(&mut pod, &BTreeSet::new());
+    let set = PodSet {
+        pods: vec![LocalPod::new(Pod::from_wire(pod), None)],
+        ..PodSet::default()
+    };
+    let mut usage = Usage::default();
+    let mut meter = meter(top.path());
+    meter
+        .measure(NOW, &set, &[0], Method::Walk, &mut usage)
+        .await;
+    let found = usage.of(0).unwrap();
+    assert!((300..350).contains(&(found.ephemeral_storage.unwrap() >> 10)));
+    assert!(found.volumes.len() == 1 && set.pods[0].volumes[0].local);
 }
 
 #[tokio::test]

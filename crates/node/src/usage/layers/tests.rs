@@ -61,7 +61,7 @@ fn usage(layers: &Layers) -> PodUsage {
         ephemeral_storage: Some(1000),
         ..PodUsage::default()
     };
-    layers.add("u", ["main".to_owned()].into_iter(), &mut usage);
+    layers.add("u", &mut usage);
     usage
 }
 
@@ -79,7 +79,7 @@ async fn s1_070_the_layer_of_the_newest_container_of_a_name_counts_with_its_age(
     assert_eq!(usage.containers[0].rootfs, rootfs);
     assert_eq!(usage.time, Some(at(100)));
     let mut other = PodUsage::default();
-    layers.add("another", ["main".to_owned()].into_iter(), &mut other);
+    layers.add("another", &mut other);
     assert_eq!(other, PodUsage::default());
 }
 
