@@ -105,10 +105,16 @@ fn limit(threshold: &ThresholdLine) -> String {
 }
 
 fn holders(filesystem: &FilesystemLedger) -> Table {
+    let mut pods = filesystem.pods.iter();
+    let writes = match pods.any(|pod| pod.written_bytes_per_second.is_some()) {
+        true => 7,
+        false => 1,
+    };
     let columns = vec![
         Column::name("HELD BY", 9),
         Column::figure("SIZE", 8),
         Column::figure("GROWTH", 8),
+        Column::figure("WRITES", writes),
         Column::figure("LAYERS", 6),
         Column::figure("LOGS", 5),
         Column::figure("EMPTYDIRS", 7),
@@ -127,6 +133,8 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
             human_bytes(pod.bytes),
             pod.growth_bytes_per_second
                 .map_or_else(|| "-".to_owned(), growth),
+            pod.written_bytes_per_second
+                .map_or_else(|| "-".to_owned(), |rate| format!("{}/s", human_bytes(rate))),
             kind(Kind::WritableLayers),
             kind(Kind::Logs),
             kind(Kind::EmptyDirs),
@@ -139,7 +147,7 @@ fn holders(filesystem: &FilesystemLedger) -> Table {
     let pods = filesystem.pods.iter().map(of_pod);
     let nobodys = filesystem.nobodys.iter().map(|one| {
         let mut row = vec![format!("({})", one.what), human_bytes(one.bytes)];
-        row.resize(9, "-".to_owned());
+        row.resize(10, "-".to_owned());
         row.push(one.age_seconds.map_or_else(|| "-".to_owned(), age));
         Row::from(row).coloured(Some(Colour::Faint))
     });
@@ -210,7 +218,7 @@ mod tests {
                 "pods": [{
                     "pod": "shop/recommendations-6d5f9c7b8-x2x9z", "bytes": 40_i64 << 30, "inodes": 1_200_000,
                     "byKind": { "writableLayers": 1 << 30, "logs": 300 << 20, "emptyDirs": 38_i64 << 30 },
-                    "ageSeconds": 4, "growthBytesPerSecond": 12 << 20,
+                    "ageSeconds": 4, "growthBytesPerSecond": 12 << 20, "writtenBytesPerSecond": 55 << 20,
                 }],
                 "nobodys": [
                     { "what": "images", "bytes": 30_i64 << 30, "ageSeconds": 9 },
@@ -240,6 +248,7 @@ mod tests {
             "shop/recommendations…7b8-x2x9z",
             "38Gi",
             "+12Mi/s",
+            "55Mi/s",
             "(images)",
             "(deleted or system)",
             "/mnt/data is on a filesystem that is not watched",

@@ -2,8 +2,10 @@
 //! once.
 
 mod kept;
+mod project;
 
 pub use kept::{KeptTree, KeptTrees};
+pub use project::{ProjectUsage, project_usage};
 
 use kept::Record;
 use rustix::{

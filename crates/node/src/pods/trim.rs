@@ -16,6 +16,9 @@ use std::{collections::BTreeSet, sync::Arc};
 const LABELS: usize = 4 << 10;
 /// Longer annotations are dropped; none that evictd uses is longer.
 const ANNOTATION: usize = 256;
+/// Of a reduced pod so many directories of the node are kept, whose paths have at most so many bytes.
+const HOST_PATHS: usize = 16;
+const HOST_PATH: usize = 256;
 /// The most bytes of one pod.
 const POD: usize = 32 << 10;
 
@@ -88,8 +91,9 @@ fn trim_annotations(metadata: &mut wire::Metadata) {
     });
 }
 
-/// Reduces the pod's containers to their requests and limits, and its volumes to those of each kind together: a volume
-/// without a name has the directory of its kind, with the volumes of that kind in it.
+/// Reduces the pod's containers to their requests and limits, and its volumes to the first directories of the node and
+/// the others of each kind together: a volume without a name has the directory of its kind, with all volumes of that kind
+/// in it.
 fn reduce(pod: &mut wire::Pod) {
     let whole = Pod::from_wire(pod.clone());
     let mut asked = wire::ResourceRequirements::default();
@@ -137,14 +141,23 @@ fn volumes_by_kind(volumes: &[wire::Volume]) -> Vec<wire::Volume> {
     };
     let any = |is: &dyn Fn(&wire::Volume) -> bool| volumes.iter().any(is);
     let has_empty_dirs = any(&|one| one.empty_dir.as_ref().is_some_and(on_disk));
-    [
+    let kinds = [
         (has_empty_dirs, empty_dirs),
         (any(&|one| one.config_map.is_some()), config_maps),
         (any(&|one| one.git_repo.is_some()), repositories),
-    ]
-    .into_iter()
-    .filter_map(|(has, volume)| has.then_some(volume))
-    .collect()
+    ];
+    let kinds = kinds.into_iter();
+    let kinds = kinds.filter_map(|(has, volume)| has.then_some(volume));
+    let of_node = volumes.iter().filter_map(|volume| {
+        let host_path = volume.host_path.as_ref();
+        let host_path = host_path.filter(|host| host.path.len() <= HOST_PATH)?;
+        Some(wire::Volume {
+            name: volume.name.clone(),
+            host_path: Some(host_path.clone()),
+            ..wire::Volume::default()
+        })
+    });
+    kinds.chain(of_node.take(HOST_PATHS)).collect()
 }
 
 #[cfg(test)]
@@ -227,18 +240,20 @@ mod tests {
         let expected = Pod::from_wire(serde_json::from_value(whole.clone()).unwrap());
         ended["spec"]["volumes"] = json!([
             {"name": "a", "emptyDir": {"sizeLimit": "1Gi"}}, {"name": "b", "configMap": {"name": "c"}},
-            {"name": "d", "emptyDir": {"medium": "Memory"}}, {"name": "e", "hostPath": {"path": "/"}},
+            {"name": "d", "emptyDir": {"medium": "Memory"}}, {"name": "e", "hostPath": {"path": "/data"}},
         ]);
-        let plugins = |pod: &Pod| {
-            let plugins = pod.volumes.iter().map(|one| one.plugin_directory.unwrap());
-            plugins.collect::<Vec<_>>()
+        let directories_of = |pod: &Pod| {
+            let volumes = pod.volumes.iter();
+            let directories = volumes.map(|one| one.plugin_directory.or(one.host_path.as_deref()));
+            let directories = directories.map(|directory| directory.unwrap().to_owned());
+            directories.collect::<Vec<_>>()
         };
         let (empty_dir, config_map) = ("kubernetes.io~empty-dir", "kubernetes.io~configmap");
         for (pod, containers, directories) in [
             (whole, 2, vec![]),
             (tolerant, 2, vec![]),
             (crowded, 0, vec![empty_dir]),
-            (ended, 0, vec![empty_dir, config_map]),
+            (ended, 0, vec![empty_dir, config_map, "/data"]),
         ] {
             let (kept, text) = trimmed(&pod, &[]);
             assert!(text.len() <= POD);
@@ -247,7 +262,7 @@ mod tests {
             assert_eq!((kept.qos, kept.priority()), (expected.qos, 7));
             assert_eq!(kept.termination_grace_period_seconds, Some(9));
             assert_eq!(kept.containers.len(), containers);
-            assert_eq!(plugins(&kept), directories);
+            assert_eq!(directories_of(&kept), directories);
             // Reducing the result again, as after a restart, changes nothing.
             let again: Value = serde_json::from_str(&text).unwrap();
             assert_eq!(trimmed(&again, &[]).1, text);

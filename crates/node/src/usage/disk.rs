@@ -4,12 +4,12 @@
 //! no more load than needed.
 
 use super::{
-    NotWalked, Truncation, UsageWarning,
-    cgroup::container_usage,
+    NotWalked, UsageWarning,
     deleted::OpenDeleted,
-    directories::{DiskRoots, Part, PartKind},
+    directories::DiskRoots,
     layers::Layers,
     ledger::{Entry, Findings, HostPath, Kind},
+    parts::{self, Part, PartKind, Projects},
     survey::{self, Survey, is_on_disk},
     upper::{self, Place, Sought},
 };
@@ -17,12 +17,12 @@ use crate::pods::{LocalPod, PodSet};
 use evictd_cri::Client;
 use evictd_eviction::{
     local_storage,
-    usage::{DeletedUsage, FsUsage, PodUsage, Usage, VolumeUsage},
+    usage::{DeletedUsage, PodUsage, Usage},
 };
 use evictd_kernel::cgroup::Hierarchies;
 use evictd_kernel::signals::WatchedFilesystem;
 use evictd_kernel::threads::{HANGING_WALKS, Pool};
-use evictd_kernel::walk::{Budget, DiskUsage, KeptTree, KeptTrees, walk};
+use evictd_kernel::walk::{Budget, KeptTree, KeptTrees};
 use evictd_pod::Pod;
 use jiff::Timestamp;
 use nix::sys::stat::stat;
@@ -201,7 +201,7 @@ impl DiskMeter {
                 Ok(Some(parts)) => {
                     found += 1;
                     self.take_layers(now, pod, &parts);
-                    warn(pod, index, &parts, &mut warnings);
+                    parts::warn(pod, index, &parts, &mut warnings);
                     let mut found = self.usage_of(now, pod, &parts);
                     if method == Method::Walk {
                         self.note(now, pod, &parts);
@@ -278,9 +278,7 @@ impl DiskMeter {
     /// Takes what was walked of a pod's writable layers for newer figures than the runtime's.
     fn take_layers(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
         for part in parts {
-            if let (PartKind::Layer(name), Some(measured)) = (&part.kind, part.measured)
-                && measured.inodes > 0
-            {
+            if let (PartKind::Layer(name), Some(measured)) = (&part.kind, part.known()) {
                 let place = (pod.uid.clone(), name.clone());
                 self.layers.walked(now, place, &measured);
             }
@@ -353,7 +351,7 @@ impl DiskMeter {
     /// Notes what a pod's directories hold, by kind.
     fn note(&mut self, now: Timestamp, pod: &Pod, parts: &[Part]) {
         for part in parts {
-            let Some(measured) = part.measured.filter(|measured| measured.inodes > 0) else {
+            let Some(measured) = part.known() else {
                 continue;
             };
             let kind = match &part.kind {
@@ -382,7 +380,7 @@ impl DiskMeter {
                 kind,
                 device: Some(measured.device),
                 bytes: measured.bytes,
-                inodes: Some(measured.inodes),
+                inodes: measured.inodes,
                 at: now,
             });
         }
@@ -390,7 +388,7 @@ impl DiskMeter {
 
     fn usage_of(&self, now: Timestamp, pod: &Pod, parts: &[Part]) -> PodUsage {
         let mut usage = PodUsage::default();
-        add(now, parts, &mut usage);
+        parts::add(now, parts, &mut usage);
         self.layers.add(&pod.uid, &mut usage);
         usage
     }
@@ -428,6 +426,7 @@ impl DiskMeter {
         let stop = Arc::new(AtomicBool::new(false));
         let mut walk = {
             let parts = self.parts(pod, method);
+            let projects = self.projects(pod, method);
             let (entries, stop) = (self.limits.entries, Arc::clone(&stop));
             let in_kubelets = |part: &Part| matches!(part.kind, PartKind::Volume(_));
             let needed = pod.manifest.is_none() || parts.iter().any(|(part, _)| in_kubelets(part));
@@ -441,7 +440,7 @@ impl DiskMeter {
                     entries,
                     stop: &stop,
                 };
-                Some(walk_parts(now, parts, budget))
+                Some(parts::measure(now, parts, projects, budget))
             })
         }
         .map_err(|_| NotWalked::NoThread)?;
@@ -468,11 +467,9 @@ impl DiskMeter {
     fn parts(&mut self, pod: &Pod, method: Method) -> Vec<(Part, Option<KeptTree>)> {
         let mut parts = self.roots.parts(pod);
         let uppers = self.uppers.iter().filter(|((of, _), _)| *of == pod.uid);
-        parts.extend(uppers.map(|((_, name), path)| Part {
-            path: path.clone(),
-            kind: PartKind::Layer(name.clone()),
-            measured: None,
-        }));
+        parts.extend(
+            uppers.map(|((_, name), path)| Part::new(PartKind::Layer(name.clone()), path.clone())),
+        );
         if method == Method::Changes {
             parts.retain(|part| !matches!(part.kind, PartKind::HostPath(_)));
         }
@@ -485,6 +482,16 @@ impl DiskMeter {
         parts.into_iter().map(with_tree).collect()
     }
 
+    fn projects(&self, pod: &LocalPod, method: Method) -> Projects {
+        match method {
+            Method::Changes => Projects::ForBytes,
+            Method::Walk if self.deleted_of(pod, &[]).on_disk.bytes.is_some() => {
+                Projects::AsLowerBound
+            }
+            Method::Walk => Projects::ForAll,
+        }
+    }
+
     fn keep(&mut self, parts: Vec<(Part, Option<KeptTree>)>) -> Vec<Part> {
         let without_tree = |(part, tree)| {
             if let Some((kept, tree)) = self.kept.as_mut().zip(tree) {
@@ -494,66 +501,6 @@ impl DiskMeter {
         };
         parts.into_iter().map(without_tree).collect()
     }
-}
-
-fn walk_parts(
-    now: Timestamp,
-    mut parts: Vec<(Part, Option<KeptTree>)>,
-    mut budget: Budget<'_>,
-) -> Vec<(Part, Option<KeptTree>)> {
-    for (part, tree) in &mut parts {
-        let measured = match tree {
-            Some(tree) => tree.measure(now, &mut budget),
-            None => walk(&part.path, &mut budget),
-        };
-        part.measured = measured.unwrap_or_else(|_| {
-            Some(DiskUsage {
-                truncation: Some(Truncation::Unreadable),
-                ..DiskUsage::default()
-            })
-        });
-    }
-    parts
-}
-
-fn warn(pod: &Pod, index: usize, parts: &[Part], warnings: &mut Vec<UsageWarning>) {
-    let truncation = parts
-        .iter()
-        .filter_map(|part| Some((part, part.measured?.truncation?)));
-    warnings.extend(truncation.map(|(part, truncation)| UsageWarning::AtLeast {
-        pod: pod.full_name(),
-        index,
-        directory: part.path.clone(),
-        truncation,
-    }));
-}
-
-/// The pod's total contains what is deleted with the pod, as the kubelet counts it (S1-070).
-fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
-    for part in parts {
-        // A directory that could not even be opened has unknown usage, not zero.
-        let Some(measured) = part.measured.filter(|measured| measured.inodes > 0) else {
-            continue;
-        };
-        let figures = FsUsage {
-            bytes: Some(measured.bytes),
-            inodes: Some(measured.inodes),
-        };
-        match &part.kind {
-            // Added with those that the runtime has counted.
-            PartKind::Layer(_) => continue,
-            PartKind::Logs(container) => container_usage(usage, container).logs = figures,
-            PartKind::Volume(name) | PartKind::HostPath(name) => usage.volumes.push(VolumeUsage {
-                name: name.clone(),
-                usage: figures,
-            }),
-        }
-        if !matches!(part.kind, PartKind::HostPath(_)) {
-            let total = usage.ephemeral_storage.unwrap_or(0);
-            usage.ephemeral_storage = Some(total.saturating_add(measured.bytes));
-        }
-    }
-    usage.time = Some(usage.time.map_or(now, |time| time.min(now)));
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ impl FilesLeft {
     }
 
     fn look(&self, now: Timestamp, pod: &LocalPod) -> Option<Receiver<Option<bool>>> {
-        let paths = self.roots.removed_with(pod);
+        let paths = self.roots.directories_of(pod);
         // Without a directory of the kubelet's, its root directory may be another one.
         let needed = pod.manifest.is_none();
         let directory = needed.then(|| self.roots.pods().join(&pod.uid));
@@ -163,16 +163,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn files_that_are_left_are_seen_when_the_pod_is_told_to_have_failed_and_its_host_path_is_not_waited_for()
-     {
+    async fn files_that_are_left_are_seen_when_the_pod_is_told_to_have_failed() {
         let top = tempfile::tempdir().unwrap();
-        let volume = top
-            .path()
-            .join("pods/u/volumes/kubernetes.io~empty-dir/scratch");
-        let host = top.path().join("host");
+        let volume = "pods/u/volumes/kubernetes.io~empty-dir/scratch";
+        let [volume, host] = [volume, "host"].map(|directory| top.path().join(directory));
         for directory in [&volume, &host] {
             fs::create_dir_all(directory).unwrap();
-            fs::write(directory.join("data"), vec![1; 2 << 20]).unwrap();
         }
         let failed = json!({
             "metadata": {"name": "a", "uid": "u"},
@@ -189,11 +185,13 @@ mod tests {
         crate::pods::trim::trim(&mut failed, &BTreeSet::new());
         for pod in [running, Pod::from_wire(failed)] {
             let pod = LocalPod::new(pod, None);
-            fs::write(volume.join("data"), vec![1; 2 << 20]).unwrap();
-            let mut left = of_kubelet(top.path());
-            assert_eq!(look(&mut left, 0, &pod).await, Some(false));
-            fs::remove_file(volume.join("data")).unwrap();
-            assert_eq!(look(&mut left, 2, &pod).await, Some(true));
+            for directory in [&volume, &host] {
+                fs::write(directory.join("data"), vec![1; 2 << 20]).unwrap();
+                let mut left = of_kubelet(top.path());
+                assert_eq!(look(&mut left, 0, &pod).await, Some(false));
+                fs::remove_file(directory.join("data")).unwrap();
+                assert_eq!(look(&mut left, 2, &pod).await, Some(true));
+            }
         }
     }
 

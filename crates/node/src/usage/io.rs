@@ -1,4 +1,4 @@
-//! How much each pod reads from and writes to devices, while there is I/O pressure.
+//! How much each pod reads from and writes to devices: while there is I/O pressure, and for whoever asks who fills a disk.
 //!
 //! The kernel counts since the creation of a cgroup. To see which pod reads and writes now, two readings are
 //! needed: when the pressure is first seen, and when a pod has to be evicted for it.
@@ -81,6 +81,22 @@ impl IoMeter {
         warnings
     }
 
+    /// What each pod has written to devices since its creation, by UID, as far as the kernel tells. On v1 it counts only
+    /// what is written past the page cache: nothing is told there.
+    pub(super) fn written(&self, set: &PodSet) -> Vec<(String, i64)> {
+        let mut buffer = Box::new([0; size_of::<Buffer>()]);
+        let pods = set.pods.iter().filter_map(|pod| {
+            let directory = self
+                .hierarchies
+                .dir(Controller::Io, &pod.cgroup.as_ref()?.relative)?;
+            let mut file = KernelFile::new(directory.join("io.stat"));
+            let written = |text: &str| sum_v2(text, &["wbytes="]);
+            let bytes = twice(|| file.read(&mut buffer, "bytes by device", written)).ok()?;
+            Some((pod.uid.clone(), i64::try_from(bytes).unwrap_or(i64::MAX)))
+        });
+        pods.collect()
+    }
+
     /// The counters of all pods; `None` if a cgroup has no such counter.
     fn counted(&self, set: &PodSet) -> Vec<Result<Option<u64>, ReadError>> {
         let mut buffer = Box::new([0; size_of::<Buffer>()]);
@@ -114,14 +130,15 @@ fn bytes(
     twice(|| file.read(buffer, "bytes by device", parse)).map(Some)
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=..`, one line per device.
 fn parse_v2(text: &str) -> Option<u64> {
+    sum_v2(text, &["rbytes=", "wbytes="])
+}
+
+/// The sum of the figures with these keys in `8:0 rbytes=1 wbytes=2 rios=..`, one line per device.
+fn sum_v2(text: &str, keys: &[&str]) -> Option<u64> {
     let mut sum = 0_u64;
     for word in text.split_ascii_whitespace() {
-        let bytes = word
-            .strip_prefix("rbytes=")
-            .or_else(|| word.strip_prefix("wbytes="));
-        if let Some(bytes) = bytes {
+        if let Some(bytes) = keys.iter().find_map(|key| word.strip_prefix(key)) {
             sum = sum.saturating_add(bytes.parse().ok()?);
         }
     }
@@ -159,6 +176,7 @@ mod tests {
     fn lines_of_both_kernels() {
         let v2 = "8:16 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n8:0 rbytes=1 wbytes=2\n";
         assert_eq!(parse_v2(v2), Some(1_459_200 + 314_773_504 + 3));
+        assert_eq!(sum_v2(v2, &["wbytes="]), Some(314_773_504 + 2));
         assert_eq!(parse_v2(""), Some(0));
         assert_eq!(parse_v2("8:0 rbytes=x"), None);
         let v1 = "8:0 Read 10\n8:0 Write 5\n8:0 Sync 15\n8:0 Total 15\nTotal 15\n";

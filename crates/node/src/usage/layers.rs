@@ -3,13 +3,14 @@
 use super::{
     cgroup::container_usage,
     ledger::{Entry, Kind},
+    parts::Measured,
 };
 use evictd_cri::{Client, Container, ContainerStats, Error, FilesystemUsage};
 use evictd_eviction::{
     usage::{FsUsage, PodUsage},
     why::human_bytes,
 };
-use evictd_kernel::{threads::Pool, walk::DiskUsage};
+use evictd_kernel::threads::Pool;
 
 use jiff::{SignedDuration, Timestamp};
 use nix::sys::statvfs::statvfs;
@@ -172,7 +173,7 @@ impl Layers {
     }
 
     /// A layer was walked. If that was cut short, what the runtime has told is nearer to the truth.
-    pub(super) fn walked(&mut self, now: Timestamp, place: (String, String), found: &DiskUsage) {
+    pub(super) fn walked(&mut self, now: Timestamp, place: (String, String), found: &Measured) {
         let known = self.known.get(&place);
         if found.truncation.is_some() && known.is_some() {
             return;
@@ -180,7 +181,7 @@ impl Layers {
         let layer = Layer {
             usage: FsUsage {
                 bytes: Some(found.bytes),
-                inodes: Some(found.inodes),
+                inodes: found.inodes,
             },
             at: now,
             created: known.and_then(|layer| layer.created),

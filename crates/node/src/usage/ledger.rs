@@ -97,6 +97,10 @@ pub struct PodLedger {
     /// By how much it grows, in bytes per second; absent until it was read twice within a minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub growth_bytes_per_second: Option<i64>,
+    /// What it writes to all devices, in bytes per second, as cgroup v2 counts it: also what it writes over. Absent until
+    /// it was read twice within a minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_bytes_per_second: Option<i64>,
     /// In bytes.
     pub by_kind: BTreeMap<Kind, i64>,
     /// How long ago the oldest of the figures was counted.
@@ -181,11 +185,18 @@ pub(crate) struct Findings {
     pub(crate) hidden_processes: usize,
     /// How fast what a pod holds on a filesystem grows, in bytes per second, by UID and device as in the entries.
     pub(crate) growth: BTreeMap<(String, Option<u64>), i64>,
+    /// How fast a pod writes to devices, in bytes per second, by UID.
+    pub(crate) writing: BTreeMap<String, i64>,
 }
 
 impl Findings {
-    /// Compares these with the findings before.
-    pub(crate) fn compare(&mut self, now: Timestamp, before: &mut Growth) {
+    /// Compares these with the findings before; `written` are the bytes that pods have written to devices.
+    pub(crate) fn compare(
+        &mut self,
+        now: Timestamp,
+        written: &[(String, i64)],
+        before: &mut Growth,
+    ) {
         let mut sums: BTreeMap<(String, Option<u64>), i64> = BTreeMap::new();
         for entry in &self.entries {
             let sum = sums.entry((entry.uid.clone(), entry.device)).or_default();
@@ -197,6 +208,11 @@ impl Findings {
             Some((place, rate))
         };
         self.growth = sums.into_iter().filter_map(rate).collect();
+        let rate = |(uid, bytes): &(String, i64)| {
+            let rate = before.rate(&format!("{uid} writes"), now, *bytes)?;
+            Some((uid.clone(), rate.max(0)))
+        };
+        self.writing = written.iter().filter_map(rate).collect();
         before.forget_old(now);
     }
 
@@ -237,6 +253,7 @@ impl Findings {
         for pod in &set.pods {
             let mut ledger = PodLedger {
                 pod: pod.full_name(),
+                written_bytes_per_second: self.writing.get(&pod.uid).copied(),
                 ..PodLedger::default()
             };
             let entries = self.entries.iter();

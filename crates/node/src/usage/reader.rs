@@ -60,6 +60,8 @@ struct Walk {
     problem: Option<String>,
     /// What is on these filesystems, if that was asked.
     findings: Option<Findings>,
+    /// What pods have written to devices, by UID, if that was asked.
+    written: Vec<(String, i64)>,
 }
 
 impl Walk {
@@ -121,7 +123,7 @@ pub struct UsageReader {
     findings: Option<(Timestamp, Findings)>,
     /// What pods hold, from walks of all pods.
     growth: Growth,
-    /// The same on each filesystem, by UID and device.
+    /// The same on each filesystem, by UID and device, and what they write to all devices.
     growth_by_filesystem: Growth,
     /// Whether decisions on disks wait until it is known who writes.
     awaits_growth: bool,
@@ -464,6 +466,11 @@ impl UsageReader {
                 scope == WalkScope::AllPods || local_storage::limited(&set.pods[*index])
             })
             .collect();
+        let written = if filesystems.is_empty() {
+            Vec::new()
+        } else {
+            self.io.written(set)
+        };
         let set = Arc::clone(set);
         self.walking = Some(tokio::spawn(async move {
             let mut usage = Usage::default();
@@ -479,6 +486,7 @@ impl UsageReader {
             };
             let walk = Walk {
                 findings: findings.map(|found| meter.complete(&set, found)),
+                written,
                 problem: meter.problem(),
                 scope,
                 purpose,
@@ -521,7 +529,7 @@ impl UsageReader {
                 self.growth.add(walk.begun, uids, &mut walk.usage);
             }
             if let Some(mut findings) = walk.findings.take() {
-                findings.compare(walk.begun, &mut self.growth_by_filesystem);
+                findings.compare(walk.begun, &walk.written, &mut self.growth_by_filesystem);
                 self.findings = Some((walk.begun, findings));
             }
             let walk = Arc::new(walk);

@@ -1,5 +1,6 @@
 use super::*;
 use crate::pods::{LocalPod, trim::trim};
+use evictd_eviction::usage::FsUsage;
 use evictd_pod::{Pod, wire};
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::Path};

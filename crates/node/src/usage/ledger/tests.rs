@@ -1,5 +1,6 @@
 use super::*;
 use evictd_pod::{Pod, wire};
+use jiff::ToSpan;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -92,6 +93,31 @@ fn what_is_used_is_divided_without_a_remainder_on_every_filesystem() {
         assert_eq!(found, filesystem.used_bytes);
     }
     assert_eq!(ledger.unknown_pods, ["default/c"]);
+}
+
+#[test]
+fn who_writes_is_shown_beside_who_grows() {
+    let mut before = Growth::default();
+    let mut first = findings();
+    first.compare(NOW, &[("a".to_owned(), 1000)], &mut before);
+    let mut second = findings();
+    // It writes over what it has: nothing grows.
+    let written = [("a".to_owned(), 9000), ("c".to_owned(), 5)];
+    second.compare(NOW + 2_i32.seconds(), &written, &mut before);
+    let ledger = second.ledger(NOW, &pods(&["a", "b"]), &std::iter::empty());
+    let rates = ledger.filesystems[0].pods.iter().map(|pod| {
+        let name = pod.pod.as_str();
+        (
+            name,
+            pod.growth_bytes_per_second,
+            pod.written_bytes_per_second,
+        )
+    });
+    let expected = [
+        ("default/b", Some(0), None),
+        ("default/a", Some(0), Some(4000)),
+    ];
+    assert!(rates.eq(expected));
 }
 
 #[test]
