@@ -106,10 +106,8 @@ fn limit(threshold: &ThresholdLine) -> String {
 
 fn holders(filesystem: &FilesystemLedger) -> Table {
     let mut pods = filesystem.pods.iter();
-    let writes = match pods.any(|pod| pod.written_bytes_per_second.is_some()) {
-        true => 7,
-        false => 1,
-    };
+    let known = pods.any(|pod| pod.written_bytes_per_second.is_some());
+    let writes = if known { 7 } else { 1 };
     let columns = vec![
         Column::name("HELD BY", 9),
         Column::figure("SIZE", 8),

@@ -181,6 +181,43 @@ fn malformed_input_is_told_with_its_key() {
 }
 
 #[test]
+fn of_two_that_hold_equally_much_the_one_that_has_grown_goes_where_that_is_asked_for() {
+    let holds = |uid: &str, mebibytes: u64| {
+        let volume = json!({ "name": "data", "usedBytes": mebibytes << 20, "inodesUsed": 1 });
+        json!({ "podRef": { "uid": uid }, "volume": [volume], "ephemeral-storage": { "usedBytes": mebibytes << 20 } })
+    };
+    let summary = |available: u64, pods: [(&str, u64); 2]| {
+        let disk = json!({ "capacityBytes": 10_u64 << 30, "availableBytes": available << 20 });
+        json!({ "node": { "fs": disk }, "pods": pods.map(|(uid, mebibytes)| holds(uid, mebibytes)) })
+    };
+    let pod = |name: &str, uid: &str| {
+        json!({
+            "metadata": { "name": name, "namespace": "team", "uid": uid },
+            "spec": { "containers": [{ "name": "c" }], "volumes": [{ "name": "data", "emptyDir": {} }] },
+        })
+    };
+    let first = |fastest: bool| {
+        let case = json!({
+            "now": "2026-01-01T00:00:00Z",
+            "config": {
+                "kind": "EvictionConfiguration",
+                "evictionHard": { "nodefs.available": "1Gi" }, "fastestWriterFirst": fastest,
+            },
+            "pods": [pod("full", "1"), pod("writer", "2")],
+            "steps": [
+                { "offsetSeconds": 0, "summary": summary(2048, [("1", 300), ("2", 100)]) },
+                { "offsetSeconds": 10, "summary": summary(512, [("1", 300), ("2", 300)]) },
+            ],
+        });
+        let output = simulate(&case.to_string(), &["-o", "json"]);
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["steps"][1]["evicted"][0]["pod"].clone()
+    };
+    assert_eq!(first(false), "team/full");
+    assert_eq!(first(true), "team/writer");
+}
+
+#[test]
 fn s1_026_a_step_without_summary_changes_nothing() {
     let mut case = timeline();
     case["steps"][1]["summary"] = Value::Null;

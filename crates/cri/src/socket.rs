@@ -12,9 +12,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 
-/// Where runtimes listen, in the order in which they are looked for: containerd, CRI-O, cri-dockerd.
-pub const USUAL_SOCKETS: [&str; 3] = [
+/// Where runtimes listen, in the order in which they are looked for: containerd, that of k3s, k0s and `MicroK8s`, CRI-O,
+/// cri-dockerd.
+pub const USUAL_SOCKETS: [&str; 6] = [
     "/run/containerd/containerd.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/run/k0s/containerd.sock",
+    "/var/snap/microk8s/common/run/containerd.sock",
     "/run/crio/crio.sock",
     "/var/run/cri-dockerd.sock",
 ];

@@ -420,3 +420,27 @@ fn of_two_pods_that_hold_equally_much_the_one_that_writes_goes_where_that_is_ask
     );
     assert!(quiet.lives());
 }
+
+#[test]
+fn a_limit_is_checked_of_a_volume_that_is_made_after_its_pod_is_known() {
+    let name = "a_limit_is_checked_of_a_volume_that_is_made_after_its_pod_is_known";
+    let Some(node) = Node::new(name) else { return };
+    if !own_mounts(name) {
+        return;
+    }
+    tmpfs(Path::new("/var/lib"), "size=32m");
+    let volume =
+        Path::new("/var/lib/kubelet/pods/uid-late/volumes/kubernetes.io~empty-dir/scratch");
+    let limited = Traits {
+        metadata: json!({ "uid": "uid-late" }),
+        spec: json!({ "volumes": [{ "name": "scratch", "emptyDir": { "sizeLimit": "2Mi" } }] }),
+    };
+    let mut late = node.pod("late", "--hold 8Mi", limited);
+    let daemon = Daemon::start(&node, &[("memory.available", "16Mi")], "");
+    daemon.eventually("its directory is looked for in vain", |daemon| {
+        daemon.said("disk usage of pods is unknown") == 1
+    });
+    fill(&volume.join("data"), 3);
+    assert_eq!(names(&daemon.evicted(1)), ["shop/late"]);
+    assert!(!late.lives());
+}

@@ -15,9 +15,10 @@ pub struct ProjectUsage {
     pub device: u64,
 }
 
-/// The usage of the project of this directory. `None` if it has no project with a limit on bytes, shares that of the
-/// directory that it is in, or has reached its limit: then statfs does not tell how much there is. A project that is
-/// shared with another directory that is not above it cannot be told from one of its own.
+/// The usage of the project of this directory. `None` if it has no project with a limit on bytes or shares that of the
+/// directory that it is in, and where statfs does not tell how much there is: the limit is reached, or the whole
+/// filesystem has less left than the project may take. A project that is shared with another directory that is not above
+/// it cannot be told from one of its own.
 pub fn project_usage(path: &Path) -> Option<ProjectUsage> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
     let directory = openat(CWD, path, flags, Mode::empty()).ok()?;
@@ -26,24 +27,42 @@ pub fn project_usage(path: &Path) -> Option<ProjectUsage> {
     if fstat(&above).ok()?.st_dev != device {
         return None;
     }
-    let (own, whole) = (fstatvfs(&directory).ok()?, fstatvfs(&above).ok()?);
-    let blocks = used(own.f_blocks, own.f_bfree, whole.f_blocks)?;
+    // What is left of the whole filesystem moves meanwhile.
+    let before = fstatvfs(&above).ok()?;
+    let own = fstatvfs(&directory).ok()?;
+    let whole = least(&before, &fstatvfs(&above).ok()?);
+    let blocks = used(blocks(&own), blocks(&whole))?;
+    // XFS makes up the number of all inodes from the free space, so that it moves: only a limit far below it is one.
+    let inodes = used(inodes(&own), [whole.f_files / 2, whole.f_ffree]);
     Some(ProjectUsage {
         bytes: i64::try_from(blocks.checked_mul(own.f_frsize)?).ok()?,
-        inodes: inodes(&own, &whole),
+        inodes: inodes.and_then(|inodes| i64::try_from(inodes).ok()),
         device,
     })
 }
 
-/// XFS makes up the number of all inodes from the free space, so that it moves: only a limit far below it is one.
-fn inodes(own: &StatVfs, whole: &StatVfs) -> Option<i64> {
-    let used = used(own.f_files, own.f_ffree, whole.f_files / 2)?;
-    i64::try_from(used).ok()
+const fn blocks(of: &StatVfs) -> [u64; 2] {
+    [of.f_blocks, of.f_bfree]
 }
 
-/// `None` without a limit below that of the whole filesystem, and where nothing is left of it.
-fn used(limit: u64, left: u64, whole: u64) -> Option<u64> {
-    (limit < whole && left > 0).then(|| limit.saturating_sub(left))
+const fn inodes(of: &StatVfs) -> [u64; 2] {
+    [of.f_files, of.f_ffree]
+}
+
+fn least(one: &StatVfs, other: &StatVfs) -> StatVfs {
+    StatVfs {
+        f_bfree: one.f_bfree.min(other.f_bfree),
+        f_files: one.f_files.min(other.f_files),
+        f_ffree: one.f_ffree.min(other.f_ffree),
+        ..*one
+    }
+}
+
+/// Of a limit and what is left of it, beside how much there is of the whole filesystem and what is left of that. Newer
+/// kernels tell the smaller of what the project and what the filesystem has left.
+fn used([limit, left]: [u64; 2], [whole, whole_left]: [u64; 2]) -> Option<u64> {
+    let own = limit < whole && left > 0 && left < whole_left;
+    own.then(|| limit.saturating_sub(left))
 }
 
 #[cfg(test)]
@@ -53,16 +72,18 @@ mod tests {
     #[test]
     fn only_a_limit_of_its_own_that_is_not_reached_tells_what_a_directory_holds() {
         let cases = [
-            ((100, 40, 1000), Some(60)),
-            ((100, 100, 1000), Some(0)),
-            ((1000, 400, 1000), None),
-            ((100, 0, 1000), None),
-            // A filesystem that tells more free than there is.
-            ((100, 200, 1000), Some(0)),
-            ((0, 0, 0), None),
+            ([100, 40], [1000, 500], Some(60)),
+            ([100, 100], [1000, 500], Some(0)),
+            ([1000, 400], [1000, 500], None),
+            ([100, 0], [1000, 500], None),
+            // The filesystem has less left than the limit: that is told.
+            ([100, 90], [1000, 90], None),
+            // One that tells more free than there is.
+            ([100, 200], [1000, 500], Some(0)),
+            ([0, 0], [0, 0], None),
         ];
-        for ((limit, left, whole), expected) in cases {
-            assert_eq!(used(limit, left, whole), expected, "{limit} {left} {whole}");
+        for (own, whole, expected) in cases {
+            assert_eq!(used(own, whole), expected, "{own:?} {whole:?}");
         }
     }
 

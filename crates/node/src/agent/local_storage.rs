@@ -26,14 +26,24 @@ impl LocalStorageCheck {
         active: &Active,
         gauge: &mut crate::usage::UsageReader,
     ) -> Option<Usage> {
-        let recent = |begun: Timestamp| now.duration_since(begun) < PERIOD;
         let set = active.set();
-        if self.begun.is_some_and(recent) || !self.any_limited(set) {
+        if !self.is_due(now) || !self.any_limited(set) {
             return None;
         }
         let usage = gauge.read_disk(now, set, WalkScope::LimitedPods)?;
         self.begun = Some(now);
         Some(usage)
+    }
+
+    /// Whether the check is due and cannot evict some pod that has a limit.
+    pub(super) fn lacks_a_cgroup(&self, now: Timestamp, active: &Active) -> bool {
+        let mut pods = active.set().pods.iter();
+        self.is_due(now) && pods.any(|pod| pod.cgroup.is_none() && local_storage::limited(pod))
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        let recent = |begun: Timestamp| now.duration_since(begun) < PERIOD;
+        !self.begun.is_some_and(recent)
     }
 
     fn any_limited(&mut self, set: &PodSet) -> bool {

@@ -271,6 +271,10 @@ impl Agent {
         match step {
             Step::Rest => Step::Rest,
             Step::LocalStorage => {
+                // A pod is known before its runtime has made its cgroup.
+                if self.local_storage.lacks_a_cgroup(now, &self.active) {
+                    self.update_cgroups(now);
+                }
                 let set = Arc::clone(self.active.set());
                 let reader = &mut self.ports.usage;
                 let usage = self.local_storage.usage(now, &self.active, reader);
@@ -519,7 +523,7 @@ impl Agent {
     }
 
     fn publish_cycle(&mut self, now: Timestamp, sample: &Sample, sleep: Duration) {
-        let usage_problem = self.ports.usage.problem();
+        let usage_problem = self.ports.usage.problem(now);
         let finished = Cycle {
             now,
             woken_by: self.woken_by,

@@ -5,5 +5,6 @@ mod bench;
 mod hard;
 mod paused;
 mod reclaim;
+mod recorder;
 mod restarted;
 mod soft;

@@ -190,12 +190,14 @@ impl DiskMeter {
             let Some(pod) = set.pods.get(index) else {
                 continue;
             };
-            let mut walked = self.walk(now, pod, method, all.as_mut()).await;
+            let projects = self.projects(pod, method);
+            let mut walked = self.walk(now, pod, (method, projects), all.as_mut()).await;
             if let Ok(Some(parts)) = &walked
                 && method == Method::Changes
                 && local_storage::exceeded(pod, &self.usage_of(now, pod, parts), false).is_some()
             {
-                walked = self.walk(now, pod, Method::Walk, all.as_mut()).await;
+                let certain = (Method::Walk, projects);
+                walked = self.walk(now, pod, certain, all.as_mut()).await;
             }
             match walked {
                 Ok(Some(parts)) => {
@@ -411,7 +413,7 @@ impl DiskMeter {
         &mut self,
         now: Timestamp,
         pod: &LocalPod,
-        method: Method,
+        (method, projects): (Method, Projects),
         all: Pin<&mut Sleep>,
     ) -> Result<Option<Vec<Part>>, NotWalked> {
         if self.hanging.contains_key(&pod.uid) {
@@ -426,7 +428,6 @@ impl DiskMeter {
         let stop = Arc::new(AtomicBool::new(false));
         let mut walk = {
             let parts = self.parts(pod, method);
-            let projects = self.projects(pod, method);
             let (entries, stop) = (self.limits.entries, Arc::clone(&stop));
             let in_kubelets = |part: &Part| matches!(part.kind, PartKind::Volume(_));
             let needed = pod.manifest.is_none() || parts.iter().any(|(part, _)| in_kubelets(part));

@@ -26,6 +26,8 @@ use tokio::task::JoinHandle;
 
 /// The oldest figures of directories that a decision may use.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(5);
+/// How long the problem of a walk is told.
+const TOLD: SignedDuration = SignedDuration::from_mins(2);
 
 /// Which pods' directories are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,8 +133,8 @@ pub struct UsageReader {
     postponement: Postponement,
     /// The `mountinfo` file of the kernel.
     mounts: PathBuf,
-    /// Why the disk usage of pods was not found.
-    disk_problem: Option<String>,
+    /// Why the disk usage of pods was not found, and when that walk was begun.
+    disk_problem: Option<(Timestamp, String)>,
 }
 
 impl UsageReader {
@@ -243,7 +245,7 @@ impl UsageReader {
         };
         let ledger = findings.ledger(now, set, thresholds);
         Some(DiskLedger {
-            problem: self.disk_problem.clone(),
+            problem: self.disk_problem.as_ref().map(|(_, why)| why.clone()),
             ..ledger
         })
     }
@@ -360,11 +362,14 @@ impl UsageReader {
         summary?.usage(now, crossed, set)
     }
 
-    /// Why usage does not come from the configured source.
-    pub fn problem(&self) -> Option<String> {
+    /// Why usage does not come from the configured source. What a walk has found is told for two minutes: where nobody
+    /// needs another walk, nobody finds out that the problem is over.
+    pub fn problem(&self, now: Timestamp) -> Option<String> {
         let summary = self.summary.as_ref();
         let asked = summary.and_then(SummaryUsage::problem);
-        asked.or_else(|| self.disk_problem.clone())
+        let recent = |(begun, _): &&(Timestamp, String)| now.duration_since(*begun) < TOLD;
+        let of_disk = self.disk_problem.as_ref().filter(recent);
+        asked.or_else(|| of_disk.map(|(_, why)| why.clone()))
     }
 
     /// Adds the memory of one pod's containers, for its eviction message.
@@ -523,7 +528,7 @@ impl UsageReader {
         if let Ok((meter, mut walk)) = walked {
             self.disk = Some(meter);
             report(&walk.warnings);
-            self.take_problem(walk.problem.as_ref());
+            self.take_problem(walk.begun, walk.problem.as_ref());
             if walk.scope == WalkScope::AllPods {
                 let uids = walk.uids.iter().map(String::as_str);
                 self.growth.add(walk.begun, uids, &mut walk.usage);
@@ -542,13 +547,12 @@ impl UsageReader {
     }
 
     /// Takes the problem of a walk, and logs it once.
-    fn take_problem(&mut self, problem: Option<&String>) {
-        if self.disk_problem.as_ref() != problem {
-            if let Some(problem) = problem {
-                tracing::warn!("{problem}");
-            }
-            self.disk_problem = problem.cloned();
+    fn take_problem(&mut self, begun: Timestamp, problem: Option<&String>) {
+        let known = self.disk_problem.as_ref().map(|(_, why)| why);
+        if let Some(problem) = problem.filter(|problem| known != Some(*problem)) {
+            tracing::warn!("{problem}");
         }
+        self.disk_problem = problem.map(|problem| (begun, problem.clone()));
     }
 }
 

@@ -1,18 +1,18 @@
 //! A node of plain files, an agent on it, and everything that it tells.
 
+use super::recorder::{Heard, Recorder, Told};
 use crate::{
     agent::{Agent, Allocatable, Order, Pauses, Ports, Timer, Unfinished, start::behaviour},
     config::{self, PodsSource},
-    fact::Fact,
     history::Waiting,
     pause::{Pause, PauseFile},
     pods::{Binder, DeletedPod, Listed, Listing, PodCache},
-    publish::{Publish, Publishers, status::StatusPage},
+    publish::{Publishers, status::StatusPage},
     reclaim::{MemoryReclaimer, Reclaimer, Runtime},
     server::state::{Question, Shared, Status},
     usage::{DiskRoots, UsageReader},
 };
-use evictd_eviction::{NodeCondition, reclaim::Reclaimed, record::Record};
+use evictd_eviction::{reclaim::Reclaimed, record::Record};
 use evictd_kernel::{
     cgroup::Hierarchies,
     clock::Clock,
@@ -42,80 +42,6 @@ use tokio::{
 const STEP: Duration = Duration::from_millis(50);
 /// Of the node, in MiB.
 const CAPACITY: u64 = 1000;
-
-/// What was told, and after how many seconds.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Told {
-    pub(super) at: f64,
-    pub(super) what: String,
-}
-
-/// What the recorder has heard.
-#[derive(Default)]
-struct Heard {
-    told: Vec<Told>,
-    looks: Vec<f64>,
-    records: Vec<Record>,
-    reclaims: Vec<Reclaimed>,
-    pressure: bool,
-}
-
-/// Writes down every fact.
-struct Recorder {
-    began: Timestamp,
-    heard: Arc<Mutex<Heard>>,
-}
-
-impl Publish for Recorder {
-    fn publish(&mut self, fact: &Fact<'_>) {
-        let mut heard = self.heard.lock().unwrap();
-        let since = |now: Timestamp| now.duration_since(self.began).as_secs_f64();
-        let (now, what) = match fact {
-            Fact::CycleEnded(cycle) => {
-                heard.looks.push(since(cycle.now));
-                let mut raised = cycle.housekeeper.conditions();
-                let raised = raised.any(|one| one == NodeCondition::MemoryPressure);
-                if raised == heard.pressure {
-                    return;
-                }
-                heard.pressure = raised;
-                let what = if raised { "raised" } else { "cleared" };
-                (cycle.now, what.to_owned())
-            }
-            Fact::Decided(decided) => {
-                heard.records.push(decided.record.clone());
-                let who = decided.record.pod.as_deref().unwrap_or("nobody");
-                let verb = match (decided.paused, decided.dry_run()) {
-                    (Some(_), _) => "paused",
-                    (None, true) => "would evict",
-                    (None, false) => "evicts",
-                };
-                (decided.decision.time, format!("{verb} {who}"))
-            }
-            Fact::Terminated(ended) => {
-                let pod = &ended.departure.pod;
-                let what = match ended.result {
-                    Ok(one) if one.gone_at.is_none() => format!("{pod} lives on"),
-                    Ok(one) if one.killed_at.is_some() => format!("{pod} is killed"),
-                    Ok(_) => format!("{pod} left"),
-                    Err(error) => format!("{pod}: {error}"),
-                };
-                (ended.now, what)
-            }
-            Fact::Reclaimed(record) => {
-                let done = record.reclaimed.clone().unwrap();
-                let enough = if done.relieved { ", enough" } else { "" };
-                let what = format!("reclaims {} images{enough}", done.images);
-                heard.reclaims.push(done);
-                (record.time, what)
-            }
-            Fact::FoundGone(ended) => (ended.now, format!("{} is found gone", ended.departure.pod)),
-            _ => return,
-        };
-        let at = since(now);
-        heard.told.push(Told { at, what });
-    }
-}
 
 /// A pod of one process.
 struct Runs {
@@ -312,6 +238,23 @@ impl Bench {
     pub(super) fn is_asked_for_cache(&self, name: &str) -> bool {
         let file = self.path(&format!("cgroup/kubepods/pod{name}/memory.reclaim"));
         !fs::read_to_string(file).unwrap().is_empty()
+    }
+
+    /// Its runtime has not made its cgroup yet, or has.
+    pub(super) fn has_cgroup(&self, name: &str, has: bool) {
+        let group = self.path(&format!("cgroup/kubepods/pod{name}"));
+        let aside = self.path(&format!("aside-{name}"));
+        let (from, to) = if has { (aside, group) } else { (group, aside) };
+        fs::rename(from, to).unwrap();
+    }
+
+    /// A file of so many KiB in this emptyDir of the pod.
+    pub(super) fn fill_volume(&self, name: &str, volume: &str, kibibytes: usize) {
+        let volumes = format!("kubelet/pods/{name}/volumes/kubernetes.io~empty-dir");
+        self.write(
+            &format!("{volumes}/{volume}/data"),
+            &"x".repeat(kibibytes << 10),
+        );
     }
 
     /// SIGKILL does not end it, as a process that waits for a dead disk.
@@ -544,7 +487,7 @@ impl Bench {
             sleep(STEP).await;
             let killed = |(name, pod): (&String, &Runs)| {
                 let file = self.path(&format!("cgroup/kubepods/pod{name}/cgroup.kill"));
-                let told = fs::read_to_string(file).unwrap() == "1";
+                let told = fs::read_to_string(file).is_ok_and(|told| told == "1");
                 (pod.dies && told && self.lives(name)).then(|| name.clone())
             };
             let killed: Vec<String> = self.pods.iter().filter_map(killed).collect();

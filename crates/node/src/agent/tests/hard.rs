@@ -225,6 +225,20 @@ async fn a_dry_run_decides_and_ends_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_over_its_limit_goes_although_it_was_known_before_it_had_a_cgroup() {
+    let mut bench = Bench::new();
+    let volume = json!({ "name": "scratch", "emptyDir": { "sizeLimit": "64Ki" } });
+    bench.pod_with("limited", 10, json!({ "volumes": [volume] }));
+    bench.has_cgroup("limited", false);
+    bench.start(HARD);
+    bench.pass(5.0).await;
+    bench.has_cgroup("limited", true);
+    bench.fill_volume("limited", "scratch", 100);
+    bench.pass(30.0).await;
+    assert!(!bench.lives("limited"), "{:#?}", bench.log());
+}
+
+#[tokio::test(start_paused = true)]
 async fn new_rules_hold_from_the_next_look() {
     let mut bench = Bench::new();
     bench.pod("hog", 800);

@@ -207,7 +207,12 @@ async fn pods_for_which_no_time_is_left_are_not_walked() {
     let mut all = Box::pin(sleep(Duration::ZERO));
     all.as_mut().await;
     let walked = meter(top.path())
-        .walk(NOW, &set.pods[0], Method::Walk, all.as_mut())
+        .walk(
+            NOW,
+            &set.pods[0],
+            (Method::Walk, Projects::ForAll),
+            all.as_mut(),
+        )
         .await;
     assert_eq!(walked.unwrap_err(), NotWalked::NoTime);
 }
