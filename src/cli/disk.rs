@@ -243,7 +243,7 @@ mod tests {
             "The oldest figure is of 9s ago.",
             "nodefs.available < 10Gi (hard): crossed",
             "nodefs.inodesFree < 327680 (soft): kept",
-            "shop/recommendations…7b8-x2x9z",
+            "shop/recommendations…c7b8-x2x9z",
             "38Gi",
             "+12Mi/s",
             "55Mi/s",
