@@ -124,6 +124,10 @@ pub enum Preference {
 
 /// One pod's place in the ranking, with every key that decided it.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a key of the ranking or a fact of its own"
+)]
 pub struct RankedPod {
     /// Index into the pods that were ranked.
     pub index: usize,
@@ -148,6 +152,8 @@ pub struct RankedPod {
     pub growth: Option<i64>,
     /// Usage of the starved resource. For memory this includes swap if the rules count swap.
     pub usage: Option<Quantity>,
+    /// Whether it uses more than `usage`, of which counting was cut short.
+    pub at_least: bool,
     /// The part of `usage` that is in swap.
     pub swap: Quantity,
     /// The pod's request (for process ids: the even share).

@@ -1,7 +1,7 @@
 //! The order in which pods are evicted, for each starved resource (S1-060 to S1-068).
 
 use crate::{
-    Signal, StarvedResource, Usage,
+    NodeCondition, Signal, StarvedResource, Usage,
     decision::{Excess, RankedPod, Spared, Unreachable},
     departures::{Departure, Departures, Stage},
     rules::{FilesystemLayout, PidRank, Rules, UnknownStats},
@@ -152,8 +152,11 @@ impl Ranking<'_> {
                 let figures = self.figures(pod, usage.of(index), share);
                 let growth = usage.of(index).and_then(|usage| usage.disk_growth);
                 let growth = growth.filter(|_| self.growth_counts());
+                let of_disk = self.signal.condition() == Some(NodeCondition::DiskPressure);
+                let at_least = usage.of(index).is_some_and(|usage| usage.disk_at_least);
                 RankedPod {
                     growth,
+                    at_least: at_least && of_disk,
                     ..self.row(index, pod, &figures)
                 }
             })
@@ -171,6 +174,7 @@ impl Ranking<'_> {
             terminating: self.rules.terminating_pods_first && pod.deletion_timestamp.is_some(),
             overage: figures.overage,
             growth: None,
+            at_least: false,
             usage: figures.usage,
             swap: figures.swap,
             request: figures.request,

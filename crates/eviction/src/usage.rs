@@ -31,6 +31,8 @@ pub struct PodUsage {
     pub processes: Option<u64>,
     /// Everything on node-local disk, in bytes.
     pub ephemeral_storage: Option<i64>,
+    /// Whether it holds more on disk than could be counted: that was cut short.
+    pub disk_at_least: bool,
     /// By how much that grows, in bytes per second; negative while it shrinks.
     pub disk_growth: Option<i64>,
     /// Containers, in the order of the source.

@@ -255,16 +255,17 @@ impl RankedPod {
             }
             .to_owned();
         };
+        let at_least = if self.at_least { "at least " } else { "" };
         let uses = match resource {
             StarvedResource::Memory if !self.swap.is_zero() => {
                 let (all, swap) = (human_bytes(usage.value()), human_bytes(self.swap.value()));
                 format!("uses {all} ({swap} of it in swap)")
             }
             StarvedResource::Memory | StarvedResource::EphemeralStorage => {
-                format!("uses {}", human_bytes(usage.value()))
+                format!("uses {at_least}{}", human_bytes(usage.value()))
             }
             StarvedResource::Io => format!("read and wrote {}", human_bytes(usage.value())),
-            StarvedResource::Inodes => format!("uses {} inodes", usage.value()),
+            StarvedResource::Inodes => format!("uses {at_least}{} inodes", usage.value()),
             StarvedResource::Pids => format!("runs {} processes", usage.value()),
         };
         let request = self.request;
@@ -426,6 +427,7 @@ mod tests {
             overage: usage.map(|usage| usage - request),
             growth: None,
             usage,
+            at_least: false,
             swap: Quantity::ZERO,
             request,
             spared: None,

@@ -36,6 +36,9 @@ impl Housekeeper {
         };
         let no_relief = || {
             let rule = self.rules.requires_relief && !signal.is_pressure();
+            // Of a victim that holds more than could be counted nobody knows that it does not suffice.
+            let first = ranked.iter().find(|pod| pod.spared.is_none());
+            let rule = rule && !first.is_some_and(|pod| pod.at_least);
             (rule && !shares.suffice()).then_some(Withheld::NoRelief { shares: *shares })
         };
         self.switched_off(signal)

@@ -24,6 +24,9 @@ pub struct RankingRow {
     pub priority: i32,
     /// Usage of the starved resource.
     pub usage: Option<Quantity>,
+    /// Whether it used more than that, of which counting was cut short.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// The part of `usage` that is in swap.
     #[serde(skip_serializing_if = "Quantity::is_zero")]
     pub swap: Quantity,
@@ -66,6 +69,7 @@ impl RankingRow {
             exceeds_request: ranked.excess.as_option(),
             priority: ranked.priority,
             usage: ranked.usage,
+            at_least: ranked.at_least,
             swap: ranked.swap,
             request: Some(ranked.request),
             overage: ranked.overage,

@@ -1,6 +1,8 @@
 //! Nobody goes unless those who may go can lift the signal to its threshold. Capacity is 1 GiB.
 
-use crate::node::{MI, Node, at, dies, evictd, gone, hard, hard_with_reclaim, kubelet, memory};
+use crate::node::{
+    MI, Node, at, dies, disk, evictd, files, gone, hard, hard_with_reclaim, kubelet, memory,
+};
 use crate::node::{pod, priority, processes, requesting};
 use evictd_eviction::{
     Rules, Signal, Threshold,
@@ -185,6 +187,38 @@ fn after_three_in_vain_the_one_goes_that_alone_holds_what_is_missing() {
         decision.why
     );
     assert_eq!(node.keeper.futile_stops().count(), 0, "nothing is stopped");
+}
+
+#[test]
+fn a_victim_that_holds_more_than_could_be_counted_may_suffice() {
+    let decision = |cut_short: bool| {
+        let held = disk(files(0, 0), files(0, 0), files(MI, 600));
+        let litters = held.map(|held| PodUsage {
+            disk_at_least: cut_short,
+            ..held
+        });
+        let tidy = disk(files(0, 0), files(0, 0), files(MI, 10));
+        let volume = json!({ "volumes": [{ "name": "v", "emptyDir": {} }] });
+        let mut node = Node::new(
+            ours(hard(&[("nodefs.inodesFree", "1000")])),
+            vec![
+                (pod("tidy", &volume), tidy),
+                (pod("litters", &volume), litters),
+            ],
+        );
+        node.cycle(0, &[(Signal::NodefsInodesFree, 100)]).unwrap()
+    };
+    assert!(matches!(
+        decision(false).withheld,
+        Some(Withheld::NoRelief { .. })
+    ));
+    let cut_short = decision(true);
+    assert_eq!(cut_short.eviction.unwrap().pod, "default/litters");
+    assert!(
+        cut_short.why.contains("uses at least 600 inodes"),
+        "{}",
+        cut_short.why
+    );
 }
 
 #[test]

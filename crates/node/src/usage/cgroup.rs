@@ -249,6 +249,7 @@ impl Figures {
             processes: self.processes,
             ephemeral_storage: None,
             disk_growth: None,
+            disk_at_least: false,
             containers: mem::take(&mut usage.containers),
             volumes: mem::take(&mut usage.volumes),
             deleted: mem::take(&mut usage.deleted),

@@ -168,6 +168,9 @@ pub(super) fn add(now: Timestamp, parts: &[Part], usage: &mut PodUsage) {
         let Some(measured) = part.known() else {
             continue;
         };
+        // How much there is of what cannot be read nobody knows.
+        let more = |why: &Truncation| *why != Truncation::Unreadable;
+        usage.disk_at_least |= measured.truncation.as_ref().is_some_and(more);
         let figures = FsUsage {
             bytes: Some(measured.bytes),
             inodes: measured.inodes,
