@@ -22,6 +22,10 @@ use std::time::Duration;
 /// How long one observation waits for a filesystem that may hang. A later answer is used by a later observation.
 const TIMEOUT: Duration = Duration::from_millis(5);
 
+/// The same for the first observation at all, since until then not even the layout is known. On a busy machine the thread
+/// that asks may need some time to run.
+const FIRST_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// An answer that took longer than this is discarded as out of date.
 const MAX_AGE: SignedDuration = SignedDuration::from_secs(30);
 
@@ -121,6 +125,8 @@ pub(super) struct Probe {
     pub(super) device: Option<u64>,
     /// Whether its filesystem is known to answer at once.
     local: bool,
+    /// How long the next answer is waited for.
+    patience: Duration,
     threads: Pool,
     /// At most one is pending, so at most one thread per path may ever hang.
     pending: Option<PendingCall>,
@@ -160,6 +166,7 @@ impl Probe {
             feeds: vec![feeds],
             device: None,
             local: false,
+            patience: FIRST_TIMEOUT,
             threads,
             pending: None,
         }
@@ -219,7 +226,8 @@ impl Probe {
         }
         let pending =
             PendingCall::ask(&self.path, ask, &self.threads, now).map_err(io::Error::other)?;
-        let answer = pending.answered(TIMEOUT);
+        let answer = pending.answered(self.patience);
+        self.patience = TIMEOUT;
         if answer.is_none() {
             self.pending = Some(pending);
         }
