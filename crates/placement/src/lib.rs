@@ -1,8 +1,9 @@
 //! Could this pod be on that node, and if not, what is in the way? A cluster as dense integers, and one file a filter.
 //!
-//! A [`Cluster`] takes nodes, pods, volumes and namespaces as they come from an API server, in any order. [`Checks`] asks it
-//! about one pod: all filters of kube-scheduler, in its order, and with its words where one says no. [`Checks::on`] tries
-//! what would be if some pods left a node; that changes nothing in the cluster.
+//! A [`Cluster`] takes nodes, pods, volumes and namespaces as they come from an API server, in any order, takes their
+//! changes, and forgets those that are removed with everything that only they referred to. [`Checks`] asks it about one
+//! pod: all filters of kube-scheduler, in its order, and with its words where one says no. [`Checks::on`] tries what would
+//! be if some pods left a node; that changes nothing in the cluster.
 //!
 //! ```
 //! use evictd_placement::{Checks, Cluster};
@@ -29,6 +30,13 @@
 //! let mut trial = checks.on(one);
 //! trial.remove(0);
 //! assert!(trial.fits().is_ok());
+//! drop(trial);
+//! drop(checks);
+//!
+//! // It goes, and the one that waited is asked about no more: nothing is left of both.
+//! assert!(cluster.remove_pod(&pod("there", "one")?.metadata));
+//! cluster.release(incoming);
+//! assert_eq!((cluster.sizes().pods, cluster.sizes().templates), (0, 0));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
@@ -48,10 +56,11 @@ mod resources;
 mod selector;
 mod storage;
 mod symbol;
+mod table;
 mod template;
 
 pub use checks::{Checks, Trial};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, PodSelector, Sizes};
 pub use evictd_pod::selector::SelectorError;
 pub use filter::{Code, Reason, Rejection};
 pub use labels::Labels;

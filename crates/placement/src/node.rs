@@ -3,9 +3,9 @@
 use crate::labels::Labels;
 use crate::pod::Pod;
 use crate::resources::Amounts;
-use crate::symbol::Symbol;
+use crate::symbol::{Held, Symbol};
 
-/// A node's place in [`crate::Cluster::nodes`].
+/// A node's place in [`crate::Cluster::nodes`], until a node is removed: the last one then takes the place that is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
@@ -17,7 +17,7 @@ impl NodeId {
 }
 
 /// A node with the pods on it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Node {
     /// Its name.
     pub name: Symbol,
@@ -35,6 +35,7 @@ pub struct Node {
     pub requested: Amounts,
     /// Its pods, the most important first; of equals the one whose namespace and name come first.
     pub pods: Vec<Pod>,
+    pub(crate) held: Held,
 }
 
 impl Node {

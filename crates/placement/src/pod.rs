@@ -4,6 +4,7 @@ use crate::resources::Amounts;
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// The start of a pod that has not started: later than every other.
 pub const NO_START: i64 = i64::MAX;
@@ -33,7 +34,7 @@ pub struct Identity {
     /// Name within the namespace of its template.
     pub name: Box<str>,
     /// Unique id, empty where the input has none.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// The node that is being freed for it.
     pub nominated: Option<Symbol>,
     /// The scheduler has tried it in vain and said so: `PodScheduled` is `False`.
@@ -56,7 +57,7 @@ impl Pod {
     }
 
     /// Unique id, empty where the input has none.
-    pub const fn uid(&self) -> &str {
+    pub fn uid(&self) -> &str {
         &self.identity.uid
     }
 }

@@ -1,7 +1,7 @@
 //! `PodDisruptionBudgets`: how many pods of a kind may be missing at once.
 
 use crate::form::Form;
-use evictd_placement::{Cluster, Pod, Selector, SelectorError, Symbol, Template};
+use evictd_placement::{Cluster, Pod, PodSelector, SelectorError, Template};
 use evictd_pod::wire;
 use hashbrown::HashSet;
 use std::ops::Range;
@@ -17,12 +17,11 @@ pub enum BudgetPolicy {
 }
 
 /// A budget, compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Budget {
     /// `namespace/name`.
     pub name: String,
-    namespace: Symbol,
-    selector: Selector,
+    pods: PodSelector,
     allowed: i32,
     /// Pods by name that are accounted for already (S4-006).
     disrupted: HashSet<Box<str>>,
@@ -34,28 +33,37 @@ impl Budget {
         cluster: &mut Cluster,
         wire: &wire::PodDisruptionBudget,
     ) -> Result<Self, SelectorError> {
-        let namespace = cluster.namespace_of(&wire.metadata);
+        let (metadata, selector) = (&wire.metadata, wire.spec.selector.as_ref());
+        let pods = cluster.pod_selector(metadata, selector)?;
         let disrupted = wire.status.disrupted_pods.keys();
         Ok(Self {
-            name: format!(
-                "{}/{}",
-                cluster.symbols().text(namespace),
-                wire.metadata.name
-            ),
-            namespace,
-            selector: cluster.selector(wire.spec.selector.as_ref())?,
+            name: format!("{}/{}", metadata.namespace_or_default(), metadata.name),
+            pods,
             allowed: wire.status.disruptions_allowed.unwrap_or(0),
             disrupted: disrupted.map(|name| name.as_str().into()).collect(),
         })
     }
 
+    /// Gives back to the cluster what was compiled, when the budget is deleted or takes another form.
+    pub fn release(self, cluster: &mut Cluster) {
+        cluster.release_selector(self.pods);
+    }
+
+    /// Whether its selector is absent or empty, so that it covers no pod (S3-021).
+    pub fn selects_nothing(&self) -> bool {
+        self.pods.selector.is_empty()
+    }
+
     /// Whether it covers pods of a template. A selector that selects everything selects nothing here, and pods without
     /// labels are covered by none (S3-021).
     fn covers(&self, cluster: &Cluster, template: &Template) -> bool {
-        self.namespace == template.namespace
+        self.pods.namespace == template.namespace
             && !template.labels.is_empty()
-            && !self.selector.is_empty()
-            && self.selector.matches(cluster.symbols(), &template.labels)
+            && !self.selects_nothing()
+            && self
+                .pods
+                .selector
+                .matches(cluster.symbols(), &template.labels)
     }
 }
 
