@@ -6,7 +6,7 @@ use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::node::{Node, NodeId, Taint};
 use crate::pod::Pod;
-use crate::resources::{Amounts, ScalarsId, amount, scalars};
+use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, amount, scalars};
 use crate::selector::Selector;
 use crate::storage::Storage;
 use crate::symbol::{Held, Symbol, Symbols};
@@ -16,9 +16,6 @@ use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
 use evictd_pod::{selector::SelectorError, wire};
 use hashbrown::HashMap;
 use std::sync::Arc;
-
-/// A list of rarer resources and how much of each, in the order of their symbols.
-type Scalars = Box<[(Symbol, i64)]>;
 
 /// A cluster, to be asked by [`crate::Checks`]. Objects may come, change and go in any order; what it holds afterwards is
 /// what one holds that was only told of those that are left.
@@ -139,6 +136,7 @@ impl Cluster {
         let old = &mut self.nodes[id.index()];
         new.pods = std::mem::take(&mut old.pods);
         new.requested = old.requested;
+        new.requested_scalars = std::mem::take(&mut old.requested_scalars);
         let old = std::mem::replace(old, new);
         self.release_node(&old);
     }
@@ -192,6 +190,7 @@ impl Cluster {
             },
             allowed_pods: amount(list, PODS),
             requested: Amounts::default(),
+            requested_scalars: ScalarSums::default(),
             pods: Vec::new(),
             held,
         }

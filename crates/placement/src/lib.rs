@@ -67,7 +67,7 @@ pub use labels::Labels;
 pub use mistake::Mistake;
 pub use node::{Node, NodeId, Taint};
 pub use pod::{Identity, NO_START, Pod};
-pub use resources::{Amounts, ScalarsId};
+pub use resources::{Amounts, ScalarSums, ScalarsId};
 pub use selector::{NodeSelector, Requirement, Selector};
 pub use symbol::{Symbol, Symbols};
 pub use template::{

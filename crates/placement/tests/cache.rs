@@ -197,7 +197,9 @@ fn seen(cluster: &mut Cluster) -> (Sizes, BTreeMap<String, Vec<String>>) {
         let lines = seen
             .entry(cluster.symbols().text(node.name).to_owned())
             .or_default();
-        lines.push(format!("{} {}", node.requested.cpu, node.requested.memory));
+        let gpus = cluster.symbols().get("example.com/gpu");
+        let gpus = gpus.map_or(0, |gpu| node.requested_scalars.get(gpu));
+        lines.push(format!("{} {gpus}", node.requested.cpu));
         lines.extend(node.pods.iter().map(|pod| shown(cluster, pod)));
     }
     let lost = cluster

@@ -194,7 +194,7 @@ impl Cluster {
         let (symbols, templates) = (&self.symbols, self.templates.items());
         let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
         let node = &mut self.nodes[id.index()];
-        node.requested.add(&pod.amounts, 1);
+        node.request(&pod.amounts, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
             let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
             let order = other.importance().cmp(&pod.importance());
@@ -209,7 +209,7 @@ impl Cluster {
             let at = self.find(&self.node(id).pods, known_as)?;
             let node = &mut self.nodes[id.index()];
             let pod = node.pods.remove(at);
-            node.requested.add(&pod.amounts, -1);
+            node.request(&pod.amounts, self.scalars.items(), -1);
             return Some(pod);
         }
         let at = self.find(self.early.get(&node)?, known_as)?;
