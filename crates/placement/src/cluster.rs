@@ -2,6 +2,7 @@
 
 mod pods;
 
+use crate::group::{Group, Groups};
 use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::node::{Node, NodeId, Taint};
@@ -30,6 +31,7 @@ pub struct Cluster {
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
     templates: Table<Template>,
+    groups: Groups,
     scalars: Table<Scalars>,
     /// Pods without a node that one is being freed for.
     nominated: Vec<Pod>,
@@ -86,6 +88,9 @@ impl Default for Cluster {
         symbols.keep();
         // The empty list is the first and stays.
         scalars.intern(&mut symbols, Scalars::default());
+        // So does the group of pods that the cluster does not keep.
+        let mut groups = Groups::default();
+        groups.of(&mut symbols, &Template::default());
         Self {
             cordon,
             namespace_name,
@@ -95,6 +100,7 @@ impl Default for Cluster {
             namespaces: Objects::default(),
             storage: Storage::default(),
             templates: Table::default(),
+            groups,
             scalars,
             nominated: Vec::new(),
             early: HashMap::new(),
@@ -350,6 +356,11 @@ impl Cluster {
         self.templates.items()
     }
 
+    /// Every group of pods, by [`crate::GroupId::index`]; those that are free have no labels and ask for nothing.
+    pub fn groups(&self) -> &[Group] {
+        self.groups.table.items()
+    }
+
     /// A list of rarer resources, in the order of their symbols.
     pub fn scalars(&self, id: ScalarsId) -> &[(Symbol, i64)] {
         let lists = self.scalars.items();
@@ -390,17 +401,21 @@ impl Cluster {
     ) -> Result<PodSelector, SelectorError> {
         let symbols = &mut self.symbols;
         let namespace = symbols.intern(metadata.namespace_or_default());
-        match Selector::new(symbols, selector) {
-            Ok(selector) => Ok(PodSelector {
-                namespace,
-                selector,
-                held: symbols.hold(),
-            }),
+        let selector = match Selector::new(symbols, selector) {
+            Ok(selector) => selector,
             Err(error) => {
                 symbols.give_back();
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        let held = symbols.hold();
+        let new = self.groups.add_keys(std::iter::once(&selector));
+        self.regroup(&new);
+        Ok(PodSelector {
+            namespace,
+            selector,
+            held,
+        })
     }
 
     /// Takes back a selector that is used no more.
@@ -409,6 +424,8 @@ impl Cluster {
         reason = "nobody may use it afterwards"
     )]
     pub fn release_selector(&mut self, selector: PodSelector) {
+        let keys = std::iter::once(&selector.selector);
+        self.groups.remove_keys(keys);
         self.symbols.release_held(&selector.held);
     }
 }

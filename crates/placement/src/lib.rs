@@ -42,12 +42,16 @@
 //!
 //! Labels and names that repeat are [`Symbol`]s, pods made from one template share a [`Template`], and the pods of a
 //! node lie side by side in the order of their importance, so that a whole cluster is asked in one pass over memory.
+//! What pods offer to others is a [`Group`]: only those of their labels that some selector names, so that the pods of a
+//! `StatefulSet` or a `Job` are one there, though each has a template of its own. Spread, affinity and budgets look
+//! through the groups.
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
 mod checks;
 mod cluster;
 pub mod filter;
+mod group;
 mod labels;
 mod mistake;
 mod node;
@@ -63,6 +67,7 @@ pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, PodSelector, Sizes};
 pub use evictd_pod::selector::SelectorError;
 pub use filter::{Code, Reason, Rejection};
+pub use group::{Group, GroupId};
 pub use labels::Labels;
 pub use mistake::Mistake;
 pub use node::{Node, NodeId, Taint};

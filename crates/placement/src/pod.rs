@@ -1,5 +1,6 @@
 //! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
 
+use crate::group::GroupId;
 use crate::resources::Amounts;
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
@@ -16,6 +17,8 @@ pub struct Pod {
     pub priority: i32,
     /// What it shares with its like.
     pub template: TemplateId,
+    /// The pods that it counts as one with, if the cluster keeps it.
+    pub group: GroupId,
     /// Seconds since 1970 when the node took it over, or [`NO_START`] (S3-020).
     pub start: i64,
     /// What it asks for.

@@ -226,6 +226,13 @@ impl Volume {
 }
 
 impl Template {
+    /// The selectors of pods that it holds.
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        let terms = self.affinity.iter().chain(&self.anti_affinity);
+        let spread = self.spread.iter().map(|spread| &spread.selector);
+        terms.map(|term| &term.selector).chain(spread)
+    }
+
     /// What this pod shares with its like. A placed pod's node is where it is, not what its template asks for.
     pub(crate) fn new(
         symbols: &mut Symbols,

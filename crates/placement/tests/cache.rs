@@ -6,7 +6,7 @@ use evictd_placement::{Checks, Cluster, Sizes};
 use evictd_pod::wire;
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -302,4 +302,41 @@ fn a_selector_counts_until_it_is_released() {
     assert_eq!(cluster.sizes().symbols, before.symbols + 3);
     cluster.release_selector(selector);
     assert_eq!(cluster.sizes(), before);
+}
+
+/// What differs between pods of a `StatefulSet` is in no structure that a decision looks through, until somebody asks.
+#[test]
+fn pods_are_told_apart_only_by_labels_that_a_selector_names() {
+    let mut cluster = Cluster::new();
+    put(&mut cluster, (Kind::Node, 0), 0);
+    let replica = |number: u8| {
+        let name = format!("replica-{number}");
+        json!({"metadata": {"name": name, "uid": name, "labels": {"app": "web", "name": name}},
+            "spec": {"nodeName": "node-0", "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": name}}]}})
+    };
+    for number in 0..8 {
+        cluster
+            .add_pod(from_value(replica(number)).unwrap())
+            .unwrap();
+    }
+    let groups = |cluster: &Cluster| {
+        let pods = cluster.nodes()[0].pods.iter().map(|pod| pod.group.index());
+        pods.collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!((cluster.sizes().templates, groups(&cluster)), (8, 1));
+    let selector = from_value(json!({"matchLabels": {"name": "replica-3"}})).unwrap();
+    let selector = cluster
+        .pod_selector(&metadata(&replica(0)), Some(&selector))
+        .unwrap();
+    assert_eq!(groups(&cluster), 8);
+    cluster.release_selector(selector);
+    // Those that come now are one again.
+    for number in 0..8 {
+        cluster
+            .add_pod(from_value(replica(number)).unwrap())
+            .unwrap();
+    }
+    assert_eq!(groups(&cluster), 1);
+    assert!(cluster.groups().len() < 20, "what is free is used again");
 }

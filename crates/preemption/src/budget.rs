@@ -1,7 +1,7 @@
 //! `PodDisruptionBudgets`: how many pods of a kind may be missing at once.
 
 use crate::form::Form;
-use evictd_placement::{Cluster, Pod, PodSelector, SelectorError, Template};
+use evictd_placement::{Cluster, Group, Pod, PodSelector, SelectorError};
 use evictd_pod::wire;
 use hashbrown::HashSet;
 use std::ops::Range;
@@ -54,16 +54,13 @@ impl Budget {
         self.pods.selector.is_empty()
     }
 
-    /// Whether it covers pods of a template. A selector that selects everything selects nothing here, and pods without
+    /// Whether it covers pods of a group. A selector that selects everything selects nothing here, and pods without
     /// labels are covered by none (S3-021).
-    fn covers(&self, cluster: &Cluster, template: &Template) -> bool {
-        self.pods.namespace == template.namespace
-            && !template.labels.is_empty()
+    fn covers(&self, cluster: &Cluster, group: &Group) -> bool {
+        self.pods.namespace == group.namespace
+            && group.has_labels
             && !self.selects_nothing()
-            && self
-                .pods
-                .selector
-                .matches(cluster.symbols(), &template.labels)
+            && self.pods.selector.matches(cluster.symbols(), &group.labels)
     }
 }
 
@@ -74,11 +71,11 @@ pub fn budgets_of<'b>(
     pod: &Pod,
     form: Form,
 ) -> Vec<&'b str> {
-    let template = cluster.template(pod);
+    let group = &cluster.groups()[pod.group.index()];
     let accounted = |budget: &Budget| form > Form::V1_18 && budget.disrupted.contains(pod.name());
     budgets
         .iter()
-        .filter(|budget| budget.covers(cluster, template) && !accounted(budget))
+        .filter(|budget| budget.covers(cluster, group) && !accounted(budget))
         .map(|budget| budget.name.as_str())
         .collect()
 }
@@ -86,7 +83,7 @@ pub fn budgets_of<'b>(
 /// Counts the pods of one node against every budget.
 pub(crate) struct Ledger<'b> {
     budgets: &'b [Budget],
-    /// Of each template, the budgets that cover its pods: where they begin in `covering`.
+    /// Of each group, the budgets that cover its pods: where they begin in `covering`.
     begins: Vec<u32>,
     covering: Vec<u32>,
     honours_disrupted: bool,
@@ -98,12 +95,12 @@ pub(crate) struct Ledger<'b> {
 impl<'b> Ledger<'b> {
     /// Finds out once which budgets cover which pods.
     pub(crate) fn new(cluster: &Cluster, budgets: &'b [Budget], honours_disrupted: bool) -> Self {
-        let mut begins = Vec::with_capacity(cluster.templates().len() + 1);
+        let mut begins = Vec::with_capacity(cluster.groups().len() + 1);
         let mut covering = Vec::new();
-        for template in cluster.templates() {
+        for group in cluster.groups() {
             begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
             let own = (0..).zip(budgets);
-            let own = own.filter(|(_, budget)| budget.covers(cluster, template));
+            let own = own.filter(|(_, budget)| budget.covers(cluster, group));
             covering.extend(own.map(|(index, _): (u32, _)| index));
         }
         begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
@@ -126,8 +123,8 @@ impl<'b> Ledger<'b> {
 
     /// Where the budgets that cover a pod stand in `covering`.
     fn range(&self, pod: &Pod) -> Range<usize> {
-        let template = pod.template.index();
-        self.begins[template] as usize..self.begins[template + 1] as usize
+        let group = pod.group.index();
+        self.begins[group] as usize..self.begins[group + 1] as usize
     }
 
     /// Whether a budget has accounted for a pod already.

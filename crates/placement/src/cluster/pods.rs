@@ -1,6 +1,7 @@
 //! Pods that come, change and go.
 
 use super::{Cluster, Place};
+use crate::group::GroupId;
 use crate::mistake::Mistake;
 use crate::node::NodeId;
 use crate::pod::{Identity, NO_START, Pod};
@@ -45,7 +46,7 @@ impl Cluster {
             self.symbols.keep();
             name
         });
-        let pod = match self.compile(wire, node.is_some()) {
+        let mut pod = match self.compile(wire, node.is_some()) {
             Ok(pod) => pod,
             Err(mistake) => {
                 node.inspect(|name| self.symbols.release(*name));
@@ -56,6 +57,8 @@ impl Cluster {
         if is_known {
             self.take_away(&known_as);
         }
+        let template = &self.templates.items()[pod.template.index()];
+        pod.group = self.groups.of(&mut self.symbols, template);
         let place = match node {
             Some(name) => {
                 match self.node_by_name.get(&name) {
@@ -69,7 +72,7 @@ impl Cluster {
                 Place::Nominated
             }
             None => {
-                self.release(pod);
+                self.release_kept(pod);
                 return Ok(());
             }
         };
@@ -94,12 +97,43 @@ impl Cluster {
     )]
     pub fn release(&mut self, pod: Pod) {
         let symbols = &mut self.symbols;
+        let template = &self.templates.items()[pod.template.index()];
+        self.groups.remove_keys(template.selectors());
         symbols.release(pod.identity.scheduler);
         pod.identity
             .nominated
             .inspect(|node| symbols.release(*node));
         self.templates.release(symbols, pod.template.0);
         self.scalars.release(symbols, pod.amounts.scalars.0);
+    }
+
+    /// Takes back a pod that has a group.
+    fn release_kept(&mut self, pod: Pod) {
+        self.groups.table.release(&mut self.symbols, pod.group.0);
+        self.release(pod);
+    }
+
+    /// Tells pods apart by labels that selectors have begun to name. That is a pass over all pods, which is needed once
+    /// a key: there are few, and selectors share them.
+    pub(super) fn regroup(&mut self, keys: &[Symbol]) {
+        if keys.is_empty() {
+            return;
+        }
+        let Self {
+            symbols,
+            templates,
+            groups,
+            ..
+        } = self;
+        let nodes = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
+        let early = self.early.values_mut().flatten();
+        for pod in nodes.chain(early).chain(&mut self.nominated) {
+            let template = &templates.items()[pod.template.index()];
+            if keys.iter().any(|key| template.labels.get(*key).is_some()) {
+                let old = std::mem::replace(&mut pod.group, groups.of(symbols, template));
+                groups.table.release(symbols, old.0);
+            }
+        }
     }
 
     fn take_away(&mut self, known_as: &str) -> bool {
@@ -114,7 +148,7 @@ impl Cluster {
             Place::Node(name) => self.unplace(name, known_as),
         };
         if let Some(pod) = pod {
-            self.release(pod);
+            self.release_kept(pod);
         }
         if let Place::Node(name) = place {
             self.symbols.release(name);
@@ -150,6 +184,7 @@ impl Cluster {
         let pod = Pod {
             priority: wire.spec.priority.unwrap_or(0),
             template,
+            group: GroupId::default(),
             start: wire
                 .status
                 .start_time
@@ -174,6 +209,9 @@ impl Cluster {
         };
         // It refers to its scheduler and to its nominated node by itself.
         self.symbols.keep();
+        let template = &self.templates.items()[template.index()];
+        let new = self.groups.add_keys(template.selectors());
+        self.regroup(&new);
         Ok(pod)
     }
 
