@@ -70,6 +70,13 @@ impl<E: Extra> Extra for OfTheirOwn<E> {
     }
 }
 
+/// Bytes of this process in memory; 0 where the system does not say.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|line| line.split(' ').nth(1)?.parse::<usize>().ok());
+    4096 * pages.unwrap_or(0)
+}
+
 /// What templates of their own cost, measured in turns so that a busy machine slows both: the quickest of several runs
 /// with them against the quickest without.
 fn ratio<E: Extra + Copy>(extra: E, nodes: u64, most: f64) {
@@ -91,6 +98,19 @@ fn ratio<E: Extra + Copy>(extra: E, nodes: u64, most: f64) {
         ratio <= most,
         "a template a pod may cost {most} times as much"
     );
+}
+
+/// What a pod costs with a template of its own. It runs first, in memory that nobody has used.
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn bytes_of_a_pod() {
+    let before = resident();
+    let own = build(
+        if cfg!(debug_assertions) { 100 } else { 5000 },
+        &OfTheirOwn(Plain),
+    );
+    let pods: usize = own.cluster.nodes().iter().map(|node| node.pods.len()).sum();
+    let bytes = resident().saturating_sub(before) / pods;
+    println!("{bytes} bytes a pod, with its share of its node");
 }
 
 /// What is promised; without optimisation it is only seen that it runs.
