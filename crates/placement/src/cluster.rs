@@ -1,27 +1,25 @@
 //! The cluster: nodes, the pods on them, and what they refer to.
 
+mod pods;
+
+use crate::group::{Group, Groups};
 use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::node::{Node, NodeId, Taint};
-use crate::pod::{Identity, NO_START, Pod};
-use crate::resources::{Amounts, ScalarsId, amount, scalars};
+use crate::pod::Pod;
+use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, amount, scalars};
 use crate::selector::Selector;
 use crate::storage::Storage;
-use crate::symbol::{Symbol, Symbols};
-use crate::template::{Template, TemplateId};
-use evictd_pod::resources::{
-    CPU, EPHEMERAL_STORAGE, MEMORY, PODS, scheduler_request, scheduler_resources, units,
-    use_resized,
-};
+use crate::symbol::{Held, Symbol, Symbols};
+use crate::table::{Objects, Table};
+use crate::template::Template;
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
 use evictd_pod::{selector::SelectorError, wire};
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
-use jiff::Timestamp;
-use std::hash::{BuildHasher, Hash};
+use hashbrown::HashMap;
+use std::sync::Arc;
 
-/// A list of rarer resources and how much of each, in the order of their symbols.
-type Scalars = Box<[(Symbol, i64)]>;
-
-/// A cluster, to be asked by [`crate::Checks`]. Objects may come in any order.
+/// A cluster, to be asked by [`crate::Checks`]. Objects may come, change and go in any order; what it holds afterwards is
+/// what one holds that was only told of those that are left.
 #[derive(Debug)]
 pub struct Cluster {
     symbols: Symbols,
@@ -30,36 +28,83 @@ pub struct Cluster {
     namespace_name: Symbol,
     nodes: Vec<Node>,
     node_by_name: HashMap<Symbol, NodeId>,
-    namespaces: HashMap<Symbol, Labels>,
+    namespaces: Objects<Symbol, Labels>,
     storage: Storage,
     templates: Table<Template>,
+    groups: Groups,
     scalars: Table<Scalars>,
     /// Pods without a node that one is being freed for.
     nominated: Vec<Pod>,
-    /// Pods whose node has not come yet, by its name.
+    /// Pods whose node is not there, by its name.
     early: HashMap<Symbol, Vec<Pod>>,
+    /// Where each pod is, by its unique id; by `namespace/name` where the input has none.
+    places: HashMap<Arc<str>, Place>,
+}
+
+/// Where a pod is kept.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// On the node of that name, or among the early ones while there is none. A reference to the name is held.
+    Node(Symbol),
+    Nominated,
+}
+
+/// How much a cluster keeps: bounded by the objects that are in it, whatever came and went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Nodes.
+    pub nodes: usize,
+    /// Pods on nodes, on nodes that are not there, and nominated ones.
+    pub pods: usize,
+    /// Different texts.
+    pub symbols: usize,
+    /// Different templates.
+    pub templates: usize,
+    /// Different lists of rarer resources.
+    pub scalars: usize,
+}
+
+/// A selector of the pods of one namespace, compiled by [`Cluster::pod_selector`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct PodSelector {
+    /// The namespace.
+    pub namespace: Symbol,
+    /// Which of its pods.
+    pub selector: Selector,
+    held: Held,
 }
 
 impl Default for Cluster {
     fn default() -> Self {
         let mut symbols = Symbols::default();
+        let mut scalars: Table<Scalars> = Table::default();
+        let cordon = Taint {
+            key: symbols.intern("node.kubernetes.io/unschedulable"),
+            value: symbols.intern(""),
+            effect: symbols.intern("NoSchedule"),
+            forbids: true,
+        };
+        let namespace_name = symbols.intern("kubernetes.io/metadata.name");
+        symbols.keep();
+        // The empty list is the first and stays.
+        scalars.intern(&mut symbols, Scalars::default());
+        // So does the group of pods that the cluster does not keep.
+        let mut groups = Groups::default();
+        groups.of(&mut symbols, &Template::default());
         Self {
-            cordon: Taint {
-                key: symbols.intern("node.kubernetes.io/unschedulable"),
-                value: symbols.intern(""),
-                effect: symbols.intern("NoSchedule"),
-                forbids: true,
-            },
-            namespace_name: symbols.intern("kubernetes.io/metadata.name"),
+            cordon,
+            namespace_name,
             symbols,
             nodes: Vec::new(),
             node_by_name: HashMap::new(),
-            namespaces: HashMap::new(),
+            namespaces: Objects::default(),
             storage: Storage::default(),
             templates: Table::default(),
-            scalars: Table::default(),
+            groups,
+            scalars,
             nominated: Vec::new(),
             early: HashMap::new(),
+            places: HashMap::new(),
         }
     }
 }
@@ -72,39 +117,11 @@ impl Cluster {
 
     /// Adds a node, with the pods that came before it. False, and nothing changes, if one of that name is there.
     pub fn add_node(&mut self, wire: &evictd_pod::Node) -> bool {
-        let symbols = &mut self.symbols;
-        let name = symbols.intern(&wire.metadata.name);
-        if self.node_by_name.contains_key(&name) {
+        if self.find_node(&wire.metadata.name).is_some() {
             return false;
         }
-        let taints = wire.spec.taints.iter().map(|taint| Taint {
-            key: symbols.intern(&taint.key),
-            value: symbols.intern(&taint.value),
-            effect: symbols.intern(&taint.effect),
-            forbids: matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"),
-        });
-        let taints = taints.collect();
-        let labels = Labels::new(symbols, &wire.metadata.labels);
-        let list = &wire.status.allocatable;
-        let named = list
-            .iter()
-            .map(|(name, quantity)| (name.to_owned(), units(name, *quantity)));
-        let rare = scalars(symbols, named);
-        let node = Node {
-            name,
-            labels,
-            unschedulable: wire.spec.unschedulable,
-            taints,
-            allocatable: Amounts {
-                cpu: amount(list, CPU),
-                memory: amount(list, MEMORY),
-                ephemeral_storage: amount(list, EPHEMERAL_STORAGE),
-                scalars: ScalarsId(self.scalars.intern(rare)),
-            },
-            allowed_pods: amount(list, PODS),
-            requested: Amounts::default(),
-            pods: Vec::new(),
-        };
+        let node = self.compile_node(wire);
+        let name = node.name;
         // Each node takes more than a byte.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.nodes.push(node);
@@ -115,124 +132,166 @@ impl Cluster {
         true
     }
 
-    /// Adds a namespace's labels.
+    /// Puts a node in the place of the one of that name, whose pods stay on it; adds it if there is none.
+    pub fn update_node(&mut self, wire: &evictd_pod::Node) {
+        let Some(id) = self.find_node(&wire.metadata.name) else {
+            self.add_node(wire);
+            return;
+        };
+        let mut new = self.compile_node(wire);
+        let old = &mut self.nodes[id.index()];
+        new.pods = std::mem::take(&mut old.pods);
+        new.requested = old.requested;
+        new.requested_scalars = std::mem::take(&mut old.requested_scalars);
+        let old = std::mem::replace(old, new);
+        self.release_node(&old);
+    }
+
+    /// Removes a node; whether it was there. Its pods are kept aside until it comes back or they are removed, too. The
+    /// last node takes its place, and thereby its [`NodeId`].
+    pub fn remove_node(&mut self, name: &str) -> bool {
+        let Some(id) = self.find_node(name) else {
+            return false;
+        };
+        let mut node = self.nodes.swap_remove(id.index());
+        self.node_by_name.remove(&node.name);
+        if let Some(moved) = self.nodes.get(id.index()) {
+            self.node_by_name.insert(moved.name, id);
+        }
+        let pods = std::mem::take(&mut node.pods);
+        if !pods.is_empty() {
+            self.early.insert(node.name, pods);
+        }
+        self.release_node(&node);
+        true
+    }
+
+    fn compile_node(&mut self, wire: &evictd_pod::Node) -> Node {
+        let symbols = &mut self.symbols;
+        let name = symbols.intern(&wire.metadata.name);
+        let taints = wire.spec.taints.iter().map(|taint| Taint {
+            key: symbols.intern(&taint.key),
+            value: symbols.intern(&taint.value),
+            effect: symbols.intern(&taint.effect),
+            forbids: matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"),
+        });
+        let taints = taints.collect();
+        let labels = Labels::new(symbols, &wire.metadata.labels);
+        let held = symbols.hold();
+        let list = &wire.status.allocatable;
+        let named = list
+            .iter()
+            .map(|(name, quantity)| (name.to_owned(), units(name, *quantity)));
+        let rare = scalars(symbols, named);
+        Node {
+            name,
+            labels,
+            unschedulable: wire.spec.unschedulable,
+            taints,
+            allocatable: Amounts {
+                cpu: amount(list, CPU),
+                memory: amount(list, MEMORY),
+                ephemeral_storage: amount(list, EPHEMERAL_STORAGE),
+                scalars: ScalarsId(self.scalars.intern(symbols, rare)),
+            },
+            allowed_pods: amount(list, PODS),
+            requested: Amounts::default(),
+            requested_scalars: ScalarSums::default(),
+            pods: Vec::new(),
+            held,
+        }
+    }
+
+    fn release_node(&mut self, node: &Node) {
+        self.symbols.release_held(&node.held);
+        let scalars = node.allocatable.scalars;
+        self.scalars.release(&mut self.symbols, scalars.0);
+    }
+
+    /// Adds a namespace's labels, or puts them in the place of those it had.
     pub fn add_namespace(&mut self, wire: &wire::Namespace) {
         let name = self.symbols.intern(&wire.metadata.name);
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
-        self.namespaces.insert(name, labels);
+        self.namespaces.put(&mut self.symbols, name, labels);
     }
 
-    /// Adds a claim.
+    /// Removes a namespace's labels; whether it was there.
+    pub fn remove_namespace(&mut self, name: &str) -> bool {
+        let name = self.symbols.get(name);
+        name.is_some_and(|name| self.namespaces.remove(&mut self.symbols, &name))
+    }
+
+    /// Adds an object of storage, or nothing if it has a mistake.
+    fn stored<T>(
+        &mut self,
+        add: fn(&mut Storage, &mut Symbols, &T) -> Result<(), Mistake>,
+        wire: &T,
+    ) -> Result<(), Mistake> {
+        let added = add(&mut self.storage, &mut self.symbols, wire);
+        if added.is_err() {
+            self.symbols.give_back();
+        }
+        added
+    }
+
+    /// Adds a claim, or puts it in the place of the one of that name.
     pub fn add_claim(&mut self, wire: &wire::PersistentVolumeClaim) -> Result<(), Mistake> {
-        self.storage.add_claim(&mut self.symbols, wire)
+        self.stored(Storage::add_claim, wire)
     }
 
-    /// Adds a volume.
+    /// Adds a volume, or puts it in the place of the one of that name.
     pub fn add_volume(&mut self, wire: &wire::PersistentVolume) -> Result<(), Mistake> {
-        self.storage.add_volume(&mut self.symbols, wire)
+        self.stored(Storage::add_volume, wire)
     }
 
-    /// Adds a class of storage.
+    /// Adds a class of storage, or puts it in the place of the one of that name.
     pub fn add_storage_class(&mut self, wire: &wire::StorageClass) -> Result<(), Mistake> {
-        self.storage.add_class(&mut self.symbols, wire)
+        self.stored(Storage::add_class, wire)
     }
 
-    /// Adds what a node can attach.
+    /// Adds what a node can attach, or puts it in the place of what it could.
     pub fn add_csi_node(&mut self, wire: &wire::CsiNode) {
         self.storage.add_csi_node(&mut self.symbols, wire);
     }
 
-    /// Adds a pod to its node, or to the nominated ones. Pods that have ended take no room, and pods that wait take
-    /// none either, so they are left out.
-    pub fn add_pod(&mut self, wire: wire::Pod) -> Result<(), Mistake> {
-        if matches!(wire.status.phase.as_str(), "Succeeded" | "Failed") {
-            return Ok(());
-        }
-        if wire.spec.node_name.is_empty() {
-            let pod = self.pod(wire)?;
-            if pod.identity.nominated.is_some() {
-                self.nominated.push(pod);
-            }
-            return Ok(());
-        }
-        let node = self.symbols.intern(&wire.spec.node_name);
-        let pod = self.compile(wire, true)?;
-        match self.node_by_name.get(&node) {
-            Some(id) => self.place(*id, pod),
-            None => self.early.entry(node).or_default().push(pod),
-        }
-        Ok(())
+    /// Removes a claim; whether it was there.
+    pub fn remove_claim(&mut self, metadata: &wire::Metadata) -> bool {
+        let symbols = &mut self.symbols;
+        let namespace = symbols.get(metadata.namespace_or_default());
+        let key = namespace.zip(symbols.get(&metadata.name));
+        key.is_some_and(|key| self.storage.claims.remove(symbols, &key))
     }
 
-    /// A pod on its way to a node.
-    pub fn pod(&mut self, wire: wire::Pod) -> Result<Pod, Mistake> {
-        self.compile(wire, false)
+    /// Removes a volume; whether it was there.
+    pub fn remove_volume(&mut self, name: &str) -> bool {
+        let name = self.symbols.get(name);
+        name.is_some_and(|name| self.storage.volumes.remove(&mut self.symbols, &name))
     }
 
-    fn compile(&mut self, mut wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
-        let template = Template::new(&mut self.symbols, &wire, placed)?;
-        let template = TemplateId(self.templates.intern(template));
-        use_resized(&mut wire);
-        let amounts = self.amounts(&wire.spec);
-        let conditions = || wire.status.conditions.iter();
-        let scheduler = match wire.spec.scheduler_name.as_str() {
-            "" => "default-scheduler",
-            name => name,
-        };
-        let nominated = &wire.status.nominated_node_name;
-        Ok(Pod {
-            priority: wire.spec.priority.unwrap_or(0),
-            template,
-            start: wire
-                .status
-                .start_time
-                .map_or(NO_START, Timestamp::as_second),
-            amounts,
-            terminating: wire.metadata.deletion_timestamp.is_some(),
-            preempted: conditions().any(|condition| {
-                condition.kind == "DisruptionTarget"
-                    && condition.status == "True"
-                    && condition.reason == "PreemptionByScheduler"
-            }),
-            identity: Box::new(Identity {
-                nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
-                scheduler: self.symbols.intern(scheduler),
-                tried: conditions().any(|condition| {
-                    condition.kind == "PodScheduled" && condition.status == "False"
-                }),
-                never_preempts: wire.spec.preemption_policy == "Never",
-                name: wire.metadata.name.into(),
-                uid: wire.metadata.uid.into(),
-            }),
-        })
+    /// Removes a class of storage; whether it was there.
+    pub fn remove_storage_class(&mut self, name: &str) -> bool {
+        let name = self.symbols.get(name);
+        name.is_some_and(|name| self.storage.classes.remove(&mut self.symbols, &name))
     }
 
-    fn amounts(&mut self, spec: &wire::PodSpec) -> Amounts {
-        let of = |resource: &str| units(resource, scheduler_request(spec, resource));
-        let named = scheduler_resources(spec).map(|name| (name.to_owned(), of(name)));
-        let rare = scalars(&mut self.symbols, named);
-        Amounts {
-            cpu: of(CPU),
-            memory: of(MEMORY),
-            ephemeral_storage: of(EPHEMERAL_STORAGE),
-            scalars: ScalarsId(self.scalars.intern(rare)),
+    /// Removes what a node can attach; whether it was there.
+    pub fn remove_csi_node(&mut self, name: &str) -> bool {
+        let name = self.symbols.get(name);
+        name.is_some_and(|name| self.storage.limits.remove(&mut self.symbols, &name))
+    }
+
+    /// How much it keeps.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            nodes: self.nodes.len(),
+            pods: self.places.len(),
+            symbols: self.symbols.count(),
+            templates: self.templates.count(),
+            scalars: self.scalars.count(),
         }
     }
 
-    fn place(&mut self, id: NodeId, pod: Pod) {
-        let (symbols, templates) = (&self.symbols, &self.templates);
-        let place = |pod: &Pod| symbols.text(templates.get(pod.template.0).namespace);
-        let node = &mut self.nodes[id.index()];
-        node.requested.add(&pod.amounts, 1);
-        let at = node.pods.partition_point(|other| {
-            let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
-            let order = other.importance().cmp(&pod.importance());
-            order.is_lt() || (order.is_eq() && by_name())
-        });
-        node.pods.insert(at, pod);
-    }
-
-    /// Pods whose node never came, with its name; they count for nothing.
+    /// Pods whose node is not there, with its name; they count for nothing until it comes.
     pub fn lost(&self) -> impl Iterator<Item = (&str, &Pod)> {
         let early = self.early.iter();
         early.flat_map(|(node, pods)| pods.iter().map(|pod| (self.symbols.text(*node), pod)))
@@ -289,20 +348,23 @@ impl Cluster {
 
     /// A pod's template.
     pub fn template(&self, pod: &Pod) -> &Template {
-        self.templates.get(pod.template.0)
+        &self.templates.items()[pod.template.index()]
     }
 
-    /// Every template, by [`TemplateId::index`].
+    /// Every template, by [`crate::TemplateId::index`]; those that are free ask for nothing.
     pub fn templates(&self) -> &[Template] {
-        &self.templates.items
+        self.templates.items()
+    }
+
+    /// Every group of pods, by [`crate::GroupId::index`]; those that are free have no labels and ask for nothing.
+    pub fn groups(&self) -> &[Group] {
+        self.groups.table.items()
     }
 
     /// A list of rarer resources, in the order of their symbols.
     pub fn scalars(&self, id: ScalarsId) -> &[(Symbol, i64)] {
-        self.scalars
-            .items
-            .get(id.0 as usize)
-            .map_or(&[], |list| list)
+        let lists = self.scalars.items();
+        lists.get(id.0 as usize).map_or(&[], |list| list)
     }
 
     /// Pods without a node that one is being freed for.
@@ -330,56 +392,40 @@ impl Cluster {
         format!("{namespace}/{}", pod.name())
     }
 
-    /// Compiles a selector against this cluster's texts.
-    pub fn selector(&mut self, wire: Option<&wire::Selector>) -> Result<Selector, SelectorError> {
-        Selector::new(&mut self.symbols, wire)
+    /// Compiles a selector of the pods in the namespace of an object. It counts as a part of the cluster until
+    /// [`Cluster::release_selector`] gets it back.
+    pub fn pod_selector(
+        &mut self,
+        metadata: &wire::Metadata,
+        selector: Option<&wire::Selector>,
+    ) -> Result<PodSelector, SelectorError> {
+        let symbols = &mut self.symbols;
+        let namespace = symbols.intern(metadata.namespace_or_default());
+        let selector = match Selector::new(symbols, selector) {
+            Ok(selector) => selector,
+            Err(error) => {
+                symbols.give_back();
+                return Err(error);
+            }
+        };
+        let held = symbols.hold();
+        let new = self.groups.add_keys(std::iter::once(&selector));
+        self.regroup(&new);
+        Ok(PodSelector {
+            namespace,
+            selector,
+            held,
+        })
     }
 
-    /// The namespace of an object.
-    pub fn namespace_of(&mut self, metadata: &wire::Metadata) -> Symbol {
-        self.symbols.intern(metadata.namespace_or_default())
-    }
-}
-
-/// Things that repeat, each kept once.
-#[derive(Debug)]
-struct Table<T> {
-    items: Vec<T>,
-    known: HashTable<u32>,
-    hasher: DefaultHashBuilder,
-}
-
-impl<T> Default for Table<T> {
-    fn default() -> Self {
-        Self {
-            items: Vec::new(),
-            known: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
-        }
-    }
-}
-
-impl<T: Hash + Eq> Table<T> {
-    fn intern(&mut self, item: T) -> u32 {
-        let Self {
-            items,
-            known,
-            hasher,
-        } = self;
-        let hash = hasher.hash_one(&item);
-        if let Some(index) = known.find(hash, |index| items[*index as usize] == item) {
-            return *index;
-        }
-        // Each takes more than a byte.
-        let index = u32::try_from(items.len()).unwrap_or(u32::MAX);
-        items.push(item);
-        known.insert_unique(hash, index, |index| {
-            hasher.hash_one(&items[*index as usize])
-        });
-        index
-    }
-
-    fn get(&self, index: u32) -> &T {
-        &self.items[index as usize]
+    /// Takes back a selector that is used no more.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "nobody may use it afterwards"
+    )]
+    pub fn release_selector(&mut self, selector: PodSelector) {
+        let keys = std::iter::once(&selector.selector);
+        self.groups.remove_keys(keys);
+        self.symbols.release_held(&selector.held);
     }
 }

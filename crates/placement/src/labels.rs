@@ -35,6 +35,11 @@ impl Labels {
         self.0.iter().copied()
     }
 
+    /// Those whose keys are wanted.
+    pub(crate) fn only(&self, wanted: impl Fn(Symbol) -> bool) -> Self {
+        Self(self.iter().filter(|(key, _)| wanted(*key)).collect())
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

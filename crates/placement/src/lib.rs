@@ -1,8 +1,9 @@
 //! Could this pod be on that node, and if not, what is in the way? A cluster as dense integers, and one file a filter.
 //!
-//! A [`Cluster`] takes nodes, pods, volumes and namespaces as they come from an API server, in any order. [`Checks`] asks it
-//! about one pod: all filters of kube-scheduler, in its order, and with its words where one says no. [`Checks::on`] tries
-//! what would be if some pods left a node; that changes nothing in the cluster.
+//! A [`Cluster`] takes nodes, pods, volumes and namespaces as they come from an API server, in any order, takes their
+//! changes, and forgets those that are removed with everything that only they referred to. [`Checks`] asks it about one
+//! pod: all filters of kube-scheduler, in its order, and with its words where one says no. [`Checks::on`] tries what would
+//! be if some pods left a node; that changes nothing in the cluster.
 //!
 //! ```
 //! use evictd_placement::{Checks, Cluster};
@@ -29,17 +30,28 @@
 //! let mut trial = checks.on(one);
 //! trial.remove(0);
 //! assert!(trial.fits().is_ok());
+//! drop(trial);
+//! drop(checks);
+//!
+//! // It goes, and the one that waited is asked about no more: nothing is left of both.
+//! assert!(cluster.remove_pod(&pod("there", "one")?.metadata));
+//! cluster.release(incoming);
+//! assert_eq!((cluster.sizes().pods, cluster.sizes().templates), (0, 0));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
 //! Labels and names that repeat are [`Symbol`]s, pods made from one template share a [`Template`], and the pods of a
 //! node lie side by side in the order of their importance, so that a whole cluster is asked in one pass over memory.
+//! What pods offer to others is a [`Group`]: only those of their labels that some selector names, so that the pods of a
+//! `StatefulSet` or a `Job` are one there, though each has a template of its own. Spread, affinity and budgets look
+//! through the groups.
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
 mod checks;
 mod cluster;
 pub mod filter;
+mod group;
 mod labels;
 mod mistake;
 mod node;
@@ -48,17 +60,19 @@ mod resources;
 mod selector;
 mod storage;
 mod symbol;
+mod table;
 mod template;
 
 pub use checks::{Checks, Trial};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, PodSelector, Sizes};
 pub use evictd_pod::selector::SelectorError;
 pub use filter::{Code, Reason, Rejection};
+pub use group::{Group, GroupId};
 pub use labels::Labels;
 pub use mistake::Mistake;
 pub use node::{Node, NodeId, Taint};
 pub use pod::{Identity, NO_START, Pod};
-pub use resources::{Amounts, ScalarsId};
+pub use resources::{Amounts, ScalarSums, ScalarsId};
 pub use selector::{NodeSelector, Requirement, Selector};
 pub use symbol::{Symbol, Symbols};
 pub use template::{

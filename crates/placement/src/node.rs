@@ -2,10 +2,10 @@
 
 use crate::labels::Labels;
 use crate::pod::Pod;
-use crate::resources::Amounts;
-use crate::symbol::Symbol;
+use crate::resources::{Amounts, ScalarSums, Scalars};
+use crate::symbol::{Held, Symbol};
 
-/// A node's place in [`crate::Cluster::nodes`].
+/// A node's place in [`crate::Cluster::nodes`], until a node is removed: the last one then takes the place that is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(crate) u32);
 
@@ -17,7 +17,7 @@ impl NodeId {
 }
 
 /// A node with the pods on it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Node {
     /// Its name.
     pub name: Symbol,
@@ -33,11 +33,21 @@ pub struct Node {
     pub allowed_pods: i64,
     /// What its pods ask for, without the rarer resources.
     pub requested: Amounts,
+    /// What its pods ask for of the rarer resources.
+    pub requested_scalars: ScalarSums,
     /// Its pods, the most important first; of equals the one whose namespace and name come first.
     pub pods: Vec<Pod>,
+    pub(crate) held: Held,
 }
 
 impl Node {
+    /// Counts what a pod asks for, `times` times. Its rarer resources are a list by index.
+    pub(crate) fn request(&mut self, amounts: &Amounts, lists: &[Scalars], times: i64) {
+        self.requested.add(amounts, times);
+        let list = &lists[amounts.scalars.0 as usize];
+        self.requested_scalars.add(list, times);
+    }
+
     /// The pods below a priority: the end of [`Node::pods`], from this index on.
     pub fn first_below(&self, priority: i32) -> usize {
         // Every one is looked at, with no step waiting for another: this is the first touch of memory that is needed right

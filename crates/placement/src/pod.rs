@@ -1,9 +1,11 @@
 //! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
 
+use crate::group::GroupId;
 use crate::resources::Amounts;
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 /// The start of a pod that has not started: later than every other.
 pub const NO_START: i64 = i64::MAX;
@@ -15,6 +17,8 @@ pub struct Pod {
     pub priority: i32,
     /// What it shares with its like.
     pub template: TemplateId,
+    /// The pods that it counts as one with, if the cluster keeps it.
+    pub group: GroupId,
     /// Seconds since 1970 when the node took it over, or [`NO_START`] (S3-020).
     pub start: i64,
     /// What it asks for.
@@ -33,7 +37,7 @@ pub struct Identity {
     /// Name within the namespace of its template.
     pub name: Box<str>,
     /// Unique id, empty where the input has none.
-    pub uid: Box<str>,
+    pub uid: Arc<str>,
     /// The node that is being freed for it.
     pub nominated: Option<Symbol>,
     /// The scheduler has tried it in vain and said so: `PodScheduled` is `False`.
@@ -56,7 +60,7 @@ impl Pod {
     }
 
     /// Unique id, empty where the input has none.
-    pub const fn uid(&self) -> &str {
+    pub fn uid(&self) -> &str {
         &self.identity.uid
     }
 }

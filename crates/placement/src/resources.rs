@@ -31,6 +31,40 @@ impl Amounts {
     }
 }
 
+/// A list of rarer resources and how much of each, in the order of their symbols.
+pub(crate) type Scalars = Box<[(Symbol, i64)]>;
+
+/// How much of each rarer resource the pods of a node ask for, kept up to date as they come and go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScalarSums(Vec<(Symbol, i64)>);
+
+impl ScalarSums {
+    /// The sum of a resource.
+    pub fn get(&self, name: Symbol) -> i64 {
+        // A node has few of them: looking at each is quicker than halving.
+        let sum = self.0.iter().find(|(own, _)| *own == name);
+        sum.map_or(0, |(_, sum)| *sum)
+    }
+
+    /// Adds `times` times what a pod asks for.
+    pub(crate) fn add(&mut self, list: &[(Symbol, i64)], times: i64) {
+        for (name, amount) in list {
+            let change = amount.wrapping_mul(times);
+            match self.0.iter().position(|(own, _)| own == name) {
+                None => self.0.push((*name, change)),
+                Some(at) => {
+                    let sum = self.0[at].1.wrapping_add(change);
+                    self.0[at].1 = sum;
+                    // What nobody asks for has no symbol of its own for long.
+                    if sum == 0 {
+                        self.0.swap_remove(at);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The rarer resources of a list, in the order of their symbols, without those of which it holds nothing.
 pub(crate) fn scalars(
     symbols: &mut Symbols,

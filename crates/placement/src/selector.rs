@@ -72,6 +72,15 @@ impl Selector {
         }
     }
 
+    /// The keys that it names.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Symbol> {
+        let all: &[Requirement] = match self {
+            Self::Nothing => &[],
+            Self::All(all) => all,
+        };
+        all.iter().map(Requirement::key)
+    }
+
     /// Whether it is an absent one.
     pub(crate) const fn is_nothing(&self) -> bool {
         matches!(self, Self::Nothing)

@@ -5,9 +5,9 @@ use crate::mistake::Mistake;
 use crate::resources::amount;
 use crate::selector::{NodeSelector, Selector};
 use crate::symbol::{Symbol, Symbols};
+use crate::table::Objects;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Metadata};
-use hashbrown::HashMap;
 
 /// Labels in which a volume tells its zone or region, each with the one that has replaced it.
 pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
@@ -30,11 +30,11 @@ pub(crate) const ZONE_LABELS: [(&str, &str); 4] = [
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     /// By namespace and name.
-    pub(crate) claims: HashMap<(Symbol, Symbol), PersistentClaim>,
-    pub(crate) volumes: HashMap<Symbol, PersistentVolume>,
-    pub(crate) classes: HashMap<Symbol, StorageClass>,
+    pub(crate) claims: Objects<(Symbol, Symbol), PersistentClaim>,
+    pub(crate) volumes: Objects<Symbol, PersistentVolume>,
+    pub(crate) classes: Objects<Symbol, StorageClass>,
     /// By node: how many volumes a driver attaches, of drivers with a limit.
-    pub(crate) limits: HashMap<Symbol, Box<[(Symbol, i64)]>>,
+    pub(crate) limits: Objects<Symbol, Box<[(Symbol, i64)]>>,
 }
 
 /// A `PersistentVolumeClaim`.
@@ -198,7 +198,7 @@ impl Storage {
                 .and_then(|node| given(symbols, node)),
             is_terminating: metadata.deletion_timestamp.is_some(),
         };
-        self.claims.insert((namespace, name), claim);
+        self.claims.put(symbols, (namespace, name), claim);
         Ok(())
     }
 
@@ -235,7 +235,8 @@ impl Storage {
             }),
             zones: zones(symbols, metadata),
         };
-        self.volumes.insert(symbols.intern(&metadata.name), volume);
+        let name = symbols.intern(&metadata.name);
+        self.volumes.put(symbols, name, volume);
         Ok(())
     }
 
@@ -254,8 +255,8 @@ impl Storage {
                 .transpose()
                 .map_err(mistake("allowedTopologies"))?,
         };
-        self.classes
-            .insert(symbols.intern(&wire.metadata.name), class);
+        let name = symbols.intern(&wire.metadata.name);
+        self.classes.put(symbols, name, class);
         Ok(())
     }
 
@@ -265,9 +266,9 @@ impl Storage {
             let count = driver.allocatable.count?;
             Some((symbols.intern(&driver.name), count))
         });
-        let limits = limits.collect();
-        self.limits
-            .insert(symbols.intern(&wire.metadata.name), limits);
+        let limits: Box<[_]> = limits.collect();
+        let name = symbols.intern(&wire.metadata.name);
+        self.limits.put(symbols, name, limits);
     }
 }
 

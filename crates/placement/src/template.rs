@@ -20,7 +20,7 @@ impl TemplateId {
 }
 
 /// What pods of one workload share.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     /// Namespace.
     pub namespace: Symbol,
@@ -148,12 +148,13 @@ impl Spread {
 /// Demands that pods equal, or differ from, one with these labels in each of the keys that it carries. The API server
 /// writes the same into the selectors of pods that it stores.
 fn same_values(
-    symbols: &mut Symbols,
+    symbols: &Symbols,
     keys: &[String],
     labels: &Labels,
     demand: fn(Symbol, Symbol) -> Requirement,
 ) -> Vec<Requirement> {
-    let keys = keys.iter().map(|key| symbols.intern(key));
+    // A key that no label has is in no table.
+    let keys = keys.iter().filter_map(|key| symbols.get(key));
     keys.filter_map(|key| labels.get(key).map(|value| demand(key, value)))
         .collect()
 }
@@ -225,6 +226,13 @@ impl Volume {
 }
 
 impl Template {
+    /// The selectors of pods that it holds.
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        let terms = self.affinity.iter().chain(&self.anti_affinity);
+        let spread = self.spread.iter().map(|spread| &spread.selector);
+        terms.map(|term| &term.selector).chain(spread)
+    }
+
     /// What this pod shares with its like. A placed pod's node is where it is, not what its template asks for.
     pub(crate) fn new(
         symbols: &mut Symbols,

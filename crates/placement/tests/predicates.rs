@@ -174,6 +174,7 @@ proptest! {
         prop_assert!(cluster.add_node(&from_value(node.clone()).unwrap()));
         for (index, other) in others.iter_mut().enumerate() {
             other["metadata"]["name"] = json!(format!("other-{index}"));
+            other["metadata"]["uid"] = json!(format!("other-{index}"));
             other["spec"]["nodeName"] = json!("n");
             cluster.add_pod(from_value(other.clone()).unwrap()).unwrap();
         }

@@ -109,6 +109,11 @@ enum Demand<T> {
 }
 
 impl<T: Copy + PartialEq> Requirement<T> {
+    /// The key that it names.
+    pub const fn key(&self) -> T {
+        self.key
+    }
+
     /// From a requirement of a label selector.
     ///
     /// # Errors

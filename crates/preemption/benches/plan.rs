@@ -1,6 +1,11 @@
 //! A whole plan, all nodes, one thread. kube-scheduler 1.36.2 needs for the plain cluster, on one thread: 41 ms at 100
 //! nodes, 363 ms at 1000, 2211 ms at 5000 (on two: 23, 231 and 1308 ms).
-#![allow(clippy::expect_used, reason = "a bench")]
+#![allow(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a bench"
+)]
 
 mod recipe;
 
@@ -8,6 +13,7 @@ use divan::{Bencher, black_box};
 use evictd_preemption::{Options, Plan, plan};
 use recipe::{Extra, Plain, Recipe, build};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Without optimisation it is only seen that they run.
 const NODES: &[u64] = if cfg!(debug_assertions) {
@@ -45,6 +51,97 @@ fn check(recipe: &Recipe, nodes: u64) {
     assert_eq!(found.candidates.len(), recipe.cluster.nodes().len());
 }
 
+/// Every pod has a template of its own, as those of a StatefulSet, a Job or a DaemonSet have.
+struct OfTheirOwn<E>(E);
+
+impl<E: Extra> Extra for OfTheirOwn<E> {
+    fn node(&self, i: u64, node: &mut Value) {
+        self.0.node(i, node);
+    }
+
+    fn pod(&self, i: u64, j: u64, pod: &mut Value) {
+        self.0.pod(i, j, pod);
+        let name = pod["metadata"]["name"].clone();
+        pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = name;
+    }
+
+    fn preemptor(&self, pod: &mut Value) {
+        self.0.preemptor(pod);
+    }
+}
+
+/// Bytes of this process in memory; 0 where the system does not say.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok();
+    let pages = pages.and_then(|line| line.split(' ').nth(1)?.parse::<usize>().ok());
+    4096 * pages.unwrap_or(0)
+}
+
+/// What templates of their own cost, measured in turns so that a busy machine slows both: the quickest of several runs
+/// with them against the quickest without.
+fn ratio<E: Extra + Copy>(extra: E, nodes: u64, most: f64) {
+    let (shared, own) = (build(nodes, &extra), build(nodes, &OfTheirOwn(extra)));
+    let time = |recipe: &Recipe| {
+        let start = std::time::Instant::now();
+        black_box(run(recipe));
+        start.elapsed()
+    };
+    let times: Vec<_> = (0..15).map(|_| (time(&shared), time(&own))).collect();
+    let quickest = |of: fn(&(Duration, Duration)) -> Duration| times.iter().map(of).min();
+    let (shared, own) = (quickest(|(shared, _)| *shared), quickest(|(_, own)| *own));
+    let (shared, own) = (shared.expect("15 runs"), own.expect("15 runs"));
+    let ratio = own.as_secs_f64() / shared.as_secs_f64();
+    println!(
+        "{nodes} nodes: {shared:?} with shared templates, {own:?} with one a pod: {ratio:.2} times"
+    );
+    assert!(
+        ratio <= most,
+        "a template a pod may cost {most} times as much"
+    );
+}
+
+/// What a pod costs with a template of its own. It runs first, in memory that nobody has used.
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn bytes_of_a_pod() {
+    let before = resident();
+    let own = build(
+        if cfg!(debug_assertions) { 100 } else { 5000 },
+        &OfTheirOwn(Plain),
+    );
+    let pods: usize = own.cluster.nodes().iter().map(|node| node.pods.len()).sum();
+    let bytes = resident().saturating_sub(before) / pods;
+    println!("{bytes} bytes a pod, with its share of its node");
+}
+
+/// What is promised; without optimisation it is only seen that it runs.
+const MOST: f64 = if cfg!(debug_assertions) { 10.0 } else { 1.3 };
+
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn plain_with_a_template_a_pod() {
+    ratio(
+        Plain,
+        NODES
+            .iter()
+            .copied()
+            .find(|nodes| *nodes == 5000)
+            .unwrap_or(100),
+        MOST,
+    );
+}
+
+#[divan::bench(sample_count = 1, sample_size = 1)]
+fn entangled_with_a_template_a_pod() {
+    ratio(
+        Entangled,
+        NODES
+            .iter()
+            .copied()
+            .find(|nodes| *nodes == 5000)
+            .unwrap_or(100),
+        MOST,
+    );
+}
+
 #[divan::bench(args = NODES, sample_count = 20)]
 fn plain(bencher: Bencher<'_, '_>, nodes: u64) {
     let recipe = build(nodes, &Plain);
@@ -54,6 +151,7 @@ fn plain(bencher: Bencher<'_, '_>, nodes: u64) {
 
 /// Budgets as before, and besides: a twelfth of the pods may not be beside the incoming one, it may not be beside
 /// another twelfth, and it must be spread evenly, with a third of all, over zones of ten nodes.
+#[derive(Clone, Copy)]
 struct Entangled;
 
 fn away_from(labels: &Value) -> Value {

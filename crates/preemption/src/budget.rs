@@ -1,7 +1,7 @@
 //! `PodDisruptionBudgets`: how many pods of a kind may be missing at once.
 
 use crate::form::Form;
-use evictd_placement::{Cluster, Pod, Selector, SelectorError, Symbol, Template};
+use evictd_placement::{Cluster, Group, Pod, PodSelector, SelectorError};
 use evictd_pod::wire;
 use hashbrown::HashSet;
 use std::ops::Range;
@@ -17,12 +17,11 @@ pub enum BudgetPolicy {
 }
 
 /// A budget, compiled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Budget {
     /// `namespace/name`.
     pub name: String,
-    namespace: Symbol,
-    selector: Selector,
+    pods: PodSelector,
     allowed: i32,
     /// Pods by name that are accounted for already (S4-006).
     disrupted: HashSet<Box<str>>,
@@ -34,28 +33,34 @@ impl Budget {
         cluster: &mut Cluster,
         wire: &wire::PodDisruptionBudget,
     ) -> Result<Self, SelectorError> {
-        let namespace = cluster.namespace_of(&wire.metadata);
+        let (metadata, selector) = (&wire.metadata, wire.spec.selector.as_ref());
+        let pods = cluster.pod_selector(metadata, selector)?;
         let disrupted = wire.status.disrupted_pods.keys();
         Ok(Self {
-            name: format!(
-                "{}/{}",
-                cluster.symbols().text(namespace),
-                wire.metadata.name
-            ),
-            namespace,
-            selector: cluster.selector(wire.spec.selector.as_ref())?,
+            name: format!("{}/{}", metadata.namespace_or_default(), metadata.name),
+            pods,
             allowed: wire.status.disruptions_allowed.unwrap_or(0),
             disrupted: disrupted.map(|name| name.as_str().into()).collect(),
         })
     }
 
-    /// Whether it covers pods of a template. A selector that selects everything selects nothing here, and pods without
+    /// Gives back to the cluster what was compiled, when the budget is deleted or takes another form.
+    pub fn release(self, cluster: &mut Cluster) {
+        cluster.release_selector(self.pods);
+    }
+
+    /// Whether its selector is absent or empty, so that it covers no pod (S3-021).
+    pub fn selects_nothing(&self) -> bool {
+        self.pods.selector.is_empty()
+    }
+
+    /// Whether it covers pods of a group. A selector that selects everything selects nothing here, and pods without
     /// labels are covered by none (S3-021).
-    fn covers(&self, cluster: &Cluster, template: &Template) -> bool {
-        self.namespace == template.namespace
-            && !template.labels.is_empty()
-            && !self.selector.is_empty()
-            && self.selector.matches(cluster.symbols(), &template.labels)
+    fn covers(&self, cluster: &Cluster, group: &Group) -> bool {
+        self.pods.namespace == group.namespace
+            && group.has_labels
+            && !self.selects_nothing()
+            && self.pods.selector.matches(cluster.symbols(), &group.labels)
     }
 }
 
@@ -66,11 +71,11 @@ pub fn budgets_of<'b>(
     pod: &Pod,
     form: Form,
 ) -> Vec<&'b str> {
-    let template = cluster.template(pod);
+    let group = &cluster.groups()[pod.group.index()];
     let accounted = |budget: &Budget| form > Form::V1_18 && budget.disrupted.contains(pod.name());
     budgets
         .iter()
-        .filter(|budget| budget.covers(cluster, template) && !accounted(budget))
+        .filter(|budget| budget.covers(cluster, group) && !accounted(budget))
         .map(|budget| budget.name.as_str())
         .collect()
 }
@@ -78,7 +83,7 @@ pub fn budgets_of<'b>(
 /// Counts the pods of one node against every budget.
 pub(crate) struct Ledger<'b> {
     budgets: &'b [Budget],
-    /// Of each template, the budgets that cover its pods: where they begin in `covering`.
+    /// Of each group, the budgets that cover its pods: where they begin in `covering`.
     begins: Vec<u32>,
     covering: Vec<u32>,
     honours_disrupted: bool,
@@ -90,12 +95,12 @@ pub(crate) struct Ledger<'b> {
 impl<'b> Ledger<'b> {
     /// Finds out once which budgets cover which pods.
     pub(crate) fn new(cluster: &Cluster, budgets: &'b [Budget], honours_disrupted: bool) -> Self {
-        let mut begins = Vec::with_capacity(cluster.templates().len() + 1);
+        let mut begins = Vec::with_capacity(cluster.groups().len() + 1);
         let mut covering = Vec::new();
-        for template in cluster.templates() {
+        for group in cluster.groups() {
             begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
             let own = (0..).zip(budgets);
-            let own = own.filter(|(_, budget)| budget.covers(cluster, template));
+            let own = own.filter(|(_, budget)| budget.covers(cluster, group));
             covering.extend(own.map(|(index, _): (u32, _)| index));
         }
         begins.push(u32::try_from(covering.len()).unwrap_or(u32::MAX));
@@ -118,8 +123,8 @@ impl<'b> Ledger<'b> {
 
     /// Where the budgets that cover a pod stand in `covering`.
     fn range(&self, pod: &Pod) -> Range<usize> {
-        let template = pod.template.index();
-        self.begins[template] as usize..self.begins[template + 1] as usize
+        let group = pod.group.index();
+        self.begins[group] as usize..self.begins[group + 1] as usize
     }
 
     /// Whether a budget has accounted for a pod already.

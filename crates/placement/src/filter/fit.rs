@@ -158,11 +158,7 @@ impl Filter for Fit {
         self.taken = node.requested;
         for own in &mut self.rarer {
             own.allocatable = amount(here.cluster, node.allocatable.scalars, own.name);
-            own.taken = 0;
-            for pod in &node.pods {
-                let taken = amount(here.cluster, pod.amounts.scalars, own.name);
-                own.taken = own.taken.wrapping_add(taken);
-            }
+            own.taken = node.requested_scalars.get(own.name);
         }
     }
 

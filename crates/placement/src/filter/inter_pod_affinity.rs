@@ -4,6 +4,8 @@
 use super::places::Places;
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
+use crate::group::Group;
+use crate::labels::Labels;
 use crate::node::NodeId;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
@@ -51,7 +53,7 @@ impl Tally {
 struct InterPodAffinity {
     /// In the order of their rules.
     tallies: Box<[Tally]>,
-    /// Whether pods of a template count in a tally: a row of every tally for each template.
+    /// Whether pods of a group count in a tally: a row of every tally for each group.
     counts: Box<[bool]>,
     /// Whether the pod would count for its own affinity, so that it may be the first of its like.
     selects_itself: bool,
@@ -63,8 +65,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     if columns.is_empty() {
         return None;
     }
-    let templates = cluster.templates();
-    let rows = templates.iter();
+    let rows = cluster.groups().iter();
     let counts = rows.flat_map(|other| {
         let columns = columns.iter();
         columns.map(|(rule, key)| counts(cluster, *rule, *key, own, other))
@@ -83,7 +84,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let mut filter = InterPodAffinity {
         counts: counts.collect(),
         tallies: tallies.collect(),
-        selects_itself: all_select(cluster, &own.affinity, own),
+        selects_itself: all_select(cluster, &own.affinity, own.namespace, &own.labels),
     };
     filter.count(cluster);
     // Where nobody on a node matters, kube-scheduler does not ask about pods that are on their way either.
@@ -96,10 +97,10 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 fn columns(cluster: &Cluster, own: &Template) -> Vec<(Rule, Symbol)> {
     let near = own.affinity.iter().map(|term| (Rule::Near, term));
     let away = own.anti_affinity.iter().map(|term| (Rule::Away, term));
-    let others = cluster.templates().iter();
+    let others = cluster.groups().iter();
     let others = others.flat_map(|other| &other.anti_affinity);
     let unwanted = others
-        .filter(|term| selects(cluster, term, own))
+        .filter(|term| selects(cluster, term, own.namespace, &own.labels))
         .map(|term| (Rule::Unwanted, term));
     let mut columns = Vec::new();
     for (rule, term) in near.chain(away).chain(unwanted) {
@@ -111,28 +112,29 @@ fn columns(cluster: &Cluster, own: &Template) -> Vec<(Rule, Symbol)> {
     columns
 }
 
-/// Whether pods of a template count.
-fn counts(cluster: &Cluster, rule: Rule, key: Symbol, own: &Template, other: &Template) -> bool {
-    let any = |terms: &[PodTerm], wanted: &Template| {
+/// Whether pods of a group count.
+fn counts(cluster: &Cluster, rule: Rule, key: Symbol, own: &Template, other: &Group) -> bool {
+    let any = |terms: &[PodTerm], namespace, labels: &Labels| {
         let mut terms = terms.iter().filter(|term| term.topology_key == key);
-        terms.any(|term| selects(cluster, term, wanted))
+        terms.any(|term| selects(cluster, term, namespace, labels))
     };
     match rule {
-        Rule::Near => all_select(cluster, &own.affinity, other),
-        Rule::Away => any(&own.anti_affinity, other),
-        Rule::Unwanted => any(&other.anti_affinity, own),
+        Rule::Near => all_select(cluster, &own.affinity, other.namespace, &other.labels),
+        Rule::Away => any(&own.anti_affinity, other.namespace, &other.labels),
+        Rule::Unwanted => any(&other.anti_affinity, own.namespace, &own.labels),
     }
 }
 
-fn all_select(cluster: &Cluster, terms: &[PodTerm], template: &Template) -> bool {
-    !terms.is_empty() && terms.iter().all(|term| selects(cluster, term, template))
+fn all_select(cluster: &Cluster, terms: &[PodTerm], namespace: Symbol, labels: &Labels) -> bool {
+    let mut all = terms.iter();
+    !terms.is_empty() && all.all(|term| selects(cluster, term, namespace, labels))
 }
 
-/// Whether a term means pods of a template.
-fn selects(cluster: &Cluster, term: &PodTerm, template: &Template) -> bool {
-    term.selector.matches(cluster.symbols(), &template.labels)
-        && (term.namespaces.contains(&template.namespace)
-            || cluster.namespace_matches(&term.namespace_selector, template.namespace))
+/// Whether a term means pods of a namespace with these labels.
+fn selects(cluster: &Cluster, term: &PodTerm, namespace: Symbol, labels: &Labels) -> bool {
+    term.selector.matches(cluster.symbols(), labels)
+        && (term.namespaces.contains(&namespace)
+            || cluster.namespace_matches(&term.namespace_selector, namespace))
 }
 
 impl InterPodAffinity {
@@ -144,7 +146,7 @@ impl InterPodAffinity {
         let width = tallies.len();
         for (id, node) in cluster.node_ids().zip(cluster.nodes()) {
             for pod in &node.pods {
-                let row = &counts[pod.template.index() * width..][..width];
+                let row = &counts[pod.group.index() * width..][..width];
                 for (tally, counts) in tallies.iter_mut().zip(row) {
                     if *counts && let Some(place) = tally.places.of(id) {
                         tally.add(Some(place), 1);
@@ -182,7 +184,7 @@ impl InterPodAffinity {
             .tallies
             .iter()
             .position(|tally| std::ptr::eq(tally, wanted))?;
-        let counts = |pod: &Pod| self.counts[pod.template.index() * self.tallies.len() + column];
+        let counts = |pod: &Pod| self.counts[pod.group.index() * self.tallies.len() + column];
         let name = |pod: &Pod| {
             let name = cluster.full_name(pod);
             format!("{name} (priority {})", pod.priority)
@@ -219,7 +221,7 @@ impl Filter for InterPodAffinity {
 
     fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
         let width = self.tallies.len();
-        let row = &self.counts[pod.template.index() * width..][..width];
+        let row = &self.counts[pod.group.index() * width..][..width];
         for (tally, counts) in self.tallies.iter_mut().zip(row) {
             if *counts {
                 tally.add(tally.here, times);

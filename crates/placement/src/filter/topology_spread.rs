@@ -3,13 +3,14 @@
 use super::places::Places;
 use super::{Filter, Here, Rejection, node_affinity, taints};
 use crate::cluster::Cluster;
+use crate::labels::Labels;
 use crate::node::NodeId;
 use crate::pod::Pod;
-use crate::template::{Spread, Template};
+use crate::template::Spread;
 
 struct TopologySpread {
     constraints: Box<[Constraint]>,
-    /// Whether pods of a template count: a row of every constraint for each template.
+    /// Whether pods of a group count: a row of every constraint for each group.
     counts: Box<[bool]>,
 }
 
@@ -44,12 +45,14 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     if own.spread.is_empty() {
         return None;
     }
-    let counts = |other: &Template, spread: &Spread| {
-        other.namespace == own.namespace
-            && spread.selector.matches(cluster.symbols(), &other.labels)
+    let counts = |namespace, labels: &Labels, spread: &Spread| {
+        namespace == own.namespace && spread.selector.matches(cluster.symbols(), labels)
     };
-    let rows = cluster.templates().iter();
-    let rows = rows.flat_map(|other| own.spread.iter().map(|spread| counts(other, spread)));
+    let rows = cluster.groups().iter();
+    let rows = rows.flat_map(|other| {
+        let spread = own.spread.iter();
+        spread.map(|spread| counts(other.namespace, &other.labels, spread))
+    });
     let constraints = own.spread.iter().map(|spread| {
         let places = Places::new(cluster, spread.topology_key);
         Constraint {
@@ -60,7 +63,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             is_domain: vec![false; places.count].into(),
             domains: 0,
             emptiest: [NONE; 2],
-            itself: i64::from(counts(own, spread)),
+            itself: i64::from(counts(own.namespace, &own.labels, spread)),
             here: None,
             settled: 0,
             counted_here: false,
@@ -102,7 +105,7 @@ impl TopologySpread {
             }
         }
         for other in here.node.pods.iter().filter(|other| !other.terminating) {
-            let row = &self.counts[other.template.index() * width..][..width];
+            let row = &self.counts[other.group.index() * width..][..width];
             for (constraint, counts) in self.constraints.iter_mut().zip(row) {
                 if *counts && constraint.counted[here.id.index()] {
                     constraint.add(constraint.places.of(here.id), 1);
@@ -199,7 +202,7 @@ impl Filter for TopologySpread {
     /// Counts terminating pods too, though they were not counted to begin with: so does kube-scheduler.
     fn change(&mut self, _here: Here<'_>, pod: &Pod, times: i64) {
         let width = self.constraints.len();
-        let row = &self.counts[pod.template.index() * width..][..width];
+        let row = &self.counts[pod.group.index() * width..][..width];
         for (constraint, counts) in self.constraints.iter_mut().zip(row) {
             if *counts && constraint.counted_here {
                 constraint.add(constraint.here, times);

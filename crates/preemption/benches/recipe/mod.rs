@@ -65,6 +65,7 @@ pub(crate) trait Extra {
 }
 
 /// Nothing.
+#[derive(Clone, Copy)]
 pub(crate) struct Plain;
 impl Extra for Plain {}
 

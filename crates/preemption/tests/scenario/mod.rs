@@ -7,6 +7,7 @@ use evictd_preemption::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 fn object<T: DeserializeOwned>(value: &Value) -> T {
     T::deserialize(value).unwrap()
@@ -97,13 +98,21 @@ impl Scenario {
     /// Nodes of as many cores as given, and the pods on them.
     pub(crate) fn new(nodes: &[(&str, u32, Vec<Value>)], preemptor: &Value) -> Self {
         let mut cluster = Cluster::new();
+        let mut seen: HashMap<String, u32> = HashMap::new();
         for (name, cores, pods) in nodes {
             cluster.add_node(&object(&json!({
                 "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name, "zone": "z" } },
                 "status": { "allocatable": { "cpu": cores.to_string(), "pods": "110" } },
             })));
             for pod in pods {
-                let pod = with(pod.clone(), "/spec/nodeName", json!(name));
+                let mut pod = with(pod.clone(), "/spec/nodeName", json!(name));
+                // Scenes repeat pods; a UID means one.
+                let uid = pod["metadata"]["uid"].as_str().unwrap_or_default();
+                let times = seen.entry(uid.to_owned()).or_insert(0);
+                *times += 1;
+                if *times > 1 {
+                    pod["metadata"]["uid"] = json!(format!("{uid}-{times}"));
+                }
                 cluster.add_pod(object(&pod)).unwrap();
             }
         }

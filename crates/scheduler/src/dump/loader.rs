@@ -6,7 +6,7 @@ use super::{DumpError, doubts::Doubts};
 use evictd_document::{
     Amount, ENOUGH, Mistake, Mistakes, Place, Wrong, amounts_of_list, amounts_of_pod, mistakes_of,
 };
-use evictd_placement::{Cluster, Selector};
+use evictd_placement::Cluster;
 use evictd_pod::{Node, wire};
 use evictd_preemption::Budget;
 use hashbrown::HashSet;
@@ -286,13 +286,12 @@ impl<'w> Loader<'w> {
         }
         match Budget::new(&mut self.loaded.cluster, &budget) {
             Ok(compiled) => {
-                self.loaded.budgets.push(compiled);
-                let selector = self.loaded.cluster.selector(spec.selector.as_ref());
-                if selector.as_ref().is_ok_and(Selector::is_empty) {
+                if compiled.selects_nothing() {
                     let assumption =
                         "budgets with an empty spec.selector cover no pod where preemption asks";
                     self.loaded.doubts.add(assumption, || name_of(&budget));
                 }
+                self.loaded.budgets.push(compiled);
             }
             Err(error) => self.wrong(found, name_of(&budget), "spec.selector", error),
         }

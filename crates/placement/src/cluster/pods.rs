@@ -1,0 +1,261 @@
+//! Pods that come, change and go.
+
+use super::{Cluster, Place};
+use crate::group::GroupId;
+use crate::mistake::Mistake;
+use crate::node::NodeId;
+use crate::pod::{Identity, NO_START, Pod};
+use crate::resources::{Amounts, ScalarsId, scalars};
+use crate::symbol::Symbol;
+use crate::template::{Template, TemplateId};
+use evictd_pod::resources::{
+    CPU, EPHEMERAL_STORAGE, MEMORY, scheduler_request, scheduler_resources, units, use_resized,
+};
+use evictd_pod::wire;
+use jiff::Timestamp;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What a pod is known by: its unique id, or `namespace/name`, which no unique id looks like.
+fn key(metadata: &wire::Metadata) -> Cow<'_, str> {
+    if metadata.uid.is_empty() {
+        let namespace = metadata.namespace_or_default();
+        return Cow::Owned(format!("{namespace}/{}", metadata.name));
+    }
+    Cow::Borrowed(&metadata.uid)
+}
+
+impl Cluster {
+    /// Adds a pod to its node, or to the nominated ones, or puts it in the place of what it was before: the pod of the
+    /// same UID, or of the same name where neither has one. A pod whose node is not there is kept aside and counts when
+    /// the node comes. Pods that have ended take no room, and pods that wait take none either, so they are left out.
+    ///
+    /// With a mistake nothing changes.
+    pub fn add_pod(&mut self, wire: wire::Pod) -> Result<(), Mistake> {
+        let ended = matches!(wire.status.phase.as_str(), "Succeeded" | "Failed");
+        if ended {
+            self.remove_pod(&wire.metadata);
+            return Ok(());
+        }
+        let named = key(&wire.metadata);
+        let is_known = self.places.contains_key(&*named);
+        // A new pod with a UID needs no other name.
+        let named = (is_known || wire.metadata.uid.is_empty()).then(|| Arc::from(named));
+        let node = (!wire.spec.node_name.is_empty()).then(|| {
+            let name = self.symbols.intern(&wire.spec.node_name);
+            self.symbols.keep();
+            name
+        });
+        let mut pod = match self.compile(wire, node.is_some()) {
+            Ok(pod) => pod,
+            Err(mistake) => {
+                node.inspect(|name| self.symbols.release(*name));
+                return Err(mistake);
+            }
+        };
+        let known_as: Arc<str> = named.unwrap_or_else(|| Arc::clone(&pod.identity.uid));
+        if is_known {
+            self.take_away(&known_as);
+        }
+        let template = &self.templates.items()[pod.template.index()];
+        pod.group = self.groups.of(&mut self.symbols, template);
+        let place = match node {
+            Some(name) => {
+                match self.node_by_name.get(&name) {
+                    Some(id) => self.place(*id, pod),
+                    None => self.early.entry(name).or_default().push(pod),
+                }
+                Place::Node(name)
+            }
+            None if pod.identity.nominated.is_some() => {
+                self.nominated.push(pod);
+                Place::Nominated
+            }
+            None => {
+                self.release_kept(pod);
+                return Ok(());
+            }
+        };
+        self.places.insert(known_as, place);
+        Ok(())
+    }
+
+    /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
+    pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
+        self.take_away(&key(metadata))
+    }
+
+    /// A pod on its way to a node. It counts as a part of the cluster until [`Cluster::release`] gets it back.
+    pub fn pod(&mut self, wire: wire::Pod) -> Result<Pod, Mistake> {
+        self.compile(wire, false)
+    }
+
+    /// Takes back a pod that [`Cluster::pod`] has given out, and what only it referred to.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "nobody may use it afterwards"
+    )]
+    pub fn release(&mut self, pod: Pod) {
+        let symbols = &mut self.symbols;
+        let template = &self.templates.items()[pod.template.index()];
+        self.groups.remove_keys(template.selectors());
+        symbols.release(pod.identity.scheduler);
+        pod.identity
+            .nominated
+            .inspect(|node| symbols.release(*node));
+        self.templates.release(symbols, pod.template.0);
+        self.scalars.release(symbols, pod.amounts.scalars.0);
+    }
+
+    /// Takes back a pod that has a group.
+    fn release_kept(&mut self, pod: Pod) {
+        self.groups.table.release(&mut self.symbols, pod.group.0);
+        self.release(pod);
+    }
+
+    /// Tells pods apart by labels that selectors have begun to name. That is a pass over all pods, which is needed once
+    /// a key: there are few, and selectors share them.
+    pub(super) fn regroup(&mut self, keys: &[Symbol]) {
+        if keys.is_empty() {
+            return;
+        }
+        let Self {
+            symbols,
+            templates,
+            groups,
+            ..
+        } = self;
+        let nodes = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
+        let early = self.early.values_mut().flatten();
+        for pod in nodes.chain(early).chain(&mut self.nominated) {
+            let template = &templates.items()[pod.template.index()];
+            if keys.iter().any(|key| template.labels.get(*key).is_some()) {
+                let old = std::mem::replace(&mut pod.group, groups.of(symbols, template));
+                groups.table.release(symbols, old.0);
+            }
+        }
+    }
+
+    fn take_away(&mut self, known_as: &str) -> bool {
+        let Some(place) = self.places.remove(known_as) else {
+            return false;
+        };
+        let pod = match place {
+            Place::Nominated => {
+                let at = self.find(&self.nominated, known_as);
+                at.map(|at| self.nominated.remove(at))
+            }
+            Place::Node(name) => self.unplace(name, known_as),
+        };
+        if let Some(pod) = pod {
+            self.release_kept(pod);
+        }
+        if let Place::Node(name) = place {
+            self.symbols.release(name);
+        }
+        true
+    }
+
+    /// Where a pod is in a list.
+    fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
+        pods.iter().position(|pod| match pod.uid() {
+            "" => self.full_name(pod) == known_as,
+            uid => uid == known_as,
+        })
+    }
+
+    fn compile(&mut self, mut wire: wire::Pod, placed: bool) -> Result<Pod, Mistake> {
+        let template = match Template::new(&mut self.symbols, &wire, placed) {
+            Ok(template) => template,
+            Err(mistake) => {
+                self.symbols.give_back();
+                return Err(mistake);
+            }
+        };
+        let template = TemplateId(self.templates.intern(&mut self.symbols, template));
+        use_resized(&mut wire);
+        let amounts = self.amounts(&wire.spec);
+        let conditions = || wire.status.conditions.iter();
+        let scheduler = match wire.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
+        let nominated = &wire.status.nominated_node_name;
+        let pod = Pod {
+            priority: wire.spec.priority.unwrap_or(0),
+            template,
+            group: GroupId::default(),
+            start: wire
+                .status
+                .start_time
+                .map_or(NO_START, Timestamp::as_second),
+            amounts,
+            terminating: wire.metadata.deletion_timestamp.is_some(),
+            preempted: conditions().any(|condition| {
+                condition.kind == "DisruptionTarget"
+                    && condition.status == "True"
+                    && condition.reason == "PreemptionByScheduler"
+            }),
+            identity: Box::new(Identity {
+                nominated: (!nominated.is_empty()).then(|| self.symbols.intern(nominated)),
+                scheduler: self.symbols.intern(scheduler),
+                tried: conditions().any(|condition| {
+                    condition.kind == "PodScheduled" && condition.status == "False"
+                }),
+                never_preempts: wire.spec.preemption_policy == "Never",
+                name: wire.metadata.name.into(),
+                uid: wire.metadata.uid.into(),
+            }),
+        };
+        // It refers to its scheduler and to its nominated node by itself.
+        self.symbols.keep();
+        let template = &self.templates.items()[template.index()];
+        let new = self.groups.add_keys(template.selectors());
+        self.regroup(&new);
+        Ok(pod)
+    }
+
+    fn amounts(&mut self, spec: &wire::PodSpec) -> Amounts {
+        let of = |resource: &str| units(resource, scheduler_request(spec, resource));
+        let named = scheduler_resources(spec).map(|name| (name.to_owned(), of(name)));
+        let rare = scalars(&mut self.symbols, named);
+        Amounts {
+            cpu: of(CPU),
+            memory: of(MEMORY),
+            ephemeral_storage: of(EPHEMERAL_STORAGE),
+            scalars: ScalarsId(self.scalars.intern(&mut self.symbols, rare)),
+        }
+    }
+
+    /// Puts a pod on a node, after those that are more important.
+    pub(super) fn place(&mut self, id: NodeId, pod: Pod) {
+        let (symbols, templates) = (&self.symbols, self.templates.items());
+        let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
+        let node = &mut self.nodes[id.index()];
+        node.request(&pod.amounts, self.scalars.items(), 1);
+        let at = node.pods.partition_point(|other| {
+            let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
+            let order = other.importance().cmp(&pod.importance());
+            order.is_lt() || (order.is_eq() && by_name())
+        });
+        node.pods.insert(at, pod);
+    }
+
+    /// Takes a pod off the node of this name, or from among the early ones.
+    fn unplace(&mut self, node: Symbol, known_as: &str) -> Option<Pod> {
+        if let Some(id) = self.node_by_name.get(&node).copied() {
+            let at = self.find(&self.node(id).pods, known_as)?;
+            let node = &mut self.nodes[id.index()];
+            let pod = node.pods.remove(at);
+            node.request(&pod.amounts, self.scalars.items(), -1);
+            return Some(pod);
+        }
+        let at = self.find(self.early.get(&node)?, known_as)?;
+        let early = self.early.get_mut(&node)?;
+        let pod = early.swap_remove(at);
+        if early.is_empty() {
+            self.early.remove(&node);
+        }
+        Some(pod)
+    }
+}

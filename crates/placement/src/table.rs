@@ -1,0 +1,137 @@
+//! What the cluster keeps, with the references that each of it holds: things that repeat, and objects by name.
+
+use crate::symbol::{Held, Symbols};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use std::hash::{BuildHasher, Hash};
+
+/// Things that repeat, each kept once, as long as somebody refers to it.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    /// By index. What is free is a default value, which nobody refers to.
+    items: Vec<T>,
+    uses: Vec<Use>,
+    free: Vec<u32>,
+    known: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+#[derive(Debug, Default)]
+struct Use {
+    references: usize,
+    held: Held,
+}
+
+impl<T> Default for Table<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            uses: Vec::new(),
+            free: Vec::new(),
+            known: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+        }
+    }
+}
+
+impl<T: Hash + Eq + Default> Table<T> {
+    /// The index of a thing that was just built from these symbols, with one more reference to it.
+    pub(crate) fn intern(&mut self, symbols: &mut Symbols, item: T) -> u32 {
+        let hash = self.hasher.hash_one(&item);
+        let items = &self.items;
+        if let Some(index) = self.known.find(hash, |own| items[*own as usize] == item) {
+            symbols.give_back();
+            self.uses[*index as usize].references += 1;
+            return *index;
+        }
+        let new = Use {
+            references: 1,
+            held: symbols.hold(),
+        };
+        let index = if let Some(index) = self.free.pop() {
+            self.items[index as usize] = item;
+            self.uses[index as usize] = new;
+            index
+        } else {
+            self.items.push(item);
+            self.uses.push(new);
+            // Each takes more than a byte.
+            u32::try_from(self.items.len() - 1).unwrap_or(u32::MAX)
+        };
+        let (items, hasher) = (&self.items, &self.hasher);
+        self.known
+            .insert_unique(hash, index, |own| hasher.hash_one(&items[*own as usize]));
+        index
+    }
+
+    /// Gives one reference back; with the last the thing is freed.
+    pub(crate) fn release(&mut self, symbols: &mut Symbols, index: u32) {
+        let own = &mut self.uses[index as usize];
+        own.references -= 1;
+        if own.references > 0 {
+            return;
+        }
+        symbols.release_held(&std::mem::take(own).held);
+        let item = std::mem::take(&mut self.items[index as usize]);
+        let entry = self
+            .known
+            .find_entry(self.hasher.hash_one(&item), |own| *own == index);
+        if let Ok(entry) = entry {
+            entry.remove();
+        }
+        self.free.push(index);
+    }
+
+    /// Everything, by index; what is free is a default value.
+    pub(crate) fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// How many things are in use.
+    pub(crate) fn count(&self) -> usize {
+        self.items.len() - self.free.len()
+    }
+}
+
+/// Objects of one kind by what names them.
+#[derive(Debug)]
+pub(crate) struct Objects<K, V>(HashMap<K, (V, Held)>);
+
+impl<K, V> Default for Objects<K, V> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Hash + Eq, V> Objects<K, V> {
+    /// Adds the object that was just built from these symbols, in the place of the one of that name.
+    pub(crate) fn put(&mut self, symbols: &mut Symbols, key: K, value: V) {
+        if let Some((_, held)) = self.0.insert(key, (value, symbols.hold())) {
+            symbols.release_held(&held);
+        }
+    }
+
+    /// Removes an object; whether it was there.
+    pub(crate) fn remove(&mut self, symbols: &mut Symbols, key: &K) -> bool {
+        let removed = self.0.remove(key);
+        if let Some((_, held)) = &removed {
+            symbols.release_held(held);
+        }
+        removed.is_some()
+    }
+
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
+        self.0.get(key).map(|(value, _)| value)
+    }
+
+    pub(crate) fn contains_key(&self, key: &K) -> bool {
+        self.0.contains_key(key)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+        self.0.iter().map(|(key, (value, _))| (key, value))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

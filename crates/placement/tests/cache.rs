@@ -1,0 +1,342 @@
+//! A cluster that objects came to, changed in and left holds what one holds that was only told of those that are left:
+//! the same answers, the same sums, and no more texts and templates.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use evictd_placement::{Checks, Cluster, Sizes};
+use evictd_pod::wire;
+use proptest::prelude::*;
+use serde_json::{Value, from_value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Node,
+    Pod,
+    Namespace,
+    Claim,
+    Volume,
+    Class,
+    CsiNode,
+}
+
+/// An object by its kind and number, in one of its forms.
+type Object = (Kind, u8);
+
+fn node(number: u8, form: u8) -> Value {
+    let taints = match form {
+        1 => json!([{"key": format!("only-for-{number}"), "effect": "NoSchedule"}]),
+        _ => json!([]),
+    };
+    json!({
+        "metadata": {"name": format!("node-{number}"),
+            "labels": {"zone": format!("zone-{}", (number + form) % 3), "form": form.to_string()}},
+        "spec": {"taints": taints, "unschedulable": form == 2},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": (3 + form).to_string(),
+            "example.com/gpu": (form + 1).to_string()}},
+    })
+}
+
+fn pod(number: u8, form: u8) -> Value {
+    let term = json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": format!("app-{}", form % 3)}}});
+    let anti_affinity = if form.is_multiple_of(2) {
+        json!([term])
+    } else {
+        json!([])
+    };
+    let mut pod = json!({
+        "metadata": {"name": format!("pod-{number}"), "namespace": format!("space-{}", number % 3),
+            "labels": {"app": format!("app-{}", (number + form) % 3), "own": format!("{number}-{form}")}},
+        "spec": {
+            "nodeName": format!("node-{}", (number + form) % 5),
+            "priority": form,
+            "schedulerName": format!("scheduler-{}", form % 2),
+            "containers": [{"name": "c",
+                "ports": [{"containerPort": 80, "hostPort": 8000 + u16::from(form)}],
+                "resources": {"requests": {"cpu": format!("{}m", 300 + 100 * u16::from(form)),
+                    "example.com/gpu": (form % 2).to_string()}}}],
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": anti_affinity}},
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": format!("claim-{}", number % 4)}}],
+        },
+        "status": {"phase": "Running"},
+    });
+    // Some have no UID, and are known by their names.
+    if !number.is_multiple_of(3) {
+        pod["metadata"]["uid"] = json!(format!("uid-{number}"));
+    }
+    match form {
+        4 => {
+            pod["spec"]["nodeName"] = json!("");
+            pod["status"] = json!({"phase": "Pending", "nominatedNodeName": "node-1",
+                "conditions": [{"type": "PodScheduled", "status": "False"}]});
+        }
+        5 => pod["spec"]["nodeName"] = json!(""),
+        6 => pod["status"]["phase"] = json!("Succeeded"),
+        _ => {}
+    }
+    pod
+}
+
+fn storage(kind: Kind, number: u8, form: u8) -> Value {
+    let (class, space) = (format!("class-{}", form % 2), number % 3);
+    match kind {
+        Kind::Claim => json!({
+            "metadata": {"name": format!("claim-{number}"), "namespace": format!("space-{space}")},
+            "spec": {"volumeName": if form > 2 { format!("volume-{number}") } else { String::new() },
+                "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Gi"}}},
+            "status": {"phase": if form > 2 { "Bound" } else { "Pending" }},
+        }),
+        Kind::Volume => json!({
+            "metadata": {"name": format!("volume-{number}"),
+                "labels": {"topology.kubernetes.io/zone": format!("zone-{form}")}},
+            "spec": {"capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": class,
+                "csi": {"driver": "driver", "volumeHandle": format!("{number}-{form}")},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                    {"key": "zone", "operator": "In", "values": [format!("zone-{}", form % 3)]}]}]}}},
+        }),
+        Kind::Class => json!({
+            "metadata": {"name": format!("class-{number}")},
+            "provisioner": if form > 3 { "kubernetes.io/no-provisioner" } else { "driver" },
+            "volumeBindingMode": if form > 1 { "WaitForFirstConsumer" } else { "Immediate" },
+        }),
+        _ => json!({
+            "metadata": {"name": format!("node-{number}")},
+            "spec": {"drivers": [{"name": "driver", "nodeID": "n", "allocatable": {"count": form}}]},
+        }),
+    }
+}
+
+fn namespace(number: u8, form: u8) -> Value {
+    json!({"metadata": {"name": format!("space-{number}"), "labels": {"team": format!("team-{form}")}}})
+}
+
+fn metadata(of: &Value) -> wire::Metadata {
+    from_value(of["metadata"].clone()).unwrap()
+}
+
+fn put(cluster: &mut Cluster, (kind, number): Object, form: u8) {
+    match kind {
+        Kind::Node => cluster.update_node(&from_value(node(number, form)).unwrap()),
+        Kind::Pod => cluster
+            .add_pod(from_value(pod(number, form)).unwrap())
+            .unwrap(),
+        Kind::Namespace => cluster.add_namespace(&from_value(namespace(number, form)).unwrap()),
+        Kind::Claim => cluster
+            .add_claim(&from_value(storage(kind, number, form)).unwrap())
+            .unwrap(),
+        Kind::Volume => cluster
+            .add_volume(&from_value(storage(kind, number, form)).unwrap())
+            .unwrap(),
+        Kind::Class => cluster
+            .add_storage_class(&from_value(storage(kind, number, form)).unwrap())
+            .unwrap(),
+        Kind::CsiNode => cluster.add_csi_node(&from_value(storage(kind, number, form)).unwrap()),
+    }
+}
+
+fn remove(cluster: &mut Cluster, (kind, number): Object) -> bool {
+    match kind {
+        Kind::Node => cluster.remove_node(&format!("node-{number}")),
+        Kind::Pod => cluster.remove_pod(&metadata(&pod(number, 0))),
+        Kind::Namespace => cluster.remove_namespace(&format!("space-{number}")),
+        Kind::Claim => cluster.remove_claim(&metadata(&storage(kind, number, 0))),
+        Kind::Volume => cluster.remove_volume(&format!("volume-{number}")),
+        Kind::Class => cluster.remove_storage_class(&format!("class-{number}")),
+        Kind::CsiNode => cluster.remove_csi_node(&format!("node-{number}")),
+    }
+}
+
+/// Pods that are asked about, each with something else that filters look at.
+fn probes() -> Vec<Value> {
+    let with = |more: Value| {
+        let mut pod = json!({"metadata": {"name": "probe", "namespace": "space-0", "labels": {"app": "app-1"}},
+            "spec": {"priority": 2, "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}});
+        pod["spec"]
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        pod
+    };
+    let app = json!({"matchLabels": {"app": "app-1"}});
+    vec![
+        with(json!({})),
+        with(
+            json!({"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 8001}],
+            "resources": {"requests": {"example.com/gpu": "1"}}}]}),
+        ),
+        with(
+            json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": app}]}),
+        ),
+        with(
+            json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": app,
+             "namespaceSelector": {"matchLabels": {"team": "team-1"}}}]}}}),
+        ),
+        with(
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "claim-0"}}]}),
+        ),
+    ]
+}
+
+/// A pod in words.
+fn shown(cluster: &Cluster, pod: &evictd_placement::Pod) -> String {
+    format!(
+        "{} {} {:?}",
+        cluster.full_name(pod),
+        pod.uid(),
+        pod.amounts.cpu
+    )
+}
+
+/// All that can be seen of a cluster, by names.
+fn seen(cluster: &mut Cluster) -> (Sizes, BTreeMap<String, Vec<String>>) {
+    let sizes = cluster.sizes();
+    let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for node in cluster.nodes() {
+        let lines = seen
+            .entry(cluster.symbols().text(node.name).to_owned())
+            .or_default();
+        let gpus = cluster.symbols().get("example.com/gpu");
+        let gpus = gpus.map_or(0, |gpu| node.requested_scalars.get(gpu));
+        lines.push(format!("{} {gpus}", node.requested.cpu));
+        lines.extend(node.pods.iter().map(|pod| shown(cluster, pod)));
+    }
+    let lost = cluster
+        .lost()
+        .map(|(node, pod)| format!("{node} {}", shown(cluster, pod)));
+    let mut lost: Vec<String> = lost.collect();
+    lost.extend(cluster.nominated().iter().map(|pod| shown(cluster, pod)));
+    lost.sort();
+    seen.insert("none".to_owned(), lost);
+    for probe in probes() {
+        let pod = cluster.pod(from_value(probe).unwrap()).unwrap();
+        let mut checks = Checks::new(cluster, &pod);
+        for id in cluster.node_ids() {
+            let answer = checks.fits(id).map_err(|rejection| checks.words(rejection));
+            let lines = seen.get_mut(cluster.node_name(id)).unwrap();
+            lines.push(format!("{answer:?}"));
+        }
+        drop(checks);
+        cluster.release(pod);
+    }
+    assert_eq!(cluster.sizes(), sizes, "asking leaves nothing behind");
+    (sizes, seen)
+}
+
+fn object() -> impl Strategy<Value = Object> {
+    prop_oneof![
+        4 => (0..5_u8).prop_map(|number| (Kind::Node, number)),
+        8 => (0..12_u8).prop_map(|number| (Kind::Pod, number)),
+        1 => (0..3_u8).prop_map(|number| (Kind::Namespace, number)),
+        1 => (0..4_u8).prop_map(|number| (Kind::Claim, number)),
+        1 => (0..4_u8).prop_map(|number| (Kind::Volume, number)),
+        1 => (0..2_u8).prop_map(|number| (Kind::Class, number)),
+        1 => (0..5_u8).prop_map(|number| (Kind::CsiNode, number)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_any_changes_it_equals_one_built_anew(
+        steps in prop::collection::vec((object(), prop::option::weighted(0.7, 0..7_u8)), 0..80),
+    ) {
+        let mut cluster = Cluster::new();
+        let mut left: BTreeMap<Object, u8> = BTreeMap::new();
+        for (object, form) in steps {
+            if let Some(form) = form {
+                put(&mut cluster, object, form);
+                left.insert(object, form);
+                continue;
+            }
+            // Pods that wait or have ended are not kept.
+            let kept = left.remove(&object).is_some_and(|form| object.0 != Kind::Pod || form < 5);
+            prop_assert_eq!(remove(&mut cluster, object), kept);
+        }
+        let mut anew = Cluster::new();
+        for (object, form) in left.iter().rev() {
+            put(&mut anew, *object, *form);
+        }
+        prop_assert_eq!(seen(&mut cluster), seen(&mut anew));
+        for object in left.into_keys() {
+            remove(&mut cluster, object);
+        }
+        prop_assert_eq!(cluster.sizes(), Cluster::new().sizes(), "nothing is left of what was removed");
+    }
+}
+
+#[test]
+fn an_object_with_a_mistake_changes_nothing() {
+    let mut cluster = Cluster::new();
+    put(&mut cluster, (Kind::Node, 1), 0);
+    put(&mut cluster, (Kind::Pod, 1), 0);
+    let before = seen(&mut cluster);
+    let wrong =
+        json!({"matchExpressions": [{"key": "new", "operator": "Wrong", "values": ["newer"]}]});
+    let mut bad = pod(1, 2);
+    bad["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        [0]["labelSelector"] = wrong.clone();
+    assert!(cluster.add_pod(from_value(bad).unwrap()).is_err());
+    let mut claim = storage(Kind::Claim, 1, 1);
+    claim["spec"]["selector"] = wrong.clone();
+    assert!(cluster.add_claim(&from_value(claim).unwrap()).is_err());
+    let selector = from_value(wrong).unwrap();
+    assert!(
+        cluster
+            .pod_selector(&metadata(&pod(1, 0)), Some(&selector))
+            .is_err()
+    );
+    assert_eq!(seen(&mut cluster), before);
+}
+
+#[test]
+fn a_selector_counts_until_it_is_released() {
+    let mut cluster = Cluster::new();
+    let before = cluster.sizes();
+    let selector = from_value(json!({"matchLabels": {"app": "web"}})).unwrap();
+    let selector = cluster
+        .pod_selector(&metadata(&pod(1, 0)), Some(&selector))
+        .unwrap();
+    assert_eq!(cluster.sizes().symbols, before.symbols + 3);
+    cluster.release_selector(selector);
+    assert_eq!(cluster.sizes(), before);
+}
+
+/// What differs between pods of a `StatefulSet` is in no structure that a decision looks through, until somebody asks.
+#[test]
+fn pods_are_told_apart_only_by_labels_that_a_selector_names() {
+    let mut cluster = Cluster::new();
+    put(&mut cluster, (Kind::Node, 0), 0);
+    let replica = |number: u8| {
+        let name = format!("replica-{number}");
+        json!({"metadata": {"name": name, "uid": name, "labels": {"app": "web", "name": name}},
+            "spec": {"nodeName": "node-0", "volumes": [
+                {"name": "data", "persistentVolumeClaim": {"claimName": name}}]}})
+    };
+    for number in 0..8 {
+        cluster
+            .add_pod(from_value(replica(number)).unwrap())
+            .unwrap();
+    }
+    let groups = |cluster: &Cluster| {
+        let pods = cluster.nodes()[0].pods.iter().map(|pod| pod.group.index());
+        pods.collect::<BTreeSet<_>>().len()
+    };
+    assert_eq!((cluster.sizes().templates, groups(&cluster)), (8, 1));
+    let selector = from_value(json!({"matchLabels": {"name": "replica-3"}})).unwrap();
+    let selector = cluster
+        .pod_selector(&metadata(&replica(0)), Some(&selector))
+        .unwrap();
+    assert_eq!(groups(&cluster), 8);
+    cluster.release_selector(selector);
+    // Those that come now are one again.
+    for number in 0..8 {
+        cluster
+            .add_pod(from_value(replica(number)).unwrap())
+            .unwrap();
+    }
+    assert_eq!(groups(&cluster), 1);
+    assert!(cluster.groups().len() < 20, "what is free is used again");
+}
