@@ -16,6 +16,7 @@ use crate::cgroup_support::left_out;
 use crate::cluster::Cluster;
 use crate::daemon::Daemon;
 use crate::run_daemon::disk::own_mounts;
+use crate::run_daemon::limits::create;
 use crate::run_daemon::reclaim::ext4;
 use evictd_testkit::cri::{Containerd, Pod};
 use nix::mount::{MntFlags, umount2};
@@ -114,17 +115,7 @@ impl Site {
 
     /// A pod of the API server and the directories that a kubelet makes for it: its UID, and where its logs are.
     fn bind(&mut self, name: &str, containers: &Value, volumes: &Value) -> (String, PathBuf) {
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": name, "namespace": "shop" },
-            "spec": {
-                "nodeName": "test", "terminationGracePeriodSeconds": 0,
-                "containers": containers, "volumes": volumes,
-            },
-            "status": { "phase": "Running" },
-        });
-        let made = self.cluster.admin.create(pod).unwrap();
-        let uid = made["metadata"]["uid"].as_str().unwrap().to_owned();
+        let uid = create(&self.cluster, name, containers, volumes);
         let logs = PathBuf::from(format!("/var/log/pods/shop_{name}_{uid}"));
         self.logs.0.push(logs.clone());
         fs::create_dir_all(self.kubelet().join("pods").join(&uid).join(SCRATCH)).unwrap();

@@ -19,7 +19,8 @@ fn limited(name: &str, limit: &str) -> Value {
     json!({ "name": name, "image": "none", "resources": { "limits": { "ephemeral-storage": limit } } })
 }
 
-fn create(cluster: &Cluster, name: &str, containers: &Value, volumes: &Value) -> String {
+/// Makes a pod of this node; its UID.
+pub(crate) fn create(cluster: &Cluster, name: &str, containers: &Value, volumes: &Value) -> String {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "namespace": "shop" },

@@ -12,7 +12,7 @@ mod evicted_pods;
 mod hidden;
 pub(crate) mod kubelet;
 mod kubelet_directories;
-mod limits;
+pub(crate) mod limits;
 mod lines;
 mod memory;
 mod metrics;

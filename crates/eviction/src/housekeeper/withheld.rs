@@ -28,16 +28,15 @@ impl Housekeeper {
             let all = ranked.iter().all(|pod| pod.spared.is_some());
             all.then_some(Withheld::AllSpared)
         };
+        let first = ranked.iter().find(|pod| pod.spared.is_none());
         let no_io = || {
             let busy = |pod: &RankedPod| pod.usage.is_some_and(|usage| usage.is_positive());
             let io = signal.resource() == StarvedResource::Io;
-            let first = ranked.iter().find(|pod| pod.spared.is_none());
             (io && !first.is_some_and(busy)).then_some(Withheld::NoIo)
         };
         let no_relief = || {
             let rule = self.rules.requires_relief && !signal.is_pressure();
-            // Of a victim that holds more than could be counted nobody knows that it does not suffice.
-            let first = ranked.iter().find(|pod| pod.spared.is_none());
+            // The victim holds more than could be counted, so it may be enough.
             let rule = rule && !first.is_some_and(|pod| pod.at_least);
             (rule && !shares.suffice()).then_some(Withheld::NoRelief { shares: *shares })
         };
