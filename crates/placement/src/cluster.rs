@@ -3,12 +3,14 @@
 mod pods;
 
 use crate::group::{Group, Groups};
+use crate::images::Images;
 use crate::labels::Labels;
 use crate::mistake::Mistake;
 use crate::node::{Node, NodeId, Taint};
 use crate::pod::Pod;
-use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, amount, scalars};
+use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
+use crate::spreaders::{self, Spreader, Spreaders};
 use crate::storage::Storage;
 use crate::symbol::{Held, Symbol, Symbols};
 use crate::table::{Objects, Table};
@@ -30,6 +32,8 @@ pub struct Cluster {
     node_by_name: HashMap<Symbol, NodeId>,
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
+    images: Images,
+    spreaders: Spreaders,
     templates: Table<Template>,
     groups: Groups,
     scalars: Table<Scalars>,
@@ -99,6 +103,8 @@ impl Default for Cluster {
             node_by_name: HashMap::new(),
             namespaces: Objects::default(),
             storage: Storage::default(),
+            images: Images::default(),
+            spreaders: Spreaders::default(),
             templates: Table::default(),
             groups,
             scalars,
@@ -143,6 +149,7 @@ impl Cluster {
         new.pods = std::mem::take(&mut old.pods);
         new.requested = old.requested;
         new.requested_scalars = std::mem::take(&mut old.requested_scalars);
+        new.scored = old.scored;
         let old = std::mem::replace(old, new);
         self.release_node(&old);
     }
@@ -177,6 +184,11 @@ impl Cluster {
         });
         let taints = taints.collect();
         let labels = Labels::new(symbols, &wire.metadata.labels);
+        let images = wire.status.images.iter();
+        let images =
+            images.flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
+        let images = images.map(|(name, size)| (symbols.intern(name), size));
+        let images = self.images.add(images);
         let held = symbols.hold();
         let list = &wire.status.allocatable;
         let named = list
@@ -197,12 +209,15 @@ impl Cluster {
             allowed_pods: amount(list, PODS),
             requested: Amounts::default(),
             requested_scalars: ScalarSums::default(),
+            scored: Scored::default(),
+            images,
             pods: Vec::new(),
             held,
         }
     }
 
     fn release_node(&mut self, node: &Node) {
+        self.images.remove(&node.images);
         self.symbols.release_held(&node.held);
         let scalars = node.allocatable.scalars;
         self.scalars.release(&mut self.symbols, scalars.0);
@@ -219,6 +234,101 @@ impl Cluster {
     pub fn remove_namespace(&mut self, name: &str) -> bool {
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.namespaces.remove(&mut self.symbols, &name))
+    }
+
+    /// Compiles something that is kept as long as the cluster.
+    pub(crate) fn compile_for_good<T>(
+        &mut self,
+        make: impl FnOnce(&mut Symbols) -> Result<T, Mistake>,
+    ) -> Result<T, Mistake> {
+        let made = make(&mut self.symbols);
+        match made {
+            Ok(_) => self.symbols.keep(),
+            Err(_) => self.symbols.give_back(),
+        }
+        made
+    }
+
+    /// Adds a service, or puts it in the place of the one of that name. One without a selector selects nobody.
+    pub fn add_service(&mut self, wire: &wire::Service) {
+        self.add_by_labels(Spreader::Service, wire);
+    }
+
+    /// Adds a `ReplicationController`, or puts it in the place of the one of that name.
+    pub fn add_replication_controller(&mut self, wire: &wire::Service) {
+        self.add_by_labels(Spreader::ReplicationController, wire);
+    }
+
+    fn add_by_labels(&mut self, kind: Spreader, wire: &wire::Service) {
+        let Some(labels) = &wire.spec.selector else {
+            self.remove_spreader(kind, &wire.metadata);
+            return;
+        };
+        let selector = spreaders::of_labels(&Labels::new(&mut self.symbols, labels));
+        self.add_spreader(kind, &wire.metadata, selector);
+    }
+
+    /// Adds a `ReplicaSet` or `StatefulSet`, or puts it in the place of the one of that name.
+    pub fn add_workload(&mut self, kind: Spreader, wire: &wire::Workload) -> Result<(), Mistake> {
+        match Selector::new(&mut self.symbols, wire.spec.selector.as_ref()) {
+            Ok(selector) => {
+                self.add_spreader(kind, &wire.metadata, selector);
+                Ok(())
+            }
+            Err(error) => {
+                self.symbols.give_back();
+                Err(Mistake::new("spec.selector".to_owned(), error))
+            }
+        }
+    }
+
+    /// Adds one whose selector was just compiled.
+    fn add_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata, selector: Selector) {
+        let symbols = &mut self.symbols;
+        let namespace = symbols.intern(metadata.namespace_or_default());
+        let name = symbols.intern(&metadata.name);
+        let new = self.groups.add_keys(std::iter::once(&selector));
+        let old = self
+            .spreaders
+            .put(symbols, (namespace, kind, name), selector);
+        self.groups.remove_keys(old.iter());
+        self.regroup(&new);
+    }
+
+    /// Removes a service or workload; whether it was there.
+    pub fn remove_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata) -> bool {
+        let symbols = &mut self.symbols;
+        let namespace = symbols.get(metadata.namespace_or_default());
+        let Some((namespace, name)) = namespace.zip(symbols.get(&metadata.name)) else {
+            return false;
+        };
+        let old = self.spreaders.remove(symbols, (namespace, kind, name));
+        self.groups.remove_keys(old.iter());
+        old.is_some()
+    }
+
+    /// Adds what a storage driver wants, or puts it in the place of what it wanted.
+    pub fn add_csi_driver(&mut self, wire: &wire::CsiDriverObject) {
+        self.storage.add_driver(&mut self.symbols, wire);
+    }
+
+    /// Adds how much room a storage class has somewhere, or puts it in the place of what it had.
+    pub fn add_storage_capacity(&mut self, wire: &wire::CsiStorageCapacity) -> Result<(), Mistake> {
+        self.stored(Storage::add_capacity, wire)
+    }
+
+    /// Removes what a storage driver wants; whether it was there.
+    pub fn remove_csi_driver(&mut self, name: &str) -> bool {
+        let name = self.symbols.get(name);
+        name.is_some_and(|name| self.storage.drivers.remove(&mut self.symbols, &name))
+    }
+
+    /// Removes how much room there is; whether it was there.
+    pub fn remove_storage_capacity(&mut self, metadata: &wire::Metadata) -> bool {
+        let symbols = &mut self.symbols;
+        let namespace = symbols.get(metadata.namespace_or_default());
+        let key = namespace.zip(symbols.get(&metadata.name));
+        key.is_some_and(|key| self.storage.capacities.remove(symbols, &key))
     }
 
     /// Adds an object of storage, or nothing if it has a mistake.
@@ -313,6 +423,16 @@ impl Cluster {
     /// Claims, volumes and what is known of them.
     pub(crate) const fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// Images and how many nodes have them.
+    pub(crate) const fn images(&self) -> &Images {
+        &self.images
+    }
+
+    /// Services and workloads, by which pods are spread that say nothing about it.
+    pub(crate) const fn spreaders(&self) -> &Spreaders {
+        &self.spreaders
     }
 
     /// The taint that being cordoned stands for.

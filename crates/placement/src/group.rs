@@ -19,7 +19,7 @@ impl GroupId {
     }
 }
 
-/// Pods that no selector in use tells apart, and that want the same pods away from them.
+/// Pods that no selector in use tells apart, and that want the same pods near them and away from them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Group {
     /// Namespace.
@@ -30,6 +30,10 @@ pub struct Group {
     pub has_labels: bool,
     /// Pods that they must be away from.
     pub anti_affinity: Box<[PodTerm]>,
+    /// Pods that they must be near.
+    pub affinity: Box<[PodTerm]>,
+    /// Pods that they would rather be near, and, with a negative weight, away from.
+    pub preferred: Box<[(i64, PodTerm)]>,
 }
 
 /// Every group, and how many compiled selectors name each key.
@@ -49,6 +53,8 @@ impl Groups {
             labels: labels.only(|key| self.keys.contains_key(&key)),
             has_labels: !labels.is_empty(),
             anti_affinity: template.anti_affinity.clone(),
+            affinity: template.affinity.clone(),
+            preferred: template.preferred.clone(),
         };
         GroupId(self.table.intern(symbols, group))
     }

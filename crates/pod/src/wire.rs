@@ -187,6 +187,9 @@ pub struct Container {
     /// Name within the pod.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
+    /// The image that it runs.
+    #[serde(deserialize_with = "null_is_default")]
+    pub image: String,
     /// Requests and limits.
     #[serde(deserialize_with = "null_is_default")]
     pub resources: ResourceRequirements,
@@ -237,6 +240,17 @@ pub struct Volume {
     pub iscsi: Option<Box<NamedDisk>>,
     /// An image of a pool.
     pub rbd: Option<Box<NamedDisk>>,
+    /// The content of a container image.
+    pub image: Option<Box<ImageVolume>>,
+}
+
+/// `image` of a volume.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ImageVolume {
+    /// The image's name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reference: String,
 }
 
 /// Something of which only the presence matters.

@@ -5,7 +5,7 @@ use crate::group::GroupId;
 use crate::mistake::Mistake;
 use crate::node::NodeId;
 use crate::pod::{Identity, NO_START, Pod};
-use crate::resources::{Amounts, ScalarsId, scalars};
+use crate::resources::{Amounts, ScalarsId, Scored, scalars};
 use crate::symbol::Symbol;
 use crate::template::{Template, TemplateId};
 use evictd_pod::resources::{
@@ -100,6 +100,9 @@ impl Cluster {
         let template = &self.templates.items()[pod.template.index()];
         self.groups.remove_keys(template.selectors());
         symbols.release(pod.identity.scheduler);
+        if let Some((amounts, _)) = pod.identity.of_containers {
+            self.scalars.release(symbols, amounts.scalars.0);
+        }
         pod.identity
             .nominated
             .inspect(|node| symbols.release(*node));
@@ -175,6 +178,11 @@ impl Cluster {
         let template = TemplateId(self.templates.intern(&mut self.symbols, template));
         use_resized(&mut wire);
         let amounts = self.amounts(&wire.spec);
+        let scored = Scored::of(&wire.spec);
+        let of_containers = match wire.spec.resources.take() {
+            Some(_) if !placed => Some((self.amounts(&wire.spec), Scored::of(&wire.spec))),
+            _ => None,
+        };
         let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
             "" => "default-scheduler",
@@ -190,6 +198,7 @@ impl Cluster {
                 .start_time
                 .map_or(NO_START, Timestamp::as_second),
             amounts,
+            scored,
             terminating: wire.metadata.deletion_timestamp.is_some(),
             preempted: conditions().any(|condition| {
                 condition.kind == "DisruptionTarget"
@@ -203,6 +212,7 @@ impl Cluster {
                     condition.kind == "PodScheduled" && condition.status == "False"
                 }),
                 never_preempts: wire.spec.preemption_policy == "Never",
+                of_containers,
                 name: wire.metadata.name.into(),
                 uid: wire.metadata.uid.into(),
             }),
@@ -232,7 +242,7 @@ impl Cluster {
         let (symbols, templates) = (&self.symbols, self.templates.items());
         let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
         let node = &mut self.nodes[id.index()];
-        node.request(&pod.amounts, self.scalars.items(), 1);
+        node.request(&pod, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
             let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
             let order = other.importance().cmp(&pod.importance());
@@ -247,7 +257,7 @@ impl Cluster {
             let at = self.find(&self.node(id).pods, known_as)?;
             let node = &mut self.nodes[id.index()];
             let pod = node.pods.remove(at);
-            node.request(&pod.amounts, self.scalars.items(), -1);
+            node.request(&pod, self.scalars.items(), -1);
             return Some(pod);
         }
         let at = self.find(self.early.get(&node)?, known_as)?;

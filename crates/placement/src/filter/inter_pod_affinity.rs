@@ -1,12 +1,12 @@
 //! `InterPodAffinity`: pods that a pod must be near, pods it must be away from, and pods that want it away from them
 //! (S5-088).
 
-use super::places::Places;
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::group::Group;
 use crate::labels::Labels;
 use crate::node::NodeId;
+use crate::places::Places;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::{PodTerm, Template};
@@ -59,7 +59,7 @@ struct InterPodAffinity {
     selects_itself: bool,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
     let columns = columns(cluster, own);
     if columns.is_empty() {
@@ -131,7 +131,12 @@ fn all_select(cluster: &Cluster, terms: &[PodTerm], namespace: Symbol, labels: &
 }
 
 /// Whether a term means pods of a namespace with these labels.
-fn selects(cluster: &Cluster, term: &PodTerm, namespace: Symbol, labels: &Labels) -> bool {
+pub(crate) fn selects(
+    cluster: &Cluster,
+    term: &PodTerm,
+    namespace: Symbol,
+    labels: &Labels,
+) -> bool {
     term.selector.matches(cluster.symbols(), labels)
         && (term.namespaces.contains(&namespace)
             || cluster.namespace_matches(&term.namespace_selector, namespace))

@@ -1,27 +1,31 @@
 //! The filters: each one check of whether a pod may be on a node, compiled for one pod, in the order and with the words
 //! of kube-scheduler 1.36.
 
-mod claims;
-mod fit;
-mod inter_pod_affinity;
-mod node_affinity;
-mod node_name;
-mod places;
-mod ports;
-mod taints;
+pub(crate) mod claims;
+pub(crate) mod fit;
+pub(crate) mod inter_pod_affinity;
+pub(crate) mod node_affinity;
+pub(crate) mod node_name;
+pub(crate) mod ports;
+pub(crate) mod taints;
 #[cfg(test)]
 mod tests;
-mod topology_spread;
+pub(crate) mod topology_spread;
 mod unchecked;
-mod unschedulable;
-mod volume_binding;
-mod volume_limits;
-mod volume_restrictions;
-mod volume_zone;
+pub(crate) mod unschedulable;
+pub(crate) mod volume_binding;
+pub(crate) mod volume_limits;
+pub(crate) mod volume_restrictions;
+pub(crate) mod volume_zone;
 
 use crate::cluster::Cluster;
 use crate::node::{Node, NodeId};
 use crate::pod::Pod;
+
+pub use fit::Ignored;
+pub(crate) use inter_pod_affinity::selects;
+pub(crate) use node_affinity::allows;
+pub(crate) use taints::tolerates;
 
 /// Whether pods that leave can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,7 +116,7 @@ impl<'c> Here<'c> {
 
 /// One check, compiled for one pod. Before a node is asked it is entered; then pods may join it and leave it. Whoever
 /// made them do so undoes it before another node is entered.
-pub trait Filter {
+pub trait Filter: Send + Sync {
     /// Whether pods that join or leave can change the answer. Where not, it is asked for once a node.
     fn changes(&self) -> bool {
         false
@@ -148,33 +152,6 @@ pub trait Filter {
     fn obstacle(&self, _here: Here<'_>, _away: &dyn Fn(usize) -> bool) -> Option<String> {
         None
     }
-}
-
-/// Compiles one filter; `None` where it has nothing to check for this pod.
-type Maker = fn(&Cluster, &Pod) -> Option<Box<dyn Filter>>;
-
-/// In kube-scheduler's order: the first that rejects is the one whose words count. Claims come before all, for a pod
-/// whose claims cannot be had is not tried anywhere.
-const MAKERS: [Maker; 13] = [
-    claims::new,
-    unschedulable::new,
-    node_name::new,
-    taints::new,
-    node_affinity::new,
-    ports::new,
-    fit::new,
-    volume_restrictions::new,
-    volume_limits::new,
-    volume_binding::new,
-    volume_zone::new,
-    topology_spread::new,
-    inter_pod_affinity::new,
-];
-
-/// The filters that have something to check for this pod.
-pub(crate) fn of(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
-    let filters = MAKERS.into_iter();
-    filters.filter_map(|make| make(cluster, pod)).collect()
 }
 
 /// What could not be checked for this pod, since the cluster was not told of it.

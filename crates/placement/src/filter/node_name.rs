@@ -7,7 +7,7 @@ use crate::symbol::Symbol;
 
 struct NodeName(Symbol);
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let name = cluster.template(pod).node_name?;
     Some(Box::new(NodeName(name)))
 }

@@ -1,10 +1,10 @@
 //! `PodTopologySpread`: how many more of its like a place may have than the emptiest (S5-090).
 
-use super::places::Places;
 use super::{Filter, Here, Rejection, node_affinity, taints};
 use crate::cluster::Cluster;
 use crate::labels::Labels;
 use crate::node::NodeId;
+use crate::places::Places;
 use crate::pod::Pod;
 use crate::template::Spread;
 
@@ -28,6 +28,8 @@ struct Constraint {
     /// The two emptiest domains and their pods. Only one node changes at a time, and with it one place, so that the
     /// emptiest of the others is always one of them.
     emptiest: [(usize, i64); 2],
+    /// An empty selector counts nobody to begin with, though it selects everybody who comes or goes (S5-090).
+    counts_all: bool,
     /// 1 if the pod itself would count.
     itself: i64,
     here: Option<usize>,
@@ -40,9 +42,10 @@ struct Constraint {
 /// The emptiest of no places.
 const NONE: (usize, i64) = (usize::MAX, i64::MAX);
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+/// For these constraints, which are the pod's own or the default ones.
+pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
-    if own.spread.is_empty() {
+    if spread.is_empty() {
         return None;
     }
     let counts = |namespace, labels: &Labels, spread: &Spread| {
@@ -50,10 +53,10 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     };
     let rows = cluster.groups().iter();
     let rows = rows.flat_map(|other| {
-        let spread = own.spread.iter();
+        let spread = spread.iter();
         spread.map(|spread| counts(other.namespace, &other.labels, spread))
     });
-    let constraints = own.spread.iter().map(|spread| {
+    let constraints = spread.iter().map(|spread| {
         let places = Places::new(cluster, spread.topology_key);
         Constraint {
             max_skew: spread.max_skew,
@@ -63,6 +66,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             is_domain: vec![false; places.count].into(),
             domains: 0,
             emptiest: [NONE; 2],
+            counts_all: spread.selector.is_everything(),
             itself: i64::from(counts(own.namespace, &own.labels, spread)),
             here: None,
             settled: 0,
@@ -76,7 +80,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         counts: rows.collect(),
     };
     for id in cluster.node_ids() {
-        filter.count(Here::new(cluster, id), pod);
+        filter.count(Here::new(cluster, id), pod, &spread);
     }
     for constraint in &mut filter.constraints {
         constraint.find_emptiest();
@@ -87,16 +91,15 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 impl TopologySpread {
     /// Counts the pods of a node. Only nodes with the labels of all constraints count, each for those constraints that
     /// it is not left out of.
-    fn count(&mut self, here: Here<'_>, pod: &Pod) {
-        let own = here.cluster.template(pod);
+    fn count(&mut self, here: Here<'_>, pod: &Pod, spread: &[Spread]) {
         let mut all = self.constraints.iter();
         if all.any(|constraint| constraint.places.of(here.id).is_none()) {
             return;
         }
         let reachable = node_affinity::allows(here, pod.template);
-        let tolerated = taints::untolerated(&here.node.taints, &own.tolerations).is_none();
+        let tolerated = taints::tolerates(here, pod.template);
         let width = self.constraints.len();
-        for (constraint, spread) in self.constraints.iter_mut().zip(&own.spread) {
+        for (constraint, spread) in self.constraints.iter_mut().zip(spread) {
             let counted =
                 (reachable || !spread.honors_affinity) && (tolerated || !spread.honors_taints);
             constraint.counted[here.id.index()] = counted;
@@ -107,7 +110,7 @@ impl TopologySpread {
         for other in here.node.pods.iter().filter(|other| !other.terminating) {
             let row = &self.counts[other.group.index() * width..][..width];
             for (constraint, counts) in self.constraints.iter_mut().zip(row) {
-                if *counts && constraint.counted[here.id.index()] {
+                if *counts && !constraint.counts_all && constraint.counted[here.id.index()] {
                     constraint.add(constraint.places.of(here.id), 1);
                 }
             }

@@ -9,17 +9,17 @@ use hashbrown::HashMap;
 const NOWHERE: u32 = u32::MAX;
 
 /// Every place that a label makes, by a small index.
-pub(super) struct Places {
+pub(crate) struct Places {
     /// The label.
-    pub(super) key: Symbol,
+    pub(crate) key: Symbol,
     /// Of each node, its place.
     of: Box<[u32]>,
     /// How many there are.
-    pub(super) count: usize,
+    pub(crate) count: usize,
 }
 
 impl Places {
-    pub(super) fn new(cluster: &Cluster, key: Symbol) -> Self {
+    pub(crate) fn new(cluster: &Cluster, key: Symbol) -> Self {
         let mut known: HashMap<Symbol, u32> = HashMap::new();
         let nodes = cluster.nodes().iter();
         let of = nodes.map(|node| match node.labels.get(key) {
@@ -39,7 +39,7 @@ impl Places {
     }
 
     /// The place of a node; `None` if it has not the label.
-    pub(super) fn of(&self, id: NodeId) -> Option<usize> {
+    pub(crate) fn of(&self, id: NodeId) -> Option<usize> {
         let place = self.of[id.index()];
         (place != NOWHERE).then_some(place as usize)
     }
