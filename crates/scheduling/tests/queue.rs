@@ -1,4 +1,5 @@
 //! The queue through its public face, row by row.
+#![allow(clippy::unwrap_used)]
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

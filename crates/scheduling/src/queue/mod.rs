@@ -242,6 +242,8 @@ impl<E> Queue<E> {
             self.in_flight.trim();
             return Err(QueueError::AlreadyQueued(pod));
         }
+        // Its gate is asked again, also if it was popped from backoff.
+        flight.entry.pool = Pool::Unschedulable;
         flight.entry.fail(failure.rejectors, failure.pending, now);
         let activated = flight.activated.then_some(Wake::AfterBackoff);
         let wake = match self.in_flight.since(flight.position) {
