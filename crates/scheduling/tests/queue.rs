@@ -1,5 +1,5 @@
 //! The queue through its public face, row by row.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -159,6 +159,21 @@ fn s5_034_activation_ignores_the_backoff() {
         queue.activate("a", &Hints::default()).unwrap().pool,
         Pool::Active
     );
+}
+
+#[test]
+fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
+    let mut queue = popped();
+    queue.event(event(1, true), at(1), &Hints::default());
+    queue
+        .failed("a", by(&[1]), at(2), &Hints::default())
+        .unwrap();
+    assert!(queue.pop().unwrap().from_backoff);
+    let gate = Hints {
+        gated: ["a".to_owned()].into(),
+    };
+    let moved = queue.failed("a", by(&[]), at(3), &gate).unwrap();
+    assert_eq!(moved.pool, Pool::Gated);
 }
 
 #[test]
