@@ -16,7 +16,10 @@ const ARROWS: [(&str, &[&str]); 15] = [
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
-    ("evictd-scheduling", &["evictd-pod", "evictd-placement"]),
+    (
+        "evictd-scheduling",
+        &["evictd-pod", "evictd-placement", "evictd-preemption"],
+    ),
     ("evictd-document", &["evictd-pod"]),
     ("evictd-command", &[]),
     ("evictd-cluster-client", &[]),

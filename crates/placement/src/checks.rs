@@ -30,10 +30,18 @@ pub struct Checks<'c> {
 impl<'c> Checks<'c> {
     /// Compiles the checks of a pod of this cluster: those of kube-scheduler's default profile.
     pub fn new(cluster: &'c Cluster, pod: &'c Pod) -> Self {
-        Self::with(cluster, pod, plugins::default_filters(cluster, pod))
+        let filters = plugins::default_filters(cluster, pod);
+        let mut checks = Self::with(cluster, pod, filters);
+        // A dump shows whom the scheduler has tried only by the pod's condition.
+        checks.nominated.retain(|_, pods| {
+            pods.retain(|pod| pod.identity.tried);
+            !pods.is_empty()
+        });
+        checks
     }
 
-    /// The same with these filters, compiled for the pod, in the order in which they are asked.
+    /// The same with these filters, compiled for the pod, in the order in which they are asked. All nominated pods are the
+    /// scheduler's own.
     pub fn with(cluster: &'c Cluster, pod: &'c Pod, filters: Vec<Box<dyn Filter>>) -> Self {
         let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
             let all = filters.iter().enumerate();
@@ -53,7 +61,6 @@ impl<'c> Checks<'c> {
                 .nominated
                 .map(|name| cluster.symbols().text(name));
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
-                && other.identity.tried
                 && other.priority >= pod.priority
                 && !itself
             {

@@ -3,6 +3,7 @@
 pub mod cli;
 mod clock;
 pub mod dump;
+mod explain;
 mod extender;
 mod live;
 mod plan;

@@ -1,5 +1,7 @@
 //! The command line: one file a subcommand.
 
+mod explain;
+mod input;
 mod plan;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -20,6 +22,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Explain(explain::Arguments),
     Plan(plan::Arguments),
     #[command(
         after_help = "Example:\n  evictd-scheduler completions bash > /etc/bash_completion.d/evictd-scheduler"
@@ -33,6 +36,7 @@ impl Cli {
     /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Explain(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
