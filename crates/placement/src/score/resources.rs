@@ -46,10 +46,11 @@ enum Amount {
 
 /// What the pod would add to each resource that counts. Rarer ones count only if it asks for them.
 fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amount) -> Vec<Wanted> {
-    let (asked, scored) = pod
-        .identity
-        .of_containers
-        .unwrap_or((pod.amounts, pod.scored));
+    let (asked, scored) = match (by, pod.identity.of_containers) {
+        // What the pod itself asks for in place of its containers is overlooked here, and only here.
+        (Amount::Scored, Some(of_containers)) => of_containers,
+        _ => (pod.amounts, pod.scored),
+    };
     let rarer = cluster.scalars(asked.scalars);
     let wanted = resources.iter().filter_map(|(name, weight)| {
         let (resource, amount) = match (name.as_str(), by) {

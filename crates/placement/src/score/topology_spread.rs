@@ -14,6 +14,8 @@ struct TopologySpread {
     counts: Box<[bool]>,
     /// Of each compared node, whether it is left out because it lacks a label.
     ignored: Box<[bool]>,
+    /// Whether nodes are left out that lack the label of any constraint.
+    all_keys: bool,
 }
 
 struct Constraint {
@@ -95,6 +97,7 @@ pub(crate) fn new(
         constraints: constraints.collect(),
         counts,
         ignored,
+        all_keys,
     }))
 }
 
@@ -134,6 +137,10 @@ impl Score for TopologySpread {
         reason = "as kube-scheduler computes it"
     )]
     fn raw(&self, here: Here<'_>) -> i64 {
+        let lacks = |own: &Constraint| own.places.of(here.id).is_none();
+        if self.all_keys && self.constraints.iter().any(lacks) {
+            return 0;
+        }
         let width = self.constraints.len();
         let mut sum = 0.0;
         for (index, own) in self.constraints.iter().enumerate() {
