@@ -80,6 +80,22 @@ impl Cluster {
         Ok(())
     }
 
+    /// Puts a pod that [`Cluster::pod`] has given out on a node, before the API server knows of it. What is told of it
+    /// later by [`Cluster::add_pod`] takes its place, and [`Cluster::remove_pod`] takes it off again.
+    pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
+        let known_as = match pod.uid() {
+            "" => Arc::from(self.full_name(&pod)),
+            _ => Arc::clone(&pod.identity.uid),
+        };
+        self.take_away(&known_as);
+        let template = &self.templates.items()[pod.template.index()];
+        pod.group = self.groups.of(&mut self.symbols, template);
+        let name = self.nodes[node.index()].name;
+        self.symbols.hold_again(name);
+        self.place(node, pod);
+        self.places.insert(known_as, Place::Node(name));
+    }
+
     /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
     pub fn remove_pod(&mut self, metadata: &wire::Metadata) -> bool {
         self.take_away(&key(metadata))

@@ -106,17 +106,12 @@ impl Score for InterPodAffinity {
         weights.sum()
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        reason = "as kube-scheduler computes it"
-    )]
     fn normalize(&self, scores: &mut [i64]) {
         let least = scores.iter().copied().min().unwrap_or(0);
         let range = scores.iter().copied().max().unwrap_or(0) - least;
         for score in scores {
             *score = if range > 0 {
-                (MAX_SCORE as f64 * ((*score - least) as f64 / range as f64)) as i64
+                MAX_SCORE * (*score - least) / range
             } else {
                 0
             };
