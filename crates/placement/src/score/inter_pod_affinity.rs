@@ -34,6 +34,9 @@ pub(crate) fn new(
     let rows = cluster.groups().iter();
     let rows = rows.map(|other| weights(cluster, own, other, hard, &mut keys));
     let rows: Vec<Vec<(usize, i64)>> = rows.collect();
+    if keys.is_empty() {
+        return None;
+    }
     let columns = keys.iter().map(|key| {
         let places = Places::new(cluster, *key);
         Column {
@@ -106,12 +109,17 @@ impl Score for InterPodAffinity {
         weights.sum()
     }
 
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "as kube-scheduler computes it"
+    )]
     fn normalize(&self, scores: &mut [i64]) {
         let least = scores.iter().copied().min().unwrap_or(0);
         let range = scores.iter().copied().max().unwrap_or(0) - least;
         for score in scores {
             *score = if range > 0 {
-                MAX_SCORE * (*score - least) / range
+                (MAX_SCORE as f64 * ((*score - least) as f64 / range as f64)) as i64
             } else {
                 0
             };

@@ -191,18 +191,22 @@ pub(crate) fn balanced(
     clippy::cast_possible_truncation,
     reason = "as kube-scheduler computes it"
 )]
-fn evenness(fractions: &[f64]) -> i64 {
-    let count = fractions.len() as f64;
-    let deviation = match fractions {
-        [] | [_] => 0.0,
-        [one, other] => ((one - other) / 2.0).abs(),
-        _ => {
-            let mean = fractions.iter().sum::<f64>() / count;
-            let squares = fractions.iter().map(|own| (own - mean) * (own - mean));
-            (squares.sum::<f64>() / count).sqrt()
-        }
+fn evenness(fractions: impl ExactSizeIterator<Item = f64> + Clone) -> i64 {
+    let count = fractions.len();
+    let deviation = if count < 2 {
+        0.0
+    } else {
+        let mean = fractions.clone().sum::<f64>() / count as f64;
+        let squares = fractions.clone().map(|own| (own - mean) * (own - mean));
+        (squares.sum::<f64>() / count as f64).sqrt()
     };
     ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+/// The same for two fractions, where kube-scheduler takes a shorter way.
+#[expect(clippy::cast_possible_truncation, reason = "as kube-scheduler computes it")]
+fn evenness_of_two(one: f64, other: f64) -> i64 {
+    ((1.0 - ((one - other) / 2.0).abs()) * 100.0) as i64
 }
 
 impl Score for Balanced {
@@ -211,16 +215,24 @@ impl Score for Balanced {
         reason = "fractions of a node's resources"
     )]
     fn raw(&self, here: Here<'_>) -> i64 {
-        let (mut without, mut with) = (Vec::with_capacity(4), Vec::with_capacity(4));
-        for own in &self.0 {
+        let fractions = |own: &Wanted| {
             let (there, used) = own.resource.of(here.cluster, here.node, Amount::Asked);
-            if there == 0 {
-                continue;
-            }
             let fraction = |used: i64| (used as f64 / there as f64).min(1.0);
-            without.push(fraction(used));
-            with.push(fraction(used.wrapping_add(own.amount)));
-        }
-        MAX_SCORE / 2 + (MAX_SCORE / 2 + evenness(&with) - evenness(&without)) / 2
+            (there != 0).then(|| (fraction(used), fraction(used.wrapping_add(own.amount))))
+        };
+        let mut all = self.0.iter().filter_map(fractions);
+        let (without, with) = match (all.next(), all.next(), all.next()) {
+            // Nearly always these are processor time and memory.
+            (Some(one), Some(other), None) => {
+                let without = evenness_of_two(one.0, other.0);
+                (without, evenness_of_two(one.1, other.1))
+            }
+            _ => {
+                let all: Vec<(f64, f64)> = self.0.iter().filter_map(fractions).collect();
+                let without = evenness(all.iter().map(|own| own.0));
+                (without, evenness(all.iter().map(|own| own.1)))
+            }
+        };
+        MAX_SCORE / 2 + (MAX_SCORE / 2 + with - without) / 2
     }
 }
