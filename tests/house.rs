@@ -55,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 15] = [
             "evictd-pod",
             "evictd-placement",
             "evictd-preemption",
+            "evictd-scheduling",
             "evictd-cluster-client",
             "evictd-command",
             "evictd-document",

@@ -2,7 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::filter::{self, Filter, Here, Rejection};
-use crate::node::NodeId;
+use crate::id::NodeId;
 use crate::plugins;
 use crate::pod::Pod;
 use hashbrown::HashMap;

@@ -2,11 +2,13 @@
 
 mod pods;
 
-use crate::group::{Group, Groups};
+use crate::group::{Counts, Group, Groups};
+use crate::id::NodeId;
 use crate::images::Images;
 use crate::labels::Labels;
 use crate::mistake::Mistake;
-use crate::node::{Node, NodeId, Taint};
+use crate::node::{Node, Taint};
+use crate::places::{Places, Topologies};
 use crate::pod::Pod;
 use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
@@ -33,6 +35,7 @@ pub struct Cluster {
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
     images: Images,
+    topologies: Topologies,
     spreaders: Spreaders,
     templates: Table<Template>,
     groups: Groups,
@@ -104,6 +107,7 @@ impl Default for Cluster {
             namespaces: Objects::default(),
             storage: Storage::default(),
             images: Images::default(),
+            topologies: Topologies::default(),
             spreaders: Spreaders::default(),
             templates: Table::default(),
             groups,
@@ -130,6 +134,7 @@ impl Cluster {
         let name = node.name;
         // Each node takes more than a byte.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.topologies.put(id, &node.labels);
         self.nodes.push(node);
         self.node_by_name.insert(name, id);
         for pod in self.early.remove(&name).unwrap_or_default() {
@@ -151,6 +156,7 @@ impl Cluster {
         new.requested_scalars = std::mem::take(&mut old.requested_scalars);
         new.scored = old.scored;
         let old = std::mem::replace(old, new);
+        self.topologies.put(id, &self.nodes[id.index()].labels);
         self.release_node(&old);
     }
 
@@ -162,9 +168,20 @@ impl Cluster {
         };
         let mut node = self.nodes.swap_remove(id.index());
         self.node_by_name.remove(&node.name);
+        for pod in &node.pods {
+            self.groups.count(pod.counted(), id, -1);
+        }
         if let Some(moved) = self.nodes.get(id.index()) {
             self.node_by_name.insert(moved.name, id);
+            // Each node takes more than a byte.
+            let last = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+            for pod in &moved.pods {
+                self.groups.count(pod.counted(), last, -1);
+                self.groups.count(pod.counted(), id, 1);
+            }
         }
+        let left = self.nodes.iter().map(|node| &node.labels);
+        self.topologies.swap_remove(id, left);
         let pods = std::mem::take(&mut node.pods);
         if !pods.is_empty() {
             self.early.insert(node.name, pods);
@@ -423,6 +440,22 @@ impl Cluster {
     /// Claims, volumes and what is known of them.
     pub(crate) const fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The places of a label.
+    pub(crate) fn places(&self, key: Symbol) -> Arc<Places> {
+        self.topologies.of(key, self.nodes.len())
+    }
+
+    /// A label whose values are places as long as the cluster is there.
+    pub(crate) fn keep_topology(&mut self, key: Symbol) {
+        let labels = self.nodes.iter().map(|node| &node.labels);
+        self.topologies.add(key, labels);
+    }
+
+    /// Where the pods of a group are, by its index.
+    pub(crate) fn nodes_of(&self, group: usize) -> impl Iterator<Item = (NodeId, Counts)> {
+        self.groups.nodes(group)
     }
 
     /// Images and how many nodes have them.

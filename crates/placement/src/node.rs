@@ -5,17 +5,6 @@ use crate::pod::Pod;
 use crate::resources::{Amounts, ScalarSums, Scalars, Scored};
 use crate::symbol::{Held, Symbol};
 
-/// A node's place in [`crate::Cluster::nodes`], until a node is removed: the last one then takes the place that is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-impl NodeId {
-    /// The index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// A node with the pods on it.
 #[derive(Debug)]
 pub struct Node {

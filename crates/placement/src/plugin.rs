@@ -3,7 +3,7 @@
 
 use crate::cluster::Cluster;
 use crate::filter::{Code, Filter, Here};
-use crate::node::NodeId;
+use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 

@@ -2,8 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::filter::{self, Code, Filter};
+use crate::id::NodeId;
 use crate::mistake::Mistake;
-use crate::node::NodeId;
 use crate::plugin::{Plugin, PreFilter, Score};
 use crate::pod::Pod;
 use crate::score;
@@ -278,12 +278,14 @@ impl PodTopologySpread {
             let spread = keys.map(|(key, skew)| Spread::advice(symbols.intern(key), skew));
             Ok(spread.into())
         });
-        Self {
+        let own = Self {
             forbidding: Box::default(),
             // Nothing in it can be wrong.
             advising: advising.unwrap_or_default(),
             all_keys: false,
-        }
+        };
+        own.keep_topologies(cluster);
+        own
     }
 
     /// With these constraints for pods that say nothing.
@@ -291,7 +293,7 @@ impl PodTopologySpread {
         cluster: &mut Cluster,
         constraints: &[wire::TopologySpreadConstraint],
     ) -> Result<Self, Mistake> {
-        cluster.compile_for_good(|symbols| {
+        let own = cluster.compile_for_good(|symbols| {
             let (mut forbidding, mut advising) = (Vec::new(), Vec::new());
             for (index, wire) in constraints.iter().enumerate() {
                 let field = || format!("defaultConstraints[{index}]");
@@ -307,7 +309,14 @@ impl PodTopologySpread {
                 advising: advising.into(),
                 all_keys: true,
             })
-        })
+        });
+        own.inspect(|own: &Self| own.keep_topologies(cluster))
+    }
+
+    fn keep_topologies(&self, cluster: &mut Cluster) {
+        for spread in self.forbidding.iter().chain(&self.advising) {
+            cluster.keep_topology(spread.topology_key);
+        }
     }
 
     /// A pod's own constraints, or the default ones if it says nothing at all.

@@ -59,6 +59,11 @@ impl Pod {
         (Reverse(self.priority), self.start)
     }
 
+    /// As what it counts in its group.
+    pub(crate) const fn counted(&self) -> (GroupId, bool) {
+        (self.group, self.terminating)
+    }
+
     /// Name within the namespace of its template.
     pub const fn name(&self) -> &str {
         &self.identity.name

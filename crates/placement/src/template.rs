@@ -271,6 +271,19 @@ impl Template {
         terms.map(|term| &term.selector).chain(spread)
     }
 
+    /// The labels whose values are places for it.
+    pub(crate) fn topology_keys(&self) -> impl Iterator<Item = Symbol> {
+        let preferred = self.preferred.iter().map(|(_, term)| term);
+        let terms = self
+            .affinity
+            .iter()
+            .chain(&self.anti_affinity)
+            .chain(preferred);
+        let spread = self.spread.iter().chain(&self.soft_spread);
+        let spread = spread.map(|spread| spread.topology_key);
+        terms.map(|term| term.topology_key).chain(spread)
+    }
+
     /// What this pod shares with its like. A placed pod's node is where it is, not what its template asks for.
     pub(crate) fn new(
         symbols: &mut Symbols,

@@ -24,7 +24,8 @@ struct Zones;
 
 impl Extra for Zones {
     fn node(&self, i: u64, node: &mut Value) {
-        node["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(format!("zone-{}", i % 10));
+        node["metadata"]["labels"]["topology.kubernetes.io/zone"] =
+            json!(format!("zone-{}", i % 10));
     }
 }
 
@@ -39,7 +40,11 @@ const SCENARIOS: [Scenario; 4] = [
     Scenario {
         name: "plain",
         spec: |_| {},
-        hashes: [0x39bc_fe10_ab40_9495, 0x7001_7760_af86_e09b, 0xf318_1386_90d9_9d16],
+        hashes: [
+            0x39bc_fe10_ab40_9495,
+            0x7001_7760_af86_e09b,
+            0xf318_1386_90d9_9d16,
+        ],
     },
     Scenario {
         name: "spread",
@@ -48,7 +53,11 @@ const SCENARIOS: [Scenario; 4] = [
                 "maxSkew": 5, "topologyKey": "topology.kubernetes.io/zone",
                 "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "bench" } } }]);
         },
-        hashes: [0x4ff6_7c32_ddf3_5163, 0xc386_2342_11f5_bdd9, 0x81fd_f42e_fef3_b794],
+        hashes: [
+            0x4ff6_7c32_ddf3_5163,
+            0xc386_2342_11f5_bdd9,
+            0x81fd_f42e_fef3_b794,
+        ],
     },
     Scenario {
         name: "anti",
@@ -57,7 +66,11 @@ const SCENARIOS: [Scenario; 4] = [
                 "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "kubernetes.io/hostname",
                     "labelSelector": { "matchLabels": { "app": "bench" } } }] } });
         },
-        hashes: [0x2dc4_bfc4_138c_da98, 0x6875_819b_e931_7167, 0xc65f_a8ce_a060_e818],
+        hashes: [
+            0x2dc4_bfc4_138c_da98,
+            0x6875_819b_e931_7167,
+            0xc65f_a8ce_a060_e818,
+        ],
     },
     Scenario {
         name: "preferred",
@@ -67,7 +80,11 @@ const SCENARIOS: [Scenario; 4] = [
                     "topologyKey": "topology.kubernetes.io/zone",
                     "labelSelector": { "matchLabels": { "app": "app-3" } } } }] } });
         },
-        hashes: [0x9440_c9f5_0a97_181e, 0x0a59_9351_25b9_df88, 0x0cd0_9a2d_a028_f2e6],
+        hashes: [
+            0x9440_c9f5_0a97_181e,
+            0x0a59_9351_25b9_df88,
+            0x0cd0_9a2d_a028_f2e6,
+        ],
     },
 ];
 
@@ -88,7 +105,8 @@ fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
     });
     (scenario.spec)(&mut pod);
     if own {
-        pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = pod["metadata"]["name"].clone();
+        pod["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] =
+            pod["metadata"]["name"].clone();
     }
     serde_json::from_value(pod).expect("well formed")
 }
@@ -97,24 +115,43 @@ fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
 fn place(cluster: &mut Cluster, framework: &Framework, pod: wire::Pod) -> NodeId {
     let pod = cluster.pod(pod).expect("well formed");
     let filtered = framework.filter(cluster, &pod);
-    let scores = framework.score(cluster, &pod, &filtered.feasible).unwrap_or_default();
+    let scores = framework
+        .score(cluster, &pod, &filtered.feasible)
+        .unwrap_or_default();
     let top = scores.top(&filtered.feasible);
-    let chosen = top.into_iter().min_by_key(|id| cluster.node_name(*id)).expect("it fits");
+    let chosen = top
+        .into_iter()
+        .min_by_key(|id| cluster.node_name(*id))
+        .expect("it fits");
     cluster.assume(pod, chosen);
     chosen
 }
 
 fn fnv1a(hash: u64, text: &str) -> u64 {
-    text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes().fold(hash, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Places 50 pods; the hash of their nodes and the time of one.
-fn run(cluster: &mut Cluster, framework: &Framework, scenario: &Scenario, own: bool) -> (u64, Duration) {
-    let pods: Vec<wire::Pod> = (0..50).map(|index| incoming(scenario, index, own)).collect();
+fn run(
+    cluster: &mut Cluster,
+    framework: &Framework,
+    scenario: &Scenario,
+    own: bool,
+) -> (u64, Duration) {
+    let pods: Vec<wire::Pod> = (0..50)
+        .map(|index| incoming(scenario, index, own))
+        .collect();
     let start = Instant::now();
-    let nodes: Vec<NodeId> = pods.iter().map(|pod| place(cluster, framework, pod.clone())).collect();
+    let nodes: Vec<NodeId> = pods
+        .iter()
+        .map(|pod| place(cluster, framework, pod.clone()))
+        .collect();
     let took = start.elapsed() / 50;
-    let names = nodes.iter().map(|id| format!("{}\n", cluster.node_name(*id)));
+    let names = nodes
+        .iter()
+        .map(|id| format!("{}\n", cluster.node_name(*id)));
     let hash = names.fold(0xcbf2_9ce4_8422_2325, |hash, name| fnv1a(hash, &name));
     for pod in &pods {
         assert!(cluster.remove_pod(&pod.metadata));
@@ -130,9 +167,17 @@ fn main() {
         for scenario in &SCENARIOS {
             for own in [false, true] {
                 let (hash, took) = run(cluster, &framework, scenario, own);
-                let kind = if own { "a template a pod" } else { "equal templates" };
+                let kind = if own {
+                    "a template a pod"
+                } else {
+                    "equal templates"
+                };
                 println!("{nodes} nodes, {}, {kind}: {took:?} a pod", scenario.name);
-                assert_eq!(hash, scenario.hashes[size], "{} at {nodes} nodes", scenario.name);
+                assert_eq!(
+                    hash, scenario.hashes[size],
+                    "{} at {nodes} nodes",
+                    scenario.name
+                );
             }
         }
     }

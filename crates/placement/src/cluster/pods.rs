@@ -2,8 +2,8 @@
 
 use super::{Cluster, Place};
 use crate::group::GroupId;
+use crate::id::NodeId;
 use crate::mistake::Mistake;
-use crate::node::NodeId;
 use crate::pod::{Identity, NO_START, Pod};
 use crate::resources::{Amounts, ScalarsId, Scored, scalars};
 use crate::symbol::Symbol;
@@ -115,6 +115,9 @@ impl Cluster {
         let symbols = &mut self.symbols;
         let template = &self.templates.items()[pod.template.index()];
         self.groups.remove_keys(template.selectors());
+        for key in template.topology_keys() {
+            self.topologies.remove(key);
+        }
         symbols.release(pod.identity.scheduler);
         if let Some((amounts, _)) = pod.identity.of_containers {
             self.scalars.release(symbols, amounts.scalars.0);
@@ -144,13 +147,18 @@ impl Cluster {
             groups,
             ..
         } = self;
-        let nodes = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
+        let nodes = self.nodes.iter_mut().zip(0..);
+        let nodes = nodes
+            .flat_map(|(node, id)| node.pods.iter_mut().map(move |pod| (Some(NodeId(id)), pod)));
         let early = self.early.values_mut().flatten();
-        for pod in nodes.chain(early).chain(&mut self.nominated) {
+        let others = early.chain(&mut self.nominated).map(|pod| (None, pod));
+        for (node, pod) in nodes.chain(others) {
             let template = &templates.items()[pod.template.index()];
             if keys.iter().any(|key| template.labels.get(*key).is_some()) {
+                node.inspect(|node| groups.count(pod.counted(), *node, -1));
                 let old = std::mem::replace(&mut pod.group, groups.of(symbols, template));
                 groups.table.release(symbols, old.0);
+                node.inspect(|node| groups.count(pod.counted(), *node, 1));
             }
         }
     }
@@ -237,6 +245,10 @@ impl Cluster {
         self.symbols.keep();
         let template = &self.templates.items()[template.index()];
         let new = self.groups.add_keys(template.selectors());
+        for key in template.topology_keys() {
+            let labels = self.nodes.iter().map(|node| &node.labels);
+            self.topologies.add(key, labels);
+        }
         self.regroup(&new);
         Ok(pod)
     }
@@ -257,6 +269,7 @@ impl Cluster {
     pub(super) fn place(&mut self, id: NodeId, pod: Pod) {
         let (symbols, templates) = (&self.symbols, self.templates.items());
         let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
+        self.groups.count(pod.counted(), id, 1);
         let node = &mut self.nodes[id.index()];
         node.request(&pod, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
@@ -273,6 +286,7 @@ impl Cluster {
             let at = self.find(&self.node(id).pods, known_as)?;
             let node = &mut self.nodes[id.index()];
             let pod = node.pods.remove(at);
+            self.groups.count(pod.counted(), id, -1);
             node.request(&pod, self.scalars.items(), -1);
             return Some(pod);
         }

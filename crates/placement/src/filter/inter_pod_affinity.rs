@@ -4,12 +4,13 @@
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::group::Group;
+use crate::id::NodeId;
 use crate::labels::Labels;
-use crate::node::NodeId;
 use crate::places::Places;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::{PodTerm, Template};
+use std::sync::Arc;
 
 /// How counted pods decide, in the order in which it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,7 @@ enum Rule {
 /// pod counts for affinity only if all terms select it, and against anti-affinity if any does.
 struct Tally {
     rule: Rule,
-    places: Places,
+    places: Arc<Places>,
     /// Pods of each place.
     pods: Box<[i64]>,
     /// Pods of all places.
@@ -71,7 +72,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         columns.map(|(rule, key)| counts(cluster, *rule, *key, own, other))
     });
     let tallies = columns.iter().map(|(rule, key)| {
-        let places = Places::new(cluster, *key);
+        let places = cluster.places(*key);
         Tally {
             rule: *rule,
             pods: vec![0; places.count].into(),
@@ -149,12 +150,12 @@ impl InterPodAffinity {
             tallies, counts, ..
         } = self;
         let width = tallies.len();
-        for (id, node) in cluster.node_ids().zip(cluster.nodes()) {
-            for pod in &node.pods {
-                let row = &counts[pod.group.index() * width..][..width];
-                for (tally, counts) in tallies.iter_mut().zip(row) {
-                    if *counts && let Some(place) = tally.places.of(id) {
-                        tally.add(Some(place), 1);
+        let rows = counts.chunks_exact(width).enumerate();
+        for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
+            for (id, pods) in cluster.nodes_of(group) {
+                for (tally, _) in tallies.iter_mut().zip(row).filter(|(_, counts)| **counts) {
+                    if let Some(place) = tally.places.of(id) {
+                        tally.add(Some(place), pods.running + pods.terminating);
                         tally.example[place] = Some(id);
                     }
                 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod claims;
 pub(crate) mod fit;
+mod inclusion;
 pub(crate) mod inter_pod_affinity;
 pub(crate) mod node_affinity;
 pub(crate) mod node_name;
@@ -19,10 +20,12 @@ pub(crate) mod volume_restrictions;
 pub(crate) mod volume_zone;
 
 use crate::cluster::Cluster;
-use crate::node::{Node, NodeId};
+use crate::id::NodeId;
+use crate::node::Node;
 use crate::pod::Pod;
 
 pub use fit::Ignored;
+pub(crate) use inclusion::Inclusion;
 pub(crate) use inter_pod_affinity::selects;
 pub(crate) use node_affinity::allows;
 pub(crate) use taints::tolerates;

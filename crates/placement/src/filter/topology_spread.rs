@@ -1,12 +1,13 @@
 //! `PodTopologySpread`: how many more of its like a place may have than the emptiest (S5-090).
 
-use super::{Filter, Here, Rejection, node_affinity, taints};
+use super::{Filter, Here, Inclusion, Rejection};
 use crate::cluster::Cluster;
+use crate::id::NodeId;
 use crate::labels::Labels;
-use crate::node::NodeId;
 use crate::places::Places;
 use crate::pod::Pod;
 use crate::template::Spread;
+use std::sync::Arc;
 
 struct TopologySpread {
     constraints: Box<[Constraint]>,
@@ -17,7 +18,7 @@ struct TopologySpread {
 struct Constraint {
     max_skew: i64,
     min_domains: usize,
-    places: Places,
+    places: Arc<Places>,
     /// Of each node, whether its pods count.
     counted: Box<[bool]>,
     /// Pods of each place.
@@ -57,7 +58,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option
         spread.map(|spread| counts(other.namespace, &other.labels, spread))
     });
     let constraints = spread.iter().map(|spread| {
-        let places = Places::new(cluster, spread.topology_key);
+        let places = cluster.places(spread.topology_key);
         Constraint {
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
@@ -79,9 +80,8 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option
         constraints: constraints.collect(),
         counts: rows.collect(),
     };
-    for id in cluster.node_ids() {
-        filter.count(Here::new(cluster, id), pod, &spread);
-    }
+    filter.find_domains(&Inclusion::new(cluster, pod, &spread), &spread);
+    filter.count(cluster);
     for constraint in &mut filter.constraints {
         constraint.find_emptiest();
     }
@@ -89,29 +89,47 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option
 }
 
 impl TopologySpread {
-    /// Counts the pods of a node. Only nodes with the labels of all constraints count, each for those constraints that
-    /// it is not left out of.
-    fn count(&mut self, here: Here<'_>, pod: &Pod, spread: &[Spread]) {
+    /// Finds the nodes that count and their places. Only nodes with the labels of all constraints count, each for those
+    /// constraints that it is not left out of.
+    fn find_domains(&mut self, inclusion: &Inclusion, spread: &[Spread]) {
         let mut all = self.constraints.iter();
-        if all.any(|constraint| constraint.places.of(here.id).is_none()) {
+        if inclusion.is_all() && all.all(|constraint| constraint.places.cover_all()) {
+            for constraint in &mut self.constraints {
+                constraint.counted.fill(true);
+                let nodes = constraint.places.nodes.iter();
+                constraint.is_domain = nodes.map(|nodes| *nodes > 0).collect();
+                let domains = constraint.is_domain.iter().filter(|is| **is);
+                constraint.domains = domains.count();
+            }
             return;
         }
-        let reachable = node_affinity::allows(here, pod.template);
-        let tolerated = taints::tolerates(here, pod.template);
-        let width = self.constraints.len();
-        for (constraint, spread) in self.constraints.iter_mut().zip(spread) {
-            let counted =
-                (reachable || !spread.honors_affinity) && (tolerated || !spread.honors_taints);
-            constraint.counted[here.id.index()] = counted;
-            if counted {
-                constraint.open(here.id);
+        let nodes = self
+            .constraints
+            .first()
+            .map_or(0, |first| first.counted.len());
+        for id in (0..nodes).map(NodeId::of) {
+            let mut all = self.constraints.iter();
+            if all.any(|constraint| constraint.places.of(id).is_none()) {
+                continue;
+            }
+            for (constraint, spread) in self.constraints.iter_mut().zip(spread) {
+                if inclusion.contains(id, spread) {
+                    constraint.counted[id.index()] = true;
+                    constraint.open(id);
+                }
             }
         }
-        for other in here.node.pods.iter().filter(|other| !other.terminating) {
-            let row = &self.counts[other.group.index() * width..][..width];
-            for (constraint, counts) in self.constraints.iter_mut().zip(row) {
-                if *counts && !constraint.counts_all && constraint.counted[here.id.index()] {
-                    constraint.add(constraint.places.of(here.id), 1);
+    }
+
+    /// Counts the pods of the nodes that count.
+    fn count(&mut self, cluster: &Cluster) {
+        let rows = self.counts.chunks_exact(self.constraints.len()).enumerate();
+        for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
+            for (id, pods) in cluster.nodes_of(group) {
+                for (constraint, counts) in self.constraints.iter_mut().zip(row) {
+                    if *counts && !constraint.counts_all && constraint.counted[id.index()] {
+                        constraint.add(constraint.places.of(id), pods.running);
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{Filter, Here, Rejection, claims};
 use crate::cluster::Cluster;
-use crate::node::NodeId;
+use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::template::{Template, Volume};
 

@@ -3,18 +3,19 @@
 use crate::cluster::Cluster;
 use crate::filter::{Here, selects};
 use crate::group::Group;
-use crate::node::NodeId;
+use crate::id::NodeId;
 use crate::places::Places;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::{PodTerm, Template};
+use std::sync::Arc;
 
 struct InterPodAffinity(Box<[Column]>);
 
 /// What the pods of each place of one label weigh.
 struct Column {
-    places: Places,
+    places: Arc<Places>,
     weights: Box<[i64]>,
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn new(
         return None;
     }
     let columns = keys.iter().map(|key| {
-        let places = Places::new(cluster, *key);
+        let places = cluster.places(*key);
         Column {
             weights: vec![0; places.count].into(),
             places,
@@ -46,10 +47,11 @@ pub(crate) fn new(
     });
     let mut columns: Box<[Column]> = columns.collect();
     let mut any = false;
-    for (id, node) in cluster.node_ids().zip(cluster.nodes()) {
-        for other in &node.pods {
-            for (column, weight) in &rows[other.group.index()] {
-                any |= columns[*column].add(id, *weight);
+    for (group, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
+        for (id, counts) in cluster.nodes_of(group) {
+            let pods = counts.running + counts.terminating;
+            for (column, weight) in row {
+                any |= columns[*column].add(id, *weight * pods);
             }
         }
     }

@@ -204,7 +204,10 @@ fn evenness(fractions: impl ExactSizeIterator<Item = f64> + Clone) -> i64 {
 }
 
 /// The same for two fractions, where kube-scheduler takes a shorter way.
-#[expect(clippy::cast_possible_truncation, reason = "as kube-scheduler computes it")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "as kube-scheduler computes it"
+)]
 fn evenness_of_two(one: f64, other: f64) -> i64 {
     ((1.0 - ((one - other) / 2.0).abs()) * 100.0) as i64
 }

@@ -1,17 +1,16 @@
 //! `PodTopologySpread`: the fewer of its like are near, the better (S5-091).
 
 use crate::cluster::Cluster;
-use crate::filter::{Here, allows, tolerates};
-use crate::node::NodeId;
+use crate::filter::{Here, Inclusion};
+use crate::id::NodeId;
 use crate::places::Places;
 use crate::plugin::{MAX_SCORE, Score};
 use crate::pod::Pod;
 use crate::template::Spread;
+use std::sync::Arc;
 
 struct TopologySpread {
     constraints: Box<[Constraint]>,
-    /// Whether pods of a group count: a row of every constraint for each group.
-    counts: Box<[bool]>,
     /// Of each compared node, whether it is left out because it lacks a label.
     ignored: Box<[bool]>,
     /// Whether nodes are left out that lack the label of any constraint.
@@ -19,10 +18,10 @@ struct TopologySpread {
 }
 
 struct Constraint {
-    places: Places,
+    places: Arc<Places>,
     /// Places of one node each: its own pods are what counts.
     is_hostname: bool,
-    /// Pods of each place.
+    /// Pods of each place, or else of each node.
     pods: Box<[i64]>,
     /// How much a pod counts: more where there are more places.
     weight: f64,
@@ -40,10 +39,8 @@ pub(crate) fn new(
     if spread.is_empty() || nodes.is_empty() {
         return None;
     }
-    let places = spread
-        .iter()
-        .map(|own| Places::new(cluster, own.topology_key));
-    let places: Vec<Places> = places.collect();
+    let places = spread.iter().map(|own| cluster.places(own.topology_key));
+    let places: Vec<Arc<Places>> = places.collect();
     let lacks = |id: NodeId| all_keys && places.iter().any(|places| places.of(id).is_none());
     let ignored: Box<[bool]> = nodes.iter().map(|id| lacks(*id)).collect();
     let compared = || nodes.iter().zip(&ignored).filter(|(_, ignored)| !**ignored);
@@ -72,15 +69,32 @@ pub(crate) fn new(
         })
     });
     let counts: Box<[bool]> = rows.collect();
-    let mut pods: Vec<Vec<i64>> = places.iter().map(|own| vec![0; own.count]).collect();
-    for id in cluster.node_ids().filter(|id| !lacks(*id)) {
-        count(
-            Here::new(cluster, id),
-            pod,
-            spread,
-            (&places, &sized, &counts),
-            &mut pods,
-        );
+    let inclusion = Inclusion::new(cluster, pod, spread);
+    let mut pods: Vec<Vec<i64>> = Vec::new();
+    for (index, own) in spread.iter().enumerate() {
+        let (is_hostname, known, _) = &sized[index];
+        let places = &places[index];
+        let size = if *is_hostname {
+            cluster.nodes().len()
+        } else {
+            places.count
+        };
+        let mut sums = vec![0; size];
+        let matching = counts.iter().skip(index).step_by(spread.len()).enumerate();
+        for (group, _) in matching.filter(|(_, counts)| **counts) {
+            for (id, found) in cluster.nodes_of(group) {
+                if *is_hostname {
+                    sums[id.index()] += found.running;
+                } else if let Some(place) = places.of(id)
+                    && known[place]
+                    && inclusion.contains(id, own)
+                    && !lacks(id)
+                {
+                    sums[place] += found.running;
+                }
+            }
+        }
+        pods.push(sums);
     }
     let parts = places.into_iter().zip(sized).zip(pods).zip(spread);
     let constraints = parts.map(
@@ -95,39 +109,9 @@ pub(crate) fn new(
     );
     Some(Box::new(TopologySpread {
         constraints: constraints.collect(),
-        counts,
         ignored,
         all_keys,
     }))
-}
-
-/// Counts the pods of one node in the places that are compared.
-fn count(
-    here: Here<'_>,
-    pod: &Pod,
-    spread: &[Spread],
-    (places, sized, counts): (&[Places], &[(bool, Vec<bool>, u32)], &[bool]),
-    pods: &mut [Vec<i64>],
-) {
-    let reachable = allows(here, pod.template);
-    let tolerated = tolerates(here, pod.template);
-    let place_of = |index: usize| {
-        let own: &Spread = &spread[index];
-        let (is_hostname, known, _) = &sized[index];
-        let included = (reachable || !own.honors_affinity) && (tolerated || !own.honors_taints);
-        let place = places[index].of(here.id)?;
-        (included && !is_hostname && known[place]).then_some(place)
-    };
-    let width = spread.len();
-    for index in 0..width {
-        let Some(place) = place_of(index) else {
-            continue;
-        };
-        let own = here.node.pods.iter().filter(|other| !other.terminating);
-        let counted = own.filter(|other| counts[other.group.index() * width + index]);
-        // A node's pods fit into memory.
-        pods[index][place] += i64::try_from(counted.count()).unwrap_or(i64::MAX);
-    }
 }
 
 impl Score for TopologySpread {
@@ -141,20 +125,17 @@ impl Score for TopologySpread {
         if self.all_keys && self.constraints.iter().any(lacks) {
             return 0;
         }
-        let width = self.constraints.len();
         let mut sum = 0.0;
-        for (index, own) in self.constraints.iter().enumerate() {
+        for own in &self.constraints {
             let Some(place) = own.places.of(here.id) else {
                 continue;
             };
-            let pods = if own.is_hostname {
-                let pods = here.node.pods.iter().filter(|other| !other.terminating);
-                let counted = pods.filter(|other| self.counts[other.group.index() * width + index]);
-                counted.count() as f64
+            let index = if own.is_hostname {
+                here.id.index()
             } else {
-                own.pods[place] as f64
+                place
             };
-            sum += pods * own.weight + own.allowance;
+            sum += own.pods[index] as f64 * own.weight + own.allowance;
         }
         sum.round() as i64
     }
