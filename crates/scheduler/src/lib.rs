@@ -2,6 +2,7 @@
 
 pub mod cli;
 mod clock;
+mod configuration;
 pub mod dump;
 mod explain;
 mod extender;

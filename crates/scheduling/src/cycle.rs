@@ -333,7 +333,7 @@ impl Filtered {
         match verdict {
             Verdict::Feasible | Verdict::NotTried => Vec::new(),
             Verdict::Rejected(_, rejection) => {
-                evictd_placement::filter::words(cluster, pod, rejection.reason)
+                evictd_placement::filter::words_as_said(cluster, pod, rejection.reason)
             }
             Verdict::Excluded => match (&self.before.rejected, &self.before.nodes) {
                 (Some((_, _, reason)), _) => vec![reason.clone()],

@@ -34,12 +34,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod config;
 mod cycle;
 mod framework;
 mod queue;
 
 pub use cycle::{Failure as FitFailure, Filtered, PluginScores, Scores, Verdict};
-pub use framework::{Framework, PostFilter, Shared};
+pub use framework::{Framework, OwnPlugin, PostFilter, Shared};
 
 pub use queue::{
     Event, Failure, Hint, MAX_IN_FLIGHT_EVENTS, Moved, Plugin, PluginSet, Pool, Popped, Queue,

@@ -172,12 +172,17 @@ fn reach(claim: &str, places: &str) -> String {
 
 /// The words of a reason, one each and sorted; `pod` is the one that was rejected.
 pub fn words(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
-    let mut words = match reason {
+    let mut words = words_as_said(cluster, pod, reason);
+    words.sort_unstable();
+    words
+}
+
+/// The same in the order in which the filter says them.
+pub fn words_as_said(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
+    match reason {
         Reason::Words(words) => vec![words.to_owned()],
         Reason::Both(one, other) => vec![one.to_owned(), other.to_owned()],
         Reason::Claim(index) => vec![claims::words(cluster, pod, index)],
         Reason::Insufficient(bits) => fit::words(cluster, pod, bits),
-    };
-    words.sort_unstable();
-    words
+    }
 }

@@ -49,11 +49,15 @@ pub(crate) fn new(
         let is_hostname = hostname == Some(own.topology_key);
         let mut known = vec![false; places.count];
         let mut size = 0;
+        // Nodes that lack the label are one place more, though nobody is counted there.
+        let mut nowhere = false;
         for (id, _) in compared() {
             match places.of(*id) {
                 _ if is_hostname => size += 1,
                 Some(place) if !std::mem::replace(&mut known[place], true) => size += 1,
-                _ => {}
+                Some(_) => {}
+                None if !std::mem::replace(&mut nowhere, true) => size += 1,
+                None => {}
             }
         }
         (is_hostname, known, size)

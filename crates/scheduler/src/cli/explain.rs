@@ -1,9 +1,11 @@
 //! `evictd-scheduler explain`: where a pod would go, why, and why not elsewhere.
 
 use super::input::Input;
+use crate::configuration;
 use crate::explain::{Answer, Case, page};
 use clap::Args;
 use evictd_command::{Failure, Output, warn};
+use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
   kubectl get nodes,ns,pods,pdb,pc,svc,rc,rs,sts,pvc,pv,sc,csinodes,csidrivers,\\
@@ -17,6 +19,9 @@ csistoragecapacities -A -o json > cluster.json
 pub(super) struct Arguments {
     #[command(flatten)]
     input: Input,
+    /// A KubeSchedulerConfiguration; the profile that the pod names decides. Default: the one of kube-scheduler.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -24,7 +29,9 @@ pub(super) struct Arguments {
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let (loaded, pod) = self.input.read()?;
-        let case = Case::new(loaded, pod).map_err(Failure::input)?;
+        let config = self.config.as_deref().map(configuration::read).transpose();
+        let config = config.map_err(Failure::input)?.unwrap_or_default();
+        let case = Case::new(loaded, pod, &config).map_err(Failure::input)?;
         let answer = Answer::new(&case)?;
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);

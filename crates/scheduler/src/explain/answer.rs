@@ -160,11 +160,9 @@ fn statuses(case: &Case, filtered: &Filtered) -> BTreeMap<String, Status> {
             Verdict::Rejected(index, _) => Some(case.framework.filters[*index].name()),
             _ => filtered.rejected_before().map(|(plugin, _)| plugin),
         };
-        let mut reasons = filtered.reasons(cluster, pod, *verdict);
-        reasons.sort();
         let status = Status {
             code: code.as_str(),
-            reasons,
+            reasons: filtered.reasons(cluster, pod, *verdict),
             plugin: plugin.map(str::to_owned),
         };
         Some((cluster.node_name(id).to_owned(), status))

@@ -12,6 +12,7 @@ use evictd_placement::{Cluster, Mistake, Pod};
 use evictd_pod::wire;
 use evictd_preemption::Budget;
 use evictd_scheduling::Framework;
+use evictd_scheduling::config::Configuration;
 
 /// The input of a decision.
 pub(crate) struct Case {
@@ -28,17 +29,42 @@ pub(crate) struct Case {
 pub(crate) enum CaseError {
     #[error("{pod}: {mistake}")]
     Pod { pod: String, mistake: Mistake },
+    #[error("{pod}: spec.schedulerName: no profile is named {scheduler:?}; there is {known}")]
+    Profile {
+        pod: String,
+        scheduler: String,
+        known: String,
+    },
+    #[error("--config: {0}")]
+    Plugin(String),
 }
 
 impl Case {
-    pub(crate) fn new(loaded: Loaded, pod: wire::Pod) -> Result<Self, CaseError> {
+    pub(crate) fn new(
+        loaded: Loaded,
+        pod: wire::Pod,
+        config: &Configuration,
+    ) -> Result<Self, CaseError> {
         let Loaded {
             mut cluster,
             budgets,
             doubts,
             ..
         } = loaded;
-        let framework = Framework::of_default(&mut cluster);
+        let scheduler = match pod.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
+        let profile = config.profile(scheduler).ok_or_else(|| {
+            let known = config.profiles.iter();
+            let known: Vec<&str> = known.map(|own| own.scheduler_name.as_str()).collect();
+            CaseError::Profile {
+                pod: full_name(&pod),
+                scheduler: scheduler.to_owned(),
+                known: known.join(", "),
+            }
+        })?;
+        let framework = Framework::new(&mut cluster, profile, &[]).map_err(CaseError::Plugin)?;
         let name = full_name(&pod);
         let pod = cluster.pod(pod);
         let pod = pod.map_err(|mistake| CaseError::Pod { pod: name, mistake })?;
