@@ -8,6 +8,7 @@ mod extender;
 mod live;
 mod oracle;
 mod preemptor;
+mod schedule_oracle;
 mod server;
 mod shown;
 
