@@ -22,7 +22,6 @@ pub struct Checks<'c> {
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// Which of the pods of the node on trial have left.
     away: Vec<bool>,
-    unchecked: Vec<String>,
     /// Which of the filters rejected last.
     rejecting: usize,
 }
@@ -75,7 +74,6 @@ impl<'c> Checks<'c> {
             filters,
             nominated,
             away: Vec::new(),
-            unchecked: filter::unchecked(cluster, pod),
             rejecting: 0,
         }
     }
@@ -92,8 +90,13 @@ impl<'c> Checks<'c> {
 
     /// What could not be checked because the cluster was not told of it, a line each that begins with
     /// the names of the checks.
-    pub fn unchecked(&self) -> &[String] {
-        &self.unchecked
+    pub fn unchecked(&self) -> Vec<String> {
+        filter::unchecked(self.cluster, self.pod)
+    }
+
+    /// The filters, to be used again with [`Checks::with`].
+    pub fn into_filters(self) -> Vec<Box<dyn Filter>> {
+        self.filters
     }
 
     /// Whether the pod fits on a node as it is, and if not, which of the filters says so, by its index.

@@ -2,6 +2,7 @@
 
 mod pods;
 
+use crate::changes::Changes;
 use crate::group::{Counts, Group, Groups};
 use crate::id::NodeId;
 use crate::images::Images;
@@ -44,6 +45,8 @@ pub struct Cluster {
     nominated: Vec<Pod>,
     /// Pods whose node is not there, by its name.
     early: HashMap<Symbol, Vec<Pod>>,
+    /// What has changed, so that answers can be kept.
+    changes: Changes,
     /// Where each pod is, by its unique id; by `namespace/name` where the input has none.
     places: HashMap<Arc<str>, Place>,
 }
@@ -114,6 +117,7 @@ impl Default for Cluster {
             scalars,
             nominated: Vec::new(),
             early: HashMap::new(),
+            changes: Changes::default(),
             places: HashMap::new(),
         }
     }
@@ -135,6 +139,7 @@ impl Cluster {
         // Each node takes more than a byte.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
         self.topologies.put(id, &node.labels);
+        self.changes.all();
         self.nodes.push(node);
         self.node_by_name.insert(name, id);
         for pod in self.early.remove(&name).unwrap_or_default() {
@@ -149,6 +154,7 @@ impl Cluster {
             self.add_node(wire);
             return;
         };
+        self.changes.all();
         let mut new = self.compile_node(wire);
         let old = &mut self.nodes[id.index()];
         new.pods = std::mem::take(&mut old.pods);
@@ -166,6 +172,7 @@ impl Cluster {
         let Some(id) = self.find_node(name) else {
             return false;
         };
+        self.changes.all();
         let mut node = self.nodes.swap_remove(id.index());
         self.node_by_name.remove(&node.name);
         for pod in &node.pods {
@@ -242,6 +249,7 @@ impl Cluster {
 
     /// Adds a namespace's labels, or puts them in the place of those it had.
     pub fn add_namespace(&mut self, wire: &wire::Namespace) {
+        self.changes.all();
         let name = self.symbols.intern(&wire.metadata.name);
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
         self.namespaces.put(&mut self.symbols, name, labels);
@@ -249,6 +257,7 @@ impl Cluster {
 
     /// Removes a namespace's labels; whether it was there.
     pub fn remove_namespace(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.namespaces.remove(&mut self.symbols, &name))
     }
@@ -301,6 +310,7 @@ impl Cluster {
 
     /// Adds one whose selector was just compiled.
     fn add_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata, selector: Selector) {
+        self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.intern(metadata.namespace_or_default());
         let name = symbols.intern(&metadata.name);
@@ -314,6 +324,7 @@ impl Cluster {
 
     /// Removes a service or workload; whether it was there.
     pub fn remove_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata) -> bool {
+        self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.get(metadata.namespace_or_default());
         let Some((namespace, name)) = namespace.zip(symbols.get(&metadata.name)) else {
@@ -326,6 +337,7 @@ impl Cluster {
 
     /// Adds what a storage driver wants, or puts it in the place of what it wanted.
     pub fn add_csi_driver(&mut self, wire: &wire::CsiDriverObject) {
+        self.changes.all();
         self.storage.add_driver(&mut self.symbols, wire);
     }
 
@@ -336,12 +348,14 @@ impl Cluster {
 
     /// Removes what a storage driver wants; whether it was there.
     pub fn remove_csi_driver(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.drivers.remove(&mut self.symbols, &name))
     }
 
     /// Removes how much room there is; whether it was there.
     pub fn remove_storage_capacity(&mut self, metadata: &wire::Metadata) -> bool {
+        self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.get(metadata.namespace_or_default());
         let key = namespace.zip(symbols.get(&metadata.name));
@@ -354,6 +368,7 @@ impl Cluster {
         add: fn(&mut Storage, &mut Symbols, &T) -> Result<(), Mistake>,
         wire: &T,
     ) -> Result<(), Mistake> {
+        self.changes.all();
         let added = add(&mut self.storage, &mut self.symbols, wire);
         if added.is_err() {
             self.symbols.give_back();
@@ -378,11 +393,13 @@ impl Cluster {
 
     /// Adds what a node can attach, or puts it in the place of what it could.
     pub fn add_csi_node(&mut self, wire: &wire::CsiNode) {
+        self.changes.all();
         self.storage.add_csi_node(&mut self.symbols, wire);
     }
 
     /// Removes a claim; whether it was there.
     pub fn remove_claim(&mut self, metadata: &wire::Metadata) -> bool {
+        self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.get(metadata.namespace_or_default());
         let key = namespace.zip(symbols.get(&metadata.name));
@@ -391,18 +408,21 @@ impl Cluster {
 
     /// Removes a volume; whether it was there.
     pub fn remove_volume(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.volumes.remove(&mut self.symbols, &name))
     }
 
     /// Removes a class of storage; whether it was there.
     pub fn remove_storage_class(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.classes.remove(&mut self.symbols, &name))
     }
 
     /// Removes what a node can attach; whether it was there.
     pub fn remove_csi_node(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.limits.remove(&mut self.symbols, &name))
     }
@@ -440,6 +460,11 @@ impl Cluster {
     /// Claims, volumes and what is known of them.
     pub(crate) const fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// When something changed that every answer may depend on, and when each node did.
+    pub const fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The places of a label.

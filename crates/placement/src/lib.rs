@@ -48,6 +48,7 @@
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod checks;
 mod cluster;
 pub mod filter;
@@ -70,6 +71,7 @@ mod symbol;
 mod table;
 mod template;
 
+pub use changes::Changes;
 pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, PodSelector, Sizes};
 pub use evictd_pod::selector::SelectorError;

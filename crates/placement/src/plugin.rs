@@ -48,6 +48,17 @@ pub trait Score: Send + Sync {
     /// The score of a node in a unit of its own.
     fn raw(&self, here: Here<'_>) -> i64;
 
+    /// Whether the score of a node depends on nothing but that node, so that it may be kept while the rest of the cluster
+    /// changes.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Score::normalize`] leaves scores as they are.
+    fn is_normal(&self) -> bool {
+        false
+    }
+
     /// Turns the scores of all nodes, in the order in which they were given, into ones from 0 to [`MAX_SCORE`].
     fn normalize(&self, _scores: &mut [i64]) {}
 }

@@ -440,6 +440,14 @@ impl Plugin for DynamicResources {
     fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
         struct Same;
         impl Score for Same {
+            fn is_local(&self) -> bool {
+                true
+            }
+
+            fn is_normal(&self) -> bool {
+                true
+            }
+
             fn raw(&self, _here: filter::Here<'_>) -> i64 {
                 0
             }

@@ -8,12 +8,13 @@
     reason = "a bench"
 )]
 
+#[allow(dead_code, reason = "the bench of preemption needs more of it")]
 #[path = "../../preemption/benches/recipe/mod.rs"]
 mod recipe;
 
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;
-use evictd_scheduling::Framework;
+use evictd_scheduling::{Decider, Framework};
 use recipe::{Extra, build};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
@@ -112,17 +113,15 @@ fn incoming(scenario: &Scenario, index: usize, own: bool) -> wire::Pod {
 }
 
 /// Decides about a pod and places it: of the nodes with the highest total the one with the lowest name.
-fn place(cluster: &mut Cluster, framework: &Framework, pod: wire::Pod) -> NodeId {
+fn place(
+    cluster: &mut Cluster,
+    framework: &Framework,
+    decider: &mut Decider,
+    pod: wire::Pod,
+) -> NodeId {
     let pod = cluster.pod(pod).expect("well formed");
-    let filtered = framework.filter(cluster, &pod);
-    let scores = framework
-        .score(cluster, &pod, &filtered.feasible)
-        .unwrap_or_default();
-    let top = scores.top(&filtered.feasible);
-    let chosen = top
-        .into_iter()
-        .min_by_key(|id| cluster.node_name(*id))
-        .expect("it fits");
+    let decided = decider.decide(framework, cluster, &pod);
+    let chosen = decided.expect("it fits").chosen;
     cluster.assume(pod, chosen);
     chosen
 }
@@ -143,10 +142,11 @@ fn run(
     let pods: Vec<wire::Pod> = (0..50)
         .map(|index| incoming(scenario, index, own))
         .collect();
+    let mut decider = Decider::default();
     let start = Instant::now();
     let nodes: Vec<NodeId> = pods
         .iter()
-        .map(|pod| place(cluster, framework, pod.clone()))
+        .map(|pod| place(cluster, framework, &mut decider, pod.clone()))
         .collect();
     let took = start.elapsed() / 50;
     let names = nodes

@@ -124,12 +124,22 @@ impl Framework {
     }
 
     /// The filters that have something to check for a pod, with their indices.
-    fn checks<'c>(&self, cluster: &'c Cluster, pod: &'c Pod) -> (Checks<'c>, Vec<usize>) {
+    pub(crate) fn checks<'c>(
+        &self,
+        cluster: &'c Cluster,
+        pod: &'c Pod,
+    ) -> (Checks<'c>, Vec<usize>) {
         let filters = self.filters.iter().enumerate();
         let compiled =
             filters.filter_map(|(index, plugin)| Some((index, plugin.filter(cluster, pod)?)));
         let (asked, filters) = compiled.unzip();
         (Checks::with(cluster, pod, filters), asked)
+    }
+
+    /// Whether there is nothing to say before any node is looked at.
+    pub(crate) fn passes_before(&self, cluster: &Cluster, pod: &Pod) -> bool {
+        let before = self.before(cluster, pod);
+        before.rejected.is_none() && before.nodes.is_none()
     }
 
     /// Asks what can be said before any node is looked at.

@@ -36,10 +36,12 @@
 
 pub mod config;
 mod cycle;
+mod decider;
 mod framework;
 mod queue;
 
 pub use cycle::{Failure as FitFailure, Filtered, PluginScores, Scores, Verdict};
+pub use decider::{Decided, Decider};
 pub use framework::{Framework, OwnPlugin, PostFilter, Shared};
 
 pub use queue::{

@@ -57,8 +57,7 @@ impl Cluster {
         if is_known {
             self.take_away(&known_as);
         }
-        let template = &self.templates.items()[pod.template.index()];
-        pod.group = self.groups.of(&mut self.symbols, template);
+        self.join_group(&mut pod);
         let place = match node {
             Some(name) => {
                 match self.node_by_name.get(&name) {
@@ -68,6 +67,7 @@ impl Cluster {
                 Place::Node(name)
             }
             None if pod.identity.nominated.is_some() => {
+                self.changes.all();
                 self.nominated.push(pod);
                 Place::Nominated
             }
@@ -88,8 +88,7 @@ impl Cluster {
             _ => Arc::clone(&pod.identity.uid),
         };
         self.take_away(&known_as);
-        let template = &self.templates.items()[pod.template.index()];
-        pod.group = self.groups.of(&mut self.symbols, template);
+        self.join_group(&mut pod);
         let name = self.nodes[node.index()].name;
         self.symbols.hold_again(name);
         self.place(node, pod);
@@ -129,9 +128,23 @@ impl Cluster {
         self.scalars.release(symbols, pod.amounts.scalars.0);
     }
 
+    /// Gives a pod that the cluster keeps its group.
+    fn join_group(&mut self, pod: &mut Pod) {
+        let before = self.groups.table.count();
+        let template = &self.templates.items()[pod.template.index()];
+        pod.group = self.groups.of(&mut self.symbols, template);
+        if self.groups.table.count() != before {
+            self.changes.all();
+        }
+    }
+
     /// Takes back a pod that has a group.
     fn release_kept(&mut self, pod: Pod) {
+        let before = self.groups.table.count();
         self.groups.table.release(&mut self.symbols, pod.group.0);
+        if self.groups.table.count() != before {
+            self.changes.all();
+        }
         self.release(pod);
     }
 
@@ -141,6 +154,7 @@ impl Cluster {
         if keys.is_empty() {
             return;
         }
+        self.changes.all();
         let Self {
             symbols,
             templates,
@@ -169,6 +183,7 @@ impl Cluster {
         };
         let pod = match place {
             Place::Nominated => {
+                self.changes.all();
                 let at = self.find(&self.nominated, known_as);
                 at.map(|at| self.nominated.remove(at))
             }
@@ -270,6 +285,7 @@ impl Cluster {
         let (symbols, templates) = (&self.symbols, self.templates.items());
         let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
         self.groups.count(pod.counted(), id, 1);
+        self.changes.node(id);
         let node = &mut self.nodes[id.index()];
         node.request(&pod, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
@@ -287,6 +303,7 @@ impl Cluster {
             let node = &mut self.nodes[id.index()];
             let pod = node.pods.remove(at);
             self.groups.count(pod.counted(), id, -1);
+            self.changes.node(id);
             node.request(&pod, self.scalars.items(), -1);
             return Some(pod);
         }

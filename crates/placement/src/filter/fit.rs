@@ -166,6 +166,10 @@ impl Fit {
 }
 
 impl Filter for Fit {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn changes(&self) -> bool {
         true
     }

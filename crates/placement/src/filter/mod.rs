@@ -125,6 +125,12 @@ pub trait Filter: Send + Sync {
         false
     }
 
+    /// Whether its answer for a node depends on nothing but that node as it is when it is entered, so that it may be kept
+    /// while the rest of the cluster changes.
+    fn is_local(&self) -> bool {
+        false
+    }
+
     /// Whether it has to be told at the end that everybody is back. One that looks at a node anew when it enters it has
     /// not.
     fn remembers(&self) -> bool {

@@ -40,6 +40,10 @@ pub(crate) fn allows(here: Here<'_>, template: TemplateId) -> bool {
 }
 
 impl Filter for NodeAffinity {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         let (node, symbols) = (here.node, here.cluster.symbols());
         let is_added = |added: &NodeSelector| added.matches(symbols, node.name, &node.labels);

@@ -13,6 +13,10 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for NodeName {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         if here.node.name == self.0 {
             return Ok(());

@@ -35,6 +35,10 @@ pub(super) fn untolerated<'n>(
 }
 
 impl Filter for Taints {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         match untolerated(&here.node.taints, &self.0) {
             None => Ok(()),

@@ -15,6 +15,10 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Unschedulable {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         if here.node.unschedulable {
             return Err(Rejection::unresolvable("node(s) were unschedulable"));

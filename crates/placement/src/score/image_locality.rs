@@ -40,6 +40,14 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
 }
 
 impl Score for ImageLocality {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     fn raw(&self, here: Here<'_>) -> i64 {
         let here = self
             .images

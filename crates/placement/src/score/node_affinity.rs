@@ -20,6 +20,10 @@ pub(crate) fn new(
 }
 
 impl Score for NodeAffinity {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn raw(&self, here: Here<'_>) -> i64 {
         let (node, symbols) = (here.node, here.cluster.symbols());
         let liked = self

@@ -154,6 +154,14 @@ fn on_line(points: &[(i64, i64)], at: i64) -> i64 {
 }
 
 impl Score for Fit {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     fn raw(&self, here: Here<'_>) -> i64 {
         let ratio = matches!(self.strategy, Strategy::RequestedToCapacityRatio(_));
         let (mut sum, mut weights) = (0, 0);
@@ -213,6 +221,14 @@ fn evenness_of_two(one: f64, other: f64) -> i64 {
 }
 
 impl Score for Balanced {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
     #[expect(
         clippy::cast_precision_loss,
         reason = "fractions of a node's resources"

@@ -24,6 +24,10 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
 }
 
 impl Score for Taints {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn raw(&self, here: Here<'_>) -> i64 {
         let Some(soft) = self.soft else { return 0 };
         let taints = here.node.taints.iter().filter(|taint| taint.effect == soft);
