@@ -45,6 +45,9 @@ pub struct NodeStatus {
     /// `Ready`, `MemoryPressure` and the others.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
+    /// Optional features of its kubelet that pods may need.
+    #[serde(deserialize_with = "null_is_default")]
+    pub declared_features: Vec<String>,
     /// Container images on the node.
     #[serde(deserialize_with = "null_is_default")]
     pub images: Vec<NodeImage>,

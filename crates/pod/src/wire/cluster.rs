@@ -219,7 +219,7 @@ pub struct StorageClass {
 }
 
 /// Selects the nodes that have all of these labels; without labels it selects none.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySelectorTerm {
     /// Labels that the node must have, all of them.
@@ -228,7 +228,7 @@ pub struct TopologySelectorTerm {
 }
 
 /// A label and the values that it may have.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySelectorLabel {
     /// Key of the node's label.
@@ -317,6 +317,15 @@ pub struct CsiStorageCapacity {
     pub capacity: Option<Quantity>,
     /// The largest volume that can be made.
     pub maximum_volume_size: Option<Quantity>,
+}
+
+/// A storage.k8s.io/v1 `VolumeAttachment`: a volume that is attached to a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachment {
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
 }
 
 /// A v1 `Service`.

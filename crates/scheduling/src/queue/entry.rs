@@ -1,7 +1,8 @@
 //! What the queue remembers of one pod, and how long it backs off.
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Plugin, PluginSet, Pool, Settings};
+use super::{Pool, Settings};
+use crate::plugins::{PluginName, PluginSet};
 
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
@@ -13,7 +14,7 @@ pub(super) struct Entry {
     pub(super) consecutive_errors: u32,
     pub(super) rejectors: PluginSet,
     pub(super) pending: PluginSet,
-    pub(super) gate: Option<Plugin>,
+    pub(super) gate: Option<PluginName>,
     /// Fixed when first asked for after a failure (S5-107).
     expiry: Option<Timestamp>,
     /// The expiry under which it stands in its pool's order.
@@ -73,6 +74,11 @@ impl Entry {
                 .unwrap_or(Timestamp::MAX);
             self.expiry = Some(whole_second(end));
         }
+        self.expiry
+    }
+
+    /// When its backoff ends, once that was asked.
+    pub(super) const fn end_of_backoff(&self) -> Option<Timestamp> {
         self.expiry
     }
 

@@ -1,5 +1,5 @@
 //! The pods in flight (popped, their attempt not yet over) and the events that came meanwhile (S5-106).
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -18,15 +18,16 @@ pub(super) struct InFlight<E> {
     /// The position of the first event that is kept, counted from the first that ever came.
     first: u64,
     pods: HashMap<Arc<str>, Flight>,
-    by_position: BTreeSet<(u64, Arc<str>)>,
+    /// The pods by the order of popping, which is also that of their positions.
+    turns: BTreeMap<u64, (u64, Arc<str>)>,
+    next_turn: u64,
 }
 
 #[derive(Debug)]
 pub(super) struct Flight {
     pub(super) entry: Entry,
     pub(super) position: u64,
-    /// A plugin asked for this pod alone (S5-034).
-    pub(super) activated: bool,
+    turn: u64,
 }
 
 impl<E> InFlight<E> {
@@ -35,7 +36,8 @@ impl<E> InFlight<E> {
             events: VecDeque::new(),
             first: 0,
             pods: HashMap::new(),
-            by_position: BTreeSet::new(),
+            turns: BTreeMap::new(),
+            next_turn: 0,
         }
     }
 
@@ -43,29 +45,30 @@ impl<E> InFlight<E> {
         self.pods.contains_key(pod)
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.pods.len()
+    pub(super) fn key(&self, pod: &str) -> Option<Arc<str>> {
+        self.pods.get_key_value(pod).map(|(key, _)| Arc::clone(key))
     }
 
-    pub(super) fn events(&self) -> usize {
-        self.events.len()
+    /// In the order of popping.
+    pub(super) fn pods(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.turns.values().map(|(_, pod)| pod)
+    }
+
+    pub(super) fn labels(&self) -> impl Iterator<Item = &'static str> {
+        self.events.iter().map(|event| event.label)
     }
 
     pub(super) fn start(&mut self, pod: Arc<str>, entry: Entry) {
         let position = self.first + self.events.len() as u64;
-        self.by_position.insert((position, Arc::clone(&pod)));
-        self.pods.insert(
-            pod,
-            Flight {
-                entry,
-                position,
-                activated: false,
-            },
-        );
-    }
-
-    pub(super) fn flight(&mut self, pod: &str) -> Option<&mut Flight> {
-        self.pods.get_mut(pod)
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        self.turns.insert(turn, (position, Arc::clone(&pod)));
+        let flight = Flight {
+            entry,
+            position,
+            turn,
+        };
+        self.pods.insert(pod, flight);
     }
 
     pub(super) fn record(&mut self, event: Event<E>) {
@@ -82,33 +85,25 @@ impl<E> InFlight<E> {
     /// The events since this position; `None` if some of them are no longer kept.
     pub(super) fn since(&self, position: u64) -> Option<impl Iterator<Item = &Event<E>>> {
         let skip = position.checked_sub(self.first)?;
-        Some(
-            self.events
-                .iter()
-                .skip(usize::try_from(skip).unwrap_or(usize::MAX)),
-        )
+        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        Some(self.events.iter().skip(skip))
     }
 
     /// Takes the pod out. Its events stay until [`trim`](Self::trim), for they are still to be replayed.
-    pub(super) fn end(&mut self, pod: &str) -> Option<Flight> {
+    pub(super) fn end(&mut self, pod: &str) -> Option<(Arc<str>, Flight)> {
         let (pod, flight) = self.pods.remove_entry(pod)?;
-        self.by_position.remove(&(flight.position, pod));
-        Some(flight)
+        self.turns.remove(&flight.turn);
+        Some((pod, flight))
     }
 
     /// Drops the events that came before the oldest pod in flight was popped.
     pub(super) fn trim(&mut self) {
         let end = self.first + self.events.len() as u64;
-        let oldest = self
-            .by_position
-            .first()
-            .map_or(end, |(position, _)| *position);
+        let oldest = self.turns.first_key_value();
+        let oldest = oldest.map_or(end, |(_, (position, _))| *position);
         let passed = oldest.saturating_sub(self.first);
-        self.events.drain(
-            ..usize::try_from(passed)
-                .unwrap_or(usize::MAX)
-                .min(self.events.len()),
-        );
-        self.first += passed;
+        let passed = usize::try_from(passed).unwrap_or(usize::MAX);
+        self.events.drain(..passed.min(self.events.len()));
+        self.first = self.first.max(oldest);
     }
 }

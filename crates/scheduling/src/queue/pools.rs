@@ -7,7 +7,8 @@ use hashbrown::HashMap;
 use jiff::Timestamp;
 
 use super::entry::Entry;
-use super::{Plugin, PluginSet, Pool, Settings};
+use super::{Pool, Settings};
+use crate::plugins::{PluginName, PluginSet};
 
 /// Priority descending, then waiting since, then uid so that the order is total (S5-005).
 type Turn = (Reverse<i32>, Timestamp, Arc<str>);
@@ -20,9 +21,8 @@ pub(super) struct Pools {
     error_backoff: BTreeSet<(Timestamp, Arc<str>)>,
     /// The unschedulable and gated pods of each plugin, by its number.
     rejected: Vec<BTreeSet<Arc<str>>>,
-    /// The unschedulable pods that no plugin rejected: every event wakes them.
-    unrejected: BTreeSet<Arc<str>>,
     unschedulable: BTreeSet<Arc<str>>,
+    gated: BTreeSet<Arc<str>>,
 }
 
 impl Pools {
@@ -52,13 +52,16 @@ impl Pools {
                 self.unschedulable.insert(Arc::clone(&pod));
                 self.index(&pod, entry.rejectors);
             }
-            Pool::Gated => self.index(&pod, entry.gate.into_iter().collect()),
+            Pool::Gated => {
+                self.gated.insert(Arc::clone(&pod));
+                self.index(&pod, entry.gate.into_iter().collect());
+            }
         }
         entry.placed = expiry;
         self.pods.insert(pod, entry);
     }
 
-    pub(super) fn take(&mut self, pod: &str) -> Option<Entry> {
+    pub(super) fn take(&mut self, pod: &str) -> Option<(Arc<str>, Entry)> {
         let (pod, entry) = self.pods.remove_entry(pod)?;
         let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
         match entry.pool {
@@ -69,15 +72,18 @@ impl Pools {
                 self.backoff.remove(&(entry.placed, turn));
             }
             Pool::ErrorBackoff => {
-                self.error_backoff.remove(&(entry.placed, pod));
+                self.error_backoff.remove(&(entry.placed, Arc::clone(&pod)));
             }
             Pool::Unschedulable => {
                 self.unschedulable.remove(&pod);
                 self.forget(&pod, entry.rejectors);
             }
-            Pool::Gated => self.forget(&pod, entry.gate.into_iter().collect()),
+            Pool::Gated => {
+                self.gated.remove(&pod);
+                self.forget(&pod, entry.gate.into_iter().collect());
+            }
         }
-        Some(entry)
+        Some((pod, entry))
     }
 
     /// The pod whose turn it is, and whether it still backs off.
@@ -110,46 +116,41 @@ impl Pools {
             .collect()
     }
 
-    /// All unschedulable pods.
-    pub(super) fn not_gated(&self) -> Vec<Arc<str>> {
-        self.unschedulable.iter().cloned().collect()
+    /// The pods of a pool: of the first three in the order in which they leave it, of the others by key.
+    pub(super) fn list(&self, pool: Pool) -> Vec<Arc<str>> {
+        match pool {
+            Pool::Active => self.active.iter().map(|turn| &turn.2).cloned().collect(),
+            Pool::Backoff => self.backoff.iter().map(|(_, turn)| &turn.2).cloned().collect(),
+            Pool::ErrorBackoff => self.error_backoff.iter().map(|(_, pod)| pod).cloned().collect(),
+            Pool::Unschedulable => self.unschedulable.iter().cloned().collect(),
+            Pool::Gated => self.gated.iter().cloned().collect(),
+        }
     }
 
-    /// The unschedulable and gated pods that one of these plugins, or none at all, keeps there.
+    /// The unschedulable pods that one of these plugins rejected, and the gated ones that one of them gates.
     pub(super) fn rejected_by(&self, plugins: PluginSet) -> Vec<Arc<str>> {
-        let mut found: Vec<Arc<str>> = self.unrejected.iter().cloned().collect();
-        found.extend(
-            plugins
-                .iter()
-                .filter_map(|plugin| self.rejected.get(plugin.index()))
-                .flatten()
-                .cloned(),
-        );
+        let lists = plugins.iter();
+        let lists = lists.filter_map(|plugin| self.rejected.get(plugin as usize));
+        let mut found: Vec<Arc<str>> = lists.flatten().cloned().collect();
         found.sort_unstable();
         found.dedup();
         found
     }
 
     fn index(&mut self, pod: &Arc<str>, plugins: PluginSet) {
-        if plugins.is_empty() {
-            self.unrejected.insert(Arc::clone(pod));
-        }
         for plugin in plugins.iter() {
             self.of(plugin).insert(Arc::clone(pod));
         }
     }
 
     fn forget(&mut self, pod: &Arc<str>, plugins: PluginSet) {
-        if plugins.is_empty() {
-            self.unrejected.remove(pod);
-        }
         for plugin in plugins.iter() {
             self.of(plugin).remove(pod);
         }
     }
 
-    fn of(&mut self, plugin: Plugin) -> &mut BTreeSet<Arc<str>> {
-        let index = plugin.index();
+    fn of(&mut self, plugin: PluginName) -> &mut BTreeSet<Arc<str>> {
+        let index = plugin as usize;
         if self.rejected.len() <= index {
             self.rejected.resize_with(index + 1, BTreeSet::new);
         }

@@ -1,11 +1,10 @@
-//! The queue through its public face, row by row.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+//! The pools by themselves, row by row.
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use evictd_scheduling::{
-    Event, Failure, Hint, MAX_IN_FLIGHT_EVENTS, Plugin, PluginSet, Pool, Queue, QueueError,
-    Requeueing, Settings,
+use super::{
+    Event, MAX_IN_FLIGHT_EVENTS, Moved, PluginName, PluginSet, Pool, Queue, QueueError, Requeueing,
+    Scope, Settings,
 };
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
@@ -20,13 +19,14 @@ struct Hints {
 
 impl Requeueing<Happening> for Hints {
     fn registered(&self, event: &Happening) -> PluginSet {
-        Plugin::new(event.0).into_iter().collect()
+        by(&[event.0])
     }
-    fn hint(&self, _: Plugin, _: &str, event: &Happening) -> Hint {
-        if event.1 { Hint::Queue } else { Hint::Skip }
+    fn wakes(&self, _: PluginName, _: &str, event: &Happening) -> bool {
+        event.1
     }
-    fn gate(&self, pod: &str) -> Option<Plugin> {
-        self.gated.contains(pod).then(|| Plugin::new(9).unwrap())
+    fn gate(&self, pod: &str) -> Option<PluginName> {
+        let gated = self.gated.contains(pod);
+        gated.then(|| PluginName::ALL[9])
     }
 }
 
@@ -34,28 +34,34 @@ fn at(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(1_000_000 + milliseconds).unwrap()
 }
 
-fn by(plugins: &[u8]) -> Failure {
-    let rejectors = plugins
-        .iter()
-        .filter_map(|number| Plugin::new(*number))
-        .collect();
-    Failure {
-        rejectors,
-        pending: PluginSet::default(),
-    }
+fn by(plugins: &[u8]) -> PluginSet {
+    let plugins = plugins.iter();
+    plugins
+        .map(|number| PluginName::ALL[usize::from(*number)])
+        .collect()
+}
+
+fn fails(
+    queue: &mut Queue<Happening>,
+    plugins: &[u8],
+    now: Timestamp,
+    hints: &Hints,
+) -> Result<Moved, QueueError> {
+    queue.failed("a", by(plugins), PluginSet::default(), now, hints)
 }
 
 fn event(plugin: u8, queue: bool) -> Event<Happening> {
     Event {
         label: "NodeAdd",
         object: Some((plugin, queue)),
+        scope: Scope::All,
     }
 }
 
 /// A queue with one pod, `a`, in flight.
 fn popped() -> Queue<Happening> {
     let mut queue = Queue::new(Settings::default());
-    queue.add("a".into(), 0, at(0), &Hints::default());
+    queue.add("a".into(), 0, "", at(0), &Hints::default());
     queue.pop().unwrap();
     queue
 }
@@ -64,7 +70,7 @@ fn popped() -> Queue<Happening> {
 fn s5_005_priority_then_waiting_time() {
     let mut queue = Queue::new(Settings::default());
     for (pod, priority, time) in [("late", 0, 2), ("early", 0, 1), ("important", 5, 3)] {
-        queue.add(pod.into(), priority, at(time), &Hints::default());
+        queue.add(pod.into(), priority, "", at(time), &Hints::default());
     }
     let order: Vec<_> = std::iter::from_fn(|| queue.pop())
         .map(|popped| popped.pod.to_string())
@@ -75,8 +81,7 @@ fn s5_005_priority_then_waiting_time() {
 #[test]
 fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
     let mut queue = popped();
-    queue
-        .failed("a", by(&[1]), at(0), &Hints::default())
+    fails(&mut queue, &[1], at(0), &Hints::default())
         .unwrap();
     assert_eq!(
         queue.flush_unschedulable(at(300_000), &Hints::default()),
@@ -92,8 +97,7 @@ fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
 #[test]
 fn s5_012_only_the_rejectors_of_a_pod_are_asked() {
     let mut queue = popped();
-    queue
-        .failed("a", by(&[1]), at(0), &Hints::default())
+    fails(&mut queue, &[1], at(0), &Hints::default())
         .unwrap();
     assert_eq!(queue.event(event(2, true), at(1), &Hints::default()), []);
     assert_eq!(queue.event(event(1, false), at(1), &Hints::default()), []);
@@ -107,14 +111,12 @@ fn s5_012_only_the_rejectors_of_a_pod_are_asked() {
 fn s5_016_an_event_during_the_attempt_counts() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
-    assert_eq!(queue.in_flight_events(), 1);
-    let moved = queue
-        .failed("a", by(&[1]), at(2), &Hints::default())
+    assert_eq!(queue.in_flight_events().count(), 1);
+    let moved = fails(&mut queue, &[1], at(2), &Hints::default())
         .unwrap();
-    assert_eq!((moved.pool, queue.in_flight_events()), (Pool::Backoff, 0));
+    assert_eq!((moved.pool, queue.in_flight_events().count()), (Pool::Backoff, 0));
     let mut queue = popped();
-    let moved = queue
-        .failed("a", by(&[]), at(2), &Hints::default())
+    let moved = fails(&mut queue, &[], at(2), &Hints::default())
         .unwrap();
     assert_eq!(moved.pool, Pool::ErrorBackoff);
     assert_eq!(queue.pop(), None);
@@ -123,10 +125,10 @@ fn s5_016_an_event_during_the_attempt_counts() {
 #[test]
 fn s5_017_a_pod_that_waits_already_is_told() {
     let mut queue = popped();
-    queue.add("a".into(), 0, at(1), &Hints::default());
-    let told = queue.failed("a", by(&[1]), at(1), &Hints::default());
+    queue.add("a".into(), 0, "", at(1), &Hints::default());
+    let told = fails(&mut queue, &[1], at(1), &Hints::default());
     assert_eq!(
-        (told, queue.in_flight()),
+        (told, queue.in_flight().count()),
         (Err(QueueError::AlreadyQueued("a".into())), 0)
     );
 }
@@ -134,12 +136,9 @@ fn s5_017_a_pod_that_waits_already_is_told() {
 #[test]
 fn s5_033_a_pending_plugin_skips_the_backoff() {
     let mut queue = popped();
-    let pending = Failure {
-        pending: by(&[1]).rejectors,
-        ..Failure::default()
-    };
+    let (pending, hints) = (by(&[1]), Hints::default());
     queue
-        .failed("a", pending, at(0), &Hints::default())
+        .failed("a", PluginSet::default(), pending, at(0), &hints)
         .unwrap();
     assert_eq!(
         queue.event(event(1, true), at(1), &Hints::default())[0].pool,
@@ -151,8 +150,7 @@ fn s5_033_a_pending_plugin_skips_the_backoff() {
 fn s5_034_activation_ignores_the_backoff() {
     let mut queue = popped();
     assert_eq!(queue.activate("a", &Hints::default()), None);
-    let moved = queue
-        .failed("a", by(&[1]), at(0), &Hints::default())
+    let moved = fails(&mut queue, &[1], at(0), &Hints::default())
         .unwrap();
     assert_eq!(moved.pool, Pool::Backoff);
     assert_eq!(
@@ -165,14 +163,13 @@ fn s5_034_activation_ignores_the_backoff() {
 fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
-    queue
-        .failed("a", by(&[1]), at(2), &Hints::default())
+    fails(&mut queue, &[1], at(2), &Hints::default())
         .unwrap();
     assert!(queue.pop().unwrap().from_backoff);
     let gate = Hints {
         gated: ["a".to_owned()].into(),
     };
-    let moved = queue.failed("a", by(&[]), at(3), &gate).unwrap();
+    let moved = fails(&mut queue, &[], at(3), &gate).unwrap();
     assert_eq!(moved.pool, Pool::Gated);
 }
 
@@ -180,8 +177,7 @@ fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
 fn s5_038_the_head_of_the_backoff_is_popped_when_nothing_is_active() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
-    queue
-        .failed("a", by(&[1]), at(2), &Hints::default())
+    fails(&mut queue, &[1], at(2), &Hints::default())
         .unwrap();
     let again = queue.pop().unwrap();
     assert!(again.from_backoff && again.attempts == 2);
@@ -190,8 +186,7 @@ fn s5_038_the_head_of_the_backoff_is_popped_when_nothing_is_active() {
 #[test]
 fn s5_108_backoff_ends_when_its_second_has_passed() {
     let mut queue = popped();
-    queue
-        .failed("a", by(&[]), at(500), &Hints::default())
+    fails(&mut queue, &[], at(500), &Hints::default())
         .unwrap();
     assert_eq!(queue.flush_backoff(at(1_999)), []);
     assert_eq!(queue.flush_backoff(at(2_000))[0].label, "BackoffComplete");
@@ -203,11 +198,12 @@ fn s5_110_a_gated_pod_is_woken_by_its_gate_alone() {
         gated: ["a".to_owned()].into(),
     };
     let mut queue = Queue::new(Settings::default());
-    let moved = queue.add("a".into(), 0, at(0), &gate).unwrap();
+    let moved = queue.add("a".into(), 0, "", at(0), &gate).unwrap();
     assert_eq!(moved.pool, Pool::Gated);
     let wildcard = Event {
         label: "UnschedulableTimeout",
         object: None,
+        scope: Scope::All,
     };
     assert_eq!(queue.event(wildcard, at(1), &Hints::default()), []);
     assert_eq!(
@@ -223,9 +219,8 @@ fn events_in_flight_are_bounded_and_a_pod_whose_events_were_dropped_is_woken() {
     for _ in 0..2 * MAX_IN_FLIGHT_EVENTS {
         queue.event(event(1, false), at(1), &Hints::default());
     }
-    assert!(queue.in_flight_events() <= MAX_IN_FLIGHT_EVENTS);
-    let moved = queue
-        .failed("a", by(&[1]), at(2), &Hints::default())
+    assert!(queue.in_flight_events().count() <= MAX_IN_FLIGHT_EVENTS);
+    let moved = fails(&mut queue, &[1], at(2), &Hints::default())
         .unwrap();
     assert_eq!(moved.pool, Pool::Backoff);
 }
@@ -242,13 +237,13 @@ proptest! {
             let hints = Hints::default();
             match action {
                 0 | 1 if !alive.contains(&name) => {
-                    queue.add(Arc::clone(&name), i32::from(plugin), now, &hints);
+                    queue.add(Arc::clone(&name), i32::from(plugin), "", now, &hints);
                     alive.insert(name);
                 }
                 2 => flying.extend(queue.pop().map(|popped| popped.pod)),
                 3 | 4 if !flying.is_empty() => {
                     let pod = flying.remove(0);
-                    let moved = queue.failed(&pod, by(&[plugin]), now, &hints).unwrap();
+                    let moved = queue.failed(&pod, by(&[plugin]), PluginSet::default(), now, &hints).unwrap();
                     let expected = if woken.contains(&(Arc::clone(&pod), plugin)) { Pool::Backoff } else { moved.pool };
                     prop_assert_eq!(moved.pool, expected);
                     woken.retain(|(other, _)| *other != pod);
@@ -264,7 +259,7 @@ proptest! {
                 }
                 _ => drop(queue.flush_unschedulable(now, &hints)),
             }
-            prop_assert_eq!(queue.waiting() + queue.in_flight(), alive.len());
+            prop_assert_eq!(queue.len() + queue.in_flight().count(), alive.len());
         }
     }
 }

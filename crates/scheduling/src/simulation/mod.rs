@@ -1,0 +1,331 @@
+//! A timeline of changes and of what a scheduler does, run through the queue: where every pod waits after each step.
+
+mod object;
+mod outcome;
+
+use crate::change::pod_key;
+use crate::plugins::{PluginName, PluginSet};
+use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
+use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
+use evictd_pod::wire::null_is_default;
+use jiff::{SignedDuration, Timestamp};
+pub use object::Object;
+use object::Name;
+pub use outcome::{Outcome, PodOutcome, StepOutcome};
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// A file of `simulate` with `steps`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timeline {
+    /// When it begins.
+    pub now: Timestamp,
+    /// How long pods back off, and whose pods they are.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub config: Config,
+    /// What is there at the start; it is added in this order.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub objects: Vec<Object>,
+    /// What happens, in the order of time.
+    pub steps: Vec<Step>,
+}
+
+/// The keys of a `KubeSchedulerConfiguration` that the queue obeys.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Config {
+    pod_initial_backoff_seconds: Option<i64>,
+    pod_max_backoff_seconds: Option<i64>,
+    #[serde(deserialize_with = "null_is_default")]
+    profiles: Vec<Profile>,
+    #[serde(deserialize_with = "null_is_default")]
+    extenders: Vec<serde::de::IgnoredAny>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Profile {
+    #[serde(deserialize_with = "null_is_default")]
+    scheduler_name: String,
+}
+
+/// One step.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Milliseconds after the beginning.
+    pub at: i64,
+    /// What is done.
+    #[serde(rename = "do")]
+    pub action: Action,
+    /// For `add`, `update` and `delete`.
+    pub object: Option<Object>,
+    /// `namespace/name` of the pod whose attempt it is.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub pod: String,
+    /// For `activate`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub pods: Vec<String>,
+    /// The plugins that rejected it.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub plugins: Vec<String>,
+    /// The plugins that wait for an event.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub pending: Vec<String>,
+    /// The node that is being freed for it.
+    pub nominate: Option<String>,
+    /// For `assume`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub node: String,
+}
+
+/// What a step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(missing_docs, reason = "they are the words of the file")]
+pub enum Action {
+    Add,
+    Update,
+    Delete,
+    Pop,
+    Unschedulable,
+    Error,
+    Assume,
+    Done,
+    BindingError,
+    PermitRejected,
+    Activate,
+    FlushBackoff,
+    FlushUnschedulable,
+}
+
+impl Timeline {
+    /// What is wrong with steps that can be read: their index, and what it is.
+    pub fn mistakes(&self) -> Vec<(usize, String)> {
+        let mut found = Vec::new();
+        let mut before = 0;
+        for (index, step) in self.steps.iter().enumerate() {
+            found.extend(step.mistakes().map(|mistake| (index, mistake)));
+            if step.at < before {
+                found.push((index, "at: is before the step in front of it".to_owned()));
+            }
+            before = before.max(step.at);
+        }
+        found
+    }
+
+    fn settings(&self) -> Settings {
+        let seconds = |seconds: Option<i64>| seconds.map(SignedDuration::from_secs);
+        let known = Settings::default();
+        let (initial, max) = (
+            seconds(self.config.pod_initial_backoff_seconds),
+            seconds(self.config.pod_max_backoff_seconds),
+        );
+        Settings {
+            initial_backoff: initial.unwrap_or(known.initial_backoff),
+            max_backoff: max.unwrap_or(known.max_backoff),
+            ..known
+        }
+    }
+
+    fn scheduler_names(&self) -> Vec<String> {
+        let names = self.config.profiles.iter();
+        let names = names.map(|profile| match profile.scheduler_name.as_str() {
+            "" => "default-scheduler".to_owned(),
+            name => name.to_owned(),
+        });
+        let names: Vec<String> = names.collect();
+        if names.is_empty() {
+            vec!["default-scheduler".to_owned()]
+        } else {
+            names
+        }
+    }
+}
+
+impl Step {
+    fn mistakes(&self) -> impl Iterator<Item = String> {
+        let needs = match self.action {
+            Action::Add | Action::Update | Action::Delete => ("object", self.object.is_none()),
+            Action::Unschedulable
+            | Action::Error
+            | Action::Done
+            | Action::BindingError
+            | Action::PermitRejected => ("pod", self.pod.is_empty()),
+            Action::Assume if self.pod.is_empty() => ("pod", true),
+            Action::Assume => ("node", self.node.is_empty()),
+            Action::Activate => ("pods", self.pods.is_empty()),
+            Action::Pop | Action::FlushBackoff | Action::FlushUnschedulable => ("", false),
+        };
+        let missing = needs
+            .1
+            .then(|| format!("this step needs the key {:?}", needs.0));
+        let names = self.plugins.iter().chain(&self.pending);
+        let unknown = names.filter(|name| PluginName::parse(name).is_none());
+        let unknown = unknown.map(|name| format!("no plugin that rejects pods is named {name:?}"));
+        missing.into_iter().chain(unknown)
+    }
+}
+
+/// Runs a timeline.
+pub fn run(timeline: Timeline) -> Outcome {
+    let queue = SchedulingQueue::new(
+        timeline.settings(),
+        timeline.scheduler_names(),
+        !timeline.config.extenders.is_empty(),
+    );
+    let mut run = Run {
+        queue,
+        begin: timeline.now,
+        objects: BTreeMap::new(),
+        names: HashMap::new(),
+        keys: HashMap::new(),
+        outcome: Outcome::default(),
+    };
+    for object in timeline.objects {
+        let moved = run.put(timeline.now, Some(object.clone()), &object);
+        run.count(moved);
+    }
+    for (index, step) in timeline.steps.into_iter().enumerate() {
+        let (popped, told) = run.step(&step);
+        run.outcome.warnings.extend(told.map(|told| (index, told.to_string())));
+        let state = run.state(&step, popped);
+        run.outcome.steps.push(state);
+    }
+    run.finish()
+}
+
+struct Run {
+    queue: SchedulingQueue,
+    begin: Timestamp,
+    objects: BTreeMap<Name, Object>,
+    /// `namespace/name` of every pod that ever was, by its key.
+    names: HashMap<Arc<str>, String>,
+    /// The other way round, of the last pod of a name.
+    keys: HashMap<String, Arc<str>>,
+    outcome: Outcome,
+}
+
+impl Run {
+    /// Does a step; returns what was popped, and what cannot be done.
+    fn step(&mut self, step: &Step) -> (Option<Popped>, Option<QueueError>) {
+        let now = self.begin.checked_add(SignedDuration::from_millis(step.at));
+        let now = now.unwrap_or(Timestamp::MAX);
+        let key = self.key(&step.pod);
+        let mut popped = None;
+        let moved = match step.action {
+            Action::Add | Action::Update => {
+                let object = step.object.iter();
+                Ok(object
+                    .flat_map(|object| self.put(now, Some(object.clone()), object))
+                    .collect())
+            }
+            Action::Delete => {
+                let object = step.object.iter();
+                Ok(object.flat_map(|object| self.put(now, None, object)).collect())
+            }
+            Action::Pop => {
+                popped = self.queue.pop();
+                let from_backoff = popped.iter().filter(|popped| popped.from_backoff);
+                let moved = from_backoff.map(|popped| Moved {
+                    pod: Arc::clone(&popped.pod),
+                    pool: Pool::Active,
+                    label: "PopFromBackoffQ",
+                });
+                Ok(moved.collect())
+            }
+            Action::Unschedulable | Action::Error => {
+                let failed = self.queue.failed(now, &key, &step.failure());
+                failed.map(|moved| moved.into_iter().collect())
+            }
+            Action::Assume => {
+                self.queue.assume(&key, &step.node);
+                Ok(Vec::new())
+            }
+            Action::Done => {
+                self.queue.done(&key);
+                Ok(Vec::new())
+            }
+            Action::BindingError => self.queue.binding_failed(now, &key, PluginSet::default()),
+            Action::PermitRejected => {
+                let rejectors = plugins(&step.plugins);
+                self.queue.binding_failed(now, &key, rejectors)
+            }
+            Action::Activate => {
+                let keys: Vec<_> = step.pods.iter().map(|pod| self.key(pod)).collect();
+                Ok(self.queue.activate(keys.iter().map(|key| &**key)))
+            }
+            Action::FlushBackoff => Ok(self.queue.flush_backoff(now)),
+            Action::FlushUnschedulable => Ok(self.queue.flush_unschedulable(now)),
+        };
+        match moved {
+            Ok(moved) => {
+                self.count(moved);
+                (popped, None)
+            }
+            Err(error) => (popped, Some(error)),
+        }
+    }
+
+    /// Tells the queue of an object as it is now; the one that is named is replaced.
+    fn put(&mut self, now: Timestamp, new: Option<Object>, named: &Object) -> Vec<Moved> {
+        let Some(name) = named.name() else {
+            return Vec::new();
+        };
+        let old = match &new {
+            Some(new) => self.objects.insert(name, new.clone()),
+            None => self.objects.remove(&name),
+        };
+        if let Some(Object::Pod(pod)) = &new {
+            let key = pod_key(&pod.metadata);
+            let metadata = &pod.metadata;
+            let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
+            self.names.insert(Arc::clone(&key), name.clone());
+            self.keys.insert(name, key);
+        }
+        let change = Object::change(old, new);
+        change.map_or(Vec::new(), |change| self.queue.on(now, &change))
+    }
+
+    /// The key of the pod of this name: of the one in flight, if there is one.
+    fn key(&self, name: &str) -> Arc<str> {
+        let mut flying = self.queue.in_flight();
+        let flying = flying.find(|key| self.names.get(*key).is_some_and(|own| own == name));
+        let known = flying.or_else(|| self.keys.get(name));
+        known.map_or_else(|| name.into(), Arc::clone)
+    }
+
+    fn count(&mut self, moved: Vec<Moved>) {
+        for Moved { pool, label, .. } in moved {
+            let queue = match pool {
+                Pool::Active => "active",
+                Pool::Backoff | Pool::ErrorBackoff => "backoff",
+                Pool::Unschedulable | Pool::Gated => "unschedulable",
+            };
+            let incoming = &mut self.outcome.incoming;
+            *incoming.entry(format!("{queue}/{label}")).or_default() += 1;
+        }
+    }
+}
+
+impl Step {
+    fn failure(&self) -> Failure {
+        let nomination = match (&self.nominate, self.action) {
+            (Some(node), _) => Nomination::Node(node.as_str().into()),
+            (None, Action::Error) => Nomination::Cleared,
+            (None, _) => Nomination::OfStatus,
+        };
+        Failure {
+            rejectors: plugins(&self.plugins),
+            pending: plugins(&self.pending),
+            nomination,
+        }
+    }
+}
+
+fn plugins(names: &[String]) -> PluginSet {
+    let names = names.iter();
+    names.filter_map(|name| PluginName::parse(name)).collect()
+}
