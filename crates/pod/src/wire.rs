@@ -161,7 +161,10 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_is_default")]
     pub preemption_policy: String,
     /// What must happen before a scheduler looks at it.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub scheduling_gates: Vec<SchedulingGate>,
     /// Name of the scheduler that places it; empty means `default-scheduler`.
     #[serde(deserialize_with = "null_is_default")]
@@ -350,7 +353,10 @@ pub struct PodStatus {
     #[serde(deserialize_with = "null_is_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
     /// The claims on devices that were made for it.
-    #[serde(deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
     pub resource_claim_statuses: Vec<ResourceClaimStatus>,
 }
 

@@ -63,7 +63,9 @@ impl ClusterEvent {
 /// The events of a change, in kube-scheduler's order. A pod that appears, goes or is bound is told by the caller.
 pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
     let kinds = match change {
-        Change::Pod(pods) => pods.both().map_or(Vec::new(), |(old, new)| of_pod(old, new)),
+        Change::Pod(pods) => pods
+            .both()
+            .map_or(Vec::new(), |(old, new)| of_pod(old, new)),
         Change::Node(nodes) => match (nodes.old.as_deref(), nodes.new.as_deref()) {
             (None, Some(_)) => vec![Kind::NodeAdd],
             (Some(_), None) => vec![Kind::NodeDelete],
@@ -83,7 +85,10 @@ pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
         }
         Change::VolumeAttachment(delta) => {
             let is_gone = delta.old.is_some() && delta.new.is_none();
-            is_gone.then_some(Kind::AttachmentDelete).into_iter().collect()
+            is_gone
+                .then_some(Kind::AttachmentDelete)
+                .into_iter()
+                .collect()
         }
     };
     let events = kinds.into_iter().map(|kind| ClusterEvent {
@@ -104,10 +109,7 @@ fn of_other<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
 /// S5-026.
 fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
     let changes = [
-        (
-            old.metadata.labels != new.metadata.labels,
-            Kind::PodLabel,
-        ),
+        (old.metadata.labels != new.metadata.labels, Kind::PodLabel),
         (is_smaller(old, new), Kind::PodScaleDown),
         (
             !old.spec.scheduling_gates.is_empty() && new.spec.scheduling_gates.is_empty(),
@@ -140,8 +142,8 @@ fn is_smaller(old: &wire::Pod, new: &wire::Pod) -> bool {
 
 /// What a pod requests, as the scheduler counts it during an in-place resize too.
 pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
-    let is_resized = !pod.status.container_statuses.is_empty()
-        || !pod.status.init_container_statuses.is_empty();
+    let is_resized =
+        !pod.status.container_statuses.is_empty() || !pod.status.init_container_statuses.is_empty();
     let resized = is_resized.then(|| {
         let mut pod = pod.clone();
         resources::use_resized(&mut pod);
@@ -174,7 +176,10 @@ fn of_node(old: &Node, new: &Node) -> Vec<Kind> {
             conditions(&old.status.conditions) != conditions(&new.status.conditions),
             Kind::NodeCondition,
         ),
-        (before.annotations != after.annotations, Kind::NodeAnnotation),
+        (
+            before.annotations != after.annotations,
+            Kind::NodeAnnotation,
+        ),
         (
             old.status.declared_features != new.status.declared_features,
             Kind::NodeDeclaredFeature,

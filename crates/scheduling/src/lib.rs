@@ -45,6 +45,7 @@ mod hints;
 mod nominations;
 mod plugins;
 mod queue;
+mod scheduler;
 mod scheduling_queue;
 pub mod simulation;
 
@@ -54,4 +55,5 @@ pub use decider::{Decided, Decider};
 pub use framework::{Framework, OwnPlugin, PostFilter, Shared};
 pub use plugins::{PluginName, PluginSet};
 pub use queue::{MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, Settings, Waiting};
+pub use scheduler::{Attempt, Event, Outcome, Rejected, Scheduler};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};

@@ -252,6 +252,11 @@ impl SchedulingQueue {
         self.queue.in_flight_events()
     }
 
+    /// The node that is being freed for a pod.
+    pub fn nominated_node(&self, pod: &str) -> Option<Arc<str>> {
+        self.nominations.node_of(pod)
+    }
+
     /// The pods for which this node is being freed, in the order of nomination.
     pub fn nominated_on(&self, node: &str) -> &[Arc<str>] {
         self.nominations.on(node)

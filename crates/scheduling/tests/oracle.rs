@@ -18,7 +18,8 @@ fn all_timelines_of_the_real_scheduler() {
         assert_eq!(timeline.mistakes(), []);
         let answer = serde_json::to_value(simulation::run(timeline)).unwrap();
         let name = path.file_name().unwrap().display().to_string();
-        wrong.extend(difference(&case["expected"], &answer).map(|found| format!("{name}: {found}")));
+        wrong
+            .extend(difference(&case["expected"], &answer).map(|found| format!("{name}: {found}")));
         count += 1;
     }
     assert!(count >= 37, "only {count} cases found");
@@ -38,9 +39,8 @@ fn difference(expected: &Value, answer: &Value) -> Option<String> {
     );
     let mut steps = wanted.iter().zip(own).enumerate();
     let step = steps.find(|(_, (wanted, own))| wanted != own);
-    let step = step.map(|(index, (wanted, own))| {
-        format!("step {index}:\n  {own}\n  expected\n  {wanted}")
-    });
+    let step = step
+        .map(|(index, (wanted, own))| format!("step {index}:\n  {own}\n  expected\n  {wanted}"));
     step.or_else(|| (wanted.len() != own.len()).then(|| "steps are missing".to_owned()))
         .or_else(|| {
             let mut keys = ["pods", "incoming"].into_iter();

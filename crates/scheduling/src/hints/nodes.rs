@@ -61,8 +61,8 @@ pub(super) fn large_enough(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     let wanted = counted(pod);
     let wanted = || wanted.iter().filter(|(_, amount)| **amount > 0);
     let has = |node: &Node, name: &str| amount(&node.status.allocatable, name);
-    let fits = has(new, resources::PODS) >= 1
-        && wanted().all(|(name, amount)| *amount <= has(new, name));
+    let fits =
+        has(new, resources::PODS) >= 1 && wanted().all(|(name, amount)| *amount <= has(new, name));
     fits && old.is_none_or(|old| {
         let grew = |name: &str| has(new, name) > has(old, name);
         grew(resources::PODS) || wanted().any(|(name, _)| grew(name))

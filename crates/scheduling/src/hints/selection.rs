@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 type Labels = BTreeMap<String, String>;
 
 /// Whether the labels are selected; an absent selector selects nothing.
-pub(super) fn selects(
-    selector: Option<&Selector>,
-    labels: &Labels,
-) -> Result<bool, SelectorError> {
+pub(super) fn selects(selector: Option<&Selector>, labels: &Labels) -> Result<bool, SelectorError> {
     let Some(selector) = selector else {
         return Ok(false);
     };
@@ -27,19 +24,14 @@ pub(super) fn selects(
 
 /// Whether a term of the pod `own` means the other pod. Labels of namespaces are not known here, so that a selector of
 /// namespaces that asks for one means none (S5-104).
-pub(super) fn means(
-    term: &PodAffinityTerm,
-    own: &Pod,
-    other: &Pod,
-) -> Result<bool, SelectorError> {
+pub(super) fn means(term: &PodAffinityTerm, own: &Pod, other: &Pod) -> Result<bool, SelectorError> {
     let namespace = other.metadata.namespace_or_default();
     let own_namespace = term.namespaces.is_empty()
         && term.namespace_selector.is_none()
         && own.metadata.namespace_or_default() == namespace;
     let listed = term.namespaces.iter().any(|listed| listed == namespace);
-    let there = own_namespace
-        || listed
-        || selects(term.namespace_selector.as_ref(), &Labels::new())?;
+    let there =
+        own_namespace || listed || selects(term.namespace_selector.as_ref(), &Labels::new())?;
     Ok(there && selects(term.label_selector.as_ref(), &other.metadata.labels)?)
 }
 

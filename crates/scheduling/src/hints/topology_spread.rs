@@ -21,7 +21,10 @@ fn counts(
 ) -> Result<bool, SelectorError> {
     let (own, labels) = (&pod.metadata.labels, &other.metadata.labels);
     let mut keys = constraint.match_label_keys.iter();
-    let is_alike = keys.all(|key| own.get(key).is_none_or(|value| labels.get(key) == Some(value)));
+    let is_alike = keys.all(|key| {
+        own.get(key)
+            .is_none_or(|value| labels.get(key) == Some(value))
+    });
     Ok(selects(constraint.label_selector.as_ref(), labels)? && is_alike)
 }
 

@@ -83,9 +83,8 @@ fn raises_limit(old: &wire::CsiNode, new: &wire::CsiNode) -> bool {
         driver.and_then(|driver| driver.allocatable.count)
     };
     let mut drivers = new.spec.drivers.iter();
-    drivers.any(|driver| {
-        limit(new, &driver.name).unwrap_or(0) > limit(old, &driver.name).unwrap_or(0)
-    })
+    drivers
+        .any(|driver| limit(new, &driver.name).unwrap_or(0) > limit(old, &driver.name).unwrap_or(0))
 }
 
 /// Whether larger volumes can be made than before.
@@ -108,7 +107,13 @@ pub(super) fn frees_disk(pod: &Pod, deleted: &Pod) -> bool {
         is_same_claim || cannot_share(own, other)
     };
     let mut volumes = pod.spec.volumes.iter();
-    volumes.any(|own| deleted.spec.volumes.iter().any(|other| conflict(own, other)))
+    volumes.any(|own| {
+        deleted
+            .spec
+            .volumes
+            .iter()
+            .any(|other| conflict(own, other))
+    })
 }
 
 /// Whether two pods with these disks cannot be on one node.
@@ -122,8 +127,11 @@ fn cannot_share(one: &Volume, other: &Volume) -> bool {
         let near = one.monitors.is_empty() || monitors.any(|own| other.monitors.contains(own));
         same && near && !(readers && one.read_only && other.read_only)
     };
-    clash(&one.aws_elastic_block_store, &other.aws_elastic_block_store, false)
-        || clash(&one.gce_persistent_disk, &other.gce_persistent_disk, true)
+    clash(
+        &one.aws_elastic_block_store,
+        &other.aws_elastic_block_store,
+        false,
+    ) || clash(&one.gce_persistent_disk, &other.gce_persistent_disk, true)
         || clash(&one.iscsi, &other.iscsi, true)
         || clash(&one.rbd, &other.rbd, true)
 }

@@ -120,8 +120,18 @@ impl Pools {
     pub(super) fn list(&self, pool: Pool) -> Vec<Arc<str>> {
         match pool {
             Pool::Active => self.active.iter().map(|turn| &turn.2).cloned().collect(),
-            Pool::Backoff => self.backoff.iter().map(|(_, turn)| &turn.2).cloned().collect(),
-            Pool::ErrorBackoff => self.error_backoff.iter().map(|(_, pod)| pod).cloned().collect(),
+            Pool::Backoff => self
+                .backoff
+                .iter()
+                .map(|(_, turn)| &turn.2)
+                .cloned()
+                .collect(),
+            Pool::ErrorBackoff => self
+                .error_backoff
+                .iter()
+                .map(|(_, pod)| pod)
+                .cloned()
+                .collect(),
             Pool::Unschedulable => self.unschedulable.iter().cloned().collect(),
             Pool::Gated => self.gated.iter().cloned().collect(),
         }

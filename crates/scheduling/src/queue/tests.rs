@@ -81,8 +81,7 @@ fn s5_005_priority_then_waiting_time() {
 #[test]
 fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
     let mut queue = popped();
-    fails(&mut queue, &[1], at(0), &Hints::default())
-        .unwrap();
+    fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
     assert_eq!(
         queue.flush_unschedulable(at(300_000), &Hints::default()),
         []
@@ -97,8 +96,7 @@ fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
 #[test]
 fn s5_012_only_the_rejectors_of_a_pod_are_asked() {
     let mut queue = popped();
-    fails(&mut queue, &[1], at(0), &Hints::default())
-        .unwrap();
+    fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
     assert_eq!(queue.event(event(2, true), at(1), &Hints::default()), []);
     assert_eq!(queue.event(event(1, false), at(1), &Hints::default()), []);
     assert_eq!(
@@ -112,12 +110,13 @@ fn s5_016_an_event_during_the_attempt_counts() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
     assert_eq!(queue.in_flight_events().count(), 1);
-    let moved = fails(&mut queue, &[1], at(2), &Hints::default())
-        .unwrap();
-    assert_eq!((moved.pool, queue.in_flight_events().count()), (Pool::Backoff, 0));
+    let moved = fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
+    assert_eq!(
+        (moved.pool, queue.in_flight_events().count()),
+        (Pool::Backoff, 0)
+    );
     let mut queue = popped();
-    let moved = fails(&mut queue, &[], at(2), &Hints::default())
-        .unwrap();
+    let moved = fails(&mut queue, &[], at(2), &Hints::default()).unwrap();
     assert_eq!(moved.pool, Pool::ErrorBackoff);
     assert_eq!(queue.pop(), None);
 }
@@ -150,8 +149,7 @@ fn s5_033_a_pending_plugin_skips_the_backoff() {
 fn s5_034_activation_ignores_the_backoff() {
     let mut queue = popped();
     assert_eq!(queue.activate("a", &Hints::default()), None);
-    let moved = fails(&mut queue, &[1], at(0), &Hints::default())
-        .unwrap();
+    let moved = fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
     assert_eq!(moved.pool, Pool::Backoff);
     assert_eq!(
         queue.activate("a", &Hints::default()).unwrap().pool,
@@ -163,8 +161,7 @@ fn s5_034_activation_ignores_the_backoff() {
 fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
-    fails(&mut queue, &[1], at(2), &Hints::default())
-        .unwrap();
+    fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
     assert!(queue.pop().unwrap().from_backoff);
     let gate = Hints {
         gated: ["a".to_owned()].into(),
@@ -177,8 +174,7 @@ fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
 fn s5_038_the_head_of_the_backoff_is_popped_when_nothing_is_active() {
     let mut queue = popped();
     queue.event(event(1, true), at(1), &Hints::default());
-    fails(&mut queue, &[1], at(2), &Hints::default())
-        .unwrap();
+    fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
     let again = queue.pop().unwrap();
     assert!(again.from_backoff && again.attempts == 2);
 }
@@ -186,8 +182,7 @@ fn s5_038_the_head_of_the_backoff_is_popped_when_nothing_is_active() {
 #[test]
 fn s5_108_backoff_ends_when_its_second_has_passed() {
     let mut queue = popped();
-    fails(&mut queue, &[], at(500), &Hints::default())
-        .unwrap();
+    fails(&mut queue, &[], at(500), &Hints::default()).unwrap();
     assert_eq!(queue.flush_backoff(at(1_999)), []);
     assert_eq!(queue.flush_backoff(at(2_000))[0].label, "BackoffComplete");
 }
@@ -220,8 +215,7 @@ fn events_in_flight_are_bounded_and_a_pod_whose_events_were_dropped_is_woken() {
         queue.event(event(1, false), at(1), &Hints::default());
     }
     assert!(queue.in_flight_events().count() <= MAX_IN_FLIGHT_EVENTS);
-    let moved = fails(&mut queue, &[1], at(2), &Hints::default())
-        .unwrap();
+    let moved = fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
     assert_eq!(moved.pool, Pool::Backoff);
 }
 

@@ -2,6 +2,7 @@
 
 mod object;
 mod outcome;
+mod sequence;
 
 use crate::change::pod_key;
 use crate::plugins::{PluginName, PluginSet};
@@ -9,9 +10,10 @@ use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
 use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
 use evictd_pod::wire::null_is_default;
 use jiff::{SignedDuration, Timestamp};
-pub use object::Object;
 use object::Name;
+pub use object::Object;
 pub use outcome::{Outcome, PodOutcome, StepOutcome};
+pub use sequence::{AttemptOutcome, Sequence, SequenceOutcome, run_sequence};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -190,7 +192,9 @@ pub fn run(timeline: Timeline) -> Outcome {
     }
     for (index, step) in timeline.steps.into_iter().enumerate() {
         let (popped, told) = run.step(&step);
-        run.outcome.warnings.extend(told.map(|told| (index, told.to_string())));
+        run.outcome
+            .warnings
+            .extend(told.map(|told| (index, told.to_string())));
         let state = run.state(&step, popped);
         run.outcome.steps.push(state);
     }
@@ -224,7 +228,9 @@ impl Run {
             }
             Action::Delete => {
                 let object = step.object.iter();
-                Ok(object.flat_map(|object| self.put(now, None, object)).collect())
+                Ok(object
+                    .flat_map(|object| self.put(now, None, object))
+                    .collect())
             }
             Action::Pop => {
                 popped = self.queue.pop();
