@@ -8,3 +8,4 @@ mod live;
 mod plan;
 mod preemptor;
 mod progress;
+pub mod run;

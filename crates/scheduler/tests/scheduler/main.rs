@@ -10,6 +10,7 @@ mod oracle;
 mod preemptor;
 mod server;
 mod shown;
+mod writer;
 
 use evictd_testkit::program;
 use serde_json::Value;
