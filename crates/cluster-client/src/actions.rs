@@ -2,6 +2,7 @@
 
 use super::{ApiError, Peer};
 use kube::Client;
+use serde::de::DeserializeOwned;
 use std::time::Duration;
 
 /// The usual time limit of a call.
@@ -26,6 +27,21 @@ impl Actions {
     /// The client, to build an `Api` from; pass its calls to [`Self::call`].
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// Sends one request and parses its answer; the limits are those of [`Self::call`].
+    pub async fn request<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        within: Duration,
+        request: http::Result<http::Request<Vec<u8>>>,
+    ) -> Result<T, ApiError> {
+        let client = self.client();
+        let call = async {
+            let request = request.map_err(kube::Error::HttpError)?;
+            client.request(request).await
+        };
+        self.call(what, within, call).await
     }
 
     /// Makes one call with a time limit, since the client itself would wait for ever on a connection that is half

@@ -9,7 +9,11 @@ use kube::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::{borrow::Cow, collections::BTreeMap, time::Duration};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 use tokio::{sync::mpsc, time::sleep};
 
 /// The most events that may wait to be sent; more are dropped.
@@ -48,6 +52,43 @@ pub enum Subject {
         /// UID of the pod.
         uid: String,
     },
+    /// A pod, with a related object: of a victim, the pod that preempted it.
+    PodAnd {
+        /// `namespace/name`
+        name: String,
+        /// UID of the pod.
+        uid: String,
+        /// The other object.
+        related: ObjectReference,
+    },
+}
+
+/// Who reports, and how much.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporter {
+    /// `reportingController`: `evictd`, or the scheduler's name.
+    pub controller: String,
+    /// `reportingInstance`; of an agent its node, which events about the node are about.
+    pub instance: String,
+    /// Whether no more than a burst of events is sent, and then one in ten seconds.
+    pub limited: bool,
+    /// The most events whose repeats are counted at the same time.
+    pub max_series: usize,
+    /// How often the count of repeats is written.
+    pub series_write_period: SignedDuration,
+}
+
+impl Reporter {
+    /// The agent of this node.
+    pub fn agent(node: String) -> Self {
+        Self {
+            controller: "evictd".to_owned(),
+            instance: node,
+            limited: true,
+            max_series: MAX_SERIES,
+            series_write_period: SERIES_WRITE_PERIOD,
+        }
+    }
 }
 
 /// A reference to an object.
@@ -88,13 +129,14 @@ pub struct Event {
 /// Reads the clock that decides whether an event is a repeat.
 type Now = Box<dyn Fn() -> Timestamp + Send>;
 
-/// Sends the events of one node, counts repeats and limits their rate.
+/// Sends the events of one reporter, counts repeats and limits their rate.
 pub struct EventRecorder {
-    node: String,
+    reporter: Reporter,
     actions: Actions,
     now: Now,
-    rate_limit: RateLimit,
-    series: Vec<Series>,
+    rate_limit: Option<RateLimit>,
+    /// The oldest first.
+    series: VecDeque<Series>,
 }
 
 /// An event that was sent, with the count of its repeats.
@@ -110,19 +152,28 @@ struct Series {
 }
 
 impl EventRecorder {
-    /// A recorder for this node; `now` reads the clock.
+    /// A recorder for the agent of this node; `now` reads the clock.
     pub fn new(
         node: String,
         actions: Actions,
         now: impl Fn() -> Timestamp + Send + 'static,
     ) -> Self {
-        let rate_limit = RateLimit::new(now());
+        Self::of(Reporter::agent(node), actions, now)
+    }
+
+    /// A recorder for this reporter; `now` reads the clock.
+    pub fn of(
+        reporter: Reporter,
+        actions: Actions,
+        now: impl Fn() -> Timestamp + Send + 'static,
+    ) -> Self {
+        let rate_limit = reporter.limited.then(|| RateLimit::new(now()));
         Self {
-            node,
+            reporter,
             actions,
             now: Box::new(now),
             rate_limit,
-            series: Vec::new(),
+            series: VecDeque::new(),
         }
     }
 
@@ -149,18 +200,19 @@ impl EventRecorder {
         if let Some(series) = known.and_then(|index| self.series.get_mut(index)) {
             series.count += 1;
             series.last = event.time;
-            let told = series.created && now.duration_since(series.written) < SERIES_WRITE_PERIOD;
-            if told || !self.rate_limit.take(now) {
+            let period = self.reporter.series_write_period;
+            let told = series.created && now.duration_since(series.written) < period;
+            if told || !may_send(&mut self.rate_limit, now) {
                 return Ok(());
             }
             series.written = now;
-            return series.send(&self.actions, &self.node).await;
+            return series.send(&self.actions, &self.reporter).await;
         }
-        if !self.rate_limit.take(now) {
+        if !may_send(&mut self.rate_limit, now) {
             tracing::debug!("too many events: {} is not sent", event.reason);
             return Ok(());
         }
-        let (namespace, name) = name_of(&event.subject, &self.node, now);
+        let (namespace, name) = name_of(&event.subject, &self.reporter.instance, now);
         let mut series = Series {
             last: event.time,
             event,
@@ -170,11 +222,11 @@ impl EventRecorder {
             count: 1,
             written: now,
         };
-        let sent = series.send(&self.actions, &self.node).await;
-        if self.series.len() == MAX_SERIES {
-            self.series.remove(0);
+        let sent = series.send(&self.actions, &self.reporter).await;
+        if self.series.len() >= self.reporter.max_series {
+            self.series.pop_front();
         }
-        self.series.push(series);
+        self.series.push_back(series);
         sent
     }
 }
@@ -182,7 +234,7 @@ impl EventRecorder {
 impl Series {
     /// Writes the count of repeats into the event, or the event itself where the server does not have it: an earlier
     /// attempt was refused, or its time to live is over.
-    async fn send(&mut self, actions: &Actions, node: &str) -> Result<(), ApiError> {
+    async fn send(&mut self, actions: &Actions, reporter: &Reporter) -> Result<(), ApiError> {
         if self.created {
             let request = repeat(self);
             let sent = send(actions, || request.clone()).await;
@@ -192,7 +244,7 @@ impl Series {
             }
             self.created = false;
         }
-        let request = create(self, node);
+        let request = create(self, reporter);
         send(actions, || request.clone()).await?;
         self.created = true;
         Ok(())
@@ -213,8 +265,8 @@ enum Call {
     },
 }
 
-fn create(series: &Series, node: &str) -> Call {
-    let mut body = object(&series.event, node, (&series.namespace, &series.name));
+fn create(series: &Series, reporter: &Reporter) -> Call {
+    let mut body = object(&series.event, reporter, (&series.namespace, &series.name));
     // The API takes no series of one.
     if series.count > 1 {
         body["series"] = repeats(series);
@@ -283,7 +335,9 @@ async fn send(actions: &Actions, call: impl Fn() -> Call) -> Result<(), ApiError
 fn name_of(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
     let (namespace, name) = match subject {
         Subject::Node | Subject::NodeAnd(_) => ("default", node),
-        Subject::Pod { name, .. } => name.split_once('/').unwrap_or(("default", name)),
+        Subject::Pod { name, .. } | Subject::PodAnd { name, .. } => {
+            name.split_once('/').unwrap_or(("default", name))
+        }
     };
     let name = &name[..name.len().min(LONGEST_NAME)];
     (
@@ -292,13 +346,14 @@ fn name_of(subject: &Subject, node: &str, now: Timestamp) -> (String, String) {
     )
 }
 
-fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
+fn object(event: &Event, reporter: &Reporter, (namespace, name): (&str, &str)) -> Value {
+    let node = &reporter.instance;
     let regarding = match &event.subject {
         // The reference that a kubelet uses for its own node.
         Subject::Node | Subject::NodeAnd(_) => {
             json!({ "apiVersion": "v1", "kind": "Node", "name": node, "uid": node })
         }
-        Subject::Pod { name, uid } => {
+        Subject::Pod { name, uid } | Subject::PodAnd { name, uid, .. } => {
             let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
             json!({ "apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid })
         }
@@ -317,11 +372,11 @@ fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
         "action": event.action,
         "note": event.note[..end],
         "regarding": regarding,
-        "reportingController": "evictd",
+        "reportingController": reporter.controller,
         "reportingInstance": node,
     });
-    if let Subject::NodeAnd(owner) = &event.subject {
-        object["related"] = serde_json::to_value(owner).unwrap_or_default();
+    if let Subject::NodeAnd(related) | Subject::PodAnd { related, .. } = &event.subject {
+        object["related"] = serde_json::to_value(related).unwrap_or_default();
     }
     object
 }
@@ -329,6 +384,11 @@ fn object(event: &Event, node: &str, (namespace, name): (&str, &str)) -> Value {
 /// The API's format with six digits of the second.
 fn precise(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
+/// Without a limit always.
+fn may_send(limit: &mut Option<RateLimit>, now: Timestamp) -> bool {
+    limit.as_mut().is_none_or(|limit| limit.take(now))
 }
 
 /// Limits the rate: a burst, and after it one per [`REFILL`].

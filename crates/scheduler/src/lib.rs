@@ -10,3 +10,4 @@ mod live;
 mod plan;
 mod preemptor;
 mod progress;
+pub mod run;

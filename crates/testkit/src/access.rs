@@ -48,6 +48,19 @@ impl Access {
         }
     }
 
+    /// Whose token it is; nobody's if it has expired.
+    pub(crate) fn user(&self, token: &str) -> Option<&User> {
+        let holder = self.holders.get(token).filter(|holder| !holder.expired);
+        holder.map(|holder| &holder.user)
+    }
+
+    /// The rules of each token that this user was given; `None` for everything.
+    pub(crate) fn rules_of(&self, user: &str) -> impl Iterator<Item = Option<&Value>> {
+        let of_user = move |holder: &&Holder| holder.user.name == user;
+        let holders = self.holders.values().filter(of_user);
+        holders.map(|holder| holder.rules.as_ref())
+    }
+
     /// Who it is that asks, by the header `Authorization`, and whether they may.
     pub(crate) fn check(
         &self,

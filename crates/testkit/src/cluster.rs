@@ -8,7 +8,7 @@ use crate::policy::{self, Programs, Review};
 
 use crate::status::Status;
 use crate::store::Store;
-use crate::{delete, event, evict, read, write};
+use crate::{binding, delete, event, evict, read, review, write};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -160,10 +160,11 @@ impl Cluster {
             }
             let old = store.get(&call.key());
             let old = old.map(|old| event::shown(old, call.resource));
-            let old = old.filter(|_| call.subresource != "eviction");
+            let is_order = matches!(call.subresource.as_str(), "eviction" | "binding");
+            let old = old.filter(|_| !is_order);
             let object = match call.verb {
                 "delete" | "deletecollection" => Value::Null,
-                _ if call.subresource == "eviction" => body.clone(),
+                _ if is_order => body.clone(),
                 _ => {
                     let mut dry = call.clone();
                     dry.options.insert("dryRun".to_owned(), "All".to_owned());
@@ -197,6 +198,12 @@ impl Cluster {
         if !known {
             return Err(Status::no_such_path());
         }
+        if call.resource.is_only_asked() && call.verb != "create" {
+            return Err(Status::not_allowed());
+        }
+        if let Some(reviewed) = review::answer(&self.access(), call.resource.plural, &body) {
+            return Ok((201, reviewed));
+        }
         may(&mut store, &body)?;
         if call.subresource == "proxy" {
             drop(store);
@@ -218,6 +225,11 @@ fn carry_out(store: &mut Store, call: &Call, body: Value, now: Timestamp) -> Res
         "get" => read::get(store, call),
         "list" => read::list(store, call),
         "create" if call.subresource == "eviction" => evict::evict(store, call, &body, now),
+        "create" if call.subresource == "binding" => binding::bind(store, call, &body, now),
+        "create" if call.resource.plural == "bindings" => {
+            let call = binding::of_pod(call, &body);
+            binding::bind(store, &call, &body, now)
+        }
         "create" => write::create(store, call, body, now),
         "update" => write::update(store, call, body, now),
         "patch" => write::patch(store, call, body, now),

@@ -9,7 +9,7 @@ pub(crate) fn is_true(object: &Value, kind: &str) -> bool {
     conditions.any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// Sets one. The time of its last transition stays when its status does.
+/// Sets one, without reason and message where they are empty. The time of its last transition stays when its status does.
 pub(crate) fn set(object: &mut Value, kind: &str, holds: bool, reason: (&str, &str), now: &Value) {
     let status = if holds { "True" } else { "False" };
     if !object["status"]["conditions"].is_array() {
@@ -25,9 +25,12 @@ pub(crate) fn set(object: &mut Value, kind: &str, holds: bool, reason: (&str, &s
         .map(|at| &conditions[at])
         .filter(|old| old["status"] == status);
     let since = since.map_or(now, |old| &old["lastTransitionTime"]).clone();
-    let condition = json!({
-        "type": kind, "status": status, "reason": reason.0, "message": reason.1, "lastTransitionTime": since,
-    });
+    let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": since});
+    for (field, text) in [("reason", reason.0), ("message", reason.1)] {
+        if !text.is_empty() {
+            condition[field] = text.into();
+        }
+    }
     match known {
         Some(at) => conditions[at] = condition,
         None => conditions.push(condition),

@@ -65,10 +65,25 @@ fn resources(group: &str, version: &str) -> Option<Value> {
 }
 
 fn rows(resource: &'static Resource) -> impl Iterator<Item = Value> {
+    let all: &[&str] = &[
+        "create",
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "update",
+        "watch",
+    ];
+    let verbs = if resource.is_only_asked() {
+        &all[..1]
+    } else {
+        all
+    };
     let itself = json!({
         "name": resource.plural, "singularName": resource.kind.to_lowercase(), "namespaced": resource.namespaced,
         "kind": resource.kind, "shortNames": resource.short,
-        "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        "verbs": verbs,
     });
     let below = resource.subresources.iter().map(|subresource| {
         let name = format!("{}/{subresource}", resource.plural);
@@ -76,6 +91,11 @@ fn rows(resource: &'static Resource) -> impl Iterator<Item = Value> {
             return json!({
                 "name": name, "singularName": "", "namespaced": true, "group": "policy", "version": "v1",
                 "kind": "Eviction", "verbs": ["create"],
+            });
+        }
+        if *subresource == "binding" {
+            return json!({
+                "name": name, "singularName": "", "namespaced": true, "kind": "Binding", "verbs": ["create"],
             });
         }
         json!({

@@ -33,6 +33,45 @@ pub(crate) fn kept(mut object: Value, resource: &Resource) -> Value {
     object
 }
 
+/// Whether one of `events.k8s.io` says what that group asks of a new event; why not else.
+pub(crate) fn check(object: &Value, resource: &Resource) -> Result<(), String> {
+    if resource.group != "events.k8s.io" {
+        return Ok(());
+    }
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    for field in [
+        "eventTime",
+        "reportingController",
+        "reportingInstance",
+        "action",
+        "reason",
+        "type",
+    ] {
+        if text(field).is_empty() {
+            return Err(format!("{field}: Required value"));
+        }
+    }
+    for (field, longest) in [
+        ("reportingInstance", 128),
+        ("action", 128),
+        ("reason", 128),
+        ("note", 1024),
+    ] {
+        if text(field).len() > longest {
+            return Err(format!(
+                "{field}: Invalid value: \"\": can have at most {longest} characters"
+            ));
+        }
+    }
+    if !matches!(text("type"), "Normal" | "Warning") {
+        return Err(format!(
+            "type: Invalid value: {:?}: has invalid value",
+            text("type")
+        ));
+    }
+    Ok(())
+}
+
 fn rename<'a>(object: &mut Value, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let Some(fields) = object.as_object_mut() else {
         return;

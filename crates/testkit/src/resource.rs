@@ -51,8 +51,23 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 18] = [
-    namespaced("", "pods", "Pod", &["po"], &["status", "eviction"]),
+pub(crate) static RESOURCES: [Resource; 31] = [
+    namespaced(
+        "",
+        "pods",
+        "Pod",
+        &["po"],
+        &["status", "eviction", "binding"],
+    ),
+    namespaced("", "bindings", "Binding", &[], &[]),
+    namespaced("", "services", "Service", &["svc"], &["status"]),
+    namespaced(
+        "",
+        "replicationcontrollers",
+        "ReplicationController",
+        &["rc"],
+        &["status"],
+    ),
     cluster_wide("", "nodes", "Node", &["no"], &["status", "proxy"]),
     cluster_wide("", "namespaces", "Namespace", &["ns"], &["status"]),
     namespaced("", "events", "Event", &["ev"], &[]),
@@ -112,6 +127,58 @@ pub(crate) static RESOURCES: [Resource; 18] = [
     namespaced("apps", "replicasets", "ReplicaSet", &["rs"], &["status"]),
     namespaced("apps", "daemonsets", "DaemonSet", &["ds"], &["status"]),
     namespaced("apps", "statefulsets", "StatefulSet", &["sts"], &["status"]),
+    cluster_wide(
+        "storage.k8s.io",
+        "storageclasses",
+        "StorageClass",
+        &["sc"],
+        &[],
+    ),
+    cluster_wide("storage.k8s.io", "csinodes", "CSINode", &[], &[]),
+    cluster_wide("storage.k8s.io", "csidrivers", "CSIDriver", &[], &[]),
+    namespaced(
+        "storage.k8s.io",
+        "csistoragecapacities",
+        "CSIStorageCapacity",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "storage.k8s.io",
+        "volumeattachments",
+        "VolumeAttachment",
+        &[],
+        &["status"],
+    ),
+    namespaced(
+        "resource.k8s.io",
+        "resourceclaims",
+        "ResourceClaim",
+        &[],
+        &["status"],
+    ),
+    cluster_wide("resource.k8s.io", "deviceclasses", "DeviceClass", &[], &[]),
+    cluster_wide(
+        "resource.k8s.io",
+        "resourceslices",
+        "ResourceSlice",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "authentication.k8s.io",
+        "tokenreviews",
+        "TokenReview",
+        &[],
+        &[],
+    ),
+    cluster_wide(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        "SubjectAccessReview",
+        &[],
+        &[],
+    ),
 ];
 
 impl Resource {
@@ -145,6 +212,14 @@ impl Resource {
         } else {
             format!("{}.{}", self.plural, self.group)
         }
+    }
+
+    /// Whether its objects can only be made, and nothing is kept of them.
+    pub fn is_only_asked(&self) -> bool {
+        matches!(
+            self.plural,
+            "bindings" | "tokenreviews" | "subjectaccessreviews"
+        )
     }
 
     /// Whether status is written by its own path only.

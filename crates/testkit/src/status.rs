@@ -83,6 +83,21 @@ impl Status {
         Self::new(409, "Conflict", message).about(resource, name)
     }
 
+    /// 409: the pod can have no node.
+    pub fn not_bound(pod: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on pods/binding \"{pod}\": {why}");
+        Self {
+            details: json!({"name": pod, "kind": "pods/binding"}),
+            ..Self::new(409, "Conflict", message)
+        }
+    }
+
+    /// 405: such objects can't be asked for so.
+    pub fn not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message)
+    }
+
     /// 422: the object breaks a rule.
     pub fn invalid(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("{} \"{name}\" is invalid: {why}", resource.kind);

@@ -44,6 +44,10 @@ pub(crate) fn create(
     object: Value,
     now: Timestamp,
 ) -> Result<Value, Status> {
+    if let Err(why) = event::check(&object, call.resource) {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        return Err(Status::invalid(call.resource, name, &why));
+    }
     let mut object = checked(object, call)?;
     let resource = call.resource;
     let version = store.version;
@@ -114,6 +118,11 @@ pub(crate) fn update(
 ) -> Result<Value, Status> {
     let object = checked(object, call)?;
     let old = existing(store, call)?;
+    let version = object["metadata"]["resourceVersion"].as_str();
+    if call.resource.plural == "leases" && version.is_none_or(str::is_empty) {
+        let why = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
+        return Err(Status::invalid(call.resource, &call.name, why));
+    }
     put(store, call, &old, object, now)
 }
 

@@ -174,7 +174,7 @@ fn a_note_is_cut_where_a_character_ends() {
         note: "é".repeat(600),
         ..evicted("web")
     };
-    let object = object(&event, "one", ("shop", "web.1"));
+    let object = object(&event, &Reporter::agent("one".into()), ("shop", "web.1"));
     assert_eq!(object["note"].as_str().unwrap(), "é".repeat(512));
 }
 

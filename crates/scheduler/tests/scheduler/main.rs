@@ -11,6 +11,7 @@ mod preemptor;
 mod schedule_oracle;
 mod server;
 mod shown;
+mod writer;
 
 use evictd_testkit::program;
 use serde_json::Value;

@@ -7,6 +7,7 @@ mod faults;
 mod kubectl;
 mod kubelet;
 mod objects;
+mod scheduling;
 
 use evictd_testkit::ApiServer;
 use kube::{Client, Config};

@@ -1,0 +1,16 @@
+//! What `evictd-scheduler run` stands on: writes to the API server, events, metrics and the secure port.
+//!
+//! ```text
+//!   decisions -> Writer -> bindings, status patches, preemptions -> Outcome -> the owner of cache and queue
+//!                  `-> Events: what users see of a pod
+//! ```
+
+mod events;
+mod pod_ref;
+mod writer;
+
+pub use events::Events;
+pub use pod_ref::PodRef;
+pub use writer::{
+    Busy, Condition, Failure, FailureKind, Limits, Outcome, Preemption, StatusPatch, Writer,
+};

@@ -1,0 +1,34 @@
+//! Which pod is meant.
+
+use evictd_cluster_client::events::ObjectReference;
+use std::fmt;
+
+/// A pod by its name and UID: a pod of the same name that was made later is another one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl PodRef {
+    pub(super) fn reference(&self) -> ObjectReference {
+        ObjectReference {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+        }
+    }
+}
+
+/// `namespace/name`
+impl fmt::Display for PodRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}

@@ -1,0 +1,128 @@
+//! The requests themselves, each sent once.
+
+use super::PodRef;
+use evictd_cluster_client::{Actions, ApiError};
+use hyper::{Method, Request};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+#[derive(Clone)]
+pub(super) struct Calls {
+    actions: Actions,
+    within: Duration,
+}
+
+/// What of a pod tells whether it was bound.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Found {
+    metadata: Metadata,
+    spec: Spec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    uid: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Spec {
+    node_name: Option<String>,
+}
+
+impl Found {
+    /// Its node, if it is this pod and has one.
+    pub(super) fn node(&self) -> Option<&str> {
+        self.spec
+            .node_name
+            .as_deref()
+            .filter(|node| !node.is_empty())
+    }
+
+    pub(super) fn is(&self, pod: &PodRef) -> bool {
+        self.metadata.uid == pod.uid
+    }
+}
+
+impl Calls {
+    pub(super) fn new(actions: Actions, within: Duration) -> Self {
+        Self { actions, within }
+    }
+
+    pub(super) async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), ApiError> {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Binding",
+            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "target": {"kind": "Node", "name": node},
+        });
+        let what = format!("binding pod {pod} to node {node}");
+        let request = request(Method::POST, pod, "/binding", JSON, &body);
+        self.sent(&what, request).await
+    }
+
+    /// The UID is a precondition.
+    pub(super) async fn patch_status(&self, pod: &PodRef, status: &Value) -> Result<(), ApiError> {
+        let body = json!({"metadata": {"uid": pod.uid}, "status": status});
+        let what = format!("writing the status of pod {pod}");
+        let request = request(Method::PATCH, pod, "/status", STRATEGIC, &body);
+        self.sent(&what, request).await
+    }
+
+    /// With the pod's own grace period. The UID is a precondition.
+    pub(super) async fn delete(&self, pod: &PodRef) -> Result<(), ApiError> {
+        let body = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid},
+        });
+        let what = format!("deleting pod {pod}");
+        let request = request(Method::DELETE, pod, "", JSON, &body);
+        self.sent(&what, request).await
+    }
+
+    /// `None` if there is no pod of this name.
+    pub(super) async fn get(&self, pod: &PodRef) -> Result<Option<Found>, ApiError> {
+        let what = format!("reading pod {pod}");
+        let request = request(Method::GET, pod, "", JSON, &Value::Null);
+        match self.actions.request(&what, self.within, request).await {
+            Err(error) if error.status().is_some_and(|status| status.code == 404) => Ok(None),
+            answer => answer.map(Some),
+        }
+    }
+
+    async fn sent(
+        &self,
+        what: &str,
+        request: hyper::http::Result<Request<Vec<u8>>>,
+    ) -> Result<(), ApiError> {
+        let answer = self.actions.request(what, self.within, request).await;
+        answer.map(|_: IgnoredAny| ())
+    }
+}
+
+const JSON: &str = "application/json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+
+fn request(
+    method: Method,
+    pod: &PodRef,
+    below: &str,
+    content_type: &str,
+    body: &Value,
+) -> hyper::http::Result<Request<Vec<u8>>> {
+    let PodRef {
+        namespace, name, ..
+    } = pod;
+    let body = if body.is_null() {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
+    Request::builder()
+        .method(method)
+        .uri(format!("/api/v1/namespaces/{namespace}/pods/{name}{below}"))
+        .header(hyper::header::CONTENT_TYPE, content_type)
+        .body(body)
+}

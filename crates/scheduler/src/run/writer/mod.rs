@@ -1,0 +1,235 @@
+//! Carries out what was decided: bindings, status patches and preemptions, beside the thread that decides.
+//!
+//! Each write is a task; the limits say how many of a kind call the API server at a time. What became of it arrives in a
+//! channel. An answer has one meaning for all writes:
+//!
+//! | answer | meaning |
+//! |---|---|
+//! | 404, or 409 for the UID | the pod is gone ([`FailureKind::Gone`]) |
+//! | 409 | the pod is not as it was thought ([`FailureKind::Conflict`]) |
+//! | 429 | nothing was done; again, after the time that the server names |
+//! | 5xx, no answer in time, no connection | perhaps it was done; again, and for a binding the pod is looked at first |
+//! | other 4xx | it will never be done ([`FailureKind::Refused`]) |
+
+mod attempts;
+mod binding;
+mod calls;
+mod preemption;
+mod status;
+
+pub use attempts::{Failure, FailureKind};
+pub use preemption::Preemption;
+pub use status::{Condition, StatusPatch};
+
+use super::events::Events;
+use super::pod_ref::PodRef;
+use calls::Calls;
+use evictd_cluster_client::{Actions, CALL_TIMEOUT};
+use status::Statuses;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc};
+
+/// How many writes of a kind are under way at a time, and how long a call may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bindings.
+    pub bindings: usize,
+    /// Bindings that may be under way or wait for their turn; more are refused as [`Busy::Full`].
+    pub waiting_bindings: usize,
+    /// Status patches.
+    pub statuses: usize,
+    /// Preemptions.
+    pub preemptions: usize,
+    /// Victims of all preemptions.
+    pub victims: usize,
+    /// How long one call may take.
+    pub call: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            bindings: 64,
+            waiting_bindings: 4096,
+            statuses: 16,
+            preemptions: 16,
+            victims: 16,
+            call: CALL_TIMEOUT,
+        }
+    }
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The pod has this node (S5-064).
+    Bound {
+        /// The pod.
+        pod: PodRef,
+        /// Its node.
+        node: String,
+    },
+    /// The pod does not have this node, or with [`FailureKind::Unanswered`] it is not known (S5-095).
+    NotBound {
+        /// The pod.
+        pod: PodRef,
+        /// The node that it was to get.
+        node: String,
+        /// Why.
+        failure: Failure,
+    },
+    /// The pod's status could not be written.
+    StatusNotWritten {
+        /// The pod.
+        pod: PodRef,
+        /// Why.
+        failure: Failure,
+    },
+    /// All victims but the last are gone or going; the last one is deleted next (S4-028, S5-112).
+    LastVictim {
+        /// For whom.
+        preemptor: PodRef,
+    },
+    /// A preemption has ended (S4-029).
+    Preempted {
+        /// For whom.
+        preemptor: PodRef,
+        /// Why a victim could not be deleted, if one could not.
+        failure: Option<Failure>,
+    },
+}
+
+/// Why a write was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Busy {
+    /// One for the same pod is under way.
+    #[error("a write for this pod is under way")]
+    InFlight,
+    /// Too many wait.
+    #[error("too many writes wait for the API server")]
+    Full,
+}
+
+/// Takes writes and carries them out. Clones share their state.
+#[derive(Clone)]
+pub struct Writer(Arc<Shared>);
+
+struct Shared {
+    calls: Calls,
+    events: Events,
+    statuses: Statuses,
+    bindings: Semaphore,
+    preemptions: Semaphore,
+    victims: Semaphore,
+    limits: Limits,
+    /// UIDs of the pods whose binding waits or is under way.
+    binding: Mutex<HashSet<String>>,
+    /// The same of preemptors.
+    preempting: Mutex<HashSet<String>>,
+    outcomes: mpsc::UnboundedSender<Outcome>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Writer {
+    /// The channel holds at most one outcome per write, so it is bounded by what the limits and the pods allow.
+    pub fn new(
+        actions: Actions,
+        events: Events,
+        limits: Limits,
+    ) -> (Self, mpsc::UnboundedReceiver<Outcome>) {
+        let (outcomes, received) = mpsc::unbounded_channel();
+        let calls = Calls::new(actions, limits.call);
+        let shared = Shared {
+            statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
+            calls,
+            events,
+            bindings: Semaphore::new(limits.bindings),
+            preemptions: Semaphore::new(limits.preemptions),
+            victims: Semaphore::new(limits.victims),
+            limits,
+            binding: Mutex::default(),
+            preempting: Mutex::default(),
+            outcomes,
+        };
+        (Self(Arc::new(shared)), received)
+    }
+
+    /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
+    /// called inside the runtime, as all that follow.
+    pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
+        let mut binding = lock(&self.0.binding);
+        if binding.contains(&pod.uid) {
+            return Err(Busy::InFlight);
+        }
+        if binding.len() >= self.0.limits.waiting_bindings {
+            return Err(Busy::Full);
+        }
+        binding.insert(pod.uid.clone());
+        drop(binding);
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let result = match shared.bindings.acquire().await {
+                Ok(_turn) => binding::bind(&shared.calls, &pod, &node).await,
+                Err(_) => Err(Failure::stopped()),
+            };
+            lock(&shared.binding).remove(&pod.uid);
+            shared.tell(match result {
+                Ok(()) => Outcome::Bound { pod, node },
+                Err(failure) => Outcome::NotBound { pod, node, failure },
+            });
+        });
+        Ok(())
+    }
+
+    /// Writes into a pod's status. What is not yet on its way is replaced by what is newer; only a failure is told.
+    pub fn status(&self, pod: PodRef, patch: StatusPatch) {
+        self.0.statuses.write(pod, patch, None);
+    }
+
+    /// Deletes victims for a pod; ends in [`Outcome::Preempted`].
+    pub fn preempt(&self, preemption: Preemption) -> Result<(), Busy> {
+        let uid = preemption.preemptor.uid.clone();
+        if !lock(&self.0.preempting).insert(uid.clone()) {
+            return Err(Busy::InFlight);
+        }
+        let shared = Arc::clone(&self.0);
+        tokio::spawn(async move {
+            let result = match shared.preemptions.acquire().await {
+                Ok(_turn) => preemption::carry_out(&shared, &preemption).await,
+                Err(_) => Err(Failure::stopped()),
+            };
+            lock(&shared.preempting).remove(&uid);
+            shared.tell(Outcome::Preempted {
+                preemptor: preemption.preemptor,
+                failure: result.err(),
+            });
+        });
+        Ok(())
+    }
+
+    /// Bindings that wait or are under way.
+    pub fn bindings_in_flight(&self) -> usize {
+        lock(&self.0.binding).len()
+    }
+
+    /// From now on nothing is begun; what is under way goes on. For a scheduler that lost its lease: what waited ends as
+    /// [`FailureKind::Stopped`].
+    pub fn stop(&self) {
+        self.0.bindings.close();
+        self.0.preemptions.close();
+        self.0.victims.close();
+        self.0.statuses.stop();
+    }
+}
+
+impl Shared {
+    fn tell(&self, outcome: Outcome) {
+        // The receiver is dropped only when the scheduler ends.
+        let _ = self.outcomes.send(outcome);
+    }
+}

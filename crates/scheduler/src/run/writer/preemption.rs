@@ -1,0 +1,102 @@
+//! Deletes victims, each with its condition first, in the order of S4-028.
+
+use super::attempts::{Attempts, Failure};
+use super::calls::Calls;
+use super::status::{Condition, StatusPatch, or_gone, patch_until_answered};
+use super::{Outcome, PodRef, Shared};
+use jiff::Timestamp;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// Victims that go for one pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preemption {
+    /// When it was decided.
+    pub time: Timestamp,
+    /// For whom.
+    pub preemptor: PodRef,
+    /// The `schedulerName` of the preemptor.
+    pub scheduler: String,
+    /// The node that is being freed.
+    pub node: String,
+    /// Pods of lower priority that lose their nomination to this node.
+    pub cleared: Vec<PodRef>,
+    /// Who goes, the last one last. A pod that terminates already is not among them (S4-030).
+    pub victims: Vec<PodRef>,
+}
+
+pub(super) async fn carry_out(
+    shared: &Arc<Shared>,
+    preemption: &Preemption,
+) -> Result<(), Failure> {
+    clear_nominations(shared, &preemption.cleared).await;
+    let Some((last, others)) = preemption.victims.split_last() else {
+        return Ok(());
+    };
+    let mut tasks = JoinSet::new();
+    for victim in others {
+        let (shared, preemption, victim) = (Arc::clone(shared), preemption.clone(), victim.clone());
+        tasks.spawn(async move { end(&shared, &preemption, &victim).await });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        // A failure drops the set, which ends the other tasks; a task that is lost ends with the runtime.
+        ended.unwrap_or(Ok(()))?;
+    }
+    shared.tell(Outcome::LastVictim {
+        preemptor: preemption.preemptor.clone(),
+    });
+    end(shared, preemption, last).await
+}
+
+/// As far as it goes: a pod that keeps its nomination is only looked at on that node first.
+async fn clear_nominations(shared: &Shared, pods: &[PodRef]) {
+    let clear = |pod: &PodRef| {
+        let (ended, end) = oneshot::channel();
+        let patch = StatusPatch {
+            nominated_node: Some(None),
+            ..StatusPatch::default()
+        };
+        shared.statuses.write(pod.clone(), patch, Some(ended));
+        end
+    };
+    let ends: Vec<_> = pods.iter().map(clear).collect();
+    for end in ends {
+        let _ = end.await;
+    }
+}
+
+/// Condition, deletion, event. A victim that is gone already is as good as deleted, without an event.
+async fn end(shared: &Shared, preemption: &Preemption, victim: &PodRef) -> Result<(), Failure> {
+    let Ok(_turn) = shared.victims.acquire().await else {
+        return Err(Failure::stopped());
+    };
+    let scheduler = &preemption.scheduler;
+    let condition = Condition {
+        kind: "DisruptionTarget",
+        holds: true,
+        reason: "PreemptionByScheduler",
+        message: format!("{scheduler}: preempting to accommodate a higher priority pod"),
+        since: preemption.time,
+        observed_generation: None,
+    };
+    let status = json!({"conditions": [condition.body()]});
+    let patched = patch_until_answered(&shared.calls, victim, &status).await;
+    if or_gone(patched)? || or_gone(delete(&shared.calls, victim).await)? {
+        return Ok(());
+    }
+    let (preemptor, node) = (&preemption.preemptor, &preemption.node);
+    shared.events.preempted(scheduler, victim, preemptor, node);
+    Ok(())
+}
+
+async fn delete(calls: &Calls, victim: &PodRef) -> Result<(), Failure> {
+    let mut attempts = Attempts::default();
+    loop {
+        let Err(error) = calls.delete(victim).await else {
+            return Ok(());
+        };
+        attempts.after(&error).await?;
+    }
+}
