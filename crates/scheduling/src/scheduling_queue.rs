@@ -133,8 +133,9 @@ impl SchedulingQueue {
     ) -> Result<Option<Moved>, QueueError> {
         self.assumed.remove(pod);
         let Some((key, wire)) = self.known.pods.get_key_value(pod) else {
-            self.queue.done(pod, false);
-            return Ok(None);
+            let was_in_flight = self.queue.done(pod, false);
+            let unknown = || QueueError::NotInFlight(pod.into());
+            return was_in_flight.then_some(None).ok_or_else(unknown);
         };
         let (key, wire) = (Arc::clone(key), Arc::clone(wire));
         let (rejectors, pending) = (failure.rejectors, failure.pending);

@@ -1,4 +1,4 @@
-//! `evictd-scheduler plan` as a user starts it, and its reader of dumps.
+//! `evictd-scheduler` as a user starts it, and its reader of dumps.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod bad_input;
@@ -11,6 +11,7 @@ mod preemptor;
 mod schedule_oracle;
 mod server;
 mod shown;
+mod simulate;
 mod writer;
 
 use evictd_testkit::program;

@@ -297,14 +297,16 @@ impl<E> Queue<E> {
         }
     }
 
-    /// The attempt is over and the pod does not come back, unless its binding fails.
-    pub(crate) fn done(&mut self, pod: &str, is_binding: bool) {
-        if let Some((pod, flight)) = self.in_flight.end(pod)
-            && is_binding
-        {
+    /// The attempt is over and the pod does not come back, unless its binding fails. Says whether it was in flight.
+    pub(crate) fn done(&mut self, pod: &str, is_binding: bool) -> bool {
+        let Some((pod, flight)) = self.in_flight.end(pod) else {
+            return false;
+        };
+        if is_binding {
             self.binding.insert(pod, flight.entry);
         }
         self.in_flight.trim();
+        true
     }
 
     /// The attempt, or the binding after it, failed: the events that came meanwhile decide where the pod waits (S5-016).

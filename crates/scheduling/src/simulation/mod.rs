@@ -57,11 +57,11 @@ struct Profile {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
-    /// Milliseconds after the beginning.
-    pub at: i64,
-    /// What is done.
+    /// Milliseconds after the beginning; needed.
+    pub at: Option<i64>,
+    /// What is done; needed.
     #[serde(rename = "do")]
-    pub action: Action,
+    pub action: Option<Action>,
     /// For `add`, `update` and `delete`.
     pub object: Option<Object>,
     /// `namespace/name` of the pod whose attempt it is.
@@ -103,6 +103,27 @@ pub enum Action {
     FlushUnschedulable,
 }
 
+impl Action {
+    /// Its word in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::Pop => "pop",
+            Self::Unschedulable => "unschedulable",
+            Self::Error => "error",
+            Self::Assume => "assume",
+            Self::Done => "done",
+            Self::BindingError => "bindingError",
+            Self::PermitRejected => "permitRejected",
+            Self::Activate => "activate",
+            Self::FlushBackoff => "flushBackoff",
+            Self::FlushUnschedulable => "flushUnschedulable",
+        }
+    }
+}
+
 impl Timeline {
     /// What is wrong with steps that can be read: their index, and what it is.
     pub fn mistakes(&self) -> Vec<(usize, String)> {
@@ -110,10 +131,11 @@ impl Timeline {
         let mut before = 0;
         for (index, step) in self.steps.iter().enumerate() {
             found.extend(step.mistakes().map(|mistake| (index, mistake)));
-            if step.at < before {
+            let at = step.at.unwrap_or(before);
+            if at < before {
                 found.push((index, "at: is before the step in front of it".to_owned()));
             }
-            before = before.max(step.at);
+            before = before.max(at);
         }
         found
     }
@@ -149,25 +171,25 @@ impl Timeline {
 
 impl Step {
     fn mistakes(&self) -> impl Iterator<Item = String> {
-        let needs = match self.action {
-            Action::Add | Action::Update | Action::Delete => ("object", self.object.is_none()),
-            Action::Unschedulable
-            | Action::Error
-            | Action::Done
-            | Action::BindingError
-            | Action::PermitRejected => ("pod", self.pod.is_empty()),
-            Action::Assume if self.pod.is_empty() => ("pod", true),
-            Action::Assume => ("node", self.node.is_empty()),
-            Action::Activate => ("pods", self.pods.is_empty()),
-            Action::Pop | Action::FlushBackoff | Action::FlushUnschedulable => ("", false),
+        let of_action = match self.action {
+            None => ("do", true),
+            Some(Action::Add | Action::Update | Action::Delete) => ("object", self.object.is_none()),
+            Some(Action::Activate) => ("pods", self.pods.is_empty()),
+            Some(Action::Pop | Action::FlushBackoff | Action::FlushUnschedulable) => ("", false),
+            Some(_) => ("pod", self.pod.is_empty()),
         };
-        let missing = needs
-            .1
-            .then(|| format!("this step needs the key {:?}", needs.0));
+        let assumes = self.action == Some(Action::Assume);
+        let needs = [
+            ("at", self.at.is_none()),
+            of_action,
+            ("node", assumes && self.node.is_empty()),
+        ];
+        let missing = needs.into_iter().filter(|(_, is_missing)| *is_missing);
+        let missing = missing.map(|(key, _)| format!("needs the key {key:?}"));
         let names = self.plugins.iter().chain(&self.pending);
         let unknown = names.filter(|name| PluginName::parse(name).is_none());
         let unknown = unknown.map(|name| format!("no plugin that rejects pods is named {name:?}"));
-        missing.into_iter().chain(unknown)
+        missing.chain(unknown)
     }
 }
 
@@ -215,11 +237,15 @@ struct Run {
 impl Run {
     /// Does a step; returns what was popped, and what cannot be done.
     fn step(&mut self, step: &Step) -> (Option<Popped>, Option<QueueError>) {
-        let now = self.begin.checked_add(SignedDuration::from_millis(step.at));
+        let after = SignedDuration::from_millis(step.at.unwrap_or(0));
+        let now = self.begin.checked_add(after);
         let now = now.unwrap_or(Timestamp::MAX);
         let key = self.key(&step.pod);
         let mut popped = None;
-        let moved = match step.action {
+        let Some(action) = step.action else {
+            return (None, None);
+        };
+        let moved = match action {
             Action::Add | Action::Update => {
                 let object = step.object.iter();
                 Ok(object
@@ -320,7 +346,7 @@ impl Step {
     fn failure(&self) -> Failure {
         let nomination = match (&self.nominate, self.action) {
             (Some(node), _) => Nomination::Node(node.as_str().into()),
-            (None, Action::Error) => Nomination::Cleared,
+            (None, Some(Action::Error)) => Nomination::Cleared,
             (None, _) => Nomination::OfStatus,
         };
         Failure {

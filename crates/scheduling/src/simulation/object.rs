@@ -3,7 +3,7 @@
 use crate::change::{Change, Delta};
 use evictd_pod::{Node, wire};
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
+use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use std::fmt;
@@ -84,6 +84,17 @@ fn namespace(kind: &str, metadata: &wire::Metadata) -> String {
     }
 }
 
+impl fmt::Display for Object {
+    /// `Pod shop/web`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some((kind, namespace, name)) if namespace.is_empty() => write!(f, "{kind} {name}"),
+            Some((kind, namespace, name)) => write!(f, "{kind} {namespace}/{name}"),
+            None => f.write_str("an object of another kind"),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Object {
     /// The kind decides about the rest, so that a mistake in it is found at its place: kind must come first, apart from
     /// apiVersion, as kubectl prints it. Elsewhere it is found too, but mistakes have the place of the object.
@@ -112,17 +123,10 @@ impl<'de> Visitor<'de> for ByKind {
             if before.keys().all(|key| key == "apiVersion") {
                 return Object::read(&kind, MapAccessDeserializer::new(map));
             }
-            before.extend(rest(map)?);
+            before.extend(Map::deserialize(MapAccessDeserializer::new(map))?);
             return Object::read(&kind, Value::Object(before)).map_err(A::Error::custom);
         }
         Err(A::Error::missing_field("kind"))
     }
 }
 
-fn rest<'de, A: MapAccess<'de>>(map: A) -> Result<Map<String, Value>, A::Error> {
-    from(MapAccessDeserializer::new(map))
-}
-
-fn from<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    T::deserialize(deserializer)
-}

@@ -86,7 +86,7 @@ impl Run {
         let popped = popped.map(|popped| self.name(&popped.pod));
         let nominated = queue.nominated();
         StepOutcome {
-            popped: (step.action == Action::Pop).then_some(popped),
+            popped: (step.action == Some(Action::Pop)).then_some(popped),
             attempts,
             active: self.named(&queue.pods_in(Pool::Active)),
             backoff: self.named(&queue.pods_in(Pool::Backoff)),
