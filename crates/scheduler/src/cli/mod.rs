@@ -3,6 +3,7 @@
 mod explain;
 mod input;
 mod plan;
+mod run;
 mod simulate;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -25,6 +26,7 @@ pub struct Cli {
 enum Command {
     Explain(explain::Arguments),
     Plan(plan::Arguments),
+    Run(run::Arguments),
     Simulate(simulate::Arguments),
     #[command(
         after_help = "Example:\n  evictd-scheduler completions bash > /etc/bash_completion.d/evictd-scheduler"
@@ -40,6 +42,7 @@ impl Cli {
         match self.command {
             Command::Explain(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),
+            Command::Run(arguments) => arguments.run(),
             Command::Simulate(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),

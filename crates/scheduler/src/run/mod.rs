@@ -5,12 +5,16 @@
 //!                  `-> Events: what users see of a pod
 //! ```
 
+mod engine;
 mod events;
 mod pod_ref;
+mod watches;
 mod writer;
 
+pub use engine::Engine;
 pub use events::Events;
 pub use pod_ref::PodRef;
+pub use watches::{KINDS, News, start as watch};
 pub use writer::{
     Busy, Condition, Failure, FailureKind, Limits, Outcome, Preemption, StatusPatch, Writer,
 };

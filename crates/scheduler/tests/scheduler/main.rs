@@ -6,6 +6,7 @@ mod cluster;
 mod dump;
 mod extender;
 mod live;
+mod live_scheduling;
 mod oracle;
 mod preemptor;
 mod schedule_oracle;

@@ -26,7 +26,12 @@ fn all_timelines_of_the_real_scheduler() {
     let mut count = 0;
     for case in oracle() {
         let output = simulate(&case["input"], &["-o", "json"]);
-        assert_eq!(answer(&output), case["expected"], "{}", case["input"]["name"]);
+        assert_eq!(
+            answer(&output),
+            case["expected"],
+            "{}",
+            case["input"]["name"]
+        );
         assert_eq!(stderr(&output), "", "{}", case["input"]["name"]);
         count += 1;
     }
@@ -40,7 +45,10 @@ fn a_page_shows_every_step_in_80_columns() {
     command.args(["simulate", "-"]).env("COLUMNS", "80");
     let output = program::run(&mut command, case["input"].to_string());
     let page = String::from_utf8(output.stdout).unwrap();
-    assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
     let steps = case["input"]["steps"].as_array().unwrap().len();
     let table = page.lines().take_while(|line| !line.is_empty());
     assert_eq!(table.count(), steps + 1, "{page}");

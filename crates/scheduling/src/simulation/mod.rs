@@ -173,7 +173,9 @@ impl Step {
     fn mistakes(&self) -> impl Iterator<Item = String> {
         let of_action = match self.action {
             None => ("do", true),
-            Some(Action::Add | Action::Update | Action::Delete) => ("object", self.object.is_none()),
+            Some(Action::Add | Action::Update | Action::Delete) => {
+                ("object", self.object.is_none())
+            }
             Some(Action::Activate) => ("pods", self.pods.is_empty()),
             Some(Action::Pop | Action::FlushBackoff | Action::FlushUnschedulable) => ("", false),
             Some(_) => ("pod", self.pod.is_empty()),

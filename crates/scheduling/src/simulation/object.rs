@@ -129,4 +129,3 @@ impl<'de> Visitor<'de> for ByKind {
         Err(A::Error::missing_field("kind"))
     }
 }
-
