@@ -9,14 +9,15 @@ use std::path::Path;
 
 #[test]
 fn all_timelines_of_the_real_scheduler() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/queue");
     let (mut wrong, mut count) = (Vec::new(), 0);
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let case: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         let timeline = Timeline::deserialize(&case["input"]).unwrap();
-        assert_eq!(timeline.mistakes(), []);
-        let answer = serde_json::to_value(simulation::run(timeline)).unwrap();
+        let outcome = simulation::run(timeline).unwrap();
+        assert_eq!(outcome.warnings, []);
+        let answer = serde_json::to_value(outcome).unwrap();
         let name = path.file_name().unwrap().display().to_string();
         wrong
             .extend(difference(&case["expected"], &answer).map(|found| format!("{name}: {found}")));

@@ -49,7 +49,11 @@ impl Arguments {
         let document = Document::read(&self.file, LARGE).map_err(Failure::input)?;
         let timeline = read(&document)?;
         let seen: Vec<Seen> = timeline.steps.iter().map(Seen::of).collect();
-        let outcome = simulation::run(timeline);
+        let outcome = simulation::run(timeline).map_err(|mistakes| {
+            let name = document.name();
+            let mistakes = mistakes.iter().map(|mistake| format!("{name}: {mistake}"));
+            Failure::Input(anyhow!(mistakes.collect::<Vec<_>>().join("\n")))
+        })?;
         for (index, warning) in &outcome.warnings {
             warn("evictd-scheduler", &format!("steps[{index}]: {warning}"));
         }
@@ -64,17 +68,7 @@ fn read(document: &Document) -> Result<Timeline, Failure> {
         let told = "pods in queue order (the key pending) cannot be simulated yet; a file with steps is needed";
         return Err(Failure::input(document.wrong(told)));
     }
-    let timeline: Timeline = document.parse().map_err(Failure::input)?;
-    let name = document.name();
-    let mistakes = timeline.mistakes().into_iter();
-    let mistakes: Vec<String> = mistakes
-        .map(|(index, mistake)| format!("{name}: steps[{index}]: {mistake}"))
-        .collect();
-    if mistakes.is_empty() {
-        Ok(timeline)
-    } else {
-        Err(Failure::Input(anyhow!(mistakes.join("\n"))))
-    }
+    document.parse().map_err(Failure::input)
 }
 
 /// A step, for the table.

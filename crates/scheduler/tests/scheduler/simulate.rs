@@ -14,7 +14,7 @@ fn simulate(timeline: &Value, arguments: &[&str]) -> Output {
 }
 
 fn oracle() -> impl Iterator<Item = Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle/queue");
     fs::read_dir(folder).unwrap().map(|entry| {
         let text = fs::read(entry.unwrap().path()).unwrap();
         serde_json::from_slice(&text).unwrap()
@@ -79,16 +79,18 @@ fn every_mistake_of_a_timeline_is_told_with_its_place() {
         "steps[1].do: unknown variant `leap`",
     ];
     refused(&wrong, &told);
-    let incomplete = json!({ "now": "2026-01-01T00:00:00Z", "steps": [
+    let backoff = json!({ "podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 1 });
+    let incomplete = json!({ "now": "2026-01-01T00:00:00Z", "config": backoff, "steps": [
         { "at": 5, "do": "assume", "pod": "shop/web" },
         { "at": 3, "do": "unschedulable", "plugins": ["Fit"] },
         {},
     ]});
     let told = [
+        "config.podMaxBackoffSeconds: 1: must be at least podInitialBackoffSeconds, 5",
         "steps[0]: needs the key \"node\"",
         "steps[1]: needs the key \"pod\"",
         "steps[1]: no plugin that rejects pods is named \"Fit\"",
-        "steps[1]: at: is before the step in front of it",
+        "steps[1]: at is before that of the step before",
         "steps[2]: needs the key \"do\"",
         "steps[2]: needs the key \"at\"",
     ];

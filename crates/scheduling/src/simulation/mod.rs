@@ -5,6 +5,7 @@ mod outcome;
 mod sequence;
 
 use crate::change::pod_key;
+use crate::config::{Configuration, Invalid, KubeSchedulerConfiguration};
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Moved, Pool, Popped, QueueError, Settings};
 use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
@@ -19,38 +20,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// A file of `simulate` with `steps`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeline {
     /// When it begins.
     pub now: Timestamp,
-    /// How long pods back off, and whose pods they are.
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub config: Config,
+    /// How long pods back off, and whose pods they are; absent means the default.
+    pub config: Option<KubeSchedulerConfiguration>,
     /// What is there at the start; it is added in this order.
     #[serde(default, deserialize_with = "null_is_default")]
     pub objects: Vec<Object>,
     /// What happens, in the order of time.
     pub steps: Vec<Step>,
-}
-
-/// The keys of a `KubeSchedulerConfiguration` that the queue obeys.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Config {
-    pod_initial_backoff_seconds: Option<i64>,
-    pod_max_backoff_seconds: Option<i64>,
-    #[serde(deserialize_with = "null_is_default")]
-    profiles: Vec<Profile>,
-    #[serde(deserialize_with = "null_is_default")]
-    extenders: Vec<serde::de::IgnoredAny>,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Profile {
-    #[serde(deserialize_with = "null_is_default")]
-    scheduler_name: String,
 }
 
 /// One step.
@@ -125,47 +106,38 @@ impl Action {
 }
 
 impl Timeline {
-    /// What is wrong with steps that can be read: their index, and what it is.
-    pub fn mistakes(&self) -> Vec<(usize, String)> {
+    /// The configuration in force. Kind and version may be left out here.
+    fn configuration(&mut self) -> Result<Configuration, Vec<Invalid>> {
+        let Some(wire) = &mut self.config else {
+            return Ok(Configuration::default());
+        };
+        if wire.kind.is_empty() && wire.api_version.is_empty() {
+            "KubeSchedulerConfiguration".clone_into(&mut wire.kind);
+            "kubescheduler.config.k8s.io/v1".clone_into(&mut wire.api_version);
+        }
+        Configuration::new(wire, &[]).map_err(|mut mistakes| {
+            for mistake in &mut mistakes {
+                mistake.field.insert_str(0, "config.");
+            }
+            mistakes
+        })
+    }
+
+    /// What is wrong with steps that could be read.
+    fn mistakes(&self) -> Vec<Invalid> {
         let mut found = Vec::new();
         let mut before = 0;
         for (index, step) in self.steps.iter().enumerate() {
-            found.extend(step.mistakes().map(|mistake| (index, mistake)));
             let at = step.at.unwrap_or(before);
-            if at < before {
-                found.push((index, "at: is before the step in front of it".to_owned()));
-            }
+            let order = (at < before).then(|| "at is before that of the step before".to_owned());
+            let messages = step.mistakes().chain(order);
+            found.extend(messages.map(|message| Invalid {
+                field: format!("steps[{index}]"),
+                message,
+            }));
             before = before.max(at);
         }
         found
-    }
-
-    fn settings(&self) -> Settings {
-        let seconds = |seconds: Option<i64>| seconds.map(SignedDuration::from_secs);
-        let known = Settings::default();
-        let (initial, max) = (
-            seconds(self.config.pod_initial_backoff_seconds),
-            seconds(self.config.pod_max_backoff_seconds),
-        );
-        Settings {
-            initial_backoff: initial.unwrap_or(known.initial_backoff),
-            max_backoff: max.unwrap_or(known.max_backoff),
-            ..known
-        }
-    }
-
-    fn scheduler_names(&self) -> Vec<String> {
-        let names = self.config.profiles.iter();
-        let names = names.map(|profile| match profile.scheduler_name.as_str() {
-            "" => "default-scheduler".to_owned(),
-            name => name.to_owned(),
-        });
-        let names: Vec<String> = names.collect();
-        if names.is_empty() {
-            vec!["default-scheduler".to_owned()]
-        } else {
-            names
-        }
     }
 }
 
@@ -196,14 +168,22 @@ impl Step {
 }
 
 /// Runs a timeline.
-pub fn run(timeline: Timeline) -> Outcome {
-    let queue = SchedulingQueue::new(
-        timeline.settings(),
-        timeline.scheduler_names(),
-        !timeline.config.extenders.is_empty(),
-    );
+///
+/// # Errors
+/// Every mistake of the configuration and of the steps.
+pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<Invalid>> {
+    let mut mistakes = timeline.mistakes();
+    let configuration = timeline.configuration();
+    let configuration = match configuration {
+        Ok(configuration) if mistakes.is_empty() => configuration,
+        Ok(_) => return Err(mistakes),
+        Err(more) => {
+            mistakes.splice(..0, more);
+            return Err(mistakes);
+        }
+    };
     let mut run = Run {
-        queue,
+        queue: queue(&configuration),
         begin: timeline.now,
         objects: BTreeMap::new(),
         names: HashMap::new(),
@@ -222,7 +202,19 @@ pub fn run(timeline: Timeline) -> Outcome {
         let state = run.state(&step, popped);
         run.outcome.steps.push(state);
     }
-    run.finish()
+    Ok(run.finish())
+}
+
+/// The queue that a configuration asks for.
+fn queue(configuration: &Configuration) -> SchedulingQueue {
+    let settings = Settings {
+        initial_backoff: configuration.pod_initial_backoff,
+        max_backoff: configuration.pod_max_backoff,
+        ..Settings::default()
+    };
+    let profiles = configuration.profiles.iter();
+    let names = profiles.map(|profile| profile.scheduler_name.clone());
+    SchedulingQueue::new(settings, names, !configuration.extenders.is_empty())
 }
 
 struct Run {
