@@ -10,7 +10,12 @@ mod volumes;
 
 use crate::change::{Change, is_same};
 use crate::events::{ClusterEvent, Kind};
-use crate::plugins::PluginName::{self, *};
+use crate::plugins::PluginName::{
+    self, DefaultPreemption, DynamicResources, InterPodAffinity, NodeAffinity,
+    NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesFit, NodeUnschedulable,
+    NodeVolumeLimits, PodTopologySpread, SchedulingGates, TaintToleration, VolumeBinding,
+    VolumeRestrictions, VolumeZone,
+};
 use crate::plugins::PluginSet;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire;

@@ -1,6 +1,7 @@
 //! What a timeline leads to, with the keys of its JSON.
 
 use super::{Action, Run, Step};
+use crate::plugins::PluginName;
 use crate::queue::{Pool, Popped};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -118,7 +119,8 @@ impl Run {
 
     fn pod(&self, key: &str) -> Option<PodOutcome> {
         let waiting = self.queue.waiting(key)?;
-        let mut plugins: Vec<_> = waiting.rejectors.iter().map(|own| own.as_str()).collect();
+        let rejectors = waiting.rejectors.iter();
+        let mut plugins: Vec<_> = rejectors.map(PluginName::as_str).collect();
         plugins.sort_unstable();
         let backs_off = matches!(waiting.pool, Pool::Backoff | Pool::ErrorBackoff);
         let end = waiting.backoff_until.filter(|_| backs_off);
