@@ -10,6 +10,13 @@ pub(crate) fn read(path: &Path) -> Result<Configuration, DocumentError> {
     parse(&document)
 }
 
+/// The same as it is written, which has been checked.
+pub(crate) fn read_wire(path: &Path) -> Result<KubeSchedulerConfiguration, DocumentError> {
+    let document = Document::read(path, SMALL)?;
+    parse(&document)?;
+    document.parse()
+}
+
 /// The same from a text.
 pub(crate) fn parse(document: &Document) -> Result<Configuration, DocumentError> {
     let wire: KubeSchedulerConfiguration = document.parse()?;

@@ -11,3 +11,4 @@ mod plan;
 mod preemptor;
 mod progress;
 pub mod run;
+mod simulate;

@@ -1,17 +1,29 @@
-//! `evictd-scheduler simulate`: a timeline of events for the queue.
+//! `evictd-scheduler simulate`: where pods wait over a timeline, or where they go one after the other.
 
+use crate::configuration;
+use crate::simulate::{question, sequence, timeline};
 use anyhow::anyhow;
 use clap::Args;
-use evictd_command::{Column, Failure, Output, Table, View, warn};
+use evictd_command::{Failure, Output, warn};
 use evictd_document::{Document, LARGE};
-use evictd_scheduling::simulation::{self, Action, Outcome, Step, StepOutcome, Timeline};
+use evictd_scheduling::config::Invalid;
+use evictd_scheduling::simulation::{self, Sequence, SequenceOutcome, Timeline};
 use serde::Deserialize;
 use std::path::PathBuf;
 
-const EXAMPLE: &str = r#"Example:
+const EXAMPLE: &str = r#"Examples:
+  kubectl get nodes,ns,pods,pdb,pc,svc,rs,sts,pvc,pv,sc,csinodes -A -o json \
+    > cluster.json
+  evictd-scheduler simulate --cluster cluster.json --pods deployment.yaml
+  evictd-scheduler simulate --cluster cluster.json --without node-1,node-2
+  evictd-scheduler simulate --cluster cluster.json --pods new.yaml \
+    --compare most-allocated.yaml
   evictd-scheduler simulate timeline.json
 
-The file:
+A file holds either pods that come one after the other,
+  { "now": "2026-01-01T00:00:00Z", "config": { a KubeSchedulerConfiguration },
+    "objects": [ what is there at the start ], "pending": [ pods ] }
+or a timeline:
   { "now": "2026-01-01T00:00:00Z",
     "config": { "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 10 },
     "objects": [ what is there at the start ],
@@ -27,12 +39,33 @@ unschedulable (pod, plugins, pending, nominate), error, done, bindingError
 (pod), assume (pod, node), permitRejected (pod, plugins), activate (pods),
 flushBackoff and flushUnschedulable."#;
 
-/// Where pods wait, and what wakes them, over a timeline of changes in a cluster.
+/// Places pods onto a dump of a cluster one after the other, or runs a timeline of changes through the queue.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// The timeline, JSON or YAML; - is stdin.
-    file: PathBuf,
+    /// What is simulated, JSON or YAML; - is stdin.
+    #[arg(required_unless_present = "cluster", conflicts_with = "cluster")]
+    file: Option<PathBuf>,
+    /// A dump of a cluster. Its own waiting pods are placed, too.
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+    /// Pods to place onto it, and workloads with as many pods as they have replicas.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pods: Option<PathBuf>,
+    /// Nodes that are drained first; their pods have to go elsewhere.
+    #[arg(
+        long,
+        value_name = "NODES",
+        requires = "cluster",
+        value_delimiter = ','
+    )]
+    without: Vec<String>,
+    /// A KubeSchedulerConfiguration. Default: that of kube-scheduler.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    config: Option<PathBuf>,
+    /// Another one to compare it with.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    compare: Option<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
@@ -40,16 +73,33 @@ pub(super) struct Arguments {
 /// What tells the two kinds of files apart.
 #[derive(Deserialize)]
 struct Shape {
-    steps: Option<serde::de::IgnoredAny>,
     pending: Option<serde::de::IgnoredAny>,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let document = Document::read(&self.file, LARGE).map_err(Failure::input)?;
-        let timeline = read(&document)?;
-        let seen: Vec<Seen> = timeline.steps.iter().map(Seen::of).collect();
-        let outcome = simulation::run(timeline).map_err(|mistakes| {
+        if let Some(cluster) = &self.cluster {
+            return self.answer(cluster);
+        }
+        let file = self.file.clone().unwrap_or_default();
+        let document = Document::read(&file, LARGE).map_err(Failure::input)?;
+        let shape: Shape = document.parse().map_err(Failure::input)?;
+        if shape.pending.is_none() {
+            return self.timeline(&document);
+        }
+        let sequence: Sequence = document.parse().map_err(Failure::input)?;
+        let outcome = simulation::run_sequence(&sequence).map_err(|mistakes| {
+            let fields = mistakes.into_iter().map(|own| (own.field, own.message));
+            Failure::input(document.wrong_fields(fields))
+        })?;
+        warned(&outcome);
+        self.output.print(&outcome, sequence::page)
+    }
+
+    fn timeline(&self, document: &Document) -> Result<(), Failure> {
+        let read: Timeline = document.parse().map_err(Failure::input)?;
+        let seen: Vec<_> = read.steps.iter().map(timeline::Seen::of).collect();
+        let outcome = simulation::run(read).map_err(|mistakes| {
             let name = document.name();
             let mistakes = mistakes.iter().map(|mistake| format!("{name}: {mistake}"));
             Failure::Input(anyhow!(mistakes.collect::<Vec<_>>().join("\n")))
@@ -57,110 +107,43 @@ impl Arguments {
         for (index, warning) in &outcome.warnings {
             warn("evictd-scheduler", &format!("steps[{index}]: {warning}"));
         }
-        self.output
-            .print(&outcome, |outcome, view| page(outcome, &seen, view))
-    }
-}
-
-fn read(document: &Document) -> Result<Timeline, Failure> {
-    let shape: Shape = document.parse().map_err(Failure::input)?;
-    if shape.steps.is_none() && shape.pending.is_some() {
-        let told = "pods in queue order (the key pending) cannot be simulated yet; a file with steps is needed";
-        return Err(Failure::input(document.wrong(told)));
-    }
-    document.parse().map_err(Failure::input)
-}
-
-/// A step, for the table.
-struct Seen {
-    at: String,
-    action: &'static str,
-    about: String,
-}
-
-impl Seen {
-    fn of(step: &Step) -> Self {
-        let object = step.object.as_ref().map(ToString::to_string);
-        let pods = || step.pods.join(" ");
-        let about = match step.action {
-            Some(Action::Activate) => pods(),
-            _ => object.unwrap_or_else(|| step.pod.clone()),
-        };
-        let at = step.at.unwrap_or(0);
-        Self {
-            at: format!("{}.{:03}", at / 1000, at % 1000),
-            action: step.action.map_or("", Action::as_str),
-            about,
-        }
-    }
-
-    fn row(&self, outcome: &StepOutcome) -> Vec<String> {
-        let about = match &outcome.popped {
-            Some(Some(pod)) => pod.clone(),
-            Some(None) => "nobody".to_owned(),
-            None => self.about.clone(),
-        };
-        let counts = [
-            outcome.active.len(),
-            outcome.backoff.len() + outcome.error_backoff.len(),
-            outcome.unschedulable.len(),
-            outcome.gated.len(),
-            outcome.in_flight.len(),
-        ];
-        let counts = counts.map(|count| count.to_string());
-        [self.at.clone(), self.action.to_owned(), about]
-            .into_iter()
-            .chain(counts)
-            .collect()
-    }
-}
-
-fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
-    let columns = [
-        Column::figure("AT", 4),
-        Column::words("STEP", 6),
-        Column::name("ABOUT", 5).at_least(10),
-        Column::figure("ACTIVE", 3),
-        Column::figure("BACKOFF", 3),
-        Column::figure("UNSCHED", 3),
-        Column::figure("GATED", 1),
-        Column::figure("FLYING", 2),
-    ];
-    let rows = seen.iter().zip(&outcome.steps);
-    let steps = Table::new(columns, rows.map(|(seen, outcome)| seen.row(outcome)));
-    let mut parts = vec![steps.shown(view)];
-    if outcome.pods.is_empty() {
-        parts.push("No pod waits at the end.".to_owned());
-    } else {
-        parts.push(waiting(outcome, view));
-    }
-    parts.join("\n\n")
-}
-
-/// The pods that wait at the end.
-fn waiting(outcome: &Outcome, view: View) -> String {
-    let nothing = StepOutcome::default();
-    let last = outcome.steps.last().unwrap_or(&nothing);
-    let pools = [
-        ("active", &last.active),
-        ("backoff", &last.backoff),
-        ("backoff (error)", &last.error_backoff),
-        ("unschedulable", &last.unschedulable),
-        ("gated", &last.gated),
-    ];
-    let rows = pools.into_iter().flat_map(|(pool, pods)| {
-        pods.iter().filter_map(move |name| {
-            let pod = outcome.pods.get(name)?;
-            let attempts = pod.attempts.to_string();
-            let plugins = pod.plugins.join(", ");
-            Some(vec![name.clone(), pool.to_owned(), attempts, plugins])
+        self.output.print(&outcome, |outcome, view| {
+            timeline::page(outcome, &seen, view)
         })
-    });
-    let columns = [
-        Column::name("WAITS AT THE END", 4),
-        Column::words("IN", 3),
-        Column::figure("ATTEMPTS", 1),
-        Column::sentence("KEPT OUT LAST BY", 2),
-    ];
-    Table::new(columns, rows).shown(view)
+    }
+
+    /// Places the pods onto the dump, with one configuration or with two.
+    fn answer(&self, cluster: &std::path::Path) -> Result<(), Failure> {
+        let cluster = Document::read(cluster, LARGE).map_err(Failure::input)?;
+        let pods = self.pods.as_deref().map(|path| Document::read(path, LARGE));
+        let pods = pods.transpose().map_err(Failure::input)?;
+        let question = question::Question::new(&cluster, pods.as_ref(), &self.without);
+        let question = question.map_err(Failure::input)?;
+        let run = |path: &Option<PathBuf>| -> Result<SequenceOutcome, Failure> {
+            let wire = path.as_deref().map(configuration::read_wire).transpose();
+            let outcome =
+                simulation::run_sequence(&question.sequence(wire.map_err(Failure::input)?));
+            outcome.map_err(|mistakes| refused(&mistakes))
+        };
+        let own = run(&self.config)?;
+        warned(&own);
+        if self.compare.is_none() {
+            return self.output.print(&own, sequence::page);
+        }
+        let other = run(&self.compare)?;
+        warned(&other);
+        let both = sequence::Comparison { own, other };
+        self.output.print(&both, sequence::comparison)
+    }
+}
+
+fn refused(mistakes: &[Invalid]) -> Failure {
+    let lines = mistakes.iter().map(ToString::to_string);
+    Failure::Input(anyhow!(lines.collect::<Vec<_>>().join("\n")))
+}
+
+fn warned(outcome: &SequenceOutcome) {
+    for warning in &outcome.warnings {
+        warn("evictd-scheduler", &format!("left out: {warning}"));
+    }
 }

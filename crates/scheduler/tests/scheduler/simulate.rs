@@ -97,10 +97,121 @@ fn every_mistake_of_a_timeline_is_told_with_its_place() {
     refused(&incomplete, &told);
 }
 
+/// An absent list or map and an empty one are the same answer.
+fn without_empty(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let some = map
+                .iter()
+                .map(|(key, value)| (key.clone(), without_empty(value)));
+            let some: serde_json::Map<_, _> = some.filter(|(_, value)| !value.is_null()).collect();
+            if some.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(some)
+            }
+        }
+        Value::Array(list) if list.is_empty() => Value::Null,
+        Value::Array(list) => list.iter().map(without_empty).collect(),
+        other => other.clone(),
+    }
+}
+
 #[test]
-fn a_file_of_pods_in_queue_order_is_refused_for_now() {
-    let pending = json!({ "now": "2026-01-01T00:00:00Z", "pending": [] });
-    refused(&pending, &["pending", "a file with steps is needed"]);
+fn all_sequences_of_the_real_scheduler() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle/sequence");
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let case: Value =
+            serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
+        let own = answer(&simulate(&case["input"], &["-o", "json"]));
+        let name = &case["input"]["name"];
+        assert_eq!(
+            without_empty(&own),
+            without_empty(&case["expected"]),
+            "{name}"
+        );
+        count += 1;
+    }
+    assert!(count >= 22, "only {count} cases found");
+}
+
+/// A dump of nodes with 4 cpus each and a pod of 3 cpus on the first.
+fn dump() -> tempfile::NamedTempFile {
+    let amounts = json!({ "cpu": "4", "memory": "8Gi", "pods": "10" });
+    let node = |name: &str| json!({ "kind": "Node", "metadata": { "name": name }, "status": { "allocatable": amounts } });
+    let pod = json!({ "kind": "Pod", "metadata": { "name": "there", "namespace": "shop" }, "spec": {
+        "nodeName": "one", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "3" } } }] },
+        "status": { "phase": "Running" } });
+    let agent = json!({ "kind": "Pod", "metadata": { "name": "agent", "ownerReferences": [{ "kind": "DaemonSet", "name": "agent", "controller": true }] },
+        "spec": { "nodeName": "one", "containers": [{ "name": "c" }] } });
+    file(&json!({ "kind": "List", "items": [node("one"), node("two"), pod, agent] }))
+}
+
+fn file(value: &Value) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), value.to_string()).unwrap();
+    file
+}
+
+fn asked(dump: &tempfile::NamedTempFile, arguments: &[&str]) -> Output {
+    let mut command = scheduler();
+    command
+        .args(["simulate", "--cluster"])
+        .arg(dump.path())
+        .args(arguments);
+    program::run(&mut command, "")
+}
+
+#[test]
+fn replicas_are_placed_onto_a_dump_and_those_that_fit_nowhere_are_told_why() {
+    let replicas = file(
+        &json!({ "kind": "Deployment", "metadata": { "name": "web" }, "spec": { "replicas": 3,
+        "template": { "spec": { "containers": [{ "name": "c", "resources": { "limits": { "cpu": "2" } } }] } } } }),
+    );
+    let pods = replicas.path().to_str().unwrap();
+    let own = answer(&asked(&dump(), &["--pods", pods, "-o", "json"]));
+    assert_eq!(
+        own["placed"],
+        json!({ "default/web-0": "two", "default/web-1": "two" })
+    );
+    let told = own["unschedulable"]["default/web-2"].as_str().unwrap();
+    assert!(
+        told.starts_with("0/2 nodes are available: 2 Insufficient cpu."),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_pods_of_drained_nodes_go_elsewhere_but_for_those_of_the_node() {
+    let own = answer(&asked(&dump(), &["--without", "one", "-o", "json"]));
+    assert_eq!(own["placed"], json!({ "shop/there": "two" }));
+    let output = asked(&dump(), &["--without", "nope"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--without nope: there is no such node"));
+}
+
+#[test]
+fn two_configurations_are_compared_side_by_side() {
+    let most = file(
+        &json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "profiles": [{ "pluginConfig": [{ "name": "NodeResourcesFit", "args": { "scoringStrategy": {
+            "type": "MostAllocated" } } }], "plugins": { "score": { "disabled": [{ "name": "NodeResourcesBalancedAllocation" }] } } }] }),
+    );
+    let pod = file(
+        &json!({ "kind": "Pod", "metadata": { "name": "new" }, "spec": { "containers": [{ "name": "c",
+        "resources": { "requests": { "cpu": "500m" } } }] } }),
+    );
+    let (most, pod) = (most.path().to_str().unwrap(), pod.path().to_str().unwrap());
+    let own = answer(&asked(
+        &dump(),
+        &["--pods", pod, "--compare", most, "-o", "json"],
+    ));
+    assert_eq!(own["own"]["placed"]["default/new"], "two");
+    assert_eq!(own["other"]["placed"]["default/new"], "one");
+    let page = asked(&dump(), &["--pods", pod, "--compare", most]);
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("1 pods go elsewhere"), "{page}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use object::Name;
 pub use object::Object;
 pub use outcome::{Outcome, PodOutcome, StepOutcome};
-pub use sequence::{AttemptOutcome, Sequence, SequenceOutcome, run_sequence};
+pub use sequence::{AttemptOutcome, NodeUse, Sequence, SequenceOutcome, run_sequence};
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -45,6 +45,22 @@ pub struct SequenceOutcome {
     /// What of the input could not be used.
     #[serde(skip)]
     pub warnings: Vec<String>,
+    /// How full the nodes are at the end.
+    #[serde(skip)]
+    pub nodes: Vec<NodeUse>,
+}
+
+/// How full a node is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeUse {
+    /// Its name.
+    pub name: String,
+    /// How many pods it has.
+    pub pods: usize,
+    /// Thousandths of a core that its pods ask for, and that it has.
+    pub cpu: (i64, i64),
+    /// Bytes of memory, in the same way.
+    pub memory: (i64, i64),
 }
 
 /// One attempt.
@@ -240,6 +256,17 @@ impl Run {
         let mut gated: Vec<String> = gated.map(|pod| name(pod)).collect();
         gated.sort();
         self.outcome.gated = gated;
+        let cluster = self.scheduler.cluster();
+        let nodes = cluster
+            .node_ids()
+            .zip(cluster.nodes())
+            .map(|(id, node)| NodeUse {
+                name: cluster.node_name(id).to_owned(),
+                pods: node.pods.len(),
+                cpu: (node.requested.cpu, node.allocatable.cpu),
+                memory: (node.requested.memory, node.allocatable.memory),
+            });
+        self.outcome.nodes = nodes.collect();
         self.outcome
     }
 
