@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 mod explain;
+mod flags;
 mod input;
 mod plan;
 mod run;

@@ -1,5 +1,6 @@
 //! `evictd-scheduler run`: schedules the pods of a cluster.
 
+use super::flags::Flags;
 use crate::configuration;
 use crate::run::{Engine, Events, Limits, Writer, watch};
 use clap::Args;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch as flag};
 use tracing::info;
+use tracing::level_filters::LevelFilter;
 
 const EXAMPLE: &str = "Example:
   evictd-scheduler run --config /etc/kubernetes/scheduler-config.yaml
@@ -22,32 +24,39 @@ const EXAMPLE: &str = "Example:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLE)]
 pub(super) struct Arguments {
-    /// A KubeSchedulerConfiguration. Default: that of kube-scheduler.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// How the API server is reached; it goes before the one in the configuration.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The kubeconfig's context.
-    #[arg(long, value_name = "NAME", default_value = "")]
-    context: String,
+    #[command(flatten)]
+    flags: Flags,
 }
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let config = self.config.as_deref().map(configuration::read).transpose();
-        let config = config.map_err(Failure::input)?.unwrap_or_default();
+        let config = self
+            .flags
+            .config
+            .as_deref()
+            .map(configuration::read)
+            .transpose();
+        let mut config = config.map_err(Failure::input)?.unwrap_or_default();
+        self.flags.apply(&mut config);
         let colour = std::io::stderr().is_terminal();
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
-        log.with_target(false).with_ansi(colour).init();
-        for warning in &config.warnings {
+        let level = match self.flags.verbosity {
+            0..=3 => LevelFilter::INFO,
+            4..=6 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        };
+        log.with_max_level(level)
+            .with_target(false)
+            .with_ansi(colour)
+            .init();
+        for warning in config.warnings.iter().chain(&self.flags.warnings()) {
             tracing::warn!("{warning}");
         }
         let of_config = &config.client_connection.kubeconfig;
         let of_config = (!of_config.is_empty()).then(|| PathBuf::from(of_config));
         let credentials = Credentials {
-            kubeconfig: self.kubeconfig.or(of_config),
-            context: self.context,
+            kubeconfig: of_config.or(self.flags.kubeconfig),
+            context: self.flags.context,
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
