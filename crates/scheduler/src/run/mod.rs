@@ -6,6 +6,7 @@
 //! ```
 
 mod events;
+pub mod metrics;
 mod pod_ref;
 mod writer;
 

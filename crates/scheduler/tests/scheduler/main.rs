@@ -6,6 +6,7 @@ mod cluster;
 mod dump;
 mod extender;
 mod live;
+mod metrics;
 mod oracle;
 mod preemptor;
 mod server;
