@@ -30,7 +30,7 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let shape = prop::option::weighted(0.8, prop::array::uniform4(0..3_usize));
     prop_oneof![
-        4 => (0..8_usize).prop_map(Event::Pod),
+        4 => (0..12_usize).prop_map(Event::Pod),
         2 => any::<prop::sample::Index>().prop_map(Event::Gone),
         1 => (any::<prop::sample::Index>(), 0..2_usize).prop_map(|(pod, app)| Event::Label(pod, app)),
         3 => (0..3_usize, shape).prop_map(|(node, shape)| Event::Node(node, shape)),
