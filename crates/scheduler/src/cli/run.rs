@@ -8,7 +8,7 @@ use evictd_cluster_client::{Access, Credentials};
 use evictd_command::Failure;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{Framework, Scheduler, Settings};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
