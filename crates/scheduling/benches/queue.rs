@@ -16,7 +16,11 @@ use serde_json::json;
 use std::sync::Arc;
 
 /// Without optimisation it is only seen that they run.
-const PODS: usize = if cfg!(debug_assertions) { 1000 } else { 100_000 };
+const PODS: usize = if cfg!(debug_assertions) {
+    1000
+} else {
+    100_000
+};
 
 /// The most that the queue may take of memory for a waiting pod, the pod itself apart.
 const MOST_BYTES: usize = 600;
