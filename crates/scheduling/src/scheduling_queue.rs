@@ -235,6 +235,11 @@ impl SchedulingQueue {
         self.queue.len()
     }
 
+    /// How many pods are in a pool.
+    pub fn count(&self, pool: Pool) -> usize {
+        self.queue.count(pool)
+    }
+
     /// Whether no pod waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
