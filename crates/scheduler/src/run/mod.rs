@@ -8,6 +8,7 @@
 mod events;
 pub mod metrics;
 mod pod_ref;
+pub mod serve;
 mod writer;
 
 pub use events::Events;

@@ -9,6 +9,7 @@ mod live;
 mod metrics;
 mod oracle;
 mod preemptor;
+mod secure_port;
 mod server;
 mod shown;
 mod writer;
