@@ -11,11 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every crate of ours, and those of ours it may import.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("evictd-pod", &[]),
     ("evictd-eviction", &["evictd-pod"]),
     ("evictd-placement", &["evictd-pod"]),
     ("evictd-preemption", &["evictd-pod", "evictd-placement"]),
+    (
+        "evictd-scheduling",
+        &["evictd-pod", "evictd-placement", "evictd-preemption"],
+    ),
     ("evictd-document", &["evictd-pod"]),
     ("evictd-command", &[]),
     ("evictd-cluster-client", &[]),
@@ -51,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 14] = [
             "evictd-pod",
             "evictd-placement",
             "evictd-preemption",
+            "evictd-scheduling",
             "evictd-cluster-client",
             "evictd-command",
             "evictd-document",
@@ -222,6 +227,7 @@ fn cores_are_pure() {
         "crates/eviction/src",
         "crates/placement/src",
         "crates/preemption/src",
+        "crates/scheduling/src",
     ]) {
         for line in code(&text) {
             let word = WORLDLY.iter().find(|word| line.contains(*word));

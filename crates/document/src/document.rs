@@ -156,6 +156,22 @@ impl Document {
         yaml::spans(&self.text).first()?.place(&way)
     }
 
+    /// Mistakes in fields of a single object, which are told by their path, `profiles[0].name`, and what is wrong.
+    pub fn wrong_fields(
+        &self,
+        fields: impl IntoIterator<Item = (String, String)>,
+    ) -> DocumentError {
+        let spans = yaml::spans(&self.text);
+        let mut finder = Finder::new(&self.name);
+        for (field, message) in fields {
+            let place = spans
+                .first()
+                .and_then(|spans| nearest(&field, |way| spans.place(way)));
+            finder.add_field(place, field, message);
+        }
+        finder.into_error()
+    }
+
     /// A mistake of the document as a whole.
     pub fn wrong(&self, message: impl Into<String>) -> DocumentError {
         let mut finder = Finder::new(&self.name);
@@ -209,4 +225,18 @@ fn is_null(text: &str) -> bool {
         line.starts_with('#') || matches!(value, "" | "..." | "null" | "~")
     };
     text.lines().all(nothing)
+}
+
+/// The place of a field, or of the nearest one around it that is there.
+fn nearest(field: &str, place: impl Fn(&[Step]) -> Option<Place>) -> Option<Place> {
+    let mut way = Vec::new();
+    for part in field.split('.') {
+        let mut names = part.split('[');
+        way.extend(names.next().map(|name| Step::Key(name.to_owned())));
+        let indices = names.filter_map(|index| index.trim_end_matches(']').parse().ok());
+        way.extend(indices.map(Step::Index));
+    }
+    (1..=way.len())
+        .rev()
+        .find_map(|length| place(&way[..length]))
 }

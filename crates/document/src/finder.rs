@@ -50,6 +50,16 @@ impl Finder {
         });
     }
 
+    /// Notes what is wrong with a field of the whole document.
+    pub(crate) fn add_field(&mut self, place: Option<Place>, key: String, message: String) {
+        self.push(Mistake {
+            place,
+            object: String::new(),
+            key,
+            message,
+        });
+    }
+
     /// Notes every negative one of these amounts.
     pub(crate) fn find_negative(
         &mut self,

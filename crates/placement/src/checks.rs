@@ -2,7 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::filter::{self, Filter, Here, Rejection};
-use crate::node::NodeId;
+use crate::id::NodeId;
+use crate::plugins;
 use crate::pod::Pod;
 use hashbrown::HashMap;
 
@@ -21,13 +22,26 @@ pub struct Checks<'c> {
     nominated: HashMap<NodeId, Vec<&'c Pod>>,
     /// Which of the pods of the node on trial have left.
     away: Vec<bool>,
-    unchecked: Vec<String>,
+    /// Which of the filters rejected last.
+    rejecting: usize,
 }
 
 impl<'c> Checks<'c> {
-    /// Compiles the checks of a pod of this cluster.
+    /// Compiles the checks of a pod of this cluster: those of kube-scheduler's default profile.
     pub fn new(cluster: &'c Cluster, pod: &'c Pod) -> Self {
-        let filters = filter::of(cluster, pod);
+        let filters = plugins::default_filters(cluster, pod);
+        let mut checks = Self::with(cluster, pod, filters);
+        // A dump shows whom the scheduler has tried only by the pod's condition.
+        checks.nominated.retain(|_, pods| {
+            pods.retain(|pod| pod.identity.tried);
+            !pods.is_empty()
+        });
+        checks
+    }
+
+    /// The same with these filters, compiled for the pod, in the order in which they are asked. All nominated pods are the
+    /// scheduler's own.
+    pub fn with(cluster: &'c Cluster, pod: &'c Pod, filters: Vec<Box<dyn Filter>>) -> Self {
         let those = |which: fn(&dyn Filter) -> bool| -> Vec<usize> {
             let all = filters.iter().enumerate();
             let some = all.filter(|(_, filter)| which(&***filter));
@@ -46,7 +60,6 @@ impl<'c> Checks<'c> {
                 .nominated
                 .map(|name| cluster.symbols().text(name));
             if let Some(id) = name.and_then(|name| cluster.find_node(name))
-                && other.identity.tried
                 && other.priority >= pod.priority
                 && !itself
             {
@@ -61,7 +74,7 @@ impl<'c> Checks<'c> {
             filters,
             nominated,
             away: Vec::new(),
-            unchecked: filter::unchecked(cluster, pod),
+            rejecting: 0,
         }
     }
 
@@ -77,8 +90,20 @@ impl<'c> Checks<'c> {
 
     /// What could not be checked because the cluster was not told of it, a line each that begins with
     /// the names of the checks.
-    pub fn unchecked(&self) -> &[String] {
-        &self.unchecked
+    pub fn unchecked(&self) -> Vec<String> {
+        filter::unchecked(self.cluster, self.pod)
+    }
+
+    /// The filters, to be used again with [`Checks::with`].
+    pub fn into_filters(self) -> Vec<Box<dyn Filter>> {
+        self.filters
+    }
+
+    /// Whether the pod fits on a node as it is, and if not, which of the filters says so, by its index.
+    pub fn verdict(&mut self, id: NodeId) -> Result<(), (usize, Rejection)> {
+        let mut trial = self.on(id);
+        let asked = trial.fits();
+        asked.map_err(|rejection| (trial.checks.rejecting, rejection))
     }
 
     /// Whether the pod fits on a node as it is.
@@ -163,10 +188,14 @@ impl<'c> Trial<'_, 'c> {
     /// Whether the pod fits now, asking every check.
     pub fn fits(&mut self) -> Result<(), Rejection> {
         self.twice(|checks, here| {
-            checks
-                .filters
-                .iter()
-                .try_for_each(|filter| filter.check(here))
+            let filters = checks.filters.iter().enumerate();
+            let mut answers = filters.map(|(index, filter)| (index, filter.check(here)));
+            let rejected = answers.find_map(|(index, answer)| Some((index, answer.err()?)));
+            rejected.map_or(Ok(()), Err)
+        })
+        .map_err(|(index, rejection)| {
+            self.checks.rejecting = index;
+            rejection
         })
     }
 
@@ -175,7 +204,10 @@ impl<'c> Trial<'_, 'c> {
     pub fn still_fits(&mut self) -> bool {
         self.twice(|checks, here| {
             let mut changing = checks.changing.iter();
-            changing.try_for_each(|index| checks.filters[*index].check(here))
+            changing.try_for_each(|index| {
+                let answer = checks.filters[*index].check(here);
+                answer.map_err(|rejection| (*index, rejection))
+            })
         })
         .is_ok()
     }
@@ -184,8 +216,8 @@ impl<'c> Trial<'_, 'c> {
     /// because they may not (S3-019).
     fn twice(
         &mut self,
-        ask: impl Fn(&Checks<'c>, Here<'c>) -> Result<(), Rejection>,
-    ) -> Result<(), Rejection> {
+        ask: impl Fn(&Checks<'c>, Here<'c>) -> Result<(), (usize, Rejection)>,
+    ) -> Result<(), (usize, Rejection)> {
         if !self.checks.nominated.is_empty()
             && let Some(coming) = self.checks.nominated.get(&self.here.id).cloned()
         {

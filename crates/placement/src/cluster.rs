@@ -2,13 +2,18 @@
 
 mod pods;
 
-use crate::group::{Group, Groups};
+use crate::changes::Changes;
+use crate::group::{Counts, Group, Groups};
+use crate::id::NodeId;
+use crate::images::Images;
 use crate::labels::Labels;
 use crate::mistake::Mistake;
-use crate::node::{Node, NodeId, Taint};
+use crate::node::{Node, Taint};
+use crate::places::{Places, Topologies};
 use crate::pod::Pod;
-use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, amount, scalars};
+use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
+use crate::spreaders::{self, Spreader, Spreaders};
 use crate::storage::Storage;
 use crate::symbol::{Held, Symbol, Symbols};
 use crate::table::{Objects, Table};
@@ -30,6 +35,9 @@ pub struct Cluster {
     node_by_name: HashMap<Symbol, NodeId>,
     namespaces: Objects<Symbol, Labels>,
     storage: Storage,
+    images: Images,
+    topologies: Topologies,
+    spreaders: Spreaders,
     templates: Table<Template>,
     groups: Groups,
     scalars: Table<Scalars>,
@@ -37,6 +45,8 @@ pub struct Cluster {
     nominated: Vec<Pod>,
     /// Pods whose node is not there, by its name.
     early: HashMap<Symbol, Vec<Pod>>,
+    /// What has changed, so that answers can be kept.
+    changes: Changes,
     /// Where each pod is, by its unique id; by `namespace/name` where the input has none.
     places: HashMap<Arc<str>, Place>,
 }
@@ -99,11 +109,15 @@ impl Default for Cluster {
             node_by_name: HashMap::new(),
             namespaces: Objects::default(),
             storage: Storage::default(),
+            images: Images::default(),
+            topologies: Topologies::default(),
+            spreaders: Spreaders::default(),
             templates: Table::default(),
             groups,
             scalars,
             nominated: Vec::new(),
             early: HashMap::new(),
+            changes: Changes::default(),
             places: HashMap::new(),
         }
     }
@@ -124,6 +138,8 @@ impl Cluster {
         let name = node.name;
         // Each node takes more than a byte.
         let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+        self.topologies.put(id, &node.labels);
+        self.changes.all();
         self.nodes.push(node);
         self.node_by_name.insert(name, id);
         for pod in self.early.remove(&name).unwrap_or_default() {
@@ -138,12 +154,15 @@ impl Cluster {
             self.add_node(wire);
             return;
         };
+        self.changes.all();
         let mut new = self.compile_node(wire);
         let old = &mut self.nodes[id.index()];
         new.pods = std::mem::take(&mut old.pods);
         new.requested = old.requested;
         new.requested_scalars = std::mem::take(&mut old.requested_scalars);
+        new.scored = old.scored;
         let old = std::mem::replace(old, new);
+        self.topologies.put(id, &self.nodes[id.index()].labels);
         self.release_node(&old);
     }
 
@@ -153,11 +172,23 @@ impl Cluster {
         let Some(id) = self.find_node(name) else {
             return false;
         };
+        self.changes.all();
         let mut node = self.nodes.swap_remove(id.index());
         self.node_by_name.remove(&node.name);
+        for pod in &node.pods {
+            self.groups.count(pod.counted(), id, -1);
+        }
         if let Some(moved) = self.nodes.get(id.index()) {
             self.node_by_name.insert(moved.name, id);
+            // Each node takes more than a byte.
+            let last = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX));
+            for pod in &moved.pods {
+                self.groups.count(pod.counted(), last, -1);
+                self.groups.count(pod.counted(), id, 1);
+            }
         }
+        let left = self.nodes.iter().map(|node| &node.labels);
+        self.topologies.swap_remove(id, left);
         let pods = std::mem::take(&mut node.pods);
         if !pods.is_empty() {
             self.early.insert(node.name, pods);
@@ -177,6 +208,11 @@ impl Cluster {
         });
         let taints = taints.collect();
         let labels = Labels::new(symbols, &wire.metadata.labels);
+        let images = wire.status.images.iter();
+        let images =
+            images.flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)));
+        let images = images.map(|(name, size)| (symbols.intern(name), size));
+        let images = self.images.add(images);
         let held = symbols.hold();
         let list = &wire.status.allocatable;
         let named = list
@@ -197,12 +233,15 @@ impl Cluster {
             allowed_pods: amount(list, PODS),
             requested: Amounts::default(),
             requested_scalars: ScalarSums::default(),
+            scored: Scored::default(),
+            images,
             pods: Vec::new(),
             held,
         }
     }
 
     fn release_node(&mut self, node: &Node) {
+        self.images.remove(&node.images);
         self.symbols.release_held(&node.held);
         let scalars = node.allocatable.scalars;
         self.scalars.release(&mut self.symbols, scalars.0);
@@ -210,6 +249,7 @@ impl Cluster {
 
     /// Adds a namespace's labels, or puts them in the place of those it had.
     pub fn add_namespace(&mut self, wire: &wire::Namespace) {
+        self.changes.all();
         let name = self.symbols.intern(&wire.metadata.name);
         let labels = Labels::new(&mut self.symbols, &wire.metadata.labels);
         self.namespaces.put(&mut self.symbols, name, labels);
@@ -217,8 +257,109 @@ impl Cluster {
 
     /// Removes a namespace's labels; whether it was there.
     pub fn remove_namespace(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.namespaces.remove(&mut self.symbols, &name))
+    }
+
+    /// Compiles something that is kept as long as the cluster.
+    pub(crate) fn compile_for_good<T>(
+        &mut self,
+        make: impl FnOnce(&mut Symbols) -> Result<T, Mistake>,
+    ) -> Result<T, Mistake> {
+        let made = make(&mut self.symbols);
+        match made {
+            Ok(_) => self.symbols.keep(),
+            Err(_) => self.symbols.give_back(),
+        }
+        made
+    }
+
+    /// Adds a service, or puts it in the place of the one of that name. One without a selector selects nobody.
+    pub fn add_service(&mut self, wire: &wire::Service) {
+        self.add_by_labels(Spreader::Service, wire);
+    }
+
+    /// Adds a `ReplicationController`, or puts it in the place of the one of that name.
+    pub fn add_replication_controller(&mut self, wire: &wire::Service) {
+        self.add_by_labels(Spreader::ReplicationController, wire);
+    }
+
+    fn add_by_labels(&mut self, kind: Spreader, wire: &wire::Service) {
+        let Some(labels) = &wire.spec.selector else {
+            self.remove_spreader(kind, &wire.metadata);
+            return;
+        };
+        let selector = spreaders::of_labels(&Labels::new(&mut self.symbols, labels));
+        self.add_spreader(kind, &wire.metadata, selector);
+    }
+
+    /// Adds a `ReplicaSet` or `StatefulSet`, or puts it in the place of the one of that name.
+    pub fn add_workload(&mut self, kind: Spreader, wire: &wire::Workload) -> Result<(), Mistake> {
+        match Selector::new(&mut self.symbols, wire.spec.selector.as_ref()) {
+            Ok(selector) => {
+                self.add_spreader(kind, &wire.metadata, selector);
+                Ok(())
+            }
+            Err(error) => {
+                self.symbols.give_back();
+                Err(Mistake::new("spec.selector".to_owned(), error))
+            }
+        }
+    }
+
+    /// Adds one whose selector was just compiled.
+    fn add_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata, selector: Selector) {
+        self.changes.all();
+        let symbols = &mut self.symbols;
+        let namespace = symbols.intern(metadata.namespace_or_default());
+        let name = symbols.intern(&metadata.name);
+        let new = self.groups.add_keys(std::iter::once(&selector));
+        let old = self
+            .spreaders
+            .put(symbols, (namespace, kind, name), selector);
+        self.groups.remove_keys(old.iter());
+        self.regroup(&new);
+    }
+
+    /// Removes a service or workload; whether it was there.
+    pub fn remove_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata) -> bool {
+        self.changes.all();
+        let symbols = &mut self.symbols;
+        let namespace = symbols.get(metadata.namespace_or_default());
+        let Some((namespace, name)) = namespace.zip(symbols.get(&metadata.name)) else {
+            return false;
+        };
+        let old = self.spreaders.remove(symbols, (namespace, kind, name));
+        self.groups.remove_keys(old.iter());
+        old.is_some()
+    }
+
+    /// Adds what a storage driver wants, or puts it in the place of what it wanted.
+    pub fn add_csi_driver(&mut self, wire: &wire::CsiDriverObject) {
+        self.changes.all();
+        self.storage.add_driver(&mut self.symbols, wire);
+    }
+
+    /// Adds how much room a storage class has somewhere, or puts it in the place of what it had.
+    pub fn add_storage_capacity(&mut self, wire: &wire::CsiStorageCapacity) -> Result<(), Mistake> {
+        self.stored(Storage::add_capacity, wire)
+    }
+
+    /// Removes what a storage driver wants; whether it was there.
+    pub fn remove_csi_driver(&mut self, name: &str) -> bool {
+        self.changes.all();
+        let name = self.symbols.get(name);
+        name.is_some_and(|name| self.storage.drivers.remove(&mut self.symbols, &name))
+    }
+
+    /// Removes how much room there is; whether it was there.
+    pub fn remove_storage_capacity(&mut self, metadata: &wire::Metadata) -> bool {
+        self.changes.all();
+        let symbols = &mut self.symbols;
+        let namespace = symbols.get(metadata.namespace_or_default());
+        let key = namespace.zip(symbols.get(&metadata.name));
+        key.is_some_and(|key| self.storage.capacities.remove(symbols, &key))
     }
 
     /// Adds an object of storage, or nothing if it has a mistake.
@@ -227,6 +368,7 @@ impl Cluster {
         add: fn(&mut Storage, &mut Symbols, &T) -> Result<(), Mistake>,
         wire: &T,
     ) -> Result<(), Mistake> {
+        self.changes.all();
         let added = add(&mut self.storage, &mut self.symbols, wire);
         if added.is_err() {
             self.symbols.give_back();
@@ -251,11 +393,13 @@ impl Cluster {
 
     /// Adds what a node can attach, or puts it in the place of what it could.
     pub fn add_csi_node(&mut self, wire: &wire::CsiNode) {
+        self.changes.all();
         self.storage.add_csi_node(&mut self.symbols, wire);
     }
 
     /// Removes a claim; whether it was there.
     pub fn remove_claim(&mut self, metadata: &wire::Metadata) -> bool {
+        self.changes.all();
         let symbols = &mut self.symbols;
         let namespace = symbols.get(metadata.namespace_or_default());
         let key = namespace.zip(symbols.get(&metadata.name));
@@ -264,18 +408,21 @@ impl Cluster {
 
     /// Removes a volume; whether it was there.
     pub fn remove_volume(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.volumes.remove(&mut self.symbols, &name))
     }
 
     /// Removes a class of storage; whether it was there.
     pub fn remove_storage_class(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.classes.remove(&mut self.symbols, &name))
     }
 
     /// Removes what a node can attach; whether it was there.
     pub fn remove_csi_node(&mut self, name: &str) -> bool {
+        self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.storage.limits.remove(&mut self.symbols, &name))
     }
@@ -313,6 +460,37 @@ impl Cluster {
     /// Claims, volumes and what is known of them.
     pub(crate) const fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// When something changed that every answer may depend on, and when each node did.
+    pub const fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The places of a label.
+    pub(crate) fn places(&self, key: Symbol) -> Arc<Places> {
+        self.topologies.of(key, self.nodes.len())
+    }
+
+    /// A label whose values are places as long as the cluster is there.
+    pub(crate) fn keep_topology(&mut self, key: Symbol) {
+        let labels = self.nodes.iter().map(|node| &node.labels);
+        self.topologies.add(key, labels);
+    }
+
+    /// Where the pods of a group are, by its index.
+    pub(crate) fn nodes_of(&self, group: usize) -> impl Iterator<Item = (NodeId, Counts)> {
+        self.groups.nodes(group)
+    }
+
+    /// Images and how many nodes have them.
+    pub(crate) const fn images(&self) -> &Images {
+        &self.images
+    }
+
+    /// Services and workloads, by which pods are spread that say nothing about it.
+    pub(crate) const fn spreaders(&self) -> &Spreaders {
+        &self.spreaders
     }
 
     /// The taint that being cordoned stands for.

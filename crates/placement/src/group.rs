@@ -1,6 +1,7 @@
 //! What placed pods offer to others. A decision looks at every group and never at every template, of which pods with a
 //! label, a claim or a node name of their own have one each.
 
+use crate::id::NodeId;
 use crate::labels::Labels;
 use crate::selector::Selector;
 use crate::symbol::{Symbol, Symbols};
@@ -19,7 +20,7 @@ impl GroupId {
     }
 }
 
-/// Pods that no selector in use tells apart, and that want the same pods away from them.
+/// Pods that no selector in use tells apart, and that want the same pods near them and away from them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Group {
     /// Namespace.
@@ -30,12 +31,25 @@ pub struct Group {
     pub has_labels: bool,
     /// Pods that they must be away from.
     pub anti_affinity: Box<[PodTerm]>,
+    /// Pods that they must be near.
+    pub affinity: Box<[PodTerm]>,
+    /// Pods that they would rather be near, and, with a negative weight, away from.
+    pub preferred: Box<[(i64, PodTerm)]>,
+}
+
+/// How many pods of a group are on a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) running: i64,
+    pub(crate) terminating: i64,
 }
 
 /// Every group, and how many compiled selectors name each key.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
     pub(crate) table: Table<Group>,
+    /// Of each group, how many of its pods are where.
+    nodes: Vec<HashMap<NodeId, Counts>>,
     keys: HashMap<Symbol, usize>,
 }
 
@@ -49,8 +63,38 @@ impl Groups {
             labels: labels.only(|key| self.keys.contains_key(&key)),
             has_labels: !labels.is_empty(),
             anti_affinity: template.anti_affinity.clone(),
+            affinity: template.affinity.clone(),
+            preferred: template.preferred.clone(),
         };
         GroupId(self.table.intern(symbols, group))
+    }
+
+    /// A pod of a group came to a node (`times` 1) or left it (-1).
+    pub(crate) fn count(
+        &mut self,
+        (group, terminating): (GroupId, bool),
+        node: NodeId,
+        times: i64,
+    ) {
+        let index = group.index();
+        if self.nodes.len() <= index {
+            self.nodes.resize_with(index + 1, HashMap::new);
+        }
+        let counts = self.nodes[index].entry(node).or_default();
+        if terminating {
+            counts.terminating += times;
+        } else {
+            counts.running += times;
+        }
+        if *counts == Counts::default() {
+            self.nodes[index].remove(&node);
+        }
+    }
+
+    /// Where the pods of a group are, by its index.
+    pub(crate) fn nodes(&self, index: usize) -> impl Iterator<Item = (NodeId, Counts)> {
+        let nodes = self.nodes.get(index).into_iter().flatten();
+        nodes.map(|(id, counts)| (*id, *counts))
     }
 
     /// Counts selectors; those of their keys that no other one names.

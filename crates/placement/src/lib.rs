@@ -48,32 +48,44 @@
 //! No clock, no I/O, no logging.
 #![forbid(unsafe_code)]
 
+mod changes;
 mod checks;
 mod cluster;
 pub mod filter;
 mod group;
+mod id;
+mod images;
 mod labels;
 mod mistake;
 mod node;
+mod places;
+mod plugin;
+pub mod plugins;
 mod pod;
 mod resources;
+mod score;
 mod selector;
+mod spreaders;
 mod storage;
 mod symbol;
 mod table;
 mod template;
 
+pub use changes::Changes;
 pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, PodSelector, Sizes};
 pub use evictd_pod::selector::SelectorError;
-pub use filter::{Code, Reason, Rejection};
+pub use filter::{Code, Filter, Here, Reason, Rejection};
 pub use group::{Group, GroupId};
+pub use id::NodeId;
 pub use labels::Labels;
 pub use mistake::Mistake;
-pub use node::{Node, NodeId, Taint};
+pub use node::{Node, Taint};
+pub use plugin::{MAX_SCORE, Plugin, PreFilter, Score, normalize_by_highest};
 pub use pod::{Identity, NO_START, Pod};
-pub use resources::{Amounts, ScalarSums, ScalarsId};
+pub use resources::{Amounts, ScalarSums, ScalarsId, Scored};
 pub use selector::{NodeSelector, Requirement, Selector};
+pub use spreaders::Spreader;
 pub use symbol::{Symbol, Symbols};
 pub use template::{
     Claim, HostPort, Owner, PodTerm, Spread, Template, TemplateId, Toleration, Volume,

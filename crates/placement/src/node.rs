@@ -2,19 +2,8 @@
 
 use crate::labels::Labels;
 use crate::pod::Pod;
-use crate::resources::{Amounts, ScalarSums, Scalars};
+use crate::resources::{Amounts, ScalarSums, Scalars, Scored};
 use crate::symbol::{Held, Symbol};
-
-/// A node's place in [`crate::Cluster::nodes`], until a node is removed: the last one then takes the place that is free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub(crate) u32);
-
-impl NodeId {
-    /// The index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A node with the pods on it.
 #[derive(Debug)]
@@ -35,6 +24,10 @@ pub struct Node {
     pub requested: Amounts,
     /// What its pods ask for of the rarer resources.
     pub requested_scalars: ScalarSums,
+    /// What its pods count for when nodes are scored.
+    pub scored: Scored,
+    /// The names of its images.
+    pub images: Box<[Symbol]>,
     /// Its pods, the most important first; of equals the one whose namespace and name come first.
     pub pods: Vec<Pod>,
     pub(crate) held: Held,
@@ -42,9 +35,10 @@ pub struct Node {
 
 impl Node {
     /// Counts what a pod asks for, `times` times. Its rarer resources are a list by index.
-    pub(crate) fn request(&mut self, amounts: &Amounts, lists: &[Scalars], times: i64) {
-        self.requested.add(amounts, times);
-        let list = &lists[amounts.scalars.0 as usize];
+    pub(crate) fn request(&mut self, pod: &Pod, lists: &[Scalars], times: i64) {
+        self.requested.add(&pod.amounts, times);
+        self.scored.add(pod.scored, times);
+        let list = &lists[pod.amounts.scalars.0 as usize];
         self.requested_scalars.add(list, times);
     }
 

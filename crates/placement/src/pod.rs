@@ -1,7 +1,7 @@
 //! A pod as placement sees it: what tells it apart from its like. What it shares with them is its template.
 
 use crate::group::GroupId;
-use crate::resources::Amounts;
+use crate::resources::{Amounts, Scored};
 use crate::symbol::Symbol;
 use crate::template::TemplateId;
 use std::cmp::Reverse;
@@ -23,6 +23,8 @@ pub struct Pod {
     pub start: i64,
     /// What it asks for.
     pub amounts: Amounts,
+    /// What it counts for when nodes are scored.
+    pub scored: Scored,
     /// It is being deleted.
     pub terminating: bool,
     /// It carries the condition of a victim of preemption (S4-012).
@@ -46,12 +48,20 @@ pub struct Identity {
     pub scheduler: Symbol,
     /// It never takes another's place.
     pub never_preempts: bool,
+    /// What its containers alone ask for and count for, where the pod itself asks for other amounts and has no node yet:
+    /// kube-scheduler overlooks those when it scores nodes for it (S5-086).
+    pub of_containers: Option<(Amounts, Scored)>,
 }
 
 impl Pod {
     /// Orders the most important first: higher priority, then earlier start (S3-020).
     pub fn importance(&self) -> (Reverse<i32>, i64) {
         (Reverse(self.priority), self.start)
+    }
+
+    /// As what it counts in its group.
+    pub(crate) const fn counted(&self) -> (GroupId, bool) {
+        (self.group, self.terminating)
     }
 
     /// Name within the namespace of its template.

@@ -1,8 +1,8 @@
 //! Amounts of resources as integers.
 
 use crate::symbol::{Symbol, Symbols};
-use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, units};
-use evictd_pod::wire::ResourceList;
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, scoring_request, units};
+use evictd_pod::wire::{PodSpec, ResourceList};
 
 /// A list of rarer resources, interned; the first is the empty one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -28,6 +28,34 @@ impl Amounts {
         add(&mut self.cpu, other.cpu);
         add(&mut self.memory, other.memory);
         add(&mut self.ephemeral_storage, other.ephemeral_storage);
+    }
+}
+
+/// What a pod, or a node's pods, count for when nodes are scored: a container that says nothing about a resource counts as
+/// wanting a little of it (S5-086).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scored {
+    /// Thousandths of a core.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
+}
+
+impl Scored {
+    /// What the containers of a pod count for, or its own resources in their place.
+    pub(crate) fn of(spec: &PodSpec) -> Self {
+        let of = |resource| units(resource, scoring_request(spec, resource));
+        Self {
+            cpu: of(CPU),
+            memory: of(MEMORY),
+        }
+    }
+
+    /// Adds `times` times what a pod counts for.
+    pub(crate) fn add(&mut self, other: Self, times: i64) {
+        let add = |sum: &mut i64, one: i64| *sum = sum.wrapping_add(one.wrapping_mul(times));
+        add(&mut self.cpu, other.cpu);
+        add(&mut self.memory, other.memory);
     }
 }
 

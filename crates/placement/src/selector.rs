@@ -86,6 +86,11 @@ impl Selector {
         matches!(self, Self::Nothing)
     }
 
+    /// Whether it is an empty one, which selects everything.
+    pub(crate) fn is_everything(&self) -> bool {
+        matches!(self, Self::All(all) if all.is_empty())
+    }
+
     /// Whether it makes no demand at all: an absent or an empty selector.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Nothing) || matches!(self, Self::All(all) if all.is_empty())
@@ -103,6 +108,15 @@ impl NodeSelector {
         let mut intern = |text: &str| symbols.intern(text);
         let terms: Result<_, _> = terms.map(|term| NodeTerm::new(term, &mut intern)).collect();
         Ok(Self(terms?))
+    }
+
+    /// The names of the only nodes that can be meant: `None` where some term does not say, or where there is no term.
+    pub(crate) fn names(&self) -> Option<Vec<Symbol>> {
+        let mut names = Vec::new();
+        for term in &self.0 {
+            names.extend(term.names()?);
+        }
+        (!self.0.is_empty()).then_some(names)
     }
 
     /// The values that labels must have, and names of nodes: "zone-a or zone-b". Empty if it asks in another way.

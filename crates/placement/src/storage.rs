@@ -6,6 +6,7 @@ use crate::resources::amount;
 use crate::selector::{NodeSelector, Selector};
 use crate::symbol::{Symbol, Symbols};
 use crate::table::Objects;
+use evictd_pod::resources::units;
 use evictd_pod::selector::SelectorError;
 use evictd_pod::wire::{self, Metadata};
 
@@ -35,6 +36,20 @@ pub(crate) struct Storage {
     pub(crate) classes: Objects<Symbol, StorageClass>,
     /// By node: how many volumes a driver attaches, of drivers with a limit.
     pub(crate) limits: Objects<Symbol, Box<[(Symbol, i64)]>>,
+    /// By driver: whether volumes are only made where room for them is told.
+    pub(crate) drivers: Objects<Symbol, bool>,
+    /// By namespace and name.
+    pub(crate) capacities: Objects<(Symbol, Symbol), Capacity>,
+}
+
+/// A `CSIStorageCapacity`.
+#[derive(Debug)]
+pub(crate) struct Capacity {
+    pub(crate) class: Symbol,
+    /// Bytes of the largest volume that can be made; `None`: not known, and therefore none.
+    pub(crate) most: Option<i64>,
+    /// On which nodes.
+    pub(crate) nodes: Selector,
 }
 
 /// A `PersistentVolumeClaim`.
@@ -257,6 +272,29 @@ impl Storage {
         };
         let name = symbols.intern(&wire.metadata.name);
         self.classes.put(symbols, name, class);
+        Ok(())
+    }
+
+    pub(crate) fn add_driver(&mut self, symbols: &mut Symbols, wire: &wire::CsiDriverObject) {
+        let name = symbols.intern(&wire.metadata.name);
+        self.drivers.put(symbols, name, wire.spec.storage_capacity);
+    }
+
+    pub(crate) fn add_capacity(
+        &mut self,
+        symbols: &mut Symbols,
+        wire: &wire::CsiStorageCapacity,
+    ) -> Result<(), Mistake> {
+        let nodes = Selector::new(symbols, wire.node_topology.as_ref());
+        let most = wire.maximum_volume_size.or(wire.capacity);
+        let capacity = Capacity {
+            class: symbols.intern(&wire.storage_class_name),
+            most: most.map(|most| units("storage", most)),
+            nodes: nodes.map_err(mistake("nodeTopology"))?,
+        };
+        let namespace = symbols.intern(wire.metadata.namespace_or_default());
+        let name = symbols.intern(&wire.metadata.name);
+        self.capacities.put(symbols, (namespace, name), capacity);
         Ok(())
     }
 

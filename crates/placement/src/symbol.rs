@@ -73,6 +73,11 @@ impl Symbols {
         symbol
     }
 
+    /// One more reference to a text that is in use.
+    pub(crate) fn hold_again(&mut self, symbol: Symbol) {
+        self.slots[symbol.0 as usize].references += 1;
+    }
+
     /// Hands the references of the object that was just built over to it, each symbol once.
     pub(crate) fn hold(&mut self) -> Held {
         let mut given = std::mem::take(&mut self.given);

@@ -40,8 +40,18 @@ pub struct Template {
     pub affinity: Box<[PodTerm]>,
     /// Pods it must be away from.
     pub anti_affinity: Box<[PodTerm]>,
+    /// Pods that it would rather be near, and, with a negative weight, away from.
+    pub preferred: Box<[(i64, PodTerm)]>,
+    /// Nodes that it would rather be on.
+    pub preferred_nodes: Box<[(i64, NodeSelector)]>,
     /// How evenly it must be spread.
     pub spread: Box<[Spread]>,
+    /// How evenly it had better be spread.
+    pub soft_spread: Box<[Spread]>,
+    /// The images that it runs or mounts, each as often as it does, with their tags.
+    pub images: Box<[Symbol]>,
+    /// How many containers it has, those for its start included.
+    pub containers: i64,
     /// Ports of the node it takes.
     pub ports: Box<[HostPort]>,
     /// Volumes that a node can have too many of, or that cannot be everywhere.
@@ -107,7 +117,7 @@ impl PodTerm {
     }
 }
 
-/// How evenly pods must be spread; only what forbids.
+/// How evenly pods must, or had better, be spread.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Spread {
     /// By how many pods a place may exceed the emptiest.
@@ -142,6 +152,28 @@ impl Spread {
             honors_affinity: wire.node_affinity_policy != "Ignore",
             honors_taints: wire.node_taints_policy == "Honor",
         })
+    }
+}
+
+impl Spread {
+    /// Advice for pods that say nothing about it.
+    pub(crate) const fn advice(topology_key: Symbol, max_skew: i64) -> Self {
+        Self {
+            max_skew,
+            topology_key,
+            selector: Selector::Nothing,
+            min_domains: 1,
+            honors_affinity: true,
+            honors_taints: false,
+        }
+    }
+
+    /// A default constraint of a profile; it has no selector.
+    pub(crate) fn of_profile(
+        symbols: &mut Symbols,
+        wire: &TopologySpreadConstraint,
+    ) -> Result<Self, SelectorError> {
+        Self::new(symbols, wire, &Labels::default())
     }
 }
 
@@ -228,9 +260,28 @@ impl Volume {
 impl Template {
     /// The selectors of pods that it holds.
     pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
-        let terms = self.affinity.iter().chain(&self.anti_affinity);
-        let spread = self.spread.iter().map(|spread| &spread.selector);
+        let preferred = self.preferred.iter().map(|(_, term)| term);
+        let terms = self
+            .affinity
+            .iter()
+            .chain(&self.anti_affinity)
+            .chain(preferred);
+        let spread = self.spread.iter().chain(&self.soft_spread);
+        let spread = spread.map(|spread| &spread.selector);
         terms.map(|term| &term.selector).chain(spread)
+    }
+
+    /// The labels whose values are places for it.
+    pub(crate) fn topology_keys(&self) -> impl Iterator<Item = Symbol> {
+        let preferred = self.preferred.iter().map(|(_, term)| term);
+        let terms = self
+            .affinity
+            .iter()
+            .chain(&self.anti_affinity)
+            .chain(preferred);
+        let spread = self.spread.iter().chain(&self.soft_spread);
+        let spread = spread.map(|spread| spread.topology_key);
+        terms.map(|term| term.topology_key).chain(spread)
     }
 
     /// What this pod shares with its like. A placed pod's node is where it is, not what its template asks for.
@@ -258,6 +309,7 @@ impl Template {
             &affinity.pod_anti_affinity.required,
             "spec.affinity.podAntiAffinity",
         )?;
+        let preferred = preferred_terms(symbols, affinity, namespace, &labels)?;
         let node_affinity = affinity.node_affinity.required.as_ref();
         let owner = pod
             .metadata
@@ -287,7 +339,27 @@ impl Template {
                 .collect(),
             affinity: near,
             anti_affinity: away,
-            spread: hard_spread(symbols, pod, &labels)?,
+            preferred,
+            spread: spread(symbols, pod, &labels, false)?,
+            // What a pod would like matters only while it has no node.
+            preferred_nodes: if placed {
+                Box::default()
+            } else {
+                preferred_nodes(symbols, &affinity.node_affinity)?
+            },
+            soft_spread: if placed {
+                Box::default()
+            } else {
+                spread(symbols, pod, &labels, true)?
+            },
+            images: if placed {
+                Box::default()
+            } else {
+                images(symbols, spec)
+            },
+            // A pod's containers fit into memory many times over.
+            containers: i64::try_from(spec.containers.len() + spec.init_containers.len())
+                .unwrap_or(i64::MAX),
             ports,
             volumes: spec
                 .volumes
@@ -299,17 +371,91 @@ impl Template {
     }
 }
 
-fn hard_spread(
+/// Pods that a pod would rather be near, and, with a negative weight, away from.
+fn preferred_terms(
+    symbols: &mut Symbols,
+    affinity: &Affinity,
+    namespace: Symbol,
+    labels: &Labels,
+) -> Result<Box<[(i64, PodTerm)]>, Mistake> {
+    let near = affinity.pod_affinity.preferred.iter().enumerate();
+    let near = near.map(|(index, term)| (1, "podAffinity", index, term));
+    let away = affinity.pod_anti_affinity.preferred.iter().enumerate();
+    let away = away.map(|(index, term)| (-1, "podAntiAffinity", index, term));
+    near.chain(away)
+        .map(|(sign, field, index, wire)| {
+            let term = PodTerm::new(symbols, &wire.pod_affinity_term, namespace, labels);
+            let field = || {
+                format!(
+                    "spec.affinity.{field}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+                )
+            };
+            let term = term.map_err(|error| Mistake::new(field(), error))?;
+            Ok((sign * i64::from(wire.weight), term))
+        })
+        .collect()
+}
+
+/// Nodes that a pod would rather be on. Terms without a weight, and those that demand nothing, mean none (S5-084).
+pub(crate) fn preferred_nodes(
+    symbols: &mut Symbols,
+    affinity: &wire::NodeAffinity,
+) -> Result<Box<[(i64, NodeSelector)]>, Mistake> {
+    let says = |term: &wire::NodeSelectorTerm| {
+        !(term.match_expressions.is_empty() && term.match_fields.is_empty())
+    };
+    let preferred = affinity.preferred.iter().enumerate();
+    let preferred = preferred.filter(|(_, wire)| wire.weight != 0 && says(&wire.preference));
+    preferred
+        .map(|(index, wire)| {
+            let selector = wire::NodeSelector {
+                node_selector_terms: vec![wire.preference.clone()],
+            };
+            let field = || {
+                format!("spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]")
+            };
+            let selector = NodeSelector::new(symbols, &selector);
+            let selector = selector.map_err(|error| Mistake::new(field(), error))?;
+            Ok((i64::from(wire.weight), selector))
+        })
+        .collect()
+}
+
+/// The constraints that forbid, or those that only advise.
+fn spread(
     symbols: &mut Symbols,
     pod: &wire::Pod,
     labels: &Labels,
+    soft: bool,
 ) -> Result<Box<[Spread]>, Mistake> {
     let constraints = pod.spec.topology_spread_constraints.iter().enumerate();
-    let hard = constraints.filter(|(_, wire)| wire.when_unsatisfiable != "ScheduleAnyway");
-    hard.map(|(index, wire)| {
-        Spread::new(symbols, wire, labels).map_err(|error| {
-            Mistake::new(format!("spec.topologySpreadConstraints[{index}]"), error)
+    let wanted =
+        constraints.filter(|(_, wire)| (wire.when_unsatisfiable == "ScheduleAnyway") == soft);
+    wanted
+        .map(|(index, wire)| {
+            Spread::new(symbols, wire, labels).map_err(|error| {
+                Mistake::new(format!("spec.topologySpreadConstraints[{index}]"), error)
+            })
         })
-    })
-    .collect()
+        .collect()
+}
+
+/// The images of a pod; a name without a tag means the latest (S5-092).
+fn images(symbols: &mut Symbols, spec: &wire::PodSpec) -> Box<[Symbol]> {
+    let containers = spec.init_containers.iter().chain(&spec.containers);
+    let run = containers.map(|container| &container.image);
+    let mounted = spec
+        .volumes
+        .iter()
+        .filter_map(|volume| volume.image.as_ref());
+    let all = run.chain(mounted.map(|image| &image.reference));
+    let all = all.filter(|name| !name.is_empty());
+    let mut with_tag = |name: &String| {
+        if name.rfind(':') > name.rfind('/') {
+            symbols.intern(name)
+        } else {
+            symbols.intern(&format!("{name}:latest"))
+        }
+    };
+    all.map(&mut with_tag).collect()
 }

@@ -45,6 +45,24 @@ pub struct NodeStatus {
     /// `Ready`, `MemoryPressure` and the others.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<Condition>,
+    /// Optional features of its kubelet that pods may need.
+    #[serde(deserialize_with = "null_is_default")]
+    pub declared_features: Vec<String>,
+    /// Container images on the node.
+    #[serde(deserialize_with = "null_is_default")]
+    pub images: Vec<NodeImage>,
+}
+
+/// A container image on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NodeImage {
+    /// Its names, with tags and digests.
+    #[serde(deserialize_with = "null_is_default")]
+    pub names: Vec<String>,
+    /// Bytes.
+    #[serde(deserialize_with = "null_is_default")]
+    pub size_bytes: i64,
 }
 
 /// A lease of `coordination.k8s.io/v1`; each node has one of its name, which its kubelet renews every 10 s.

@@ -2,6 +2,7 @@
 
 use crate::{
     Quantity,
+    quantity::Format,
     wire::{Container, Pod, PodSpec, ResourceList, ResourceRequirements},
 };
 
@@ -42,10 +43,12 @@ fn pod_level(spec: &PodSpec) -> Option<&ResourceRequirements> {
 
 /// The request of the containers: the larger of two amounts. One is the sum of all that run side by side; the other is the
 /// most that is needed while the pod starts, by an init container and the sidecars that were started before it.
-fn containers_request(spec: &PodSpec, resource: &str) -> Quantity {
+///
+/// A container that says nothing about the resource counts as `missing`.
+fn containers_request(spec: &PodSpec, resource: &str, missing: Quantity) -> Quantity {
     let wanted = |container: &Container| {
         let requests = &container.resources.requests;
-        requests.get(resource).copied().unwrap_or_default()
+        requests.get(resource).copied().unwrap_or(missing)
     };
     let mut running = Quantity::default();
     for container in &spec.containers {
@@ -72,7 +75,7 @@ pub(crate) fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
         let requests = &resources.requests;
         requests.get(resource).copied().unwrap_or_default()
     } else {
-        containers_request(spec, resource)
+        containers_request(spec, resource, Quantity::default())
     };
     if let Some(overhead) = spec.overhead.get(resource)
         && !request.is_zero()
@@ -85,11 +88,26 @@ pub(crate) fn kubelet_request(spec: &PodSpec, resource: &str) -> Quantity {
 /// The pod's request of one resource as the scheduler counts it, and the kubelet when it checks whether the pod fits
 /// (S1-068): a pod-level value replaces those of the containers for that resource only, and overhead is always added.
 pub fn scheduler_request(spec: &PodSpec, resource: &str) -> Quantity {
+    request_or(spec, resource, Quantity::default())
+}
+
+fn request_or(spec: &PodSpec, resource: &str, missing: Quantity) -> Quantity {
     let pod_level = spec.resources.as_ref();
     let request = pod_level
         .and_then(|resources| resources.requests.get(resource).copied())
-        .unwrap_or_else(|| containers_request(spec, resource));
+        .unwrap_or_else(|| containers_request(spec, resource, missing));
     request + spec.overhead.get(resource).copied().unwrap_or_default()
+}
+
+/// The request by which nodes are scored (S5-086): a container that says nothing about cpu counts as 100m, about memory
+/// as 200Mi.
+pub fn scoring_request(spec: &PodSpec, resource: &str) -> Quantity {
+    let missing = match resource {
+        CPU => Quantity::milli(100),
+        MEMORY => Quantity::new(200 << 20, Format::BinarySi),
+        _ => Quantity::default(),
+    };
+    request_or(spec, resource, missing)
 }
 
 /// Every resource that the scheduler may count for the pod, some more than once.

@@ -267,6 +267,14 @@ impl<T: Copy + PartialEq> NodeTerm<T> {
         labels.chain(names.map(|(_, name)| *name))
     }
 
+    /// The only names that a node can have: `None` if the term names none, empty if it contradicts itself.
+    pub fn names(&self) -> Option<Vec<T>> {
+        let mut wanted = self.names.iter().filter(|(is, _)| *is);
+        let (_, first) = wanted.next()?;
+        let fits = wanted.all(|(_, other)| other == first);
+        Some(if fits { vec![*first] } else { Vec::new() })
+    }
+
     /// Whether a node of this name with these labels matches.
     pub fn matches(&self, name: T, labels: &impl Labels<T>) -> bool {
         let demands_anything = !(self.labels.is_empty() && self.names.is_empty());

@@ -160,9 +160,24 @@ pub struct PodSpec {
     /// `PreemptLowerPriority` (default) or `Never`.
     #[serde(deserialize_with = "null_is_default")]
     pub preemption_policy: String,
+    /// What must happen before a scheduler looks at it.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub scheduling_gates: Vec<SchedulingGate>,
     /// Name of the scheduler that places it; empty means `default-scheduler`.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduler_name: String,
+}
+
+/// A gate that keeps a pod from being scheduled.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct SchedulingGate {
+    /// Name of the gate.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
 }
 
 impl PodSpec {
@@ -187,6 +202,9 @@ pub struct Container {
     /// Name within the pod.
     #[serde(deserialize_with = "null_is_default")]
     pub name: String,
+    /// The image that it runs.
+    #[serde(deserialize_with = "null_is_default")]
+    pub image: String,
     /// Requests and limits.
     #[serde(deserialize_with = "null_is_default")]
     pub resources: ResourceRequirements,
@@ -237,6 +255,29 @@ pub struct Volume {
     pub iscsi: Option<Box<NamedDisk>>,
     /// An image of a pool.
     pub rbd: Option<Box<NamedDisk>>,
+    /// The content of a container image.
+    pub image: Option<Box<ImageVolume>>,
+    /// A volume that a CSI driver makes for this pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csi: Option<Box<InlineCsiVolume>>,
+}
+
+/// `csi` of a pod's volume.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InlineCsiVolume {
+    /// Name of the CSI driver.
+    #[serde(deserialize_with = "null_is_default")]
+    pub driver: String,
+}
+
+/// `image` of a volume.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ImageVolume {
+    /// The image's name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reference: String,
 }
 
 /// Something of which only the presence matters.
@@ -311,6 +352,23 @@ pub struct PodStatus {
     /// Status of each init container that has been created.
     #[serde(deserialize_with = "null_is_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
+    /// The claims on devices that were made for it.
+    #[serde(
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub resource_claim_statuses: Vec<ResourceClaimStatus>,
+}
+
+/// A claim on devices that was made for a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ResourceClaimStatus {
+    /// Its name within the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: String,
+    /// Name of the object; absent if none is needed.
+    pub resource_claim_name: Option<String>,
 }
 
 /// One condition of a pod or a node.

@@ -55,5 +55,5 @@ pub use form::Form;
 pub use pick::{Rule, Why};
 pub use plan::{Ineligible, Plan};
 pub use replacement::{Replacement, owner, replacements};
-pub use search::{Nodes, Options, PlanError, explain_node, plan};
+pub use search::{Nodes, Options, PlanError, explain_node, plan, preempt};
 pub use victims::Step;

@@ -8,7 +8,7 @@ use crate::form::Form;
 use crate::pick::pick;
 use crate::plan::{Ineligible, Plan};
 use crate::victims::{Scratch, Step, select};
-use evictd_placement::{Checks, Cluster, NodeId, Pod};
+use evictd_placement::{Checks, Cluster, NodeId, Pod, Rejection};
 
 /// How to plan.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,18 +60,36 @@ pub fn plan(
         return Err(PlanError::NoNodes);
     }
     let mut checks = Checks::new(cluster, preemptor);
+    let filter: Vec<_> = cluster.node_ids().map(|id| checks.fits(id)).collect();
+    if filter.iter().any(Result::is_ok) {
+        return Ok(Plan {
+            filter,
+            ..Plan::default()
+        });
+    }
+    preempt(&mut checks, filter, budgets, options, extenders, waiting)
+}
+
+/// Plans the preemption for a pod that fits nowhere. `filter` is what every node says, by [`NodeId::index`]; `checks` are the
+/// pod's filters.
+pub fn preempt(
+    checks: &mut Checks<'_>,
+    filter: Vec<Result<(), Rejection>>,
+    budgets: &[Budget],
+    options: Options,
+    extenders: &mut [&mut dyn Extender],
+    waiting: &dyn Fn(&Pod) -> bool,
+) -> Result<Plan, PlanError> {
+    let (cluster, preemptor) = (checks.cluster(), checks.pod());
     let mut plan = Plan {
-        filter: cluster.node_ids().map(|id| checks.fits(id)).collect(),
+        filter,
         ..Plan::default()
     };
-    if plan.fits() {
-        return Ok(plan);
-    }
     plan.ineligible = ineligible(cluster, preemptor, &plan, options.form);
     if plan.ineligible.is_some() {
         return Ok(plan);
     }
-    try_nodes(&mut plan, &mut checks, budgets, options);
+    try_nodes(&mut plan, checks, budgets, options);
     if !plan.candidates.is_empty() {
         agree(&mut plan, cluster, preemptor, extenders)?;
     }

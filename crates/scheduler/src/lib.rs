@@ -2,10 +2,13 @@
 
 pub mod cli;
 mod clock;
+mod configuration;
 pub mod dump;
+mod explain;
 mod extender;
 mod live;
 mod plan;
 mod preemptor;
 mod progress;
 pub mod run;
+mod simulate;

@@ -2,10 +2,10 @@
 
 use super::{Cluster, Place};
 use crate::group::GroupId;
+use crate::id::NodeId;
 use crate::mistake::Mistake;
-use crate::node::NodeId;
 use crate::pod::{Identity, NO_START, Pod};
-use crate::resources::{Amounts, ScalarsId, scalars};
+use crate::resources::{Amounts, ScalarsId, Scored, scalars};
 use crate::symbol::Symbol;
 use crate::template::{Template, TemplateId};
 use evictd_pod::resources::{
@@ -57,8 +57,7 @@ impl Cluster {
         if is_known {
             self.take_away(&known_as);
         }
-        let template = &self.templates.items()[pod.template.index()];
-        pod.group = self.groups.of(&mut self.symbols, template);
+        self.join_group(&mut pod);
         let place = match node {
             Some(name) => {
                 match self.node_by_name.get(&name) {
@@ -68,6 +67,7 @@ impl Cluster {
                 Place::Node(name)
             }
             None if pod.identity.nominated.is_some() => {
+                self.changes.all();
                 self.nominated.push(pod);
                 Place::Nominated
             }
@@ -78,6 +78,21 @@ impl Cluster {
         };
         self.places.insert(known_as, place);
         Ok(())
+    }
+
+    /// Puts a pod that [`Cluster::pod`] has given out on a node, before the API server knows of it. What is told of it
+    /// later by [`Cluster::add_pod`] takes its place, and [`Cluster::remove_pod`] takes it off again.
+    pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
+        let known_as = match pod.uid() {
+            "" => Arc::from(self.full_name(&pod)),
+            _ => Arc::clone(&pod.identity.uid),
+        };
+        self.take_away(&known_as);
+        self.join_group(&mut pod);
+        let name = self.nodes[node.index()].name;
+        self.symbols.hold_again(name);
+        self.place(node, pod);
+        self.places.insert(known_as, Place::Node(name));
     }
 
     /// Removes a pod, which is found by its UID, or by its name if it came without; whether it was there.
@@ -99,7 +114,13 @@ impl Cluster {
         let symbols = &mut self.symbols;
         let template = &self.templates.items()[pod.template.index()];
         self.groups.remove_keys(template.selectors());
+        for key in template.topology_keys() {
+            self.topologies.remove(key);
+        }
         symbols.release(pod.identity.scheduler);
+        if let Some((amounts, _)) = pod.identity.of_containers {
+            self.scalars.release(symbols, amounts.scalars.0);
+        }
         pod.identity
             .nominated
             .inspect(|node| symbols.release(*node));
@@ -107,9 +128,23 @@ impl Cluster {
         self.scalars.release(symbols, pod.amounts.scalars.0);
     }
 
+    /// Gives a pod that the cluster keeps its group.
+    fn join_group(&mut self, pod: &mut Pod) {
+        let before = self.groups.table.count();
+        let template = &self.templates.items()[pod.template.index()];
+        pod.group = self.groups.of(&mut self.symbols, template);
+        if self.groups.table.count() != before {
+            self.changes.all();
+        }
+    }
+
     /// Takes back a pod that has a group.
     fn release_kept(&mut self, pod: Pod) {
+        let before = self.groups.table.count();
         self.groups.table.release(&mut self.symbols, pod.group.0);
+        if self.groups.table.count() != before {
+            self.changes.all();
+        }
         self.release(pod);
     }
 
@@ -119,19 +154,25 @@ impl Cluster {
         if keys.is_empty() {
             return;
         }
+        self.changes.all();
         let Self {
             symbols,
             templates,
             groups,
             ..
         } = self;
-        let nodes = self.nodes.iter_mut().flat_map(|node| &mut node.pods);
+        let nodes = self.nodes.iter_mut().zip(0..);
+        let nodes = nodes
+            .flat_map(|(node, id)| node.pods.iter_mut().map(move |pod| (Some(NodeId(id)), pod)));
         let early = self.early.values_mut().flatten();
-        for pod in nodes.chain(early).chain(&mut self.nominated) {
+        let others = early.chain(&mut self.nominated).map(|pod| (None, pod));
+        for (node, pod) in nodes.chain(others) {
             let template = &templates.items()[pod.template.index()];
             if keys.iter().any(|key| template.labels.get(*key).is_some()) {
+                node.inspect(|node| groups.count(pod.counted(), *node, -1));
                 let old = std::mem::replace(&mut pod.group, groups.of(symbols, template));
                 groups.table.release(symbols, old.0);
+                node.inspect(|node| groups.count(pod.counted(), *node, 1));
             }
         }
     }
@@ -142,6 +183,7 @@ impl Cluster {
         };
         let pod = match place {
             Place::Nominated => {
+                self.changes.all();
                 let at = self.find(&self.nominated, known_as);
                 at.map(|at| self.nominated.remove(at))
             }
@@ -175,6 +217,11 @@ impl Cluster {
         let template = TemplateId(self.templates.intern(&mut self.symbols, template));
         use_resized(&mut wire);
         let amounts = self.amounts(&wire.spec);
+        let scored = Scored::of(&wire.spec);
+        let of_containers = match wire.spec.resources.take() {
+            Some(_) if !placed => Some((self.amounts(&wire.spec), Scored::of(&wire.spec))),
+            _ => None,
+        };
         let conditions = || wire.status.conditions.iter();
         let scheduler = match wire.spec.scheduler_name.as_str() {
             "" => "default-scheduler",
@@ -190,6 +237,7 @@ impl Cluster {
                 .start_time
                 .map_or(NO_START, Timestamp::as_second),
             amounts,
+            scored,
             terminating: wire.metadata.deletion_timestamp.is_some(),
             preempted: conditions().any(|condition| {
                 condition.kind == "DisruptionTarget"
@@ -203,6 +251,7 @@ impl Cluster {
                     condition.kind == "PodScheduled" && condition.status == "False"
                 }),
                 never_preempts: wire.spec.preemption_policy == "Never",
+                of_containers,
                 name: wire.metadata.name.into(),
                 uid: wire.metadata.uid.into(),
             }),
@@ -211,6 +260,10 @@ impl Cluster {
         self.symbols.keep();
         let template = &self.templates.items()[template.index()];
         let new = self.groups.add_keys(template.selectors());
+        for key in template.topology_keys() {
+            let labels = self.nodes.iter().map(|node| &node.labels);
+            self.topologies.add(key, labels);
+        }
         self.regroup(&new);
         Ok(pod)
     }
@@ -231,8 +284,10 @@ impl Cluster {
     pub(super) fn place(&mut self, id: NodeId, pod: Pod) {
         let (symbols, templates) = (&self.symbols, self.templates.items());
         let place = |pod: &Pod| symbols.text(templates[pod.template.index()].namespace);
+        self.groups.count(pod.counted(), id, 1);
+        self.changes.node(id);
         let node = &mut self.nodes[id.index()];
-        node.request(&pod.amounts, self.scalars.items(), 1);
+        node.request(&pod, self.scalars.items(), 1);
         let at = node.pods.partition_point(|other| {
             let by_name = || (place(other), other.name()) < (place(&pod), pod.name());
             let order = other.importance().cmp(&pod.importance());
@@ -247,7 +302,9 @@ impl Cluster {
             let at = self.find(&self.node(id).pods, known_as)?;
             let node = &mut self.nodes[id.index()];
             let pod = node.pods.remove(at);
-            node.request(&pod.amounts, self.scalars.items(), -1);
+            self.groups.count(pod.counted(), id, -1);
+            self.changes.node(id);
+            node.request(&pod, self.scalars.items(), -1);
             return Some(pod);
         }
         let at = self.find(self.early.get(&node)?, known_as)?;

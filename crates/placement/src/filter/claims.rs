@@ -70,9 +70,59 @@ pub(super) fn index<T: Eq + std::hash::Hash>(known: &mut HashMap<T, usize>, item
     *known.entry(item).or_insert(next)
 }
 
+/// What is said of the first claim that is not there (S5-093). One that is made for the pod may yet come.
+pub(crate) fn missing(cluster: &Cluster, pod: &Pod) -> Option<String> {
+    let mut claims = of(cluster, cluster.template(pod));
+    let (claim, _) = claims.find(|(claim, known)| known.is_none() && !claim.ephemeral)?;
+    let name = cluster.symbols().text(claim.name);
+    Some(format!("persistentvolumeclaim {name:?} not found"))
+}
+
+/// What is said of the first claim that no node can serve (S5-093).
+pub(crate) fn unusable(cluster: &Cluster, pod: &Pod) -> Option<String> {
+    let template = cluster.template(pod);
+    for (claim, known) in of(cluster, template) {
+        let Some(known) = known else {
+            let name = cluster.symbols().text(claim.name);
+            return Some(if claim.ephemeral {
+                format!(
+                    "waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}"
+                )
+            } else {
+                format!("persistentvolumeclaim {name:?} not found")
+            });
+        };
+        if known.state == ClaimState::Lost || known.is_terminating {
+            return Some(broken(cluster, known));
+        }
+    }
+    let immediate = |claim: &PersistentClaim| {
+        let class = claim
+            .class
+            .and_then(|class| cluster.storage().classes.get(&class));
+        let waits = class.is_some_and(|class| class.waits);
+        claim.state != ClaimState::Bound && (claim.volume.is_some() || !waits)
+    };
+    let mut known = known(cluster, template);
+    let any = known.any(|(_, claim)| immediate(claim));
+    any.then(|| UNBOUND.to_owned())
+}
+
+/// What is said of the first claim whose volume is not there (S5-093).
+pub(crate) fn without_volume(cluster: &Cluster, pod: &Pod) -> Option<String> {
+    let mut known = known(cluster, cluster.template(pod));
+    let (_, claim) = known.find(|(claim, known)| {
+        !claim.ephemeral && known.volume.is_some() && volume(cluster, known).is_none()
+    })?;
+    let name = cluster.symbols().text(claim.volume?);
+    Some(format!("persistentvolume {name:?} not found"))
+}
+
+const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
+
 struct Claims(Rejection);
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let template = cluster.template(pod);
     let broken = known(cluster, template)
         .position(|(_, claim)| claim.state == ClaimState::Lost || claim.is_terminating)
@@ -84,7 +134,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let unbound = || {
         known(cluster, template)
             .any(|(_, claim)| is_overdue(cluster, claim))
-            .then(|| Rejection::unresolvable("pod has unbound immediate PersistentVolumeClaims"))
+            .then(|| Rejection::unresolvable(UNBOUND))
     };
     let rejection = broken.or_else(unbound)?;
     Some(Box::new(Claims(rejection)))
@@ -109,6 +159,11 @@ pub(super) fn words(cluster: &Cluster, pod: &Pod, index: u32) -> String {
     let Some((_, claim)) = claim else {
         return String::new();
     };
+    broken(cluster, claim)
+}
+
+/// The words about a claim that is lost, or being deleted.
+fn broken(cluster: &Cluster, claim: &PersistentClaim) -> String {
     let text = |symbol| cluster.symbols().text(symbol);
     let name = text(claim.name);
     if claim.state == ClaimState::Lost {

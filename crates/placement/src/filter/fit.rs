@@ -34,14 +34,38 @@ struct Rarer {
     taken: i64,
 }
 
+/// Extended resources that do not keep a pod off a node, because somebody else looks after them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ignored {
+    /// By name.
+    pub resources: Vec<String>,
+    /// By what stands before the slash.
+    pub groups: Vec<String>,
+}
+
+impl Ignored {
+    fn contains(&self, name: &str) -> bool {
+        let Some((group, _)) = name.split_once('/') else {
+            return false;
+        };
+        let any = |list: &[String], name: &str| list.iter().any(|own| own == name);
+        any(&self.resources, name) || any(&self.groups, group)
+    }
+}
+
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every filter")]
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod, ignored: &Ignored) -> Option<Box<dyn Filter>> {
     let wanted = pod.amounts;
     let rarer: Box<[_]> = by_name(cluster, pod)
         .into_iter()
         .map(|(name, wanted)| Rarer {
             name,
-            wanted,
+            // Nothing is ever short of what nothing is wanted of.
+            wanted: if ignored.contains(cluster.symbols().text(name)) {
+                0
+            } else {
+                wanted
+            },
             allocatable: 0,
             taken: 0,
         })
@@ -142,6 +166,10 @@ impl Fit {
 }
 
 impl Filter for Fit {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn changes(&self) -> bool {
         true
     }

@@ -1,15 +1,16 @@
 //! `InterPodAffinity`: pods that a pod must be near, pods it must be away from, and pods that want it away from them
 //! (S5-088).
 
-use super::places::Places;
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::group::Group;
+use crate::id::NodeId;
 use crate::labels::Labels;
-use crate::node::NodeId;
+use crate::places::Places;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
 use crate::template::{PodTerm, Template};
+use std::sync::Arc;
 
 /// How counted pods decide, in the order in which it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,7 @@ enum Rule {
 /// pod counts for affinity only if all terms select it, and against anti-affinity if any does.
 struct Tally {
     rule: Rule,
-    places: Places,
+    places: Arc<Places>,
     /// Pods of each place.
     pods: Box<[i64]>,
     /// Pods of all places.
@@ -59,7 +60,7 @@ struct InterPodAffinity {
     selects_itself: bool,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
     let columns = columns(cluster, own);
     if columns.is_empty() {
@@ -71,7 +72,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         columns.map(|(rule, key)| counts(cluster, *rule, *key, own, other))
     });
     let tallies = columns.iter().map(|(rule, key)| {
-        let places = Places::new(cluster, *key);
+        let places = cluster.places(*key);
         Tally {
             rule: *rule,
             pods: vec![0; places.count].into(),
@@ -131,7 +132,12 @@ fn all_select(cluster: &Cluster, terms: &[PodTerm], namespace: Symbol, labels: &
 }
 
 /// Whether a term means pods of a namespace with these labels.
-fn selects(cluster: &Cluster, term: &PodTerm, namespace: Symbol, labels: &Labels) -> bool {
+pub(crate) fn selects(
+    cluster: &Cluster,
+    term: &PodTerm,
+    namespace: Symbol,
+    labels: &Labels,
+) -> bool {
     term.selector.matches(cluster.symbols(), labels)
         && (term.namespaces.contains(&namespace)
             || cluster.namespace_matches(&term.namespace_selector, namespace))
@@ -144,12 +150,12 @@ impl InterPodAffinity {
             tallies, counts, ..
         } = self;
         let width = tallies.len();
-        for (id, node) in cluster.node_ids().zip(cluster.nodes()) {
-            for pod in &node.pods {
-                let row = &counts[pod.group.index() * width..][..width];
-                for (tally, counts) in tallies.iter_mut().zip(row) {
-                    if *counts && let Some(place) = tally.places.of(id) {
-                        tally.add(Some(place), 1);
+        let rows = counts.chunks_exact(width).enumerate();
+        for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
+            for (id, pods) in cluster.nodes_of(group) {
+                for (tally, _) in tallies.iter_mut().zip(row).filter(|(_, counts)| **counts) {
+                    if let Some(place) = tally.places.of(id) {
+                        tally.add(Some(place), pods.running + pods.terminating);
                         tally.example[place] = Some(id);
                     }
                 }

@@ -1,27 +1,34 @@
 //! The filters: each one check of whether a pod may be on a node, compiled for one pod, in the order and with the words
 //! of kube-scheduler 1.36.
 
-mod claims;
-mod fit;
-mod inter_pod_affinity;
-mod node_affinity;
-mod node_name;
-mod places;
-mod ports;
-mod taints;
+pub(crate) mod claims;
+pub(crate) mod fit;
+mod inclusion;
+pub(crate) mod inter_pod_affinity;
+pub(crate) mod node_affinity;
+pub(crate) mod node_name;
+pub(crate) mod ports;
+pub(crate) mod taints;
 #[cfg(test)]
 mod tests;
-mod topology_spread;
+pub(crate) mod topology_spread;
 mod unchecked;
-mod unschedulable;
-mod volume_binding;
-mod volume_limits;
-mod volume_restrictions;
-mod volume_zone;
+pub(crate) mod unschedulable;
+pub(crate) mod volume_binding;
+pub(crate) mod volume_limits;
+pub(crate) mod volume_restrictions;
+pub(crate) mod volume_zone;
 
 use crate::cluster::Cluster;
-use crate::node::{Node, NodeId};
+use crate::id::NodeId;
+use crate::node::Node;
 use crate::pod::Pod;
+
+pub use fit::Ignored;
+pub(crate) use inclusion::Inclusion;
+pub(crate) use inter_pod_affinity::selects;
+pub(crate) use node_affinity::allows;
+pub(crate) use taints::tolerates;
 
 /// Whether pods that leave can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -112,9 +119,15 @@ impl<'c> Here<'c> {
 
 /// One check, compiled for one pod. Before a node is asked it is entered; then pods may join it and leave it. Whoever
 /// made them do so undoes it before another node is entered.
-pub trait Filter {
+pub trait Filter: Send + Sync {
     /// Whether pods that join or leave can change the answer. Where not, it is asked for once a node.
     fn changes(&self) -> bool {
+        false
+    }
+
+    /// Whether its answer for a node depends on nothing but that node as it is when it is entered, so that it may be kept
+    /// while the rest of the cluster changes.
+    fn is_local(&self) -> bool {
         false
     }
 
@@ -150,33 +163,6 @@ pub trait Filter {
     }
 }
 
-/// Compiles one filter; `None` where it has nothing to check for this pod.
-type Maker = fn(&Cluster, &Pod) -> Option<Box<dyn Filter>>;
-
-/// In kube-scheduler's order: the first that rejects is the one whose words count. Claims come before all, for a pod
-/// whose claims cannot be had is not tried anywhere.
-const MAKERS: [Maker; 13] = [
-    claims::new,
-    unschedulable::new,
-    node_name::new,
-    taints::new,
-    node_affinity::new,
-    ports::new,
-    fit::new,
-    volume_restrictions::new,
-    volume_limits::new,
-    volume_binding::new,
-    volume_zone::new,
-    topology_spread::new,
-    inter_pod_affinity::new,
-];
-
-/// The filters that have something to check for this pod.
-pub(crate) fn of(cluster: &Cluster, pod: &Pod) -> Vec<Box<dyn Filter>> {
-    let filters = MAKERS.into_iter();
-    filters.filter_map(|make| make(cluster, pod)).collect()
-}
-
 /// What could not be checked for this pod, since the cluster was not told of it.
 pub(crate) fn unchecked(cluster: &Cluster, pod: &Pod) -> Vec<String> {
     unchecked::of(cluster, pod)
@@ -192,12 +178,17 @@ fn reach(claim: &str, places: &str) -> String {
 
 /// The words of a reason, one each and sorted; `pod` is the one that was rejected.
 pub fn words(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
-    let mut words = match reason {
+    let mut words = words_as_said(cluster, pod, reason);
+    words.sort_unstable();
+    words
+}
+
+/// The same in the order in which the filter says them.
+pub fn words_as_said(cluster: &Cluster, pod: &Pod, reason: Reason) -> Vec<String> {
+    match reason {
         Reason::Words(words) => vec![words.to_owned()],
         Reason::Both(one, other) => vec![one.to_owned(), other.to_owned()],
         Reason::Claim(index) => vec![claims::words(cluster, pod, index)],
         Reason::Insufficient(bits) => fit::words(cluster, pod, bits),
-    };
-    words.sort_unstable();
-    words
+    }
 }

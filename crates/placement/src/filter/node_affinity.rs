@@ -3,18 +3,32 @@
 use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::pod::Pod;
+use crate::selector::NodeSelector;
 use crate::template::TemplateId;
 
-struct NodeAffinity(TemplateId);
+struct NodeAffinity {
+    template: TemplateId,
+    /// Nodes that the profile allows.
+    added: Option<NodeSelector>,
+}
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
-    let template = cluster.template(pod);
-    let any = template.node_selector.is_empty() && template.node_affinity.is_none();
-    (!any).then(|| Box::new(NodeAffinity(pod.template)) as _)
+pub(crate) fn new(
+    cluster: &Cluster,
+    pod: &Pod,
+    added: Option<&NodeSelector>,
+) -> Option<Box<dyn Filter>> {
+    let own = cluster.template(pod);
+    let nothing = own.node_selector.is_empty() && own.node_affinity.is_none() && added.is_none();
+    (!nothing).then(|| {
+        Box::new(NodeAffinity {
+            template: pod.template,
+            added: added.cloned(),
+        }) as _
+    })
 }
 
 /// Whether the template's node selector and affinity allow this node.
-pub(super) fn allows(here: Here<'_>, template: TemplateId) -> bool {
+pub(crate) fn allows(here: Here<'_>, template: TemplateId) -> bool {
     let (node, symbols) = (here.node, here.cluster.symbols());
     let template = &here.cluster.templates()[template.index()];
     let mut selector = template.node_selector.iter();
@@ -26,8 +40,19 @@ pub(super) fn allows(here: Here<'_>, template: TemplateId) -> bool {
 }
 
 impl Filter for NodeAffinity {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
-        if allows(here, self.0) {
+        let (node, symbols) = (here.node, here.cluster.symbols());
+        let is_added = |added: &NodeSelector| added.matches(symbols, node.name, &node.labels);
+        if !self.added.as_ref().is_none_or(is_added) {
+            return Err(Rejection::unresolvable(
+                "node(s) didn't match scheduler-enforced node affinity",
+            ));
+        }
+        if allows(here, self.template) {
             return Ok(());
         }
         Err(Rejection::unresolvable(

@@ -7,12 +7,16 @@ use crate::symbol::Symbol;
 
 struct NodeName(Symbol);
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let name = cluster.template(pod).node_name?;
     Some(Box::new(NodeName(name)))
 }
 
 impl Filter for NodeName {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         if here.node.name == self.0 {
             return Ok(());

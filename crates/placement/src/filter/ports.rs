@@ -16,7 +16,7 @@ struct Ports {
     visitors: usize,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let wanted = &cluster.template(pod).ports;
     if wanted.is_empty() {
         return None;

@@ -4,13 +4,19 @@ use super::{Filter, Here, Rejection};
 use crate::cluster::Cluster;
 use crate::node::Taint;
 use crate::pod::Pod;
-use crate::template::Toleration;
+use crate::template::{TemplateId, Toleration};
 
 struct Taints(Box<[Toleration]>);
 
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every filter")]
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     Some(Box::new(Taints(cluster.template(pod).tolerations.clone())))
+}
+
+/// Whether the template's tolerations cover every taint that forbids.
+pub(crate) fn tolerates(here: Here<'_>, template: TemplateId) -> bool {
+    let template = &here.cluster.templates()[template.index()];
+    untolerated(&here.node.taints, &template.tolerations).is_none()
 }
 
 /// The first taint that forbids and is not tolerated.
@@ -29,6 +35,10 @@ pub(super) fn untolerated<'n>(
 }
 
 impl Filter for Taints {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         match untolerated(&here.node.taints, &self.0) {
             None => Ok(()),

@@ -1,12 +1,13 @@
 //! `PodTopologySpread`: how many more of its like a place may have than the emptiest (S5-090).
 
-use super::places::Places;
-use super::{Filter, Here, Rejection, node_affinity, taints};
+use super::{Filter, Here, Inclusion, Rejection};
 use crate::cluster::Cluster;
+use crate::id::NodeId;
 use crate::labels::Labels;
-use crate::node::NodeId;
+use crate::places::Places;
 use crate::pod::Pod;
 use crate::template::Spread;
+use std::sync::Arc;
 
 struct TopologySpread {
     constraints: Box<[Constraint]>,
@@ -17,7 +18,7 @@ struct TopologySpread {
 struct Constraint {
     max_skew: i64,
     min_domains: usize,
-    places: Places,
+    places: Arc<Places>,
     /// Of each node, whether its pods count.
     counted: Box<[bool]>,
     /// Pods of each place.
@@ -28,6 +29,8 @@ struct Constraint {
     /// The two emptiest domains and their pods. Only one node changes at a time, and with it one place, so that the
     /// emptiest of the others is always one of them.
     emptiest: [(usize, i64); 2],
+    /// An empty selector counts nobody to begin with, though it selects everybody who comes or goes (S5-090).
+    counts_all: bool,
     /// 1 if the pod itself would count.
     itself: i64,
     here: Option<usize>,
@@ -40,9 +43,10 @@ struct Constraint {
 /// The emptiest of no places.
 const NONE: (usize, i64) = (usize::MAX, i64::MAX);
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+/// For these constraints, which are the pod's own or the default ones.
+pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
-    if own.spread.is_empty() {
+    if spread.is_empty() {
         return None;
     }
     let counts = |namespace, labels: &Labels, spread: &Spread| {
@@ -50,11 +54,11 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     };
     let rows = cluster.groups().iter();
     let rows = rows.flat_map(|other| {
-        let spread = own.spread.iter();
+        let spread = spread.iter();
         spread.map(|spread| counts(other.namespace, &other.labels, spread))
     });
-    let constraints = own.spread.iter().map(|spread| {
-        let places = Places::new(cluster, spread.topology_key);
+    let constraints = spread.iter().map(|spread| {
+        let places = cluster.places(spread.topology_key);
         Constraint {
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
@@ -63,6 +67,7 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
             is_domain: vec![false; places.count].into(),
             domains: 0,
             emptiest: [NONE; 2],
+            counts_all: spread.selector.is_everything(),
             itself: i64::from(counts(own.namespace, &own.labels, spread)),
             here: None,
             settled: 0,
@@ -75,9 +80,8 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         constraints: constraints.collect(),
         counts: rows.collect(),
     };
-    for id in cluster.node_ids() {
-        filter.count(Here::new(cluster, id), pod);
-    }
+    filter.find_domains(&Inclusion::new(cluster, pod, &spread), &spread);
+    filter.count(cluster);
     for constraint in &mut filter.constraints {
         constraint.find_emptiest();
     }
@@ -85,30 +89,47 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 }
 
 impl TopologySpread {
-    /// Counts the pods of a node. Only nodes with the labels of all constraints count, each for those constraints that
-    /// it is not left out of.
-    fn count(&mut self, here: Here<'_>, pod: &Pod) {
-        let own = here.cluster.template(pod);
+    /// Finds the nodes that count and their places. Only nodes with the labels of all constraints count, each for those
+    /// constraints that it is not left out of.
+    fn find_domains(&mut self, inclusion: &Inclusion, spread: &[Spread]) {
         let mut all = self.constraints.iter();
-        if all.any(|constraint| constraint.places.of(here.id).is_none()) {
+        if inclusion.is_all() && all.all(|constraint| constraint.places.cover_all()) {
+            for constraint in &mut self.constraints {
+                constraint.counted.fill(true);
+                let nodes = constraint.places.nodes.iter();
+                constraint.is_domain = nodes.map(|nodes| *nodes > 0).collect();
+                let domains = constraint.is_domain.iter().filter(|is| **is);
+                constraint.domains = domains.count();
+            }
             return;
         }
-        let reachable = node_affinity::allows(here, pod.template);
-        let tolerated = taints::untolerated(&here.node.taints, &own.tolerations).is_none();
-        let width = self.constraints.len();
-        for (constraint, spread) in self.constraints.iter_mut().zip(&own.spread) {
-            let counted =
-                (reachable || !spread.honors_affinity) && (tolerated || !spread.honors_taints);
-            constraint.counted[here.id.index()] = counted;
-            if counted {
-                constraint.open(here.id);
+        let nodes = self
+            .constraints
+            .first()
+            .map_or(0, |first| first.counted.len());
+        for id in (0..nodes).map(NodeId::of) {
+            let mut all = self.constraints.iter();
+            if all.any(|constraint| constraint.places.of(id).is_none()) {
+                continue;
+            }
+            for (constraint, spread) in self.constraints.iter_mut().zip(spread) {
+                if inclusion.contains(id, spread) {
+                    constraint.counted[id.index()] = true;
+                    constraint.open(id);
+                }
             }
         }
-        for other in here.node.pods.iter().filter(|other| !other.terminating) {
-            let row = &self.counts[other.group.index() * width..][..width];
-            for (constraint, counts) in self.constraints.iter_mut().zip(row) {
-                if *counts && constraint.counted[here.id.index()] {
-                    constraint.add(constraint.places.of(here.id), 1);
+    }
+
+    /// Counts the pods of the nodes that count.
+    fn count(&mut self, cluster: &Cluster) {
+        let rows = self.counts.chunks_exact(self.constraints.len()).enumerate();
+        for (group, row) in rows.filter(|(_, row)| row.contains(&true)) {
+            for (id, pods) in cluster.nodes_of(group) {
+                for (constraint, counts) in self.constraints.iter_mut().zip(row) {
+                    if *counts && !constraint.counts_all && constraint.counted[id.index()] {
+                        constraint.add(constraint.places.of(id), pods.running);
+                    }
                 }
             }
         }

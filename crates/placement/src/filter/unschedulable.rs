@@ -7,7 +7,7 @@ use crate::pod::Pod;
 struct Unschedulable;
 
 #[allow(clippy::unnecessary_wraps, reason = "one signature for every filter")]
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let tolerations = &cluster.template(pod).tolerations;
     let (mut tolerations, cordon) = (tolerations.iter(), cluster.cordon());
     (!tolerations.any(|own| own.covers(cordon.key, cordon.value, cordon.effect)))
@@ -15,6 +15,10 @@ pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
 }
 
 impl Filter for Unschedulable {
+    fn is_local(&self) -> bool {
+        true
+    }
+
     fn check(&self, here: Here<'_>) -> Result<(), Rejection> {
         if here.node.unschedulable {
             return Err(Rejection::unresolvable("node(s) were unschedulable"));

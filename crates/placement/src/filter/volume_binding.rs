@@ -9,6 +9,7 @@ use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
 use crate::symbol::Symbol;
 
 const OUT_OF_REACH: &str = "node(s) didn't match PersistentVolume's node affinity";
+const TOO_LITTLE_ROOM: &str = "node(s) did not have enough free storage";
 const NOTHING_TO_BIND: &str = "node(s) didn't find available persistent volumes to bind";
 
 struct VolumeBinding {
@@ -35,9 +36,11 @@ struct Waiting {
     can_be_made: bool,
     /// And where.
     topologies: Option<NodeSelector>,
+    /// Nodes for which enough room is told, where that is asked for.
+    room: Option<Box<[Selector]>>,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let known = || claims::known(cluster, cluster.template(pod)).map(|(_, claim)| claim);
     let bound = known().filter(|claim| claim.state == ClaimState::Bound);
     let bound = bound.filter_map(|claim| {
@@ -90,6 +93,7 @@ impl Waiting {
                 .collect(),
             can_be_made: class.provisioner.is_some(),
             topologies: class.topologies.clone(),
+            room: room(cluster, claim, class.provisioner),
         })
     }
 
@@ -101,9 +105,35 @@ impl Waiting {
         volume.map(|(symbol, _)| *symbol)
     }
 
-    fn can_be_made(&self, here: Here<'_>) -> bool {
-        self.can_be_made && reaches(here, self.topologies.as_ref())
+    /// What keeps its volume from being made here.
+    fn why_not_made(&self, here: Here<'_>) -> Option<&'static str> {
+        if !self.can_be_made || !reaches(here, self.topologies.as_ref()) {
+            return Some(NOTHING_TO_BIND);
+        }
+        let (symbols, labels) = (here.cluster.symbols(), &here.node.labels);
+        let covers = |room: &[Selector]| room.iter().any(|nodes| nodes.matches(symbols, labels));
+        let has_room = self.room.as_deref().is_none_or(covers);
+        (!has_room).then_some(TOO_LITTLE_ROOM)
     }
+}
+
+/// The nodes for which there is enough room for a claim's volume; `None` where the driver does not tell.
+fn room(
+    cluster: &Cluster,
+    claim: &PersistentClaim,
+    driver: Option<Symbol>,
+) -> Option<Box<[Selector]>> {
+    let storage = cluster.storage();
+    let tells = driver.and_then(|driver| storage.drivers.get(&driver));
+    if tells != Some(&true) || claim.requested == 0 {
+        return None;
+    }
+    let all = storage.capacities.iter().map(|(_, capacity)| capacity);
+    let enough = all.filter(|capacity| {
+        claim.class == Some(capacity.class)
+            && capacity.most.is_some_and(|most| most >= claim.requested)
+    });
+    Some(enough.map(|capacity| capacity.nodes.clone()).collect())
 }
 
 /// Whether a volume would do for a claim, wherever that is used.
@@ -129,26 +159,30 @@ impl VolumeBinding {
         bound.find(|bound| !reaches(here, Some(&bound.affinity)))
     }
 
-    /// The first claim that gets no volume here.
-    fn unserved(&self, here: Here<'_>) -> Option<&Waiting> {
+    /// The first claim that gets no volume here, and why.
+    fn unserved(&self, here: Here<'_>) -> Option<(&Waiting, &'static str)> {
         let elsewhere = |claim: &&Waiting| {
             let selected = claim.selected_node;
             selected.is_some_and(|node| node != here.node.name)
         };
         let mut taken = Vec::new();
-        let mut serve = |claim: &&Waiting| {
+        let mut why_not = |claim: &Waiting| {
             let found = match claim.selected_node {
                 None => claim.find(here, &taken),
                 Some(_) => None,
             };
             // Remembering is only needed while there is another claim.
             taken.extend(found.filter(|_| self.waiting.len() > 1));
-            found.is_none() && !claim.can_be_made(here)
+            match found {
+                Some(_) => None,
+                None => claim.why_not_made(here),
+            }
         };
-        self.waiting
-            .iter()
-            .find(elsewhere)
-            .or_else(|| self.waiting.iter().find(&mut serve))
+        let first = self.waiting.iter().find(elsewhere);
+        first.map(|claim| (claim, NOTHING_TO_BIND)).or_else(|| {
+            let mut all = self.waiting.iter();
+            all.find_map(|claim| Some((claim, why_not(claim)?)))
+        })
     }
 }
 
@@ -157,8 +191,8 @@ impl Filter for VolumeBinding {
         let reason = match (self.out_of_reach(here), self.unserved(here)) {
             (None, None) => return Ok(()),
             (Some(_), None) => Reason::Words(OUT_OF_REACH),
-            (None, Some(_)) => Reason::Words(NOTHING_TO_BIND),
-            (Some(_), Some(_)) => Reason::Both(OUT_OF_REACH, NOTHING_TO_BIND),
+            (None, Some((_, why))) => Reason::Words(why),
+            (Some(_), Some((_, why))) => Reason::Both(OUT_OF_REACH, why),
         };
         Err(Rejection {
             code: Code::UnschedulableAndUnresolvable,
@@ -171,8 +205,11 @@ impl Filter for VolumeBinding {
             let values = bound.affinity.values(here.cluster.symbols());
             return Some(super::reach(&bound.claim, &values));
         }
-        let claim = self.unserved(here)?;
+        let (claim, why) = self.unserved(here)?;
         let name = &claim.claim;
+        if why == TOO_LITTLE_ROOM {
+            return Some(format!("too little storage is left here for volume {name}"));
+        }
         Some(match claim.selected_node {
             Some(node) => {
                 let node = here.cluster.symbols().text(node);

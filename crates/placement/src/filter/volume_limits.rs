@@ -34,7 +34,7 @@ struct Volume {
     users: i64,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
     let attachments = |template| {
         let known = claims::known(cluster, template);

@@ -2,7 +2,7 @@
 
 use super::{Filter, Here, Rejection, claims};
 use crate::cluster::Cluster;
-use crate::node::NodeId;
+use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::template::{Template, Volume};
 
@@ -18,7 +18,7 @@ struct VolumeRestrictions {
     user: Option<NodeId>,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
     let wants_disks = own
         .volumes
@@ -123,7 +123,7 @@ impl Filter for VolumeRestrictions {
         }
         if self.used > 0 {
             return Err(Rejection::unschedulable(
-                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
             ));
         }
         Ok(())

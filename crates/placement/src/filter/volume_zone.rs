@@ -13,7 +13,7 @@ struct VolumeZone {
     labels: Box<[Symbol]>,
 }
 
-pub(super) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     let known = claims::known(cluster, cluster.template(pod));
     let zones = known
         .filter(|(claim, _)| !claim.ephemeral)

@@ -173,18 +173,22 @@ impl Scene {
             && (!node.tainted || !spread.honors_taints)
     }
 
-    /// How many pods a node has for a constraint. One that terminates counts for nothing, and its end for one less.
+    /// How many pods a node has for a constraint. One that terminates counts for nothing, and its end for one less; so does
+    /// every one where the selector is empty.
     fn pods_for(&self, node: usize, spread: &Spread, away: &[bool]) -> i64 {
         let own = self.pods.iter().zip(away).filter(|(pod, _)| {
             self.node_of(pod) == node
                 && pod.namespace == self.incoming.namespace
                 && spread.selector.selects(pod.app)
         });
-        own.map(|(pod, away)| match (pod.terminating, away) {
-            (false, false) => 1,
-            (true, true) => -1,
-            _ => 0,
-        })
+        let all = matches!(spread.selector, Selector::Everything);
+        own.map(
+            |(pod, away)| match (pod.terminating || all && !pod.coming, away) {
+                (false, false) => 1,
+                (true, true) => -1,
+                _ => 0,
+            },
+        )
         .sum()
     }
 

@@ -3,6 +3,7 @@
 use super::{
     Metadata, NodeSelector, ResourceList, ResourceRequirements, Selector, null_is_default,
 };
+use crate::Quantity;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -218,7 +219,7 @@ pub struct StorageClass {
 }
 
 /// Selects the nodes that have all of these labels; without labels it selects none.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySelectorTerm {
     /// Labels that the node must have, all of them.
@@ -227,7 +228,7 @@ pub struct TopologySelectorTerm {
 }
 
 /// A label and the values that it may have.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TopologySelectorLabel {
     /// Key of the node's label.
@@ -277,6 +278,94 @@ pub struct CsiDriver {
 pub struct DriverLimit {
     /// The number of volumes; absent means no limit.
     pub count: Option<i64>,
+}
+
+/// A storage.k8s.io/v1 `CSIDriver`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CsiDriverObject {
+    /// Its name is the one that volumes and storage classes use.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// What it wants.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: CsiDriverSpec,
+}
+
+/// `spec` of a `CSIDriver`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CsiDriverSpec {
+    /// Whether volumes are only made where a `CSIStorageCapacity` says that there is room.
+    #[serde(deserialize_with = "null_is_default")]
+    pub storage_capacity: bool,
+}
+
+/// A storage.k8s.io/v1 `CSIStorageCapacity`: how much room a storage class has for some nodes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CsiStorageCapacity {
+    /// Namespace and name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// The storage class.
+    #[serde(deserialize_with = "null_is_default")]
+    pub storage_class_name: String,
+    /// The nodes, by their labels; absent means none.
+    pub node_topology: Option<Selector>,
+    /// The room that is left.
+    pub capacity: Option<Quantity>,
+    /// The largest volume that can be made.
+    pub maximum_volume_size: Option<Quantity>,
+}
+
+/// A storage.k8s.io/v1 `VolumeAttachment`: a volume that is attached to a node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeAttachment {
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+}
+
+/// A v1 `Service`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Service {
+    /// Namespace and name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// The desired state.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: ServiceSpec,
+}
+
+/// `spec` of a service, and of a `ReplicationController`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ServiceSpec {
+    /// Labels of its pods; absent means that it has none.
+    pub selector: Option<BTreeMap<String, String>>,
+}
+
+/// An apps/v1 `ReplicaSet` or `StatefulSet`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Workload {
+    /// Namespace and name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// The desired state.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: WorkloadSpec,
+}
+
+/// `spec` of a workload.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WorkloadSpec {
+    /// Its pods.
+    pub selector: Option<Selector>,
 }
 
 /// `persistentVolumeClaim` of a pod's volume.

@@ -4,7 +4,7 @@ use super::{null_is_default, null_is_empty_text};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// `affinity` of a pod; only the required terms, because preferences forbid nothing.
+/// `affinity` of a pod: what is required, and what is preferred.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Affinity {
@@ -23,13 +23,14 @@ impl Affinity {
     /// The part that the node itself checks: the required node affinity; `None` if there is none.
     #[must_use]
     pub fn required_of_node(self) -> Option<Box<Self>> {
-        let node_affinity = self.node_affinity;
-        node_affinity.required.is_some().then(|| {
-            Box::new(Self {
-                node_affinity,
-                ..Self::default()
-            })
-        })
+        let required = self.node_affinity.required?;
+        Some(Box::new(Self {
+            node_affinity: NodeAffinity {
+                required: Some(required),
+                preferred: Vec::new(),
+            },
+            ..Self::default()
+        }))
     }
 }
 
@@ -40,6 +41,25 @@ pub struct NodeAffinity {
     /// If absent, any node will do.
     #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Option<NodeSelector>,
+    /// Nodes that it would rather be on.
+    #[serde(
+        rename = "preferredDuringSchedulingIgnoredDuringExecution",
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub preferred: Vec<PreferredNodes>,
+}
+
+/// Nodes that a pod would rather be on.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PreferredNodes {
+    /// How much it would, 1 to 100.
+    #[serde(deserialize_with = "null_is_default")]
+    pub weight: i32,
+    /// Which nodes; a term without requirements means none.
+    #[serde(deserialize_with = "null_is_default")]
+    pub preference: NodeSelectorTerm,
 }
 
 /// `podAffinity` or `podAntiAffinity` of a pod.
@@ -52,6 +72,25 @@ pub struct PodAffinity {
         deserialize_with = "null_is_default"
     )]
     pub required: Vec<PodAffinityTerm>,
+    /// Terms that had better be met.
+    #[serde(
+        rename = "preferredDuringSchedulingIgnoredDuringExecution",
+        deserialize_with = "null_is_default",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub preferred: Vec<WeightedPodAffinityTerm>,
+}
+
+/// A term of a pod affinity that had better be met.
+#[derive(Debug, Clone, Default, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WeightedPodAffinityTerm {
+    /// How much each pod that is meant counts, 1 to 100.
+    #[serde(deserialize_with = "null_is_default")]
+    pub weight: i32,
+    /// Which pods are meant.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pod_affinity_term: PodAffinityTerm,
 }
 
 /// A node matches if any of the terms matches; without terms no node matches.

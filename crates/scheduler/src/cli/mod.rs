@@ -1,6 +1,11 @@
 //! The command line: one file a subcommand.
 
+mod explain;
+mod flags;
+mod input;
 mod plan;
+mod run;
+mod simulate;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};
@@ -20,7 +25,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Explain(explain::Arguments),
     Plan(plan::Arguments),
+    Run(run::Arguments),
+    Simulate(simulate::Arguments),
     #[command(
         after_help = "Example:\n  evictd-scheduler completions bash > /etc/bash_completion.d/evictd-scheduler"
     )]
@@ -33,7 +41,10 @@ impl Cli {
     /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Explain(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),
+            Command::Run(arguments) => arguments.run(),
+            Command::Simulate(arguments) => arguments.run(),
             Command::Completions(arguments) => arguments.print(Self::command()),
             Command::Man(arguments) => arguments.print(&Manual::new(Self::command()).files(&FILES)),
         }

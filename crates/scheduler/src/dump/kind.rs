@@ -14,10 +14,16 @@ pub(super) enum Kind {
     Volume,
     StorageClass,
     CsiNode,
+    CsiDriver,
+    StorageCapacity,
+    Service,
+    ReplicationController,
+    ReplicaSet,
+    StatefulSet,
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 15] = [
         Self::Node,
         Self::Namespace,
         Self::Pod,
@@ -27,6 +33,12 @@ impl Kind {
         Self::Volume,
         Self::StorageClass,
         Self::CsiNode,
+        Self::CsiDriver,
+        Self::StorageCapacity,
+        Self::Service,
+        Self::ReplicationController,
+        Self::ReplicaSet,
+        Self::StatefulSet,
     ];
 
     pub(super) const fn as_str(self) -> &'static str {
@@ -40,13 +52,28 @@ impl Kind {
             Self::Volume => "PersistentVolume",
             Self::StorageClass => "StorageClass",
             Self::CsiNode => "CSINode",
+            Self::CsiDriver => "CSIDriver",
+            Self::StorageCapacity => "CSIStorageCapacity",
+            Self::Service => "Service",
+            Self::ReplicationController => "ReplicationController",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::StatefulSet => "StatefulSet",
         }
     }
 
     const fn group(self) -> &'static str {
         match self {
-            Self::Node | Self::Namespace | Self::Pod | Self::Claim | Self::Volume => "",
-            Self::StorageClass | Self::CsiNode => "storage.k8s.io",
+            Self::Node
+            | Self::Namespace
+            | Self::Pod
+            | Self::Claim
+            | Self::Volume
+            | Self::Service
+            | Self::ReplicationController => "",
+            Self::StorageClass | Self::CsiNode | Self::CsiDriver | Self::StorageCapacity => {
+                "storage.k8s.io"
+            }
+            Self::ReplicaSet | Self::StatefulSet => "apps",
             Self::Budget => "policy",
             Self::PriorityClass => "scheduling.k8s.io",
         }
@@ -54,7 +81,16 @@ impl Kind {
 
     /// Whether its objects are namespaced.
     pub(super) const fn is_namespaced(self) -> bool {
-        matches!(self, Self::Pod | Self::Budget | Self::Claim)
+        !matches!(
+            self,
+            Self::Node
+                | Self::Namespace
+                | Self::PriorityClass
+                | Self::Volume
+                | Self::StorageClass
+                | Self::CsiNode
+                | Self::CsiDriver
+        )
     }
 
     /// The kind of that name in any version of its group; other groups may have kinds of the same name.
@@ -77,26 +113,53 @@ pub(super) trait Object: serde::de::DeserializeOwned {
     fn metadata(&self) -> &wire::Metadata;
 }
 
+/// Kinds that share a wire type with another.
+pub(super) mod alike {
+    use evictd_pod::wire;
+    use serde::Deserialize;
+
+    /// A v1 `ReplicationController`.
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    pub(in crate::dump) struct ReplicationController(pub(in crate::dump) wire::Service);
+
+    /// An apps/v1 `ReplicaSet`.
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    pub(in crate::dump) struct ReplicaSet(pub(in crate::dump) wire::Workload);
+
+    /// An apps/v1 `StatefulSet`.
+    #[derive(Deserialize)]
+    #[serde(transparent)]
+    pub(in crate::dump) struct StatefulSet(pub(in crate::dump) wire::Workload);
+}
+
 macro_rules! objects {
-    ($($kind:ident $type:ty),*) => {$(
+    ($($kind:ident $type:ty $(, $inner:tt)?;)*) => {$(
         impl Object for $type {
             const KIND: Kind = Kind::$kind;
 
             fn metadata(&self) -> &wire::Metadata {
-                &self.metadata
+                &self$(.$inner)?.metadata
             }
         }
     )*};
 }
 
 objects! {
-    Node Node,
-    Namespace wire::Namespace,
-    Pod wire::Pod,
-    Budget wire::PodDisruptionBudget,
-    PriorityClass wire::PriorityClass,
-    Claim wire::PersistentVolumeClaim,
-    Volume wire::PersistentVolume,
-    StorageClass wire::StorageClass,
-    CsiNode wire::CsiNode
+    Node Node;
+    Namespace wire::Namespace;
+    Pod wire::Pod;
+    Budget wire::PodDisruptionBudget;
+    PriorityClass wire::PriorityClass;
+    Claim wire::PersistentVolumeClaim;
+    Volume wire::PersistentVolume;
+    StorageClass wire::StorageClass;
+    CsiNode wire::CsiNode;
+    CsiDriver wire::CsiDriverObject;
+    StorageCapacity wire::CsiStorageCapacity;
+    Service wire::Service;
+    ReplicationController alike::ReplicationController, 0;
+    ReplicaSet alike::ReplicaSet, 0;
+    StatefulSet alike::StatefulSet, 0;
 }

@@ -1,12 +1,12 @@
 //! Loads a dump object by object.
 
 use super::items::{Found, Sink};
-use super::kind::{Kind, Object};
+use super::kind::{Kind, Object, alike};
 use super::{DumpError, doubts::Doubts};
 use evictd_document::{
     Amount, ENOUGH, Mistake, Mistakes, Place, Wrong, amounts_of_list, amounts_of_pod, mistakes_of,
 };
-use evictd_placement::Cluster;
+use evictd_placement::{Cluster, Spreader};
 use evictd_pod::{Node, wire};
 use evictd_preemption::Budget;
 use hashbrown::HashSet;
@@ -333,6 +333,42 @@ impl Sink for Loader<'_> {
                 if let Some(node) = self.read(&found) {
                     self.loaded.cluster.add_csi_node(&node);
                 }
+            }
+            Some(Kind::CsiDriver) => {
+                if let Some(driver) = self.read(&found) {
+                    self.loaded.cluster.add_csi_driver(&driver);
+                }
+            }
+            Some(Kind::StorageCapacity) => {
+                self.take_storage(&found, |_| Vec::new(), Cluster::add_storage_capacity);
+            }
+            Some(Kind::Service) => {
+                if let Some(service) = self.read(&found) {
+                    self.loaded.cluster.add_service(&service);
+                }
+            }
+            Some(Kind::ReplicationController) => {
+                if let Some(alike::ReplicationController(own)) = self.read(&found) {
+                    self.loaded.cluster.add_replication_controller(&own);
+                }
+            }
+            Some(Kind::ReplicaSet) => {
+                self.take_storage(
+                    &found,
+                    |_| Vec::new(),
+                    |cluster, own: &alike::ReplicaSet| {
+                        cluster.add_workload(Spreader::ReplicaSet, &own.0)
+                    },
+                );
+            }
+            Some(Kind::StatefulSet) => {
+                self.take_storage(
+                    &found,
+                    |_| Vec::new(),
+                    |cluster, own: &alike::StatefulSet| {
+                        cluster.add_workload(Spreader::StatefulSet, &own.0)
+                    },
+                );
             }
             None => *self.ignored.entry(found.kind.to_owned()).or_default() += 1,
         }

@@ -5,14 +5,18 @@
 //!                  `-> Events: what users see of a pod
 //! ```
 
+mod engine;
 mod events;
 pub mod metrics;
 mod pod_ref;
 pub mod serve;
+mod watches;
 mod writer;
 
+pub use engine::Engine;
 pub use events::Events;
 pub use pod_ref::PodRef;
+pub use watches::{KINDS, News, start as watch};
 pub use writer::{
     Busy, Condition, Failure, FailureKind, Limits, Outcome, Preemption, StatusPatch, Writer,
 };

@@ -1,6 +1,7 @@
 //! Which pod is meant.
 
 use evictd_cluster_client::events::ObjectReference;
+use evictd_pod::wire;
 use std::fmt;
 
 /// A pod by its name and UID: a pod of the same name that was made later is another one.
@@ -15,6 +16,15 @@ pub struct PodRef {
 }
 
 impl PodRef {
+    /// The pod with this metadata.
+    pub(super) fn of(metadata: &wire::Metadata) -> Self {
+        Self {
+            namespace: metadata.namespace_or_default().to_owned(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+        }
+    }
+
     pub(super) fn reference(&self) -> ObjectReference {
         ObjectReference {
             api_version: "v1".to_owned(),

@@ -177,13 +177,13 @@ fn missing_status_is_assumed() {
 
 #[test]
 fn unknown_kinds_are_passed_over_with_one_line() {
-    let service =
-        json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "a" }, "spec": 5 });
+    let secret =
+        json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "a" }, "data": 5 });
     let other =
         json!({ "apiVersion": "longhorn.io/v1", "kind": "Node", "metadata": { "name": "one" } });
     assumed(
-        &[service.clone(), service, other],
-        "objects of kinds that no plan needs are ignored: 1 Node, 2 Service",
+        &[secret.clone(), secret, other],
+        "objects of kinds that no plan needs are ignored: 1 Node, 2 Secret",
     );
 }
 

@@ -1,4 +1,4 @@
-//! `evictd-scheduler plan` as a user starts it, and its reader of dumps.
+//! `evictd-scheduler` as a user starts it, and its reader of dumps.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod bad_input;
@@ -6,12 +6,15 @@ mod cluster;
 mod dump;
 mod extender;
 mod live;
+mod live_scheduling;
 mod metrics;
 mod oracle;
 mod preemptor;
+mod schedule_oracle;
 mod secure_port;
 mod server;
 mod shown;
+mod simulate;
 mod writer;
 
 use evictd_testkit::program;

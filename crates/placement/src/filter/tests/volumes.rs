@@ -85,8 +85,8 @@ fn disks_that_pods_of_a_node_cannot_share() {
 
 #[test]
 fn s3_016_a_claim_for_one_pod_alone_is_freed_by_its_user() {
-    let words = "Unschedulable: node has pod using PersistentVolumeClaim with the same name and \
-                 ReadWriteOncePod access mode";
+    let words = "Unschedulable: node(s) unavailable due to PersistentVolumeClaim with \
+                 ReadWriteOncePod access mode already in-use by another pod";
     let modes = |mode: &str| json!({"volumeName": "pv", "accessModes": [mode]});
     let objects = |mode: &str| {
         let more = [

@@ -1,0 +1,77 @@
+//! What a plugin contributes to a decision. The built-in ones are in [`crate::plugins`]; a plugin of one's own is a type
+//! with this trait.
+
+use crate::cluster::Cluster;
+use crate::filter::{Code, Filter, Here};
+use crate::id::NodeId;
+use crate::pod::Pod;
+use crate::symbol::Symbol;
+
+/// What a plugin says before any node is looked at (S5-043).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PreFilter {
+    /// Nothing.
+    Pass,
+    /// Only nodes of these names have to be looked at.
+    Nodes(Vec<Symbol>),
+    /// No node will do, with the reason.
+    Rejected(Code, String),
+}
+
+/// A plugin: it may take part before the nodes are filtered, while they are, and when they are scored. It decides by what it
+/// is given and by nothing else.
+pub trait Plugin: Send + Sync {
+    /// Its name in configurations and answers.
+    fn name(&self) -> &str;
+
+    /// What it says before any node is looked at.
+    fn pre_filter(&self, _cluster: &Cluster, _pod: &Pod) -> PreFilter {
+        PreFilter::Pass
+    }
+
+    /// Its filter, compiled for one pod; `None` where it has nothing to check.
+    fn filter(&self, _cluster: &Cluster, _pod: &Pod) -> Option<Box<dyn Filter>> {
+        None
+    }
+
+    /// Its score, compiled for one pod and the nodes that passed all filters; `None` where it leaves the choice to others.
+    fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
+        None
+    }
+}
+
+/// The highest normalized score of a node.
+pub const MAX_SCORE: i64 = 100;
+
+/// How well a node suits a pod, for one pod and the nodes that are to be compared.
+pub trait Score: Send + Sync {
+    /// The score of a node in a unit of its own.
+    fn raw(&self, here: Here<'_>) -> i64;
+
+    /// Whether the score of a node depends on nothing but that node, so that it may be kept while the rest of the cluster
+    /// changes.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Score::normalize`] leaves scores as they are.
+    fn is_normal(&self) -> bool {
+        false
+    }
+
+    /// Turns the scores of all nodes, in the order in which they were given, into ones from 0 to [`MAX_SCORE`].
+    fn normalize(&self, _scores: &mut [i64]) {}
+}
+
+/// Scales scores so that the highest becomes [`MAX_SCORE`]; with `reverse` the highest becomes 0.
+pub fn normalize_by_highest(scores: &mut [i64], reverse: bool) {
+    let highest = scores.iter().copied().max().unwrap_or(0).max(0);
+    for score in scores {
+        let scaled = if highest == 0 {
+            0
+        } else {
+            MAX_SCORE * *score / highest
+        };
+        *score = if reverse { MAX_SCORE - scaled } else { scaled };
+    }
+}

@@ -1,0 +1,60 @@
+//! `ImageLocality`: nodes that have the pod's images already (S5-092).
+
+use crate::cluster::Cluster;
+use crate::filter::Here;
+use crate::plugin::{MAX_SCORE, Score};
+use crate::pod::Pod;
+use crate::symbol::Symbol;
+
+const MIB: i64 = 1024 * 1024;
+/// Images that are small altogether do not count.
+const LEAST: i64 = 23 * MIB;
+/// So much counts for each container at the most.
+const MOST: i64 = 1000 * MIB;
+
+struct ImageLocality {
+    /// Images of the pod that some node has, each as often as the pod names it, and what they count where they are.
+    images: Box<[(Symbol, i64)]>,
+    most: i64,
+}
+
+pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Box<dyn Score> {
+    let template = cluster.template(pod);
+    let nodes = cluster.nodes().len();
+    let images = template.images.iter().filter_map(|name| {
+        let image = cluster.images().get(*name)?;
+        // An image that is everywhere counts in full, so that the first node which has one is not swamped. These are
+        // floating-point numbers in kube-scheduler, too.
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "as kube-scheduler computes it"
+        )]
+        let counts = (image.size as f64 * (image.nodes as f64 / nodes as f64)) as i64;
+        Some((*name, counts))
+    });
+    Box::new(ImageLocality {
+        images: images.collect(),
+        most: MOST.saturating_mul(template.containers),
+    })
+}
+
+impl Score for ImageLocality {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
+    fn raw(&self, here: Here<'_>) -> i64 {
+        let here = self
+            .images
+            .iter()
+            .filter(|(name, _)| here.node.images.contains(name));
+        let sum: i64 = here.map(|(_, counts)| counts).sum();
+        let sum = sum.min(self.most).max(LEAST);
+        MAX_SCORE * (sum - LEAST) / (self.most - LEAST)
+    }
+}

@@ -1,0 +1,130 @@
+//! `InterPodAffinity`: pods that the pod would rather be near or away from, and pods that say so of it (S5-089).
+
+use crate::cluster::Cluster;
+use crate::filter::{Here, selects};
+use crate::group::Group;
+use crate::id::NodeId;
+use crate::places::Places;
+use crate::plugin::{MAX_SCORE, Score};
+use crate::pod::Pod;
+use crate::symbol::Symbol;
+use crate::template::{PodTerm, Template};
+use std::sync::Arc;
+
+struct InterPodAffinity(Box<[Column]>);
+
+/// What the pods of each place of one label weigh.
+struct Column {
+    places: Arc<Places>,
+    weights: Box<[i64]>,
+}
+
+/// `hard` is how much a required affinity of another pod counts. With `ignore_others` a pod that prefers nothing itself is
+/// not scored.
+pub(crate) fn new(
+    cluster: &Cluster,
+    pod: &Pod,
+    hard: i64,
+    ignore_others: bool,
+) -> Option<Box<dyn Score>> {
+    let own = cluster.template(pod);
+    if ignore_others && own.preferred.is_empty() {
+        return None;
+    }
+    let mut keys: Vec<Symbol> = Vec::new();
+    let rows = cluster.groups().iter();
+    let rows = rows.map(|other| weights(cluster, own, other, hard, &mut keys));
+    let rows: Vec<Vec<(usize, i64)>> = rows.collect();
+    if keys.is_empty() {
+        return None;
+    }
+    let columns = keys.iter().map(|key| {
+        let places = cluster.places(*key);
+        Column {
+            weights: vec![0; places.count].into(),
+            places,
+        }
+    });
+    let mut columns: Box<[Column]> = columns.collect();
+    let mut any = false;
+    for (group, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
+        for (id, counts) in cluster.nodes_of(group) {
+            let pods = counts.running + counts.terminating;
+            for (column, weight) in row {
+                any |= columns[*column].add(id, *weight * pods);
+            }
+        }
+    }
+    any.then(|| Box::new(InterPodAffinity(columns)) as _)
+}
+
+/// What a pod of a group weighs in which column.
+fn weights(
+    cluster: &Cluster,
+    own: &Template,
+    other: &Group,
+    hard: i64,
+    keys: &mut Vec<Symbol>,
+) -> Vec<(usize, i64)> {
+    let selects_other = |term: &PodTerm| selects(cluster, term, other.namespace, &other.labels);
+    let selects_own = |term: &PodTerm| selects(cluster, term, own.namespace, &own.labels);
+    let mine = own.preferred.iter().filter(|(_, term)| selects_other(term));
+    let theirs = other.preferred.iter().filter(|(_, term)| selects_own(term));
+    let near = other
+        .affinity
+        .iter()
+        .filter(|term| hard > 0 && selects_own(term));
+    let all = mine.chain(theirs).map(|(weight, term)| (*weight, term));
+    let all = all.chain(near.map(|term| (hard, term)));
+    let mut weights: Vec<(usize, i64)> = Vec::new();
+    for (weight, term) in all {
+        let key = term.topology_key;
+        let column = keys.iter().position(|own| *own == key).unwrap_or_else(|| {
+            keys.push(key);
+            keys.len() - 1
+        });
+        match weights.iter_mut().find(|(own, _)| *own == column) {
+            Some((_, sum)) => *sum += weight,
+            None => weights.push((column, weight)),
+        }
+    }
+    weights
+}
+
+impl Column {
+    /// Whether the node is in a place.
+    fn add(&mut self, id: NodeId, weight: i64) -> bool {
+        let place = self.places.of(id);
+        if let Some(place) = place {
+            self.weights[place] += weight;
+        }
+        place.is_some()
+    }
+}
+
+impl Score for InterPodAffinity {
+    fn raw(&self, here: Here<'_>) -> i64 {
+        let weights = self.0.iter().filter_map(|column| {
+            let place = column.places.of(here.id)?;
+            Some(column.weights[place])
+        });
+        weights.sum()
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "as kube-scheduler computes it"
+    )]
+    fn normalize(&self, scores: &mut [i64]) {
+        let least = scores.iter().copied().min().unwrap_or(0);
+        let range = scores.iter().copied().max().unwrap_or(0) - least;
+        for score in scores {
+            *score = if range > 0 {
+                (MAX_SCORE as f64 * ((*score - least) as f64 / range as f64)) as i64
+            } else {
+                0
+            };
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! `NodeResourcesFit` and `NodeResourcesBalancedAllocation`: how full a node becomes, and how evenly (S5-086, S5-087).
+
+use crate::cluster::Cluster;
+use crate::filter::Here;
+use crate::node::Node;
+use crate::plugin::{MAX_SCORE, Score};
+use crate::pod::Pod;
+use crate::symbol::Symbol;
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY};
+
+/// How full nodes are scored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Strategy {
+    /// The emptier, the better.
+    LeastAllocated,
+    /// The fuller, the better.
+    MostAllocated,
+    /// By this line through points: per cent in use, and the score from 0 to 10.
+    RequestedToCapacityRatio(Vec<(i64, i64)>),
+}
+
+/// A resource that counts, with its weight.
+pub type WeightedResource = (String, i64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Resource {
+    Cpu,
+    Memory,
+    EphemeralStorage,
+    Rarer(Symbol),
+}
+
+/// What a pod would add to one resource.
+struct Wanted {
+    resource: Resource,
+    weight: i64,
+    amount: i64,
+}
+
+/// Whether a container that says nothing about a resource counts as wanting a little of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Amount {
+    Asked,
+    Scored,
+}
+
+/// What the pod would add to each resource that counts. Rarer ones count only if it asks for them.
+fn wanted(cluster: &Cluster, pod: &Pod, resources: &[WeightedResource], by: Amount) -> Vec<Wanted> {
+    let (asked, scored) = match (by, pod.identity.of_containers) {
+        // What the pod itself asks for in place of its containers is overlooked here, and only here.
+        (Amount::Scored, Some(of_containers)) => of_containers,
+        _ => (pod.amounts, pod.scored),
+    };
+    let rarer = cluster.scalars(asked.scalars);
+    let wanted = resources.iter().filter_map(|(name, weight)| {
+        let (resource, amount) = match (name.as_str(), by) {
+            (CPU, Amount::Asked) => (Resource::Cpu, asked.cpu),
+            (CPU, Amount::Scored) => (Resource::Cpu, scored.cpu),
+            (MEMORY, Amount::Asked) => (Resource::Memory, asked.memory),
+            (MEMORY, Amount::Scored) => (Resource::Memory, scored.memory),
+            (EPHEMERAL_STORAGE, _) => (Resource::EphemeralStorage, asked.ephemeral_storage),
+            (name, _) => {
+                let name = cluster.symbols().get(name)?;
+                let (_, amount) = rarer.iter().find(|(own, _)| *own == name)?;
+                (Resource::Rarer(name), *amount)
+            }
+        };
+        Some(Wanted {
+            resource,
+            weight: *weight,
+            amount,
+        })
+    });
+    wanted.collect()
+}
+
+impl Resource {
+    /// How much a node has of it, and how much its pods use.
+    fn of(self, cluster: &Cluster, node: &Node, by: Amount) -> (i64, i64) {
+        let (there, asked) = (&node.allocatable, &node.requested);
+        match (self, by) {
+            (Self::Cpu, Amount::Asked) => (there.cpu, asked.cpu),
+            (Self::Cpu, Amount::Scored) => (there.cpu, node.scored.cpu),
+            (Self::Memory, Amount::Asked) => (there.memory, asked.memory),
+            (Self::Memory, Amount::Scored) => (there.memory, node.scored.memory),
+            (Self::EphemeralStorage, _) => (there.ephemeral_storage, asked.ephemeral_storage),
+            (Self::Rarer(name), _) => {
+                let list = cluster.scalars(there.scalars).iter();
+                let mut own = list.filter(|(own, _)| *own == name);
+                let there = own.next().map_or(0, |(_, amount)| *amount);
+                (there, node.requested_scalars.get(name))
+            }
+        }
+    }
+}
+
+struct Fit {
+    wanted: Vec<Wanted>,
+    strategy: Strategy,
+}
+
+pub(crate) fn fit(
+    cluster: &Cluster,
+    pod: &Pod,
+    strategy: &Strategy,
+    resources: &[WeightedResource],
+) -> Box<dyn Score> {
+    Box::new(Fit {
+        wanted: wanted(cluster, pod, resources, Amount::Scored),
+        strategy: strategy.clone(),
+    })
+}
+
+impl Strategy {
+    /// The score of one resource of which there is some.
+    fn score(&self, there: i64, used: i64) -> i64 {
+        match self {
+            Self::LeastAllocated if used > there => 0,
+            Self::LeastAllocated => (there - used).saturating_mul(MAX_SCORE) / there,
+            Self::MostAllocated => used.min(there).saturating_mul(MAX_SCORE) / there,
+            Self::RequestedToCapacityRatio(points) if used > there => on_line(points, 100),
+            Self::RequestedToCapacityRatio(points) => {
+                on_line(points, used.saturating_mul(100) / there)
+            }
+        }
+    }
+
+    /// The mean by weight.
+    fn mean(&self, sum: i64, weights: i64) -> i64 {
+        if weights == 0 {
+            return 0;
+        }
+        match self {
+            Self::RequestedToCapacityRatio(_) => {
+                // Half is rounded up; scores are not negative.
+                (2 * sum + weights) / (2 * weights)
+            }
+            _ => sum / weights,
+        }
+    }
+}
+
+/// The height of the line at a point; it is flat outside.
+fn on_line(points: &[(i64, i64)], at: i64) -> i64 {
+    let height = |index: usize| points[index].1 * 10;
+    let Some(right) = points.iter().position(|(x, _)| at <= *x) else {
+        return points.len().checked_sub(1).map_or(0, height);
+    };
+    let Some(left) = right.checked_sub(1) else {
+        return height(right);
+    };
+    let (x, y) = (points[left].0, height(left));
+    y + (height(right) - y) * (at - x) / (points[right].0 - x)
+}
+
+impl Score for Fit {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
+    fn raw(&self, here: Here<'_>) -> i64 {
+        let ratio = matches!(self.strategy, Strategy::RequestedToCapacityRatio(_));
+        let (mut sum, mut weights) = (0, 0);
+        for own in &self.wanted {
+            let (there, used) = own.resource.of(here.cluster, here.node, Amount::Scored);
+            if there <= 0 {
+                continue;
+            }
+            let score = self.strategy.score(there, used.wrapping_add(own.amount));
+            if !ratio || score > 0 {
+                sum += score * own.weight;
+                weights += own.weight;
+            }
+        }
+        self.strategy.mean(sum, weights)
+    }
+}
+
+struct Balanced(Vec<Wanted>);
+
+/// `None` for a pod that asks for none of the resources.
+pub(crate) fn balanced(
+    cluster: &Cluster,
+    pod: &Pod,
+    resources: &[WeightedResource],
+) -> Option<Box<dyn Score>> {
+    let wanted = wanted(cluster, pod, resources, Amount::Asked);
+    let any = wanted.iter().any(|own| own.amount != 0);
+    any.then(|| Box::new(Balanced(wanted)) as _)
+}
+
+/// How even fractions are, from 0 to [`MAX_SCORE`].
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "as kube-scheduler computes it"
+)]
+fn evenness(fractions: impl ExactSizeIterator<Item = f64> + Clone) -> i64 {
+    let count = fractions.len();
+    let deviation = if count < 2 {
+        0.0
+    } else {
+        let mean = fractions.clone().sum::<f64>() / count as f64;
+        let squares = fractions.clone().map(|own| (own - mean) * (own - mean));
+        (squares.sum::<f64>() / count as f64).sqrt()
+    };
+    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+/// The same for two fractions, where kube-scheduler takes a shorter way.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "as kube-scheduler computes it"
+)]
+fn evenness_of_two(one: f64, other: f64) -> i64 {
+    ((1.0 - ((one - other) / 2.0).abs()) * 100.0) as i64
+}
+
+impl Score for Balanced {
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_normal(&self) -> bool {
+        true
+    }
+
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "fractions of a node's resources"
+    )]
+    fn raw(&self, here: Here<'_>) -> i64 {
+        let fractions = |own: &Wanted| {
+            let (there, used) = own.resource.of(here.cluster, here.node, Amount::Asked);
+            let fraction = |used: i64| (used as f64 / there as f64).min(1.0);
+            (there != 0).then(|| (fraction(used), fraction(used.wrapping_add(own.amount))))
+        };
+        let mut all = self.0.iter().filter_map(fractions);
+        let (without, with) = match (all.next(), all.next(), all.next()) {
+            // Nearly always these are processor time and memory.
+            (Some(one), Some(other), None) => {
+                let without = evenness_of_two(one.0, other.0);
+                (without, evenness_of_two(one.1, other.1))
+            }
+            _ => {
+                let all: Vec<(f64, f64)> = self.0.iter().filter_map(fractions).collect();
+                let without = evenness(all.iter().map(|own| own.0));
+                (without, evenness(all.iter().map(|own| own.1)))
+            }
+        };
+        MAX_SCORE / 2 + (MAX_SCORE / 2 + with - without) / 2
+    }
+}

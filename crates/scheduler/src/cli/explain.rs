@@ -1,0 +1,41 @@
+//! `evictd-scheduler explain`: where a pod would go, why, and why not elsewhere.
+
+use super::input::Input;
+use crate::configuration;
+use crate::explain::{Answer, Case, page};
+use clap::Args;
+use evictd_command::{Failure, Output, warn};
+use std::path::PathBuf;
+
+const EXAMPLE: &str = "Example:
+  kubectl get nodes,ns,pods,pdb,pc,svc,rc,rs,sts,pvc,pv,sc,csinodes,csidrivers,\\
+csistoragecapacities -A -o json > cluster.json
+  evictd-scheduler explain --cluster cluster.json --pod pending.yaml
+  evictd-scheduler explain --context prod --pod shop/checkout";
+
+/// Where a pod would be placed, how every node was judged and scored, and what is in the way.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    input: Input,
+    /// A KubeSchedulerConfiguration; the profile that the pod names decides. Default: the one of kube-scheduler.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        let (loaded, pod) = self.input.read()?;
+        let config = self.config.as_deref().map(configuration::read).transpose();
+        let config = config.map_err(Failure::input)?.unwrap_or_default();
+        let case = Case::new(loaded, pod, &config).map_err(Failure::input)?;
+        let answer = Answer::new(&case)?;
+        for warning in &answer.warnings {
+            warn("evictd-scheduler", warning);
+        }
+        self.output.print(&answer, page)
+    }
+}

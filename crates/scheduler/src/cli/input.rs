@@ -1,0 +1,116 @@
+//! The cluster and the pod that several commands ask about.
+
+use crate::dump::{self, DumpError, Loaded, Source, Wanted};
+use crate::live::Live;
+use crate::preemptor::Asked;
+use crate::progress::Progress;
+use anyhow::anyhow;
+use clap::Args;
+use evictd_cluster_client::ApiError;
+use evictd_command::Failure;
+use evictd_document::{Document, DocumentError, SMALL};
+use evictd_pod::wire;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Args)]
+pub(super) struct Input {
+    /// The cluster: nodes, namespaces, pods, PodDisruptionBudgets and PriorityClasses, JSON or YAML; - is stdin. May be
+    /// given several times.
+    #[arg(long, value_name = "FILE", required_unless_present = "context")]
+    cluster: Vec<PathBuf>,
+    /// The cluster to read, as a context of the kubeconfig; nothing is changed.
+    #[arg(long, value_name = "NAME", conflicts_with = "cluster")]
+    context: Option<String>,
+    /// The pod to schedule: a manifest, or namespace/name of a pod in the cluster.
+    #[arg(long, value_name = "FILE")]
+    pod: PathBuf,
+}
+
+impl Input {
+    /// Reads the cluster and the pod, as the API server would have stored it.
+    pub(super) fn read(&self) -> Result<(Loaded, wire::Pod), Failure> {
+        let stdin = Path::new("-");
+        let inputs = self.cluster.iter().chain([&self.pod]);
+        if inputs.filter(|path| *path == stdin).count() > 1 {
+            return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
+        }
+        let asked = asked(&self.pod)?;
+        let mut loaded = self.load(&asked.wanted())?;
+        let pod = asked.pod(&mut loaded).map_err(Failure::input)?;
+        Ok((loaded, pod))
+    }
+
+    fn load(&self, wanted: &Wanted) -> Result<Loaded, Failure> {
+        let sources = if let Some(context) = &self.context {
+            vec![live(context)?]
+        } else {
+            let sources = self.cluster.iter().map(|path| open(path));
+            sources.collect::<Result<_, _>>().map_err(Failure::input)?
+        };
+        dump::load(sources, Some(wanted)).map_err(failure)
+    }
+}
+
+/// The manifest; or a pod's name, if no such file exists and a pod can have that name.
+fn asked(path: &Path) -> Result<Asked, Failure> {
+    let document = match Document::read(path, SMALL) {
+        Err(DocumentError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            let named = path.to_str().and_then(Asked::of_name);
+            return named.ok_or_else(|| {
+                let path = path.display();
+                Failure::Input(anyhow!(
+                    "--pod {path}: there is no such file, and no pod has such a name; namespace/name is needed"
+                ))
+            });
+        }
+        document => document.map_err(Failure::input)?,
+    };
+    Asked::of_manifest(&document).map_err(Failure::input)
+}
+
+/// A source of objects, with its length if known.
+fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
+    Source {
+        name: name.to_owned(),
+        text: Progress::new(Box::new(text), name, length),
+    }
+}
+
+type Text = Source<Progress<Box<dyn Read>>>;
+
+fn live(context: &str) -> Result<Text, Failure> {
+    let live = Live::new(context)?;
+    Ok(source(&format!("context {context}"), live, None))
+}
+
+/// An error of a dump is bad input; one of a live cluster is a failure.
+fn failure(error: DumpError) -> Failure {
+    let live = match &error {
+        DumpError::Document(DocumentError::Read { source, .. }) => source.get_ref(),
+        _ => None,
+    };
+    match live.and_then(|error| error.downcast_ref::<ApiError>()) {
+        None => Failure::input(error),
+        Some(ApiError::Forbidden { .. }) => Failure::not_permitted(error),
+        Some(_) => Failure::from(error),
+    }
+}
+
+fn open(path: &Path) -> Result<Text, DocumentError> {
+    if path == Path::new("-") {
+        return Ok(source("standard input", io::stdin().lock(), None));
+    }
+    let name = path.display().to_string();
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = match opened {
+        Ok(opened) => opened,
+        Err(source) => return Err(DocumentError::Read { name, source }),
+    };
+    if metadata.is_dir() {
+        return Err(DocumentError::Directory(name));
+    }
+    let length = metadata.is_file().then_some(metadata.len());
+    Ok(source(&name, file, length))
+}

@@ -1,0 +1,149 @@
+//! `evictd-scheduler simulate`: where pods wait over a timeline, or where they go one after the other.
+
+use crate::configuration;
+use crate::simulate::{question, sequence, timeline};
+use anyhow::anyhow;
+use clap::Args;
+use evictd_command::{Failure, Output, warn};
+use evictd_document::{Document, LARGE};
+use evictd_scheduling::config::Invalid;
+use evictd_scheduling::simulation::{self, Sequence, SequenceOutcome, Timeline};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+const EXAMPLE: &str = r#"Examples:
+  kubectl get nodes,ns,pods,pdb,pc,svc,rs,sts,pvc,pv,sc,csinodes -A -o json \
+    > cluster.json
+  evictd-scheduler simulate --cluster cluster.json --pods deployment.yaml
+  evictd-scheduler simulate --cluster cluster.json --without node-1,node-2
+  evictd-scheduler simulate --cluster cluster.json --pods new.yaml \
+    --compare most-allocated.yaml
+  evictd-scheduler simulate timeline.json
+
+A file holds either pods that come one after the other,
+  { "now": "2026-01-01T00:00:00Z", "config": { a KubeSchedulerConfiguration },
+    "objects": [ what is there at the start ], "pending": [ pods ] }
+or a timeline:
+  { "now": "2026-01-01T00:00:00Z",
+    "config": { "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 10 },
+    "objects": [ what is there at the start ],
+    "steps": [
+      { "at": 1, "do": "add", "object": { "kind": "Pod", ... } },
+      { "at": 20, "do": "pop" },
+      { "at": 30, "do": "unschedulable", "pod": "shop/web",
+        "plugins": ["NodeResourcesFit"] },
+      { "at": 40, "do": "update", "object": { "kind": "Node", ... } } ] }
+
+at is in milliseconds after now. Steps are add, update, delete (object), pop,
+unschedulable (pod, plugins, pending, nominate), error, done, bindingError
+(pod), assume (pod, node), permitRejected (pod, plugins), activate (pods),
+flushBackoff and flushUnschedulable."#;
+
+/// Places pods onto a dump of a cluster one after the other, or runs a timeline of changes through the queue.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub(super) struct Arguments {
+    /// What is simulated, JSON or YAML; - is stdin.
+    #[arg(required_unless_present = "cluster", conflicts_with = "cluster")]
+    file: Option<PathBuf>,
+    /// A dump of a cluster. Its own waiting pods are placed, too.
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+    /// Pods to place onto it, and workloads with as many pods as they have replicas.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pods: Option<PathBuf>,
+    /// Nodes that are drained first; their pods have to go elsewhere.
+    #[arg(
+        long,
+        value_name = "NODES",
+        requires = "cluster",
+        value_delimiter = ','
+    )]
+    without: Vec<String>,
+    /// A KubeSchedulerConfiguration. Default: that of kube-scheduler.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    config: Option<PathBuf>,
+    /// Another one to compare it with.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    compare: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What tells the two kinds of files apart.
+#[derive(Deserialize)]
+struct Shape {
+    pending: Option<serde::de::IgnoredAny>,
+}
+
+impl Arguments {
+    pub(super) fn run(self) -> Result<(), Failure> {
+        if let Some(cluster) = &self.cluster {
+            return self.answer(cluster);
+        }
+        let file = self.file.clone().unwrap_or_default();
+        let document = Document::read(&file, LARGE).map_err(Failure::input)?;
+        let shape: Shape = document.parse().map_err(Failure::input)?;
+        if shape.pending.is_none() {
+            return self.timeline(&document);
+        }
+        let sequence: Sequence = document.parse().map_err(Failure::input)?;
+        let outcome = simulation::run_sequence(&sequence).map_err(|mistakes| {
+            let fields = mistakes.into_iter().map(|own| (own.field, own.message));
+            Failure::input(document.wrong_fields(fields))
+        })?;
+        warned(&outcome);
+        self.output.print(&outcome, sequence::page)
+    }
+
+    fn timeline(&self, document: &Document) -> Result<(), Failure> {
+        let read: Timeline = document.parse().map_err(Failure::input)?;
+        let seen: Vec<_> = read.steps.iter().map(timeline::Seen::of).collect();
+        let outcome = simulation::run(read).map_err(|mistakes| {
+            let name = document.name();
+            let mistakes = mistakes.iter().map(|mistake| format!("{name}: {mistake}"));
+            Failure::Input(anyhow!(mistakes.collect::<Vec<_>>().join("\n")))
+        })?;
+        for (index, warning) in &outcome.warnings {
+            warn("evictd-scheduler", &format!("steps[{index}]: {warning}"));
+        }
+        self.output.print(&outcome, |outcome, view| {
+            timeline::page(outcome, &seen, view)
+        })
+    }
+
+    /// Places the pods onto the dump, with one configuration or with two.
+    fn answer(&self, cluster: &std::path::Path) -> Result<(), Failure> {
+        let cluster = Document::read(cluster, LARGE).map_err(Failure::input)?;
+        let pods = self.pods.as_deref().map(|path| Document::read(path, LARGE));
+        let pods = pods.transpose().map_err(Failure::input)?;
+        let question = question::Question::new(&cluster, pods.as_ref(), &self.without);
+        let question = question.map_err(Failure::input)?;
+        let run = |path: &Option<PathBuf>| -> Result<SequenceOutcome, Failure> {
+            let wire = path.as_deref().map(configuration::read_wire).transpose();
+            let outcome =
+                simulation::run_sequence(&question.sequence(wire.map_err(Failure::input)?));
+            outcome.map_err(|mistakes| refused(&mistakes))
+        };
+        let own = run(&self.config)?;
+        warned(&own);
+        if self.compare.is_none() {
+            return self.output.print(&own, sequence::page);
+        }
+        let other = run(&self.compare)?;
+        warned(&other);
+        let both = sequence::Comparison { own, other };
+        self.output.print(&both, sequence::comparison)
+    }
+}
+
+fn refused(mistakes: &[Invalid]) -> Failure {
+    let lines = mistakes.iter().map(ToString::to_string);
+    Failure::Input(anyhow!(lines.collect::<Vec<_>>().join("\n")))
+}
+
+fn warned(outcome: &SequenceOutcome) {
+    for warning in &outcome.warnings {
+        warn("evictd-scheduler", &format!("left out: {warning}"));
+    }
+}

@@ -1,0 +1,196 @@
+//! The decision for programs, as JSON.
+
+use super::Case;
+use evictd_placement::{NodeId, Pod};
+use evictd_preemption::{Options, PlanError};
+use evictd_scheduling::{Filtered, FitFailure, Scores, Verdict};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The result of `explain`. The promised keys are those of a decision of kube-scheduler; empty ones are left out.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer {
+    /// The pod, `namespace/name`.
+    pub(super) pod: String,
+    /// The nodes that passed every filter.
+    pub(super) feasible: Vec<String>,
+    /// The verdict of every other node that was looked at.
+    pub(super) filter_status: BTreeMap<String, Status>,
+    /// Whether nodes were compared; absent if none is feasible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) scored: Option<bool>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) scores: BTreeMap<String, Scored>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) top: Vec<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) weights: BTreeMap<String, i64>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) skipped_score_plugins: BTreeSet<String>,
+    /// The node of the best score whose name comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) chosen: Option<String>,
+    /// The next best, by score and then by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) runner_up: Option<String>,
+    #[serde(flatten)]
+    pub(super) failure: Option<Failure>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why a node will not do.
+#[derive(Debug, Serialize)]
+pub(super) struct Status {
+    pub(super) code: &'static str,
+    pub(super) reasons: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) plugin: Option<String>,
+}
+
+/// How good a node is.
+#[derive(Debug, Serialize)]
+pub(super) struct Scored {
+    pub(super) total: i64,
+    /// By plugin: in a unit of its own, from 0 to 100, and by its weight.
+    pub(super) plugins: BTreeMap<String, [i64; 3]>,
+}
+
+/// What a pod is told that fits nowhere.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Failure {
+    pub(super) fit_error: String,
+    pub(super) unschedulable_plugins: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pre_filter_message: Option<String>,
+    /// Whether pods of less importance would give way.
+    pub(super) preempts: bool,
+    /// The node that would be freed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nominated: Option<String>,
+    /// The pods that would give way.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) victims: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) message: Option<String>,
+}
+
+impl Answer {
+    pub(crate) fn new(case: &Case) -> Result<Self, PlanError> {
+        let Case {
+            cluster,
+            pod,
+            framework,
+            ..
+        } = case;
+        let filtered = framework.filter(cluster, pod);
+        let name = |id: &NodeId| cluster.node_name(*id).to_owned();
+        let mut answer = Self {
+            pod: cluster.full_name(pod),
+            feasible: sorted(filtered.feasible.iter().map(name)),
+            filter_status: statuses(case, &filtered),
+            warnings: case.doubts.lines(),
+            ..Self::default()
+        };
+        if filtered.feasible.is_empty() {
+            let waiting = |_: &Pod| false;
+            let by = (case.budgets.as_slice(), Options::default());
+            let failure = framework.fail((cluster, pod), &filtered, by, &mut [], &waiting)?;
+            answer.failure = Some(Failure::of(case, &filtered, failure));
+            return Ok(answer);
+        }
+        let scores = framework.score(cluster, pod, &filtered.feasible);
+        answer.scored = Some(scores.is_some());
+        let scores = scores.unwrap_or_default();
+        answer.choose(case, &filtered, &scores);
+        answer.top = match scores.totals.is_empty() {
+            true => answer.feasible.clone(),
+            false => sorted(scores.top(&filtered.feasible).iter().map(name)),
+        };
+        let weights = scores.plugins.iter();
+        answer.weights = weights.map(|own| (own.name.clone(), own.weight)).collect();
+        answer.skipped_score_plugins = scores.skipped.into_iter().collect();
+        Ok(answer)
+    }
+
+    /// Tells every score, the choice and the next best.
+    fn choose(&mut self, case: &Case, filtered: &Filtered, scores: &Scores) {
+        let nodes = filtered.feasible.iter().enumerate();
+        let mut order: Vec<(i64, String)> = Vec::new();
+        for (index, id) in nodes {
+            let name = case.cluster.node_name(*id).to_owned();
+            let Some(total) = scores.totals.get(index) else {
+                order.push((0, name));
+                continue;
+            };
+            let plugins = scores.plugins.iter().map(|own| {
+                let (raw, normalized) = (own.raw[index], own.normalized[index]);
+                let scores = [raw, normalized, normalized * own.weight];
+                (own.name.clone(), scores)
+            });
+            let scored = Scored {
+                total: *total,
+                plugins: plugins.collect(),
+            };
+            order.push((-total, name.clone()));
+            self.scores.insert(name, scored);
+        }
+        order.sort();
+        let mut names = order.into_iter().map(|(_, name)| name);
+        self.chosen = names.next();
+        self.runner_up = names.next();
+    }
+}
+
+fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// The verdict of each node that was looked at and will not do.
+fn statuses(case: &Case, filtered: &Filtered) -> BTreeMap<String, Status> {
+    let (cluster, pod) = (&case.cluster, &case.pod);
+    let verdicts = cluster.node_ids().zip(&filtered.verdicts);
+    let verdicts = verdicts.filter(|(_, verdict)| **verdict != Verdict::NotTried);
+    let statuses = verdicts.filter_map(|(id, verdict)| {
+        let code = filtered.code(*verdict)?;
+        let plugin = match verdict {
+            Verdict::Rejected(index, _) => Some(case.framework.filters[*index].name()),
+            _ => filtered.rejected_before().map(|(plugin, _)| plugin),
+        };
+        let status = Status {
+            code: code.as_str(),
+            reasons: filtered.reasons(cluster, pod, *verdict),
+            plugin: plugin.map(str::to_owned),
+        };
+        Some((cluster.node_name(id).to_owned(), status))
+    });
+    statuses.collect()
+}
+
+impl Failure {
+    fn of(case: &Case, filtered: &Filtered, failure: FitFailure) -> Self {
+        let cluster = &case.cluster;
+        let plan = failure.plan.as_ref();
+        let chosen = plan.and_then(|plan| Some((plan, plan.choice()?)));
+        let victims = chosen.map(|(plan, choice)| {
+            let pods = &cluster.node(choice.node).pods;
+            let victims = plan.victims(choice).iter();
+            victims
+                .map(|index| cluster.full_name(&pods[*index as usize]))
+                .collect()
+        });
+        let before = filtered.rejected_before();
+        Self {
+            preempts: chosen.is_some(),
+            nominated: chosen.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
+            victims: victims.unwrap_or_default(),
+            fit_error: failure.fit_error,
+            unschedulable_plugins: failure.plugins,
+            pre_filter_message: before.map(|(_, reason)| reason.to_owned()),
+            message: failure.message,
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Decides about one pod and shows how.
+
+mod answer;
+mod page;
+
+pub(crate) use answer::Answer;
+pub(crate) use page::page;
+
+use crate::dump::{Doubts, Loaded};
+use crate::preemptor::full_name;
+use evictd_placement::{Cluster, Mistake, Pod};
+use evictd_pod::wire;
+use evictd_preemption::Budget;
+use evictd_scheduling::Framework;
+use evictd_scheduling::config::Configuration;
+
+/// The input of a decision.
+pub(crate) struct Case {
+    pub(crate) cluster: Cluster,
+    pub(crate) budgets: Vec<Budget>,
+    pub(crate) pod: Pod,
+    pub(crate) framework: Framework,
+    /// Assumptions that were made.
+    doubts: Doubts,
+}
+
+/// Why nothing can be decided.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CaseError {
+    #[error("{pod}: {mistake}")]
+    Pod { pod: String, mistake: Mistake },
+    #[error("{pod}: spec.schedulerName: no profile is named {scheduler:?}; there is {known}")]
+    Profile {
+        pod: String,
+        scheduler: String,
+        known: String,
+    },
+    #[error("--config: {0}")]
+    Plugin(String),
+}
+
+impl Case {
+    pub(crate) fn new(
+        loaded: Loaded,
+        pod: wire::Pod,
+        config: &Configuration,
+    ) -> Result<Self, CaseError> {
+        let Loaded {
+            mut cluster,
+            budgets,
+            doubts,
+            ..
+        } = loaded;
+        let scheduler = match pod.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
+        let profile = config.profile(scheduler).ok_or_else(|| {
+            let known = config.profiles.iter();
+            let known: Vec<&str> = known.map(|own| own.scheduler_name.as_str()).collect();
+            CaseError::Profile {
+                pod: full_name(&pod),
+                scheduler: scheduler.to_owned(),
+                known: known.join(", "),
+            }
+        })?;
+        let framework = Framework::new(&mut cluster, profile, &[]).map_err(CaseError::Plugin)?;
+        let name = full_name(&pod);
+        let pod = cluster.pod(pod);
+        let pod = pod.map_err(|mistake| CaseError::Pod { pod: name, mistake })?;
+        Ok(Self {
+            cluster,
+            budgets,
+            pod,
+            framework,
+            doubts,
+        })
+    }
+}

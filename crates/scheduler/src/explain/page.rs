@@ -1,0 +1,120 @@
+//! The decision for people: where the pod goes, how the nodes compare, then why not on the others.
+
+use super::answer::{Answer, Scored};
+use evictd_command::{Colour, Column, Table, View};
+use std::collections::BTreeMap;
+
+/// The most nodes that are compared, or named together.
+const SHOWN: usize = 5;
+
+/// The whole page.
+pub(crate) fn page(answer: &Answer, view: View) -> String {
+    let (colour, head) = headline(answer);
+    let mut parts = vec![view.paint(colour, &view.sentence(&head))];
+    if !answer.scores.is_empty() {
+        parts.push(scores(answer, view));
+    }
+    if let Some(failure) = &answer.failure {
+        let would = failure.message.as_deref().unwrap_or(&failure.fit_error);
+        parts.push(view.hanging("kube-scheduler would say: ", would));
+    }
+    parts.extend(elsewhere(answer, view));
+    parts.join("\n\n")
+}
+
+fn headline(answer: &Answer) -> (Colour, String) {
+    let pod = &answer.pod;
+    if let Some(failure) = &answer.failure {
+        return match &failure.nominated {
+            Some(node) => (
+                Colour::Warning,
+                format!(
+                    "{pod} fits on no node as it is; {node} would be freed for it by preempting {}.",
+                    failure.victims.join(", ")
+                ),
+            ),
+            None => (Colour::Bad, format!("{pod} fits on no node.")),
+        };
+    }
+    let chosen = answer.chosen.as_deref().unwrap_or_default();
+    let how = match (answer.top.len(), answer.feasible.len()) {
+        (_, 1) => "the only node that it fits on".to_owned(),
+        (1, all) => format!("the best of {all} nodes that it fits on"),
+        (equal, all) => format!("one of {equal} that are equally good, of {all} that it fits on"),
+    };
+    (Colour::Good, format!("{pod} goes to {chosen}: {how}."))
+}
+
+/// What each plugin gives the choice and the next best, and the totals of the best nodes.
+fn scores(answer: &Answer, view: View) -> String {
+    let of = |name: &Option<String>| name.as_ref().and_then(|name| answer.scores.get(name));
+    let pair = [of(&answer.chosen), of(&answer.runner_up)];
+    let cell = |scored: Option<&Scored>, plugin: &str| {
+        let own = scored.and_then(|scored| scored.plugins.get(plugin));
+        own.map_or(String::new(), |[_, _, weighted]| weighted.to_string())
+    };
+    let rows = answer.weights.iter().map(|(plugin, weight)| {
+        let [chosen, next] = pair.map(|scored| cell(scored, plugin));
+        vec![plugin.clone(), weight.to_string(), chosen, next]
+    });
+    let total = |scored: Option<&Scored>| scored.map_or(String::new(), |own| own.total.to_string());
+    let [chosen, next] = pair.map(total);
+    let rows = rows.chain([vec!["total".to_owned(), String::new(), chosen, next]]);
+    let columns = [
+        Column::name("SCORE BY PLUGIN", 4),
+        Column::figure("WEIGHT", 1),
+        Column::figure("CHOSEN", 3),
+        Column::figure("NEXT", 2),
+    ];
+    let table = indented(&Table::new(columns, rows).shown(view.within(2)));
+    let mut best: Vec<(&String, &Scored)> = answer.scores.iter().collect();
+    best.sort_by_key(|(name, scored)| (-scored.total, *name));
+    let named = best.iter().take(SHOWN);
+    let named = named.map(|(name, scored)| format!("{name} {}", scored.total));
+    let named: Vec<String> = named.collect();
+    let more = match best.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let list = view.hanging("The best nodes: ", &format!("{}{more}", named.join(", ")));
+    format!("{table}\n\n{list}")
+}
+
+/// Each line two columns to the right.
+fn indented(text: &str) -> String {
+    let lines = text.lines().map(|line| format!("  {line}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Why not on the others: nodes with the same reasons together.
+fn elsewhere(answer: &Answer, view: View) -> Option<String> {
+    let mut groups: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (node, status) in &answer.filter_status {
+        groups
+            .entry(status.reasons.join(", "))
+            .or_default()
+            .push(node);
+    }
+    let mut groups: Vec<(String, Vec<&str>)> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    let lines = groups.into_iter().map(|(reasons, nodes)| {
+        let named = nodes
+            .iter()
+            .take(SHOWN)
+            .copied()
+            .collect::<Vec<_>>()
+            .join(", ");
+        let more = match nodes.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let count = nodes.len();
+        view.hanging("  ", &format!("{count} {reasons}: {named}{more}"))
+    });
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let head = view.sentence("Why not on other nodes:");
+    Some(format!("{head}\n{}", lines.join("\n")))
+}

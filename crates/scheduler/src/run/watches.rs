@@ -1,0 +1,250 @@
+//! Follows everything that a scheduler decides by, and tells each change with the state before it. What vanished during a
+//! gap counts as deleted, in its last known state.
+
+use evictd_cluster_client::{Access, Backoff, Follow, Parsed, Watch, chance};
+use evictd_pod::{Node, wire};
+use evictd_scheduling::{Change, Delta, Event};
+use serde::de::DeserializeOwned;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{debug, warn};
+
+/// What the watches tell.
+#[derive(Debug)]
+pub enum News {
+    /// Something appeared, changed or went.
+    Event(Event),
+    /// One more kind is known completely.
+    Listed,
+}
+
+/// How many kinds are followed, and have to be known before the first decision.
+pub const KINDS: usize = 15;
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// An object with metadata.
+trait Object: DeserializeOwned + Send + Sync + 'static {
+    fn metadata(&self) -> &wire::Metadata;
+}
+
+macro_rules! objects {
+    ($($type:ty),*) => {$(
+        impl Object for $type {
+            fn metadata(&self) -> &wire::Metadata {
+                &self.metadata
+            }
+        }
+    )*};
+}
+
+objects! {
+    wire::Pod, Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
+    wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
+    wire::CsiStorageCapacity, wire::VolumeAttachment
+}
+
+/// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
+pub fn start(access: &Access, news: &UnboundedSender<News>) {
+    let follow = Start { access, news };
+    let living = "status.phase!=Succeeded,status.phase!=Failed";
+    follow.kind("/api/v1/nodes", "", |delta| {
+        Event::Change(Change::Node(delta))
+    });
+    follow.kind("/api/v1/namespaces", "", Event::Namespace);
+    follow.kind("/api/v1/pods", living, |delta| {
+        Event::Change(Change::Pod(delta))
+    });
+    follow.kind("/api/v1/services", "", Event::Service);
+    follow.kind(
+        "/api/v1/replicationcontrollers",
+        "",
+        Event::ReplicationController,
+    );
+    follow.kind("/apis/apps/v1/replicasets", "", Event::ReplicaSet);
+    follow.kind("/apis/apps/v1/statefulsets", "", Event::StatefulSet);
+    follow.kind(
+        "/apis/policy/v1/poddisruptionbudgets",
+        "",
+        Event::PodDisruptionBudget,
+    );
+    follow.kind("/api/v1/persistentvolumeclaims", "", |delta| {
+        Event::Change(Change::PersistentVolumeClaim(delta))
+    });
+    follow.kind("/api/v1/persistentvolumes", "", |delta| {
+        Event::Change(Change::PersistentVolume(delta))
+    });
+    follow.kind("/apis/storage.k8s.io/v1/storageclasses", "", |delta| {
+        Event::Change(Change::StorageClass(delta))
+    });
+    follow.kind("/apis/storage.k8s.io/v1/csinodes", "", |delta| {
+        Event::Change(Change::CsiNode(delta))
+    });
+    follow.kind("/apis/storage.k8s.io/v1/csidrivers", "", |delta| {
+        Event::Change(Change::CsiDriver(delta))
+    });
+    follow.kind(
+        "/apis/storage.k8s.io/v1/csistoragecapacities",
+        "",
+        |delta| Event::Change(Change::CsiStorageCapacity(delta)),
+    );
+    follow.kind("/apis/storage.k8s.io/v1/volumeattachments", "", |delta| {
+        Event::Change(Change::VolumeAttachment(delta))
+    });
+}
+
+struct Start<'a> {
+    access: &'a Access,
+    news: &'a UnboundedSender<News>,
+}
+
+impl Start<'_> {
+    fn kind<T: Object>(&self, path: &'static str, fields: &str, event: fn(Delta<T>) -> Event) {
+        let follower = Follower {
+            known: HashMap::new(),
+            listing: None,
+            listed: false,
+            path,
+            event,
+            news: self.news.clone(),
+        };
+        let (access, watch) = (self.access.clone(), Watch::new(path, fields.to_owned()));
+        tokio::spawn(run(access, watch, follower));
+    }
+}
+
+/// Follows one kind until nobody listens any more.
+async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower<T>) {
+    let mut backoff = Backoff::new(Duration::from_millis(250), LONGEST_PAUSE);
+    let mut client = None;
+    while !follower.news.is_closed() {
+        if client.is_none() {
+            client = access
+                .watch_client()
+                .inspect_err(|error| warn!("{error}"))
+                .ok();
+        }
+        // Not all at once, where many schedulers were started together.
+        let lifetime = Duration::from_secs(300).mul_f64(1.0 + chance());
+        let Some(open) = &client else {
+            tokio::time::sleep(backoff.next(chance())).await;
+            continue;
+        };
+        match watch.follow(open, lifetime, &mut follower).await {
+            Ok(()) => backoff.reset(),
+            Err(error) => {
+                warn!("cannot watch {}: {}", follower.path, error.problem);
+                if error.code == Some(404) {
+                    // The server has no such kind, so that there is none of it.
+                    follower.begin();
+                    follower.up_to_date();
+                }
+                if error.code == Some(401) {
+                    // Credentials on disk may have been renewed.
+                    client = None;
+                }
+                tokio::time::sleep(backoff.next(chance())).await;
+            }
+        }
+    }
+}
+
+/// The objects of one kind as they were last seen.
+struct Follower<T> {
+    /// By namespace and name.
+    known: HashMap<(String, String), Arc<T>>,
+    /// During a list: those that are part of it.
+    listing: Option<HashSet<(String, String)>>,
+    listed: bool,
+    path: &'static str,
+    event: fn(Delta<T>) -> Event,
+    news: UnboundedSender<News>,
+}
+
+fn name(metadata: &wire::Metadata) -> (String, String) {
+    (metadata.namespace.clone(), metadata.name.clone())
+}
+
+impl<T: Object> Follower<T> {
+    fn tell(&self, old: Option<Arc<T>>, new: Option<Arc<T>>) {
+        // The receiver is dropped when the scheduler ends.
+        let _ = self
+            .news
+            .send(News::Event((self.event)(Delta { old, new })));
+    }
+
+    fn complain(&self, object: &evictd_cluster_client::Unparsable<'_>) {
+        let start: String = object.text.chars().take(200).collect();
+        warn!(
+            "{}: an object cannot be read and is left out: {}: {start}",
+            self.path, object.error
+        );
+    }
+}
+
+impl<T: Object> Follow for Follower<T> {
+    type Object = T;
+
+    fn version(object: &T) -> &str {
+        &object.metadata().resource_version
+    }
+
+    fn begin(&mut self) {
+        self.listing = Some(HashSet::new());
+    }
+
+    fn applied(&mut self, object: Parsed<'_, T>) {
+        let object = match object {
+            Ok(object) => Arc::new(object),
+            Err(object) => return self.complain(&object),
+        };
+        let name = name(object.metadata());
+        if let Some(listing) = &mut self.listing {
+            listing.insert(name.clone());
+        }
+        let old = self.known.insert(name, Arc::clone(&object));
+        let version = |object: &Arc<T>| object.metadata().resource_version.clone();
+        // A list repeats what is known.
+        let same = old
+            .as_ref()
+            .is_some_and(|old| !version(old).is_empty() && version(old) == version(&object));
+        if !same {
+            self.tell(old, Some(object));
+        }
+    }
+
+    fn deleted(&mut self, object: Parsed<'_, T>) {
+        match object {
+            Ok(object) => {
+                // As it was last seen: a pod that has ended is told as deleted, and its last state holds no place. What was
+                // never seen woke nobody.
+                if let Some(known) = self.known.remove(&name(object.metadata())) {
+                    self.tell(Some(known), None);
+                }
+            }
+            Err(object) => self.complain(&object),
+        }
+    }
+
+    fn up_to_date(&mut self) {
+        if let Some(listing) = self.listing.take() {
+            let gone: Vec<_> = self
+                .known
+                .keys()
+                .filter(|name| !listing.contains(*name))
+                .cloned()
+                .collect();
+            for name in gone {
+                let old = self.known.remove(&name);
+                self.tell(old, None);
+            }
+        }
+        if !std::mem::replace(&mut self.listed, true) {
+            debug!("{} known of {}", self.known.len(), self.path);
+            let _ = self.news.send(News::Listed);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Pods that were placed one after the other, for people.
+
+use evictd_command::{Colour, Column, Table, View};
+use evictd_scheduling::simulation::{NodeUse, SequenceOutcome};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The most pods that are named together.
+const NAMED: usize = 3;
+
+/// Two runs of the same pods.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    /// With the first configuration.
+    pub(crate) own: SequenceOutcome,
+    /// With the other.
+    pub(crate) other: SequenceOutcome,
+}
+
+/// The whole page: how many were placed, where, and why the others were not.
+pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
+    let (placed, left) = (outcome.placed.len(), outcome.unschedulable.len());
+    let gated = outcome.gated.len();
+    let colour = if left == 0 { Colour::Good } else { Colour::Bad };
+    let mut head = format!("{placed} pods were placed, {left} fit nowhere");
+    if gated > 0 {
+        head.push_str(&format!(", {gated} are gated"));
+    }
+    let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
+    if placed > 0 {
+        parts.push(nodes(outcome, view));
+    }
+    if left > 0 {
+        parts.push(reasons(outcome, view));
+    }
+    parts.join("\n\n")
+}
+
+/// The nodes that got pods.
+fn nodes(outcome: &SequenceOutcome, view: View) -> String {
+    let mut new: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (pod, node) in &outcome.placed {
+        new.entry(node).or_default().push(pod);
+    }
+    let rows = outcome.nodes.iter().filter_map(|own| {
+        let pods = new.get(own.name.as_str())?;
+        let (cpu, memory) = (percent(own.cpu), percent(own.memory));
+        let all = own.pods.to_string();
+        Some(vec![
+            own.name.clone(),
+            pods.len().to_string(),
+            all,
+            cpu,
+            memory,
+            some(pods),
+        ])
+    });
+    let columns = [
+        Column::name("NODE", 6),
+        Column::figure("NEW", 5),
+        Column::figure("PODS", 2),
+        Column::figure("CPU", 4),
+        Column::figure("MEMORY", 3),
+        Column::sentence("WHICH", 1),
+    ];
+    Table::new(columns, rows).shown(view)
+}
+
+/// What those are told that fit nowhere.
+fn reasons(outcome: &SequenceOutcome, view: View) -> String {
+    let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (pod, message) in &outcome.unschedulable {
+        groups.entry(message).or_default().push(pod);
+    }
+    let rows = groups
+        .iter()
+        .map(|(message, pods)| vec![pods.len().to_string(), (*message).to_owned(), some(pods)]);
+    let columns = [
+        Column::figure("PODS", 2),
+        Column::sentence("ARE TOLD", 3),
+        Column::sentence("WHICH", 1),
+    ];
+    Table::new(columns, rows).shown(view)
+}
+
+fn some(pods: &[&str]) -> String {
+    let named = pods[..pods.len().min(NAMED)].join(", ");
+    if pods.len() > NAMED {
+        format!("{named}, ...")
+    } else {
+        named
+    }
+}
+
+fn percent((used, there): (i64, i64)) -> String {
+    if there <= 0 {
+        return "-".to_owned();
+    }
+    format!("{}%", i128::from(used) * 100 / i128::from(there))
+}
+
+/// One line for each figure, with both runs side by side.
+pub(crate) fn comparison(both: &Comparison, view: View) -> String {
+    let figures = [figures(&both.own), figures(&both.other)];
+    let [own, other] = figures;
+    let rows = own
+        .into_iter()
+        .zip(other)
+        .map(|((name, own), (_, other))| vec![name.to_owned(), own, other]);
+    let columns = [
+        Column::words("", 3),
+        Column::figure("FIRST", 2),
+        Column::figure("OTHER", 1),
+    ];
+    let same = both.own.placed == both.other.placed;
+    let moved = both
+        .own
+        .placed
+        .iter()
+        .filter(|(pod, node)| both.other.placed.get(*pod) != Some(*node));
+    let told = if same {
+        "Both place every pod on the same node.".to_owned()
+    } else {
+        format!(
+            "{} pods go elsewhere, or nowhere, with the other configuration.",
+            moved.count()
+        )
+    };
+    format!(
+        "{}\n\n{}",
+        Table::new(columns, rows).shown(view),
+        view.sentence(&told)
+    )
+}
+
+/// What a run is judged by.
+fn figures(outcome: &SequenceOutcome) -> Vec<(&'static str, String)> {
+    let nodes = &outcome.nodes;
+    let busy = nodes.iter().filter(|node| node.pods > 0).count();
+    let sum = |of: fn(&NodeUse) -> (i64, i64)| {
+        let busy = nodes.iter().filter(|node| node.pods > 0).map(of);
+        busy.fold((0, 0), |(used, there), own| (used + own.0, there + own.1))
+    };
+    let fullest = |of: fn(&NodeUse) -> (i64, i64)| {
+        let shares = nodes.iter().map(of).filter(|own| own.1 > 0);
+        let fullest = shares.max_by_key(|own| i128::from(own.0) * 10_000 / i128::from(own.1));
+        percent(fullest.unwrap_or((0, 0)))
+    };
+    let largest = |of: fn(&NodeUse) -> (i64, i64)| {
+        nodes
+            .iter()
+            .map(of)
+            .map(|(used, there)| there - used)
+            .max()
+            .unwrap_or(0)
+    };
+    let most = nodes.iter().map(|node| node.pods).max().unwrap_or(0);
+    vec![
+        ("pods placed", outcome.placed.len().to_string()),
+        (
+            "pods that fit nowhere",
+            outcome.unschedulable.len().to_string(),
+        ),
+        ("nodes with pods", format!("{busy} of {}", nodes.len())),
+        ("cpu in use on those", percent(sum(|node| node.cpu))),
+        ("memory in use on those", percent(sum(|node| node.memory))),
+        ("cpu in use, fullest node", fullest(|node| node.cpu)),
+        ("memory in use, fullest node", fullest(|node| node.memory)),
+        (
+            "cpu left in one piece",
+            format!("{}m", largest(|node| node.cpu)),
+        ),
+        (
+            "memory left in one piece",
+            format!("{}Mi", largest(|node| node.memory) >> 20),
+        ),
+        ("most pods on a node", most.to_string()),
+    ]
+}

@@ -1,0 +1,98 @@
+//! A timeline of events for the queue, for people.
+
+use evictd_command::{Column, Table, View};
+use evictd_scheduling::simulation::{Action, Outcome, Step, StepOutcome};
+
+/// A step, for the table.
+pub(crate) struct Seen {
+    at: String,
+    action: &'static str,
+    about: String,
+}
+
+impl Seen {
+    pub(crate) fn of(step: &Step) -> Self {
+        let object = step.object.as_ref().map(ToString::to_string);
+        let pods = || step.pods.join(" ");
+        let about = match step.action {
+            Some(Action::Activate) => pods(),
+            _ => object.unwrap_or_else(|| step.pod.clone()),
+        };
+        let at = step.at.unwrap_or(0);
+        Self {
+            at: format!("{}.{:03}", at / 1000, at % 1000),
+            action: step.action.map_or("", Action::as_str),
+            about,
+        }
+    }
+
+    fn row(&self, outcome: &StepOutcome) -> Vec<String> {
+        let about = match &outcome.popped {
+            Some(Some(pod)) => pod.clone(),
+            Some(None) => "nobody".to_owned(),
+            None => self.about.clone(),
+        };
+        let counts = [
+            outcome.active.len(),
+            outcome.backoff.len() + outcome.error_backoff.len(),
+            outcome.unschedulable.len(),
+            outcome.gated.len(),
+            outcome.in_flight.len(),
+        ];
+        let counts = counts.map(|count| count.to_string());
+        [self.at.clone(), self.action.to_owned(), about]
+            .into_iter()
+            .chain(counts)
+            .collect()
+    }
+}
+
+pub(crate) fn page(outcome: &Outcome, seen: &[Seen], view: View) -> String {
+    let columns = [
+        Column::figure("AT", 4),
+        Column::words("STEP", 6),
+        Column::name("ABOUT", 5).at_least(10),
+        Column::figure("ACTIVE", 3),
+        Column::figure("BACKOFF", 3),
+        Column::figure("UNSCHED", 3),
+        Column::figure("GATED", 1),
+        Column::figure("FLYING", 2),
+    ];
+    let rows = seen.iter().zip(&outcome.steps);
+    let steps = Table::new(columns, rows.map(|(seen, outcome)| seen.row(outcome)));
+    let mut parts = vec![steps.shown(view)];
+    if outcome.pods.is_empty() {
+        parts.push("No pod waits at the end.".to_owned());
+    } else {
+        parts.push(waiting(outcome, view));
+    }
+    parts.join("\n\n")
+}
+
+/// The pods that wait at the end.
+fn waiting(outcome: &Outcome, view: View) -> String {
+    let nothing = StepOutcome::default();
+    let last = outcome.steps.last().unwrap_or(&nothing);
+    let pools = [
+        ("active", &last.active),
+        ("backoff", &last.backoff),
+        ("backoff (error)", &last.error_backoff),
+        ("unschedulable", &last.unschedulable),
+        ("gated", &last.gated),
+    ];
+    let rows = pools.into_iter().flat_map(|(pool, pods)| {
+        pods.iter().filter_map(move |name| {
+            let pod = outcome.pods.get(name)?;
+            let attempts = pod.attempts.to_string();
+            let plugins = pod.plugins.join(", ");
+            Some(vec![name.clone(), pool.to_owned(), attempts, plugins])
+        })
+    });
+    let columns = [
+        Column::name("WAITS AT THE END", 4),
+        Column::words("IN", 3),
+        Column::figure("ATTEMPTS", 1),
+        Column::sentence("KEPT OUT LAST BY", 2),
+    ];
+    Table::new(columns, rows).shown(view)
+}

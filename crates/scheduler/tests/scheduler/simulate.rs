@@ -1,0 +1,226 @@
+//! `evictd-scheduler simulate` with a timeline of events for the queue.
+
+use crate::scheduler;
+use evictd_testkit::program::{self, answer, stderr};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+fn simulate(timeline: &Value, arguments: &[&str]) -> Output {
+    let mut command = scheduler();
+    command.args(["simulate", "-"]).args(arguments);
+    program::run(&mut command, timeline.to_string())
+}
+
+fn oracle() -> impl Iterator<Item = Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle/queue");
+    fs::read_dir(folder).unwrap().map(|entry| {
+        let text = fs::read(entry.unwrap().path()).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    })
+}
+
+#[test]
+fn all_timelines_of_the_real_scheduler() {
+    let mut count = 0;
+    for case in oracle() {
+        let output = simulate(&case["input"], &["-o", "json"]);
+        assert_eq!(
+            answer(&output),
+            case["expected"],
+            "{}",
+            case["input"]["name"]
+        );
+        assert_eq!(stderr(&output), "", "{}", case["input"]["name"]);
+        count += 1;
+    }
+    assert!(count >= 37, "only {count} cases found");
+}
+
+#[test]
+fn a_page_shows_every_step_in_80_columns() {
+    let case = oracle().next().unwrap();
+    let mut command = scheduler();
+    command.args(["simulate", "-"]).env("COLUMNS", "80");
+    let output = program::run(&mut command, case["input"].to_string());
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
+    let steps = case["input"]["steps"].as_array().unwrap().len();
+    let table = page.lines().take_while(|line| !line.is_empty());
+    assert_eq!(table.count(), steps + 1, "{page}");
+}
+
+/// The timeline of these steps is refused with all of this on stderr.
+#[track_caller]
+fn refused(timeline: &Value, told: &[&str]) {
+    let output = simulate(timeline, &[]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for told in told {
+        assert!(text.contains(told), "{told:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn every_mistake_of_a_timeline_is_told_with_its_place() {
+    let pod = json!({ "kind": "Pod", "metadata": { "name": "a" }, "spec": { "priority": "high" } });
+    let wrong = json!({ "now": "2026-01-01T00:00:00Z", "steps": [
+        { "at": 1, "do": "add", "object": pod },
+        { "at": "soon", "do": "leap" },
+    ]});
+    let told = [
+        ":1:",
+        "steps[0].object.spec.priority: invalid type: string \"high\", expected i32",
+        "steps[1].at: invalid type: string \"soon\"",
+        "steps[1].do: unknown variant `leap`",
+    ];
+    refused(&wrong, &told);
+    let backoff = json!({ "podInitialBackoffSeconds": 5, "podMaxBackoffSeconds": 1 });
+    let incomplete = json!({ "now": "2026-01-01T00:00:00Z", "config": backoff, "steps": [
+        { "at": 5, "do": "assume", "pod": "shop/web" },
+        { "at": 3, "do": "unschedulable", "plugins": ["Fit"] },
+        {},
+    ]});
+    let told = [
+        "config.podMaxBackoffSeconds: 1: must be at least podInitialBackoffSeconds, 5",
+        "steps[0]: needs the key \"node\"",
+        "steps[1]: needs the key \"pod\"",
+        "steps[1]: no plugin that rejects pods is named \"Fit\"",
+        "steps[1]: at is before that of the step before",
+        "steps[2]: needs the key \"do\"",
+        "steps[2]: needs the key \"at\"",
+    ];
+    refused(&incomplete, &told);
+}
+
+/// An absent list or map and an empty one are the same answer.
+fn without_empty(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let some = map
+                .iter()
+                .map(|(key, value)| (key.clone(), without_empty(value)));
+            let some: serde_json::Map<_, _> = some.filter(|(_, value)| !value.is_null()).collect();
+            if some.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(some)
+            }
+        }
+        Value::Array(list) if list.is_empty() => Value::Null,
+        Value::Array(list) => list.iter().map(without_empty).collect(),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn all_sequences_of_the_real_scheduler() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scheduling/tests/oracle/sequence");
+    let mut count = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let case: Value =
+            serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
+        let own = answer(&simulate(&case["input"], &["-o", "json"]));
+        let name = &case["input"]["name"];
+        assert_eq!(
+            without_empty(&own),
+            without_empty(&case["expected"]),
+            "{name}"
+        );
+        count += 1;
+    }
+    assert!(count >= 22, "only {count} cases found");
+}
+
+/// A dump of nodes with 4 cpus each and a pod of 3 cpus on the first.
+fn dump() -> tempfile::NamedTempFile {
+    let amounts = json!({ "cpu": "4", "memory": "8Gi", "pods": "10" });
+    let node = |name: &str| json!({ "kind": "Node", "metadata": { "name": name }, "status": { "allocatable": amounts } });
+    let pod = json!({ "kind": "Pod", "metadata": { "name": "there", "namespace": "shop" }, "spec": {
+        "nodeName": "one", "containers": [{ "name": "c", "resources": { "requests": { "cpu": "3" } } }] },
+        "status": { "phase": "Running" } });
+    let agent = json!({ "kind": "Pod", "metadata": { "name": "agent", "ownerReferences": [{ "kind": "DaemonSet", "name": "agent", "controller": true }] },
+        "spec": { "nodeName": "one", "containers": [{ "name": "c" }] } });
+    file(&json!({ "kind": "List", "items": [node("one"), node("two"), pod, agent] }))
+}
+
+fn file(value: &Value) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), value.to_string()).unwrap();
+    file
+}
+
+fn asked(dump: &tempfile::NamedTempFile, arguments: &[&str]) -> Output {
+    let mut command = scheduler();
+    command
+        .args(["simulate", "--cluster"])
+        .arg(dump.path())
+        .args(arguments);
+    program::run(&mut command, "")
+}
+
+#[test]
+fn replicas_are_placed_onto_a_dump_and_those_that_fit_nowhere_are_told_why() {
+    let replicas = file(
+        &json!({ "kind": "Deployment", "metadata": { "name": "web" }, "spec": { "replicas": 3,
+        "template": { "spec": { "containers": [{ "name": "c", "resources": { "limits": { "cpu": "2" } } }] } } } }),
+    );
+    let pods = replicas.path().to_str().unwrap();
+    let own = answer(&asked(&dump(), &["--pods", pods, "-o", "json"]));
+    assert_eq!(
+        own["placed"],
+        json!({ "default/web-0": "two", "default/web-1": "two" })
+    );
+    let told = own["unschedulable"]["default/web-2"].as_str().unwrap();
+    assert!(
+        told.starts_with("0/2 nodes are available: 2 Insufficient cpu."),
+        "{told}"
+    );
+}
+
+#[test]
+fn the_pods_of_drained_nodes_go_elsewhere_but_for_those_of_the_node() {
+    let own = answer(&asked(&dump(), &["--without", "one", "-o", "json"]));
+    assert_eq!(own["placed"], json!({ "shop/there": "two" }));
+    let output = asked(&dump(), &["--without", "nope"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--without nope: there is no such node"));
+}
+
+#[test]
+fn two_configurations_are_compared_side_by_side() {
+    let most = file(
+        &json!({ "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "profiles": [{ "pluginConfig": [{ "name": "NodeResourcesFit", "args": { "scoringStrategy": {
+            "type": "MostAllocated" } } }], "plugins": { "score": { "disabled": [{ "name": "NodeResourcesBalancedAllocation" }] } } }] }),
+    );
+    let pod = file(
+        &json!({ "kind": "Pod", "metadata": { "name": "new" }, "spec": { "containers": [{ "name": "c",
+        "resources": { "requests": { "cpu": "500m" } } }] } }),
+    );
+    let (most, pod) = (most.path().to_str().unwrap(), pod.path().to_str().unwrap());
+    let own = answer(&asked(
+        &dump(),
+        &["--pods", pod, "--compare", most, "-o", "json"],
+    ));
+    assert_eq!(own["own"]["placed"]["default/new"], "two");
+    assert_eq!(own["other"]["placed"]["default/new"], "one");
+    let page = asked(&dump(), &["--pods", pod, "--compare", most]);
+    let page = String::from_utf8(page.stdout).unwrap();
+    assert!(page.contains("1 pods go elsewhere"), "{page}");
+}
+
+#[test]
+fn a_step_that_cannot_be_done_is_told_and_the_rest_goes_on() {
+    let timeline = json!({ "now": "2026-01-01T00:00:00Z", "steps": [
+        { "at": 1, "do": "error", "pod": "shop/web" },
+        { "at": 2, "do": "pop" },
+    ]});
+    let output = simulate(&timeline, &["-o", "json"]);
+    assert!(stderr(&output).contains("steps[0]: pod shop/web is not in flight"));
+    assert_eq!(answer(&output)["steps"], json!([{}, { "popped": null }]));
+}

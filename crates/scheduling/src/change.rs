@@ -1,0 +1,71 @@
+//! What changes in a cluster, as a watch tells it.
+
+use evictd_pod::{Node, wire};
+use std::sync::Arc;
+
+/// An object before and after: without `old` it is new, without `new` it is gone.
+#[derive(Debug)]
+pub struct Delta<T> {
+    /// As it was last seen.
+    pub old: Option<Arc<T>>,
+    /// As it is now.
+    pub new: Option<Arc<T>>,
+}
+
+impl<T> Clone for Delta<T> {
+    fn clone(&self) -> Self {
+        Self {
+            old: self.old.clone(),
+            new: self.new.clone(),
+        }
+    }
+}
+
+impl<T> Delta<T> {
+    /// Both states, if it was there before and still is.
+    pub(crate) fn both(&self) -> Option<(&T, &T)> {
+        Some((self.old.as_deref()?, self.new.as_deref()?))
+    }
+}
+
+/// A change of one object; the objects are shared with whoever else keeps them.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "they are the kinds of the API")]
+pub enum Change {
+    Pod(Delta<wire::Pod>),
+    Node(Delta<Node>),
+    PersistentVolumeClaim(Delta<wire::PersistentVolumeClaim>),
+    PersistentVolume(Delta<wire::PersistentVolume>),
+    StorageClass(Delta<wire::StorageClass>),
+    CsiNode(Delta<wire::CsiNode>),
+    CsiDriver(Delta<wire::CsiDriverObject>),
+    CsiStorageCapacity(Delta<wire::CsiStorageCapacity>),
+    VolumeAttachment(Delta<wire::VolumeAttachment>),
+}
+
+/// By what the queue knows a pod: its uid, or namespace and name if it has none, as in a handwritten file.
+pub fn pod_key(metadata: &wire::Metadata) -> Arc<str> {
+    if metadata.uid.is_empty() {
+        format!("{}/{}", metadata.namespace_or_default(), metadata.name).into()
+    } else {
+        metadata.uid.as_str().into()
+    }
+}
+
+/// Whether both are the same pod.
+pub(crate) fn is_same(one: &wire::Metadata, other: &wire::Metadata) -> bool {
+    one.uid == other.uid
+        && (!one.uid.is_empty()
+            || (one.namespace_or_default() == other.namespace_or_default()
+                && one.name == other.name))
+}
+
+/// Whether it has a node.
+pub(crate) fn is_assigned(pod: &wire::Pod) -> bool {
+    !pod.spec.node_name.is_empty()
+}
+
+/// Whether it takes room on a node, because it is there or because a node is being freed for it.
+pub(crate) fn takes_room(pod: &wire::Pod) -> bool {
+    is_assigned(pod) || !pod.status.nominated_node_name.is_empty()
+}

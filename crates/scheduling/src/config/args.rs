@@ -1,0 +1,366 @@
+//! The arguments of the built-in plugins.
+
+use super::wire::{self, Named};
+use super::{Mistakes, Point, points, unknown};
+use evictd_placement::plugins::{
+    Ignored, InterPodAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit, Strategy,
+    WeightedResource,
+};
+use evictd_pod::wire::{NodeAffinity, TopologySpreadConstraint};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// How pods are spread that say nothing about it.
+#[derive(Debug, Clone, Default)]
+pub enum SpreadDefaults {
+    /// As Kubernetes itself wants it.
+    #[default]
+    System,
+    /// By these constraints; none: not at all.
+    List(Vec<TopologySpreadConstraint>),
+}
+
+/// The arguments of the built-in plugins that have any.
+#[derive(Debug, Clone)]
+pub struct Args {
+    /// `NodeResourcesFitArgs`.
+    pub fit: NodeResourcesFit,
+    /// `NodeResourcesBalancedAllocationArgs`.
+    pub balanced: NodeResourcesBalancedAllocation,
+    /// `InterPodAffinityArgs`.
+    pub affinity: InterPodAffinity,
+    /// `NodeAffinityArgs`: what is demanded of nodes beside the pods' own affinity.
+    pub added_affinity: Option<NodeAffinity>,
+    /// `PodTopologySpreadArgs`.
+    pub spread: SpreadDefaults,
+    /// `VolumeBindingArgs`: how long volumes may take to be bound.
+    pub bind_timeout_seconds: i64,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self {
+            fit: NodeResourcesFit::default(),
+            balanced: NodeResourcesBalancedAllocation::default(),
+            affinity: InterPodAffinity::default(),
+            added_affinity: None,
+            spread: SpreadDefaults::System,
+            bind_timeout_seconds: 600,
+        }
+    }
+}
+
+impl PartialEq for Args {
+    /// By what they say.
+    fn eq(&self, other: &Self) -> bool {
+        format!("{self:?}") == format!("{other:?}")
+    }
+}
+
+/// The arguments of a profile's plugins, and those of plugins that are not built in.
+pub(super) fn read(
+    field: &str,
+    all: &[wire::PluginConfig],
+    own: &[(&str, &[Point])],
+    mistakes: &mut Mistakes,
+) -> (Args, BTreeMap<String, Value>) {
+    let (mut args, mut own_args) = (Args::default(), BTreeMap::new());
+    for (index, config) in all.iter().enumerate() {
+        let (name, field) = (
+            config.name.as_str(),
+            format!("{field}.pluginConfig[{index}]"),
+        );
+        if all[..index].iter().any(|other| other.name == config.name) {
+            mistakes.add(
+                format!("{field}.name"),
+                format!("{name} is configured twice"),
+            );
+            continue;
+        }
+        let built_in = points::DEFAULT.iter().any(|own| own.name == name);
+        let is_own = own.iter().any(|(own, _)| *own == name);
+        if !built_in && !is_own {
+            mistakes.add(format!("{field}.name"), unknown(name, own));
+            continue;
+        }
+        let value = config
+            .args
+            .clone()
+            .unwrap_or(Value::Object(serde_json::Map::new()));
+        if is_own {
+            own_args.insert(name.to_owned(), value);
+            continue;
+        }
+        args.read(
+            name,
+            &Field {
+                path: format!("{field}.args"),
+                value,
+            },
+            mistakes,
+        );
+    }
+    (args, own_args)
+}
+
+/// The arguments of one plugin as they are written.
+struct Field {
+    path: String,
+    value: Value,
+}
+
+impl Field {
+    /// Arguments of a kind; `None` where they cannot be read.
+    fn parse<T: DeserializeOwned>(&self, kind: &str, mistakes: &mut Mistakes) -> Option<T> {
+        let named = self.value.get("kind").and_then(Value::as_str);
+        if named.is_some_and(|named| named != kind) {
+            mistakes.add(format!("{}.kind", self.path), format!("must be {kind}"));
+        }
+        let parsed = T::deserialize(&self.value);
+        let parsed = parsed.map_err(|error| mistakes.add(&self.path, error.to_string()));
+        parsed.ok()
+    }
+}
+
+impl Args {
+    fn read(&mut self, name: &str, field: &Field, mistakes: &mut Mistakes) {
+        match name {
+            "NodeResourcesFit" => {
+                if let Some(wire) = field.parse("NodeResourcesFitArgs", mistakes) {
+                    self.fit = fit(&field.path, wire, mistakes);
+                }
+            }
+            "NodeResourcesBalancedAllocation" => {
+                let kind = "NodeResourcesBalancedAllocationArgs";
+                if let Some(wire::BalancedArgs { resources, .. }) = field.parse(kind, mistakes)
+                    && !resources.is_empty()
+                {
+                    let at = format!("{}.resources", field.path);
+                    self.balanced.resources = weighted(&at, &resources, 1, mistakes);
+                }
+            }
+            "InterPodAffinity" => {
+                let read: Option<wire::AffinityArgs> =
+                    field.parse("InterPodAffinityArgs", mistakes);
+                let read = read.unwrap_or_default();
+                let hard = read.hard_pod_affinity_weight.unwrap_or(1);
+                mistakes.within(
+                    &format!("{}.hardPodAffinityWeight", field.path),
+                    hard,
+                    0,
+                    100,
+                );
+                self.affinity.hard_weight = hard;
+                self.affinity.ignore_preferred_of_others =
+                    read.ignore_preferred_terms_of_existing_pods;
+            }
+            "NodeAffinity" => {
+                let read: Option<wire::NodeAffinityArgs> =
+                    field.parse("NodeAffinityArgs", mistakes);
+                self.added_affinity = read.and_then(|read| read.added_affinity);
+            }
+            "PodTopologySpread" => {
+                if let Some(wire) = field.parse("PodTopologySpreadArgs", mistakes) {
+                    self.spread = spread(&field.path, wire, mistakes);
+                }
+            }
+            "DefaultPreemption" => preemption(field, mistakes),
+            "VolumeBinding" => {
+                let read: Option<wire::BindingArgs> = field.parse("VolumeBindingArgs", mistakes);
+                let seconds = read
+                    .and_then(|read| read.bind_timeout_seconds)
+                    .unwrap_or(600);
+                mistakes.within(
+                    &format!("{}.bindTimeoutSeconds", field.path),
+                    seconds,
+                    0,
+                    i64::MAX,
+                );
+                self.bind_timeout_seconds = seconds;
+            }
+            // The others have none, or such as change nothing here.
+            _ => {}
+        }
+    }
+}
+
+/// How many candidates are enough is checked, though here all nodes are tried.
+fn preemption(field: &Field, mistakes: &mut Mistakes) {
+    let read: Option<wire::PreemptionArgs> = field.parse("DefaultPreemptionArgs", mistakes);
+    let read = read.unwrap_or_default();
+    let percent = read.min_candidate_nodes_percentage.unwrap_or(10);
+    let absolute = read.min_candidate_nodes_absolute.unwrap_or(100);
+    let path = &field.path;
+    mistakes.within(
+        &format!("{path}.minCandidateNodesPercentage"),
+        percent,
+        0,
+        100,
+    );
+    mistakes.within(
+        &format!("{path}.minCandidateNodesAbsolute"),
+        absolute,
+        0,
+        i64::MAX,
+    );
+    if percent == 0 && absolute == 0 {
+        mistakes.add(
+            path,
+            "minCandidateNodesPercentage and minCandidateNodesAbsolute must not both be 0",
+        );
+    }
+}
+
+/// Resources with their weights; 0 stands for 1.
+fn weighted(
+    field: &str,
+    resources: &[Named],
+    most: i64,
+    mistakes: &mut Mistakes,
+) -> Vec<WeightedResource> {
+    let mut weighted: Vec<WeightedResource> = Vec::new();
+    for (index, own) in resources.iter().enumerate() {
+        let weight = own.weight.filter(|weight| *weight != 0).unwrap_or(1);
+        mistakes.within(&format!("{field}[{index}].weight"), weight, 1, most);
+        if own.name.is_empty() {
+            mistakes.add(format!("{field}[{index}].name"), "is missing");
+        }
+        if weighted.iter().any(|(name, _)| *name == own.name) {
+            mistakes.add(
+                format!("{field}[{index}].name"),
+                format!("{} is there twice", own.name),
+            );
+        }
+        weighted.push((own.name.clone(), weight));
+    }
+    weighted
+}
+
+fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut Mistakes) -> NodeResourcesFit {
+    let mut fit = NodeResourcesFit {
+        ignored: Ignored {
+            resources: wire.ignored_resources,
+            groups: wire.ignored_resource_groups,
+        },
+        ..NodeResourcesFit::default()
+    };
+    for (index, group) in fit.ignored.groups.iter().enumerate() {
+        if group.contains('/') {
+            mistakes.add(
+                format!("{field}.ignoredResourceGroups[{index}]"),
+                format!("{group:?}: must not contain a slash"),
+            );
+        }
+    }
+    let Some(strategy) = wire.scoring_strategy else {
+        return fit;
+    };
+    let at = format!("{field}.scoringStrategy");
+    if !strategy.resources.is_empty() {
+        fit.resources = weighted(
+            &format!("{at}.resources"),
+            &strategy.resources,
+            100,
+            mistakes,
+        );
+    }
+    fit.strategy = match strategy.kind.as_deref() {
+        None | Some("" | "LeastAllocated") => Strategy::LeastAllocated,
+        Some("MostAllocated") => Strategy::MostAllocated,
+        Some("RequestedToCapacityRatio") => {
+            let shape = strategy
+                .requested_to_capacity_ratio
+                .unwrap_or_default()
+                .shape;
+            shape_of(
+                &format!("{at}.requestedToCapacityRatio.shape"),
+                &shape,
+                mistakes,
+            )
+        }
+        Some(other) => {
+            mistakes.add(
+                format!("{at}.type"),
+                format!(
+                    "{other:?}: must be LeastAllocated, MostAllocated or RequestedToCapacityRatio"
+                ),
+            );
+            Strategy::LeastAllocated
+        }
+    };
+    fit
+}
+
+/// The points of the line, from left to right.
+fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut Mistakes) -> Strategy {
+    if shape.is_empty() {
+        mistakes.add(field, "at least one point is needed");
+    }
+    for (index, point) in shape.iter().enumerate() {
+        mistakes.within(
+            &format!("{field}[{index}].utilization"),
+            point.utilization,
+            0,
+            100,
+        );
+        mistakes.within(&format!("{field}[{index}].score"), point.score, 0, 10);
+        if index > 0 && shape[index - 1].utilization >= point.utilization {
+            mistakes.add(
+                format!("{field}[{index}].utilization"),
+                "must be above that of the point before",
+            );
+        }
+    }
+    let points = shape.iter().map(|point| (point.utilization, point.score));
+    Strategy::RequestedToCapacityRatio(points.collect())
+}
+
+fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut Mistakes) -> SpreadDefaults {
+    let at = format!("{field}.defaultConstraints");
+    match wire.defaulting_type.as_deref() {
+        None | Some("" | "System") => {
+            if !wire.default_constraints.is_empty() {
+                mistakes.add(at, "needs defaultingType: List");
+            }
+            SpreadDefaults::System
+        }
+        Some("List") => {
+            for (index, own) in wire.default_constraints.iter().enumerate() {
+                let at = format!("{at}[{index}]");
+                mistakes.within(
+                    &format!("{at}.maxSkew"),
+                    i64::from(own.max_skew),
+                    1,
+                    i64::MAX,
+                );
+                if own.topology_key.is_empty() {
+                    mistakes.add(format!("{at}.topologyKey"), "is missing");
+                }
+                if !matches!(
+                    own.when_unsatisfiable.as_str(),
+                    "DoNotSchedule" | "ScheduleAnyway"
+                ) {
+                    mistakes.add(
+                        format!("{at}.whenUnsatisfiable"),
+                        "must be DoNotSchedule or ScheduleAnyway",
+                    );
+                }
+                if own.label_selector.is_some() {
+                    mistakes.add(
+                        format!("{at}.labelSelector"),
+                        "must be absent: it follows from services and owners",
+                    );
+                }
+            }
+            SpreadDefaults::List(wire.default_constraints)
+        }
+        Some(other) => {
+            mistakes.add(
+                format!("{field}.defaultingType"),
+                format!("{other:?}: must be System or List"),
+            );
+            SpreadDefaults::System
+        }
+    }
+}

@@ -1,0 +1,506 @@
+//! `KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1`, as kube-scheduler 1.36 reads it: defaults, merging and
+//! validation (S5-072 to S5-076). It is read by serde from JSON or YAML into [`KubeSchedulerConfiguration`], which knows
+//! every field, and becomes a [`Configuration`] that can be used.
+
+mod args;
+mod points;
+mod wire;
+
+pub use args::{Args, SpreadDefaults};
+pub use points::{Point, Points};
+pub use wire::KubeSchedulerConfiguration;
+
+use jiff::SignedDuration;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The configuration in force.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// Backoff of a pod after its first failure.
+    pub pod_initial_backoff: SignedDuration,
+    /// The longest backoff.
+    pub pod_max_backoff: SignedDuration,
+    /// Who may act.
+    pub leader_election: LeaderElection,
+    /// How the API server is reached.
+    pub client_connection: ClientConnection,
+    /// By scheduler name; there is at least one.
+    pub profiles: Vec<Profile>,
+    /// In the order in which they are asked: those whose errors are passed over come last.
+    pub extenders: Vec<Extender>,
+    /// What is accepted and changes nothing, a line each.
+    pub warnings: Vec<String>,
+}
+
+/// Who of several schedulers acts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Whether they agree at all.
+    pub leader_elect: bool,
+    /// How long others wait after a leader was last heard of.
+    pub lease_duration: SignedDuration,
+    /// How long a leader tries to renew before it gives up.
+    pub renew_deadline: SignedDuration,
+    /// How long it waits between two tries.
+    pub retry_period: SignedDuration,
+    /// The lease.
+    pub resource_name: String,
+    /// Its namespace.
+    pub resource_namespace: String,
+}
+
+/// How the API server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientConnection {
+    /// Path of the kubeconfig; empty for the pod's own access.
+    pub kubeconfig: String,
+    /// Requests a second.
+    pub qps: f64,
+    /// Requests at once.
+    pub burst: i64,
+}
+
+/// How the pods of one scheduler name are placed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// `schedulerName` of its pods.
+    pub scheduler_name: String,
+    /// Its plugins.
+    pub points: Points,
+    /// Their arguments.
+    pub args: Args,
+    /// Arguments of plugins that are not built in.
+    pub own_args: BTreeMap<String, Value>,
+}
+
+/// Somebody who is asked over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extender {
+    /// What its verbs are appended to.
+    pub url_prefix: String,
+    /// Takes nodes off the list; empty where it does not.
+    pub filter_verb: String,
+    /// Takes victims off the list.
+    pub preempt_verb: String,
+    /// Scores nodes.
+    pub prioritize_verb: String,
+    /// How much its scores count.
+    pub weight: i64,
+    /// Binds.
+    pub bind_verb: String,
+    /// How long it may take.
+    pub timeout: SignedDuration,
+    /// It has a cache of its own, and is sent names only.
+    pub node_cache_capable: bool,
+    /// It is asked only about pods that ask for one of these; empty: about all.
+    pub managed_resources: Vec<String>,
+    /// Of these, those that no plugin looks at.
+    pub ignored_resources: Vec<String>,
+    /// Its errors are passed over.
+    pub ignorable: bool,
+}
+
+/// Something that cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Invalid {
+    /// Its path: `profiles[0].schedulerName`.
+    pub field: String,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// Mistakes while a configuration is read.
+#[derive(Default)]
+pub(super) struct Mistakes(Vec<Invalid>);
+
+impl Mistakes {
+    fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Invalid {
+            field: field.into(),
+            message: message.into(),
+        });
+    }
+
+    /// Notes a number outside a range.
+    fn within(&mut self, field: &str, value: i64, least: i64, most: i64) {
+        if value < least || value > most {
+            let range = if most == i64::MAX {
+                format!("must be at least {least}")
+            } else {
+                format!("must be from {least} to {most}")
+            };
+            self.add(field, format!("{value}: {range}"));
+        }
+    }
+
+    /// A duration as Go writes it; the default where there is none.
+    fn duration(&mut self, field: &str, text: Option<&str>, default: i64) -> SignedDuration {
+        let default = SignedDuration::from_secs(default);
+        let Some(text) = text else { return default };
+        let parsed: Option<SignedDuration> = text.parse().ok();
+        match parsed {
+            Some(SignedDuration::ZERO) => default,
+            Some(duration) if duration.is_positive() => duration,
+            _ => {
+                self.add(
+                    field,
+                    format!("{text:?}: must be a duration above zero like 15s or 1m30s"),
+                );
+                default
+            }
+        }
+    }
+}
+
+/// The API version that is read.
+const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+
+impl Default for Configuration {
+    fn default() -> Self {
+        let mut mistakes = Mistakes::default();
+        // An empty file has no mistakes.
+        Self::read(&KubeSchedulerConfiguration::default(), &[], &mut mistakes)
+    }
+}
+
+impl Configuration {
+    /// Checks a configuration and fills in the defaults. `own` are the plugins that are not built in, each with the points
+    /// where it takes part.
+    ///
+    /// # Errors
+    /// Every mistake.
+    pub fn new(
+        wire: &KubeSchedulerConfiguration,
+        own: &[(&str, &[Point])],
+    ) -> Result<Self, Vec<Invalid>> {
+        let mut mistakes = Mistakes::default();
+        if wire.kind != "KubeSchedulerConfiguration" {
+            mistakes.add(
+                "kind",
+                format!("{:?}: must be KubeSchedulerConfiguration", wire.kind),
+            );
+        }
+        if wire.api_version != API_VERSION {
+            let found = &wire.api_version;
+            let advice = if found.starts_with("kubescheduler.config.k8s.io/") {
+                "; this version was removed from Kubernetes, convert the file"
+            } else {
+                ""
+            };
+            mistakes.add(
+                "apiVersion",
+                format!("{found:?}: must be {API_VERSION}{advice}"),
+            );
+        }
+        let read = Self::read(wire, own, &mut mistakes);
+        if mistakes.0.is_empty() {
+            Ok(read)
+        } else {
+            Err(mistakes.0)
+        }
+    }
+
+    fn read(
+        wire: &KubeSchedulerConfiguration,
+        own: &[(&str, &[Point])],
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let mut warnings = Vec::new();
+        let parallelism = wire.parallelism.unwrap_or(16);
+        mistakes.within("parallelism", parallelism, 1, i64::MAX);
+        percentage(
+            "percentageOfNodesToScore",
+            wire.percentage_of_nodes_to_score,
+            mistakes,
+            &mut warnings,
+        );
+        let initial = wire.pod_initial_backoff_seconds.unwrap_or(1);
+        let most = wire.pod_max_backoff_seconds.unwrap_or(10);
+        mistakes.within("podInitialBackoffSeconds", initial, 1, i64::MAX);
+        if most < initial {
+            mistakes.add(
+                "podMaxBackoffSeconds",
+                format!("{most}: must be at least podInitialBackoffSeconds, {initial}"),
+            );
+        }
+        let unnamed = [wire::Profile::default()];
+        let profiles = if wire.profiles.is_empty() {
+            &unnamed[..]
+        } else {
+            &wire.profiles
+        };
+        let read: Vec<Profile> = profiles
+            .iter()
+            .enumerate()
+            .map(|(index, profile)| {
+                Profile::read(
+                    &format!("profiles[{index}]"),
+                    profile,
+                    (own, profiles.len()),
+                    mistakes,
+                    &mut warnings,
+                )
+            })
+            .collect();
+        for (index, profile) in read.iter().enumerate() {
+            if read[..index]
+                .iter()
+                .any(|other| other.scheduler_name == profile.scheduler_name)
+            {
+                let name = &profile.scheduler_name;
+                mistakes.add(
+                    format!("profiles[{index}].schedulerName"),
+                    format!("{name:?}: another profile has this name"),
+                );
+            }
+            if profile.points.at(Point::QueueSort) != read[0].points.at(Point::QueueSort) {
+                mistakes.add(
+                    format!("profiles[{index}].plugins.queueSort"),
+                    "must be the same in all profiles",
+                );
+            }
+        }
+        Self {
+            pod_initial_backoff: SignedDuration::from_secs(initial),
+            pod_max_backoff: SignedDuration::from_secs(most),
+            leader_election: LeaderElection::read(&wire.leader_election, mistakes),
+            client_connection: ClientConnection::read(&wire.client_connection),
+            profiles: read,
+            extenders: extenders(&wire.extenders, mistakes),
+            warnings,
+        }
+    }
+
+    /// The profile of pods with this scheduler name.
+    pub fn profile(&self, scheduler_name: &str) -> Option<&Profile> {
+        let mut profiles = self.profiles.iter();
+        profiles.find(|profile| profile.scheduler_name == scheduler_name)
+    }
+}
+
+/// Checks how many nodes are to be scored, which is then ignored: all are.
+fn percentage(
+    field: &str,
+    value: Option<i64>,
+    mistakes: &mut Mistakes,
+    warnings: &mut Vec<String>,
+) {
+    let Some(value) = value else { return };
+    mistakes.within(field, value, 0, 100);
+    if value != 0 && value != 100 {
+        warnings.push(format!("{field}: {value} is ignored: all nodes are scored"));
+    }
+}
+
+impl LeaderElection {
+    fn read(wire: &wire::LeaderElection, mistakes: &mut Mistakes) -> Self {
+        let own = Self {
+            leader_elect: wire.leader_elect.unwrap_or(true),
+            lease_duration: mistakes.duration(
+                "leaderElection.leaseDuration",
+                wire.lease_duration.as_deref(),
+                15,
+            ),
+            renew_deadline: mistakes.duration(
+                "leaderElection.renewDeadline",
+                wire.renew_deadline.as_deref(),
+                10,
+            ),
+            retry_period: mistakes.duration(
+                "leaderElection.retryPeriod",
+                wire.retry_period.as_deref(),
+                2,
+            ),
+            resource_name: wire
+                .resource_name
+                .clone()
+                .unwrap_or_else(|| "kube-scheduler".to_owned()),
+            resource_namespace: wire
+                .resource_namespace
+                .clone()
+                .unwrap_or_else(|| "kube-system".to_owned()),
+        };
+        let lock = wire.resource_lock.as_deref().unwrap_or("leases");
+        if own.leader_elect && lock != "leases" {
+            mistakes.add(
+                "leaderElection.resourceLock",
+                format!("{lock:?}: must be leases"),
+            );
+        }
+        if own.lease_duration <= own.renew_deadline {
+            mistakes.add(
+                "leaderElection.leaseDuration",
+                "must be above renewDeadline",
+            );
+        }
+        if own.renew_deadline <= own.retry_period {
+            mistakes.add("leaderElection.renewDeadline", "must be above retryPeriod");
+        }
+        own
+    }
+}
+
+impl ClientConnection {
+    fn read(wire: &wire::ClientConnection) -> Self {
+        Self {
+            kubeconfig: wire.kubeconfig.clone().unwrap_or_default(),
+            qps: wire.qps.filter(|qps| *qps != 0.0).unwrap_or(50.0),
+            burst: wire.burst.filter(|burst| *burst != 0).unwrap_or(100),
+        }
+    }
+}
+
+impl Profile {
+    fn read(
+        field: &str,
+        wire: &wire::Profile,
+        (own, count): (&[(&str, &[Point])], usize),
+        mistakes: &mut Mistakes,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let default = (count == 1).then(|| "default-scheduler".to_owned());
+        let scheduler_name = wire.scheduler_name.clone().or(default).unwrap_or_default();
+        if scheduler_name.is_empty() {
+            mistakes.add(format!("{field}.schedulerName"), "is missing");
+        }
+        let percent = format!("{field}.percentageOfNodesToScore");
+        percentage(
+            &percent,
+            wire.percentage_of_nodes_to_score,
+            mistakes,
+            warnings,
+        );
+        let points_of = |name: &str| -> Vec<Point> {
+            let built_in = points::DEFAULT.iter().find(|own| own.name == name);
+            let mine = own
+                .iter()
+                .find(|(own, _)| *own == name)
+                .map(|(_, points)| *points);
+            built_in
+                .map(|own| own.points)
+                .or(mine)
+                .unwrap_or_default()
+                .to_vec()
+        };
+        check_plugins(field, &wire.plugins, &points_of, own, mistakes);
+        let points = Points::new(&wire.plugins, points_of);
+        if points.at(Point::QueueSort).len() != 1 {
+            mistakes.add(
+                format!("{field}.plugins.queueSort"),
+                "exactly one plugin must sort the queue; it is PrioritySort",
+            );
+        }
+        if points.at(Point::Bind).is_empty() {
+            mistakes.add(
+                format!("{field}.plugins.bind"),
+                "at least one plugin must bind; enable DefaultBinder",
+            );
+        }
+        let (args, own_args) = args::read(field, &wire.plugin_config, own, mistakes);
+        Self {
+            scheduler_name,
+            points,
+            args,
+            own_args,
+        }
+    }
+}
+
+/// Notes plugins that nobody knows, that do not take part where they are named, or that are named twice.
+fn check_plugins(
+    field: &str,
+    plugins: &wire::Plugins,
+    points_of: &impl Fn(&str) -> Vec<Point>,
+    own: &[(&str, &[Point])],
+    mistakes: &mut Mistakes,
+) {
+    let multi = [("multiPoint", &plugins.multi_point, None)];
+    let single = Point::ALL.map(|point| (point.as_str(), point.of(plugins), Some(point)));
+    for (name, set, point) in multi.into_iter().chain(single) {
+        for (index, named) in set.enabled.iter().enumerate() {
+            let at = format!("{field}.plugins.{name}.enabled[{index}]");
+            let points = points_of(&named.name);
+            if points.is_empty() {
+                mistakes.add(format!("{at}.name"), unknown(&named.name, own));
+            } else if point.is_some_and(|point| !points.contains(&point)) {
+                mistakes.add(
+                    format!("{at}.name"),
+                    format!("{} takes no part in {name}", named.name),
+                );
+            }
+            if set.enabled[..index]
+                .iter()
+                .any(|other| other.name == named.name)
+            {
+                mistakes.add(
+                    format!("{at}.name"),
+                    format!("{} is enabled twice", named.name),
+                );
+            }
+            let weight = named.weight.unwrap_or(0);
+            mistakes.within(
+                &format!("{at}.weight"),
+                weight,
+                0,
+                i64::from(i32::MAX) / 100,
+            );
+        }
+    }
+}
+
+/// What is said of a plugin that nobody knows.
+pub(super) fn unknown(name: &str, own: &[(&str, &[Point])]) -> String {
+    let known = points::DEFAULT.iter().map(|own| own.name);
+    let known = known.chain(own.iter().map(|(name, _)| *name));
+    let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
+    format!(
+        "{name:?}: there is no such plugin; the nearest is {}",
+        nearest.unwrap_or_default()
+    )
+}
+
+/// Those whose errors are passed over come last (S5-050).
+fn extenders(wire: &[wire::Extender], mistakes: &mut Mistakes) -> Vec<Extender> {
+    let mut extenders: Vec<Extender> = Vec::new();
+    for (index, own) in wire.iter().enumerate() {
+        let field = format!("extenders[{index}]");
+        if own.url_prefix.is_empty() {
+            mistakes.add(format!("{field}.urlPrefix"), "is missing");
+        }
+        if !own.prioritize_verb.is_empty() && own.weight <= 0 {
+            mistakes.add(
+                format!("{field}.weight"),
+                format!("{}: must be above 0 with a prioritizeVerb", own.weight),
+            );
+        }
+        if !own.bind_verb.is_empty() && extenders.iter().any(|other| !other.bind_verb.is_empty()) {
+            mistakes.add(format!("{field}.bindVerb"), "only one extender may bind");
+        }
+        let names = |ignored: bool| {
+            let all = own.managed_resources.iter();
+            let some = all.filter(|managed| !ignored || managed.ignored_by_scheduler);
+            some.map(|managed| managed.name.clone()).collect()
+        };
+        extenders.push(Extender {
+            url_prefix: own.url_prefix.clone(),
+            filter_verb: own.filter_verb.clone(),
+            preempt_verb: own.preempt_verb.clone(),
+            prioritize_verb: own.prioritize_verb.clone(),
+            weight: own.weight,
+            bind_verb: own.bind_verb.clone(),
+            timeout: mistakes.duration(
+                &format!("{field}.httpTimeout"),
+                own.http_timeout.as_deref(),
+                5,
+            ),
+            node_cache_capable: own.node_cache_capable,
+            managed_resources: names(false),
+            ignored_resources: names(true),
+            ignorable: own.ignorable,
+        });
+    }
+    extenders.sort_by_key(|own| own.ignorable);
+    extenders
+}

@@ -1,0 +1,386 @@
+//! One attempt to place a pod: which nodes will do, which is best, and if none does, what could be done about it.
+
+use crate::framework::{Framework, PostFilter};
+use evictd_placement::{Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Symbol};
+use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What became of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passed every filter.
+    Feasible,
+    /// The filter with this index among the profile's filters rejected it.
+    Rejected(usize, Rejection),
+    /// What was said before any node was looked at rules it out.
+    Excluded,
+    /// It was not looked at, for the nominated node will do.
+    NotTried,
+}
+
+/// What was said before any node was looked at (S5-043).
+#[derive(Debug, Clone, Default)]
+struct Before {
+    /// No node will do: who says so, whether pods that leave can help, and the reason.
+    rejected: Option<(String, Code, String)>,
+    /// The names of the only nodes that have to be looked at, and who says so.
+    nodes: Option<(BTreeSet<Symbol>, Vec<String>)>,
+    /// The plugins that were asked.
+    asked: usize,
+}
+
+/// Which nodes will do for a pod.
+#[derive(Debug)]
+pub struct Filtered {
+    /// By [`NodeId::index`].
+    pub verdicts: Vec<Verdict>,
+    /// The nodes that passed, in the order of the cluster's nodes.
+    pub feasible: Vec<NodeId>,
+    before: Before,
+    /// The compiled filters that were asked, as indices of the profile's.
+    asked: Vec<usize>,
+}
+
+/// The scores of one plugin, in the order of the nodes that passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginScores {
+    /// The plugin.
+    pub name: String,
+    /// Its weight.
+    pub weight: i64,
+    /// In a unit of its own.
+    pub raw: Vec<i64>,
+    /// From 0 to 100.
+    pub normalized: Vec<i64>,
+}
+
+/// How good each node is that passed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scores {
+    /// By plugin, in the profile's order.
+    pub plugins: Vec<PluginScores>,
+    /// Plugins that left the choice to others.
+    pub skipped: Vec<String>,
+    /// The sum of all weighted scores, in the order of the nodes that passed.
+    pub totals: Vec<i64>,
+}
+
+/// What a pod is told that fits nowhere.
+#[derive(Debug)]
+pub struct Failure {
+    /// kube-scheduler's words about the nodes (S5-051).
+    pub fit_error: String,
+    /// The plugins that kept the pod away, by name (S5-052).
+    pub plugins: BTreeSet<String>,
+    /// The plan of a preemption, if one was tried.
+    pub plan: Option<Plan>,
+    /// What stands in condition and event; `None` if a node is being freed.
+    pub message: Option<String>,
+}
+
+impl Framework {
+    /// Asks every plugin about every node. A pod whose nominated node will do is not tried elsewhere (S5-044).
+    pub fn filter(&self, cluster: &Cluster, pod: &Pod) -> Filtered {
+        let before = self.before(cluster, pod);
+        let count = cluster.nodes().len();
+        if before.rejected.is_some() {
+            return Filtered {
+                verdicts: vec![Verdict::Excluded; count],
+                feasible: Vec::new(),
+                before,
+                asked: Vec::new(),
+            };
+        }
+        let (mut checks, asked) = self.checks(cluster, pod);
+        let mut look = |id: NodeId| {
+            let allowed = before.nodes.as_ref();
+            if allowed.is_some_and(|(names, _)| !names.contains(&cluster.node(id).name)) {
+                return Verdict::Excluded;
+            }
+            match checks.verdict(id) {
+                Ok(()) => Verdict::Feasible,
+                Err((index, rejection)) => Verdict::Rejected(asked[index], rejection),
+            }
+        };
+        let nominated = pod.identity.nominated;
+        let nominated = nominated.and_then(|name| cluster.find_node(cluster.symbols().text(name)));
+        let verdicts = match nominated {
+            Some(id) if look(id) == Verdict::Feasible => {
+                let mut verdicts = vec![Verdict::NotTried; count];
+                verdicts[id.index()] = Verdict::Feasible;
+                verdicts
+            }
+            _ => cluster.node_ids().map(look).collect(),
+        };
+        let passed = cluster.node_ids().zip(&verdicts);
+        let passed = passed.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let feasible = passed.map(|(id, _)| id).collect();
+        Filtered {
+            verdicts,
+            feasible,
+            before,
+            asked,
+        }
+    }
+
+    /// The filters that have something to check for a pod, with their indices.
+    pub(crate) fn checks<'c>(
+        &self,
+        cluster: &'c Cluster,
+        pod: &'c Pod,
+    ) -> (Checks<'c>, Vec<usize>) {
+        let filters = self.filters.iter().enumerate();
+        let compiled =
+            filters.filter_map(|(index, plugin)| Some((index, plugin.filter(cluster, pod)?)));
+        let (asked, filters) = compiled.unzip();
+        (Checks::with(cluster, pod, filters), asked)
+    }
+
+    /// Whether there is nothing to say before any node is looked at.
+    pub(crate) fn passes_before(&self, cluster: &Cluster, pod: &Pod) -> bool {
+        let before = self.before(cluster, pod);
+        before.rejected.is_none() && before.nodes.is_none()
+    }
+
+    /// Asks what can be said before any node is looked at.
+    fn before(&self, cluster: &Cluster, pod: &Pod) -> Before {
+        let mut before = Before::default();
+        for plugin in &self.pre_filters {
+            let name = plugin.name();
+            match plugin.pre_filter(cluster, pod) {
+                PreFilter::Pass => {}
+                PreFilter::Rejected(code, reason) => {
+                    before.rejected = Some((name.to_owned(), code, reason));
+                    if code == Code::UnschedulableAndUnresolvable {
+                        break;
+                    }
+                }
+                PreFilter::Nodes(names) => {
+                    let names = BTreeSet::from_iter(names);
+                    let (left, by) = before
+                        .nodes
+                        .get_or_insert_with(|| (names.clone(), Vec::new()));
+                    left.retain(|own| names.contains(own));
+                    by.push(name.to_owned());
+                    if left.is_empty() {
+                        let reason = nobody_left(by);
+                        let code = Code::UnschedulableAndUnresolvable;
+                        before.rejected = Some((name.to_owned(), code, reason));
+                        break;
+                    }
+                }
+            }
+            before.asked += 1;
+        }
+        before
+    }
+
+    /// Scores the nodes that passed; `None` where there is nothing to choose (S5-054).
+    pub fn score(&self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Scores> {
+        if nodes.len() < 2 {
+            return None;
+        }
+        let mut scores = Scores {
+            totals: vec![0; nodes.len()],
+            ..Scores::default()
+        };
+        for (plugin, weight) in &self.scores {
+            let name = plugin.name().to_owned();
+            let Some(score) = plugin.score(cluster, pod, nodes) else {
+                scores.skipped.push(name);
+                continue;
+            };
+            let raw = nodes.iter().map(|id| score.raw(Here::new(cluster, *id)));
+            let raw: Vec<i64> = raw.collect();
+            let mut normalized = raw.clone();
+            score.normalize(&mut normalized);
+            for (total, own) in scores.totals.iter_mut().zip(&normalized) {
+                *total += own * weight;
+            }
+            scores.plugins.push(PluginScores {
+                name,
+                weight: *weight,
+                raw,
+                normalized,
+            });
+        }
+        Some(scores)
+    }
+
+    /// What is done for a pod that fits nowhere (S5-053), and what it is told.
+    pub fn fail(
+        &self,
+        (cluster, pod): (&Cluster, &Pod),
+        filtered: &Filtered,
+        (budgets, options): (&[Budget], Options),
+        extenders: &mut [&mut dyn Extender],
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Result<Failure, PlanError> {
+        let fit_error = self.fit_error(cluster, pod, filtered);
+        let (mut checks, _) = self.checks(cluster, pod);
+        let mut said = Vec::new();
+        let mut plan = None;
+        for own in &self.post_filters {
+            match own {
+                PostFilter::DynamicResources if self.was_asked(own.as_str(), &filtered.before) => {
+                    said.push("no new claims to deallocate".to_owned());
+                }
+                // Its part of the cycle never began (S5-102).
+                PostFilter::DynamicResources => {
+                    said = vec!["not found".to_owned()];
+                    break;
+                }
+                PostFilter::DefaultPreemption => {
+                    let verdicts = filtered.verdicts.iter().map(|own| own.answer(filtered));
+                    let found = preempt(
+                        &mut checks,
+                        verdicts.collect(),
+                        budgets,
+                        options,
+                        extenders,
+                        waiting,
+                    )?;
+                    let words = found.message(&checks);
+                    said.extend(words.map(|words| format!("preemption: {words}")));
+                    plan = Some(found);
+                }
+            }
+        }
+        let freed = plan.as_ref().is_some_and(|plan| plan.chosen.is_some());
+        let message = if said.is_empty() {
+            fit_error.clone()
+        } else {
+            format!("{fit_error} {}", said.join(", "))
+        };
+        Ok(Failure {
+            plugins: self.rejectors(filtered),
+            fit_error,
+            plan,
+            message: (!freed).then_some(message),
+        })
+    }
+
+    /// Whether a plugin was asked before the nodes were; one that is not in the list needs not be.
+    fn was_asked(&self, name: &str, before: &Before) -> bool {
+        let index = self.pre_filters.iter().position(|own| own.name() == name);
+        index.is_none_or(|index| index < before.asked)
+    }
+
+    /// The plugins that kept the pod away.
+    fn rejectors(&self, filtered: &Filtered) -> BTreeSet<String> {
+        let before = &filtered.before;
+        if let Some((name, ..)) = &before.rejected {
+            return BTreeSet::from([name.clone()]);
+        }
+        let excluded = filtered.verdicts.contains(&Verdict::Excluded);
+        let by = before
+            .nodes
+            .iter()
+            .filter(|_| excluded)
+            .flat_map(|(_, by)| by.clone());
+        let rejected = filtered
+            .verdicts
+            .iter()
+            .filter_map(|verdict| match verdict {
+                Verdict::Rejected(index, _) => Some(self.filters[*index].name().to_owned()),
+                _ => None,
+            });
+        by.chain(rejected).collect()
+    }
+
+    /// What the nodes said, in kube-scheduler's words (S5-051).
+    fn fit_error(&self, cluster: &Cluster, pod: &Pod, filtered: &Filtered) -> String {
+        let nodes = filtered.verdicts.len();
+        if let Some((_, _, reason)) = &filtered.before.rejected {
+            return format!("0/{nodes} nodes are available: {reason}.");
+        }
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for verdict in &filtered.verdicts {
+            for words in filtered.reasons(cluster, pod, *verdict) {
+                *counts.entry(words).or_default() += 1;
+            }
+        }
+        let counts = counts
+            .iter()
+            .map(|(words, count)| format!("{count} {words}"));
+        let mut counts: Vec<String> = counts.collect();
+        counts.sort();
+        format!("0/{nodes} nodes are available: {}.", counts.join(", "))
+    }
+}
+
+/// What is said where these plugins leave no node over.
+fn nobody_left(by: &[String]) -> String {
+    match by {
+        [one] => format!("node(s) didn't satisfy plugin {one}"),
+        all => format!(
+            "node(s) didn't satisfy plugin(s) [{}] simultaneously",
+            all.join(" ")
+        ),
+    }
+}
+
+impl Verdict {
+    /// The same for a preemption.
+    fn answer(self, filtered: &Filtered) -> Result<(), Rejection> {
+        match self {
+            Self::Feasible => Ok(()),
+            Self::Rejected(_, rejection) => Err(rejection),
+            Self::Excluded | Self::NotTried => {
+                let code = filtered.before.rejected.as_ref().map(|(_, code, _)| *code);
+                Err(match code {
+                    Some(Code::Unschedulable) => Rejection::unschedulable(""),
+                    _ => Rejection::unresolvable(""),
+                })
+            }
+        }
+    }
+}
+
+impl Filtered {
+    /// Why a node will not do, in words.
+    pub fn reasons(&self, cluster: &Cluster, pod: &Pod, verdict: Verdict) -> Vec<String> {
+        match verdict {
+            Verdict::Feasible | Verdict::NotTried => Vec::new(),
+            Verdict::Rejected(_, rejection) => {
+                evictd_placement::filter::words_as_said(cluster, pod, rejection.reason)
+            }
+            Verdict::Excluded => match (&self.before.rejected, &self.before.nodes) {
+                (Some((_, _, reason)), _) => vec![reason.clone()],
+                (None, nodes) => {
+                    let by = nodes.as_ref().map_or(&[][..], |(_, by)| by);
+                    vec![format!(
+                        "node(s) didn't satisfy plugin(s) [{}]",
+                        by.join(" ")
+                    )]
+                }
+            },
+        }
+    }
+
+    /// Whether pods that leave can help on a node that will not do.
+    pub fn code(&self, verdict: Verdict) -> Option<Code> {
+        verdict.answer(self).err().map(|rejection| rejection.code)
+    }
+
+    /// The reason why no node was looked at at all, with the plugin that gave it.
+    pub fn rejected_before(&self) -> Option<(&str, &str)> {
+        let (plugin, _, reason) = self.before.rejected.as_ref()?;
+        Some((plugin, reason))
+    }
+
+    /// The profile's filters that had something to check, by index.
+    pub fn asked(&self) -> &[usize] {
+        &self.asked
+    }
+}
+
+impl Scores {
+    /// The nodes with the highest total.
+    pub fn top(&self, nodes: &[NodeId]) -> Vec<NodeId> {
+        let highest = self.totals.iter().max();
+        let totals = nodes.iter().zip(&self.totals);
+        let top = totals.filter(|(_, total)| Some(*total) == highest);
+        top.map(|(id, _)| *id).collect()
+    }
+}

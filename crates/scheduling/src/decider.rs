@@ -1,0 +1,251 @@
+//! One decision after the other. Pods of one workload come together, and often nothing couples them: then what every node
+//! said about the one before still holds, but for the nodes to which pods came, or which some left.
+
+use crate::cycle::Filtered;
+use crate::framework::Framework;
+use evictd_placement::{
+    Amounts, Checks, Cluster, Filter, Here, NodeId, Pod, Score, Scored, Symbol, Template,
+};
+
+/// Where a pod goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// Of the best nodes the one whose name comes first.
+    pub chosen: NodeId,
+    /// On how many nodes it fits.
+    pub feasible: usize,
+    /// The highest total; `None` if there was nothing to choose.
+    pub score: Option<i64>,
+    /// All nodes with that total.
+    pub top: Vec<NodeId>,
+}
+
+/// Decides, and keeps what it knows of the nodes for the next pod of the same kind.
+#[derive(Default)]
+pub struct Decider {
+    kept: Option<Kept>,
+}
+
+/// Pods with the same of these are judged alike.
+#[derive(PartialEq, Eq)]
+struct Key {
+    scheduler_name: String,
+    template: Template,
+    priority: i32,
+    amounts: [i64; 3],
+    scalars: Vec<(Symbol, i64)>,
+    scored: Scored,
+    of_containers: Option<(Amounts, Scored)>,
+}
+
+impl Key {
+    fn new(framework: &Framework, cluster: &Cluster, pod: &Pod) -> Self {
+        let amounts = &pod.amounts;
+        Self {
+            scheduler_name: framework.scheduler_name.clone(),
+            template: cluster.template(pod).clone(),
+            priority: pod.priority,
+            amounts: [amounts.cpu, amounts.memory, amounts.ephemeral_storage],
+            scalars: cluster.scalars(amounts.scalars).to_vec(),
+            scored: pod.scored,
+            of_containers: pod.identity.of_containers,
+        }
+    }
+}
+
+/// What every node said, by [`NodeId::index`].
+struct Kept {
+    key: Key,
+    /// After which change it was asked.
+    at: u64,
+    filters: Vec<Box<dyn Filter>>,
+    feasible: Vec<bool>,
+    scores: Vec<KeptScore>,
+    totals: Vec<i64>,
+}
+
+struct KeptScore {
+    score: Box<dyn Score>,
+    weight: i64,
+    raw: Vec<i64>,
+    normalized: Vec<i64>,
+}
+
+impl Decider {
+    /// Where a pod goes, and if it fits nowhere, what every node said.
+    pub fn decide(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+    ) -> Result<Decided, Filtered> {
+        let key = Key::new(framework, cluster, pod);
+        let kept = self.kept.take().filter(|kept| {
+            let changes = cluster.changes();
+            kept.key == key && kept.at >= changes.of_all() && pod.identity.nominated.is_none()
+        });
+        let kept = match kept {
+            Some(mut kept) => {
+                kept.update(cluster, pod);
+                Some(kept)
+            }
+            None => Kept::new(framework, cluster, pod, key),
+        };
+        if let Some(decided) = kept.as_ref().and_then(|kept| kept.choose(cluster)) {
+            self.kept = kept;
+            return Ok(decided);
+        }
+        let filtered = framework.filter(cluster, pod);
+        if filtered.feasible.is_empty() {
+            // The next of its kind will hear the same, so that nothing is lost if that is kept.
+            self.kept = kept;
+            return Err(filtered);
+        }
+        let scores = framework.score(cluster, pod, &filtered.feasible);
+        let top = match &scores {
+            Some(scores) => scores.top(&filtered.feasible),
+            None => filtered.feasible.clone(),
+        };
+        let score = scores.and_then(|scores| scores.totals.into_iter().max());
+        first_by_name(cluster, &top)
+            .map(|chosen| Decided {
+                chosen,
+                feasible: filtered.feasible.len(),
+                score,
+                top,
+            })
+            .ok_or(filtered)
+    }
+}
+
+fn first_by_name(cluster: &Cluster, nodes: &[NodeId]) -> Option<NodeId> {
+    let nodes = nodes.iter().copied();
+    nodes.min_by_key(|id| cluster.node_name(*id))
+}
+
+impl Kept {
+    /// Asks every node; `None` where the answers cannot be kept.
+    fn new(framework: &Framework, cluster: &Cluster, pod: &Pod, key: Key) -> Option<Self> {
+        let (checks, _) = framework.checks(cluster, pod);
+        let filters = checks.into_filters();
+        let local = filters.iter().all(|filter| filter.is_local());
+        if !local || pod.identity.nominated.is_some() || !framework.passes_before(cluster, pod) {
+            return None;
+        }
+        let all: Vec<NodeId> = cluster.node_ids().collect();
+        let plugins = framework.scores.iter();
+        let scores = plugins.filter_map(|(plugin, weight)| {
+            Some(KeptScore {
+                score: plugin.score(cluster, pod, &all)?,
+                weight: *weight,
+                raw: vec![0; all.len()],
+                normalized: vec![0; all.len()],
+            })
+        });
+        let scores: Vec<KeptScore> = scores.collect();
+        if !scores.iter().all(|own| own.score.is_local()) {
+            return None;
+        }
+        let mut kept = Self {
+            key,
+            at: cluster.changes().now(),
+            filters,
+            feasible: vec![false; all.len()],
+            scores,
+            totals: vec![0; all.len()],
+        };
+        kept.ask(cluster, pod, &all);
+        kept.normalize();
+        Some(kept)
+    }
+
+    /// Asks the nodes that have changed.
+    fn update(&mut self, cluster: &Cluster, pod: &Pod) {
+        let changes = cluster.changes();
+        let changed: Vec<NodeId> = changes.nodes_since(self.at).collect();
+        self.at = changes.now();
+        if changed.is_empty() {
+            return;
+        }
+        if self.ask(cluster, pod, &changed) {
+            self.normalize();
+        } else {
+            changed.iter().for_each(|id| self.sum(id.index()));
+        }
+    }
+
+    /// Asks some nodes; whether others have to be compared anew.
+    fn ask(&mut self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> bool {
+        let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
+        let mut anew = false;
+        for id in nodes {
+            let index = id.index();
+            let feasible = checks.fits(*id).is_ok();
+            anew |= std::mem::replace(&mut self.feasible[index], feasible) != feasible;
+            if !feasible {
+                continue;
+            }
+            for own in &mut self.scores {
+                let raw = own.score.raw(Here::new(cluster, *id));
+                let old = std::mem::replace(&mut own.raw[index], raw);
+                if own.score.is_normal() {
+                    own.normalized[index] = raw;
+                } else {
+                    anew |= old != raw;
+                }
+            }
+        }
+        self.filters = checks.into_filters();
+        anew
+    }
+
+    /// Compares all nodes that will do.
+    fn normalize(&mut self) {
+        let feasible = || {
+            self.feasible
+                .iter()
+                .enumerate()
+                .filter(|(_, feasible)| **feasible)
+        };
+        for own in self.scores.iter_mut().filter(|own| !own.score.is_normal()) {
+            let mut scores: Vec<i64> = feasible().map(|(index, _)| own.raw[index]).collect();
+            own.score.normalize(&mut scores);
+            for ((index, _), score) in feasible().zip(scores) {
+                own.normalized[index] = score;
+            }
+        }
+        for index in 0..self.totals.len() {
+            self.sum(index);
+        }
+    }
+
+    fn sum(&mut self, index: usize) {
+        let weighted = self
+            .scores
+            .iter()
+            .map(|own| own.normalized[index] * own.weight);
+        self.totals[index] = weighted.sum();
+    }
+
+    /// The best node, if any will do.
+    fn choose(&self, cluster: &Cluster) -> Option<Decided> {
+        let totals = cluster.node_ids().zip(&self.totals).zip(&self.feasible);
+        let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
+        for ((id, total), _) in totals.filter(|(_, feasible)| **feasible) {
+            count += 1;
+            if *total > best {
+                best = *total;
+                top.clear();
+            }
+            if *total == best {
+                top.push(id);
+            }
+        }
+        Some(Decided {
+            chosen: first_by_name(cluster, &top)?,
+            feasible: count,
+            score: (count > 1).then_some(best),
+            top,
+        })
+    }
+}

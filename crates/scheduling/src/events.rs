@@ -1,0 +1,254 @@
+//! What a change of an object is as an event: a change that no plugin has to look at is none (S5-022, S5-026, S5-031).
+
+use crate::change::{Change, Delta, is_assigned};
+use evictd_pod::wire::{self, Condition};
+use evictd_pod::{Node, ResourceList, resources};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What happened, as plugins register for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    PodAdd,
+    PodDelete,
+    PodLabel,
+    PodScaleDown,
+    PodGatesEliminated,
+    PodToleration,
+    PodGeneratedClaim,
+    /// Anything else about it.
+    PodUpdate,
+    NodeAdd,
+    NodeDelete,
+    NodeAllocatable,
+    NodeLabel,
+    NodeTaint,
+    NodeCondition,
+    NodeAnnotation,
+    NodeDeclaredFeature,
+    ClaimAdd,
+    ClaimUpdate,
+    VolumeAdd,
+    VolumeUpdate,
+    ClassAdd,
+    ClassUpdate,
+    CsiNodeAdd,
+    CsiNodeUpdate,
+    CsiDriverUpdate,
+    CapacityAdd,
+    CapacityUpdate,
+    AttachmentDelete,
+}
+
+/// What happened, and to what.
+#[derive(Debug, Clone)]
+pub(crate) struct ClusterEvent {
+    pub(crate) kind: Kind,
+    pub(crate) change: Change,
+}
+
+impl ClusterEvent {
+    /// Its name in metrics. That of a pod begins with the kind of pod: one with a node, or one without.
+    pub(crate) fn label(&self) -> &'static str {
+        let waits = |pods: &Delta<wire::Pod>| {
+            let new = pods.new.as_deref();
+            new.is_some_and(|pod| !is_assigned(pod))
+        };
+        match &self.change {
+            Change::Pod(pods) if waits(pods) => label_of_waiting(self.kind),
+            _ => label(self.kind),
+        }
+    }
+}
+
+/// The events of a change, in kube-scheduler's order. A pod that appears, goes or is bound is told by the caller.
+pub(crate) fn of(change: &Change) -> Vec<ClusterEvent> {
+    let kinds = match change {
+        Change::Pod(pods) => pods
+            .both()
+            .map_or(Vec::new(), |(old, new)| of_pod(old, new)),
+        Change::Node(nodes) => match (nodes.old.as_deref(), nodes.new.as_deref()) {
+            (None, Some(_)) => vec![Kind::NodeAdd],
+            (Some(_), None) => vec![Kind::NodeDelete],
+            (Some(old), Some(new)) => of_node(old, new),
+            (None, None) => Vec::new(),
+        },
+        Change::PersistentVolumeClaim(delta) => of_other(delta, Kind::ClaimAdd, Kind::ClaimUpdate),
+        Change::PersistentVolume(delta) => of_other(delta, Kind::VolumeAdd, Kind::VolumeUpdate),
+        Change::StorageClass(delta) => of_other(delta, Kind::ClassAdd, Kind::ClassUpdate),
+        Change::CsiNode(delta) => of_other(delta, Kind::CsiNodeAdd, Kind::CsiNodeUpdate),
+        Change::CsiDriver(delta) => {
+            let update = delta.both().map(|_| Kind::CsiDriverUpdate);
+            update.into_iter().collect()
+        }
+        Change::CsiStorageCapacity(delta) => {
+            of_other(delta, Kind::CapacityAdd, Kind::CapacityUpdate)
+        }
+        Change::VolumeAttachment(delta) => {
+            let is_gone = delta.old.is_some() && delta.new.is_none();
+            is_gone
+                .then_some(Kind::AttachmentDelete)
+                .into_iter()
+                .collect()
+        }
+    };
+    let events = kinds.into_iter().map(|kind| ClusterEvent {
+        kind,
+        change: change.clone(),
+    });
+    events.collect()
+}
+
+fn of_other<T>(delta: &Delta<T>, add: Kind, update: Kind) -> Vec<Kind> {
+    match (&delta.old, &delta.new) {
+        (None, Some(_)) => vec![add],
+        (Some(_), Some(_)) => vec![update],
+        _ => Vec::new(),
+    }
+}
+
+/// S5-026.
+fn of_pod(old: &wire::Pod, new: &wire::Pod) -> Vec<Kind> {
+    let changes = [
+        (old.metadata.labels != new.metadata.labels, Kind::PodLabel),
+        (is_smaller(old, new), Kind::PodScaleDown),
+        (
+            !old.spec.scheduling_gates.is_empty() && new.spec.scheduling_gates.is_empty(),
+            Kind::PodGatesEliminated,
+        ),
+        (
+            old.spec.tolerations.len() != new.spec.tolerations.len(),
+            Kind::PodToleration,
+        ),
+        (
+            old.status.resource_claim_statuses != new.status.resource_claim_statuses,
+            Kind::PodGeneratedClaim,
+        ),
+    ];
+    let found = changes.into_iter().filter(|(changed, _)| *changed);
+    let found: Vec<Kind> = found.map(|(_, kind)| kind).collect();
+    if found.is_empty() {
+        vec![Kind::PodUpdate]
+    } else {
+        found
+    }
+}
+
+/// Whether it requests less of anything than it did.
+fn is_smaller(old: &wire::Pod, new: &wire::Pod) -> bool {
+    let (old, new) = (counted(old), counted(new));
+    old.iter()
+        .any(|(name, amount)| new.get(name).is_none_or(|now| now < amount))
+}
+
+/// What a pod requests, as the scheduler counts it during an in-place resize too.
+pub(crate) fn counted(pod: &wire::Pod) -> BTreeMap<String, i64> {
+    let is_resized =
+        !pod.status.container_statuses.is_empty() || !pod.status.init_container_statuses.is_empty();
+    let resized = is_resized.then(|| {
+        let mut pod = pod.clone();
+        resources::use_resized(&mut pod);
+        pod.spec
+    });
+    let spec = resized.as_ref().unwrap_or(&pod.spec);
+    let names: BTreeSet<&str> = resources::scheduler_resources(spec).collect();
+    let amounts = names.into_iter().map(|name| {
+        let amount = resources::scheduler_request(spec, name);
+        (name.to_owned(), resources::units(name, amount))
+    });
+    amounts.collect()
+}
+
+/// S5-022, S5-023: one event for each thing that changed. An uncordoned node has lost the taint that stands for it.
+fn of_node(old: &Node, new: &Node) -> Vec<Kind> {
+    let (before, after) = (&old.metadata, &new.metadata);
+    let changes = [
+        (
+            old.spec.unschedulable && !new.spec.unschedulable,
+            Kind::NodeTaint,
+        ),
+        (
+            differ(&old.status.allocatable, &new.status.allocatable),
+            Kind::NodeAllocatable,
+        ),
+        (before.labels != after.labels, Kind::NodeLabel),
+        (old.spec.taints != new.spec.taints, Kind::NodeTaint),
+        (
+            conditions(&old.status.conditions) != conditions(&new.status.conditions),
+            Kind::NodeCondition,
+        ),
+        (
+            before.annotations != after.annotations,
+            Kind::NodeAnnotation,
+        ),
+        (
+            old.status.declared_features != new.status.declared_features,
+            Kind::NodeDeclaredFeature,
+        ),
+    ];
+    let found = changes.into_iter().filter(|(changed, _)| *changed);
+    found.map(|(_, kind)| kind).collect()
+}
+
+fn differ(old: &ResourceList, new: &ResourceList) -> bool {
+    let units = |list: &ResourceList| -> BTreeMap<String, i64> {
+        let amounts = list.iter();
+        amounts
+            .map(|(name, amount)| (name.to_owned(), resources::units(name, *amount)))
+            .collect()
+    };
+    units(old) != units(new)
+}
+
+/// Types and their states: a heartbeat is no change.
+fn conditions(conditions: &[Condition]) -> BTreeMap<&str, &str> {
+    let conditions = conditions.iter();
+    conditions
+        .map(|condition| (condition.kind.as_str(), condition.status.as_str()))
+        .collect()
+}
+
+const fn label(kind: Kind) -> &'static str {
+    match kind {
+        Kind::PodAdd => "AssignedPodAdd",
+        Kind::PodDelete => "AssignedPodDelete",
+        Kind::PodLabel => "AssignedPodUpdatePodLabel",
+        Kind::PodScaleDown => "AssignedPodUpdatePodScaleDown",
+        Kind::PodGatesEliminated => "AssignedPodUpdatePodSchedulingGatesEliminated",
+        Kind::PodToleration => "AssignedPodUpdatePodToleration",
+        Kind::PodGeneratedClaim => "AssignedPodUpdatePodGeneratedResourceClaim",
+        Kind::PodUpdate => "AssignedPodUpdate",
+        Kind::NodeAdd => "NodeAdd",
+        Kind::NodeDelete => "NodeDelete",
+        Kind::NodeAllocatable => "NodeUpdateNodeAllocatable",
+        Kind::NodeLabel => "NodeUpdateNodeLabel",
+        Kind::NodeTaint => "NodeUpdateNodeTaint",
+        Kind::NodeCondition => "NodeUpdateNodeCondition",
+        Kind::NodeAnnotation => "NodeUpdateNodeAnnotation",
+        Kind::NodeDeclaredFeature => "NodeUpdateNodeDeclaredFeature",
+        Kind::ClaimAdd => "PersistentVolumeClaimAdd",
+        Kind::ClaimUpdate => "PersistentVolumeClaimUpdate",
+        Kind::VolumeAdd => "PersistentVolumeAdd",
+        Kind::VolumeUpdate => "PersistentVolumeUpdate",
+        Kind::ClassAdd => "storage.k8s.io/StorageClassAdd",
+        Kind::ClassUpdate => "storage.k8s.io/StorageClassUpdate",
+        Kind::CsiNodeAdd => "storage.k8s.io/CSINodeAdd",
+        Kind::CsiNodeUpdate => "storage.k8s.io/CSINodeUpdate",
+        Kind::CsiDriverUpdate => "storage.k8s.io/CSIDriverUpdate",
+        Kind::CapacityAdd => "storage.k8s.io/CSIStorageCapacityAdd",
+        Kind::CapacityUpdate => "storage.k8s.io/CSIStorageCapacityUpdate",
+        Kind::AttachmentDelete => "storage.k8s.io/VolumeAttachmentDelete",
+    }
+}
+
+/// Labels of what happens to a pod without a node.
+const fn label_of_waiting(kind: Kind) -> &'static str {
+    match kind {
+        Kind::PodLabel => "UnschedulablePodUpdatePodLabel",
+        Kind::PodScaleDown => "UnschedulablePodUpdatePodScaleDown",
+        Kind::PodGatesEliminated => "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+        Kind::PodToleration => "UnschedulablePodUpdatePodToleration",
+        Kind::PodGeneratedClaim => "UnschedulablePodUpdatePodGeneratedResourceClaim",
+        Kind::PodUpdate => "UnschedulablePodUpdate",
+        other => label(other),
+    }
+}

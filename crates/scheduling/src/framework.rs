@@ -1,0 +1,153 @@
+//! A profile, ready to decide: its plugins in their order.
+
+use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
+use evictd_placement::{Cluster, Mistake, Plugin, plugins};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A plugin that a decision asks.
+pub type Shared = Arc<dyn Plugin>;
+
+/// What is tried for a pod that fits nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PostFilter {
+    /// Devices that could be given back. It knows only pods that hold none.
+    DynamicResources,
+    /// Pods of less importance give way.
+    DefaultPreemption,
+}
+
+impl PostFilter {
+    /// Its name in configurations.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DynamicResources => "DynamicResources",
+            Self::DefaultPreemption => "DefaultPreemption",
+        }
+    }
+}
+
+/// The plugins of one profile, each list in the order in which it is asked.
+#[derive(Clone)]
+pub struct Framework {
+    /// `schedulerName` of the pods that it decides about.
+    pub scheduler_name: String,
+    /// Asked before any node is looked at.
+    pub pre_filters: Vec<Shared>,
+    /// Asked about each node.
+    pub filters: Vec<Shared>,
+    /// Tried for a pod that fits nowhere.
+    pub post_filters: Vec<PostFilter>,
+    /// Score the nodes that passed, each with its weight.
+    pub scores: Vec<(Shared, i64)>,
+}
+
+/// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
+#[derive(Clone)]
+pub struct OwnPlugin {
+    /// Its name in configurations.
+    pub name: &'static str,
+    /// Where it takes part.
+    pub points: &'static [Point],
+    /// Makes it from its `pluginConfig`, which is an empty map where there is none.
+    pub make: fn(&mut Cluster, &Value) -> Result<Shared, String>,
+}
+
+impl Framework {
+    /// The default profile of kube-scheduler 1.36 (S5-076).
+    pub fn of_default(cluster: &mut Cluster) -> Self {
+        let profiles = Configuration::default().profiles;
+        // It has one profile, whose arguments are right.
+        let made = profiles
+            .first()
+            .and_then(|profile| Self::new(cluster, profile, &[]).ok());
+        made.unwrap_or_else(|| Self {
+            scheduler_name: String::new(),
+            pre_filters: Vec::new(),
+            filters: Vec::new(),
+            post_filters: Vec::new(),
+            scores: Vec::new(),
+        })
+    }
+
+    /// A profile for this cluster. `own` are the plugins that are not built in.
+    ///
+    /// # Errors
+    /// Arguments that are wrong in themselves, with the name of the plugin.
+    pub fn new(
+        cluster: &mut Cluster,
+        profile: &Profile,
+        own: &[OwnPlugin],
+    ) -> Result<Self, String> {
+        let mut made: BTreeMap<String, Option<Shared>> = BTreeMap::new();
+        let nothing = Value::Object(serde_json::Map::new());
+        for point in [Point::PreFilter, Point::Filter, Point::Score] {
+            for name in profile.points.at(point) {
+                if made.contains_key(name) {
+                    continue;
+                }
+                let mine = own.iter().find(|own| own.name == *name);
+                let args = profile.own_args.get(name).unwrap_or(&nothing);
+                let plugin = match mine {
+                    Some(own) => Some(
+                        (own.make)(cluster, args).map_err(|error| format!("{name}: {error}"))?,
+                    ),
+                    None => built_in(cluster, name, &profile.args)
+                        .map_err(|error| format!("{name}: {error}"))?,
+                };
+                made.insert(name.clone(), plugin);
+            }
+        }
+        let at = |point| {
+            let names = profile.points.at(point).iter();
+            let plugins = names.filter_map(|name| Some((name, made.get(name)?.clone()?)));
+            plugins.collect::<Vec<(&String, Shared)>>()
+        };
+        let post_filters = profile.points.at(Point::PostFilter).iter();
+        let post_filters = post_filters.filter_map(|name| match name.as_str() {
+            "DynamicResources" => Some(PostFilter::DynamicResources),
+            "DefaultPreemption" => Some(PostFilter::DefaultPreemption),
+            _ => None,
+        });
+        let scores = at(Point::Score).into_iter();
+        let scores = scores.map(|(name, plugin)| (plugin, profile.points.weight(name)));
+        let plugins = |point| at(point).into_iter().map(|(_, plugin)| plugin).collect();
+        Ok(Self {
+            scheduler_name: profile.scheduler_name.clone(),
+            pre_filters: plugins(Point::PreFilter),
+            filters: plugins(Point::Filter),
+            post_filters: post_filters.collect(),
+            scores: scores.collect(),
+        })
+    }
+}
+
+/// A built-in plugin; `None` for those that decide nothing about nodes.
+fn built_in(cluster: &mut Cluster, name: &str, args: &Args) -> Result<Option<Shared>, Mistake> {
+    let plugin: Shared = match name {
+        "NodeUnschedulable" => Arc::new(plugins::NodeUnschedulable),
+        "NodeName" => Arc::new(plugins::NodeName),
+        "TaintToleration" => Arc::new(plugins::TaintToleration),
+        "NodeAffinity" => Arc::new(plugins::NodeAffinity::new(
+            cluster,
+            args.added_affinity.as_ref(),
+        )?),
+        "NodePorts" => Arc::new(plugins::NodePorts),
+        "NodeResourcesFit" => Arc::new(args.fit.clone()),
+        "VolumeRestrictions" => Arc::new(plugins::VolumeRestrictions),
+        "NodeVolumeLimits" => Arc::new(plugins::NodeVolumeLimits),
+        "VolumeBinding" => Arc::new(plugins::VolumeBinding),
+        "VolumeZone" => Arc::new(plugins::VolumeZone),
+        "PodTopologySpread" => Arc::new(match &args.spread {
+            SpreadDefaults::System => plugins::PodTopologySpread::of_system(cluster),
+            SpreadDefaults::List(list) => plugins::PodTopologySpread::of_list(cluster, list)?,
+        }),
+        "InterPodAffinity" => Arc::new(args.affinity),
+        "DynamicResources" => Arc::new(plugins::DynamicResources),
+        "NodeResourcesBalancedAllocation" => Arc::new(args.balanced.clone()),
+        "ImageLocality" => Arc::new(plugins::ImageLocality),
+        _ => return Ok(None),
+    };
+    Ok(Some(plugin))
+}

@@ -1,0 +1,185 @@
+//! Queueing hints of the default plugins: for which events each registered, and whether one is worth another attempt for
+//! a pod that it rejected. One file a family.
+
+mod inter_pod_affinity;
+mod nodes;
+mod overlooked;
+mod pods;
+mod selection;
+mod topology_spread;
+mod volumes;
+
+use crate::change::{Change, is_same};
+use crate::events::{ClusterEvent, Kind};
+use crate::plugins::PluginName::{
+    self, DefaultPreemption, DynamicResources, InterPodAffinity, NodeAffinity,
+    NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesFit, NodeUnschedulable,
+    NodeVolumeLimits, PodTopologySpread, SchedulingGates, TaintToleration, VolumeBinding,
+    VolumeRestrictions, VolumeZone,
+};
+use crate::plugins::PluginSet;
+use evictd_pod::selector::SelectorError;
+use evictd_pod::wire;
+
+/// What a hint says; a hint that fails counts as yes (S5-032).
+type Verdict = Result<bool, SelectorError>;
+
+/// Plugins for which any change of any taint is worth another attempt (S5-035).
+const WOKEN_BY_TAINTS: [PluginName; 10] = [
+    NodeName,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    VolumeRestrictions,
+    VolumeBinding,
+    VolumeZone,
+    InterPodAffinity,
+    DynamicResources,
+    NodeDeclaredFeatures,
+];
+
+/// The plugins of the default profile that registered this kind of event.
+pub(crate) fn registered(kind: Kind) -> PluginSet {
+    let plugins: &[PluginName] = match kind {
+        Kind::PodAdd => &[PodTopologySpread, InterPodAffinity],
+        Kind::PodDelete => &[
+            NodePorts,
+            NodeResourcesFit,
+            VolumeRestrictions,
+            NodeVolumeLimits,
+            PodTopologySpread,
+            InterPodAffinity,
+            DefaultPreemption,
+        ],
+        Kind::PodLabel => &[PodTopologySpread, InterPodAffinity, NodeDeclaredFeatures],
+        Kind::PodScaleDown => &[NodeResourcesFit, NodeDeclaredFeatures],
+        Kind::PodGatesEliminated => &[SchedulingGates, NodeDeclaredFeatures],
+        Kind::PodToleration => &[
+            NodeUnschedulable,
+            TaintToleration,
+            PodTopologySpread,
+            NodeDeclaredFeatures,
+        ],
+        Kind::PodGeneratedClaim => &[DynamicResources, NodeDeclaredFeatures],
+        Kind::PodUpdate | Kind::NodeDeclaredFeature => &[NodeDeclaredFeatures],
+        Kind::NodeAdd => &[
+            NodeUnschedulable,
+            TaintToleration,
+            PodTopologySpread,
+            NodeName,
+            NodeAffinity,
+            NodePorts,
+            NodeResourcesFit,
+            VolumeRestrictions,
+            VolumeBinding,
+            VolumeZone,
+            InterPodAffinity,
+            DynamicResources,
+            NodeDeclaredFeatures,
+        ],
+        Kind::NodeDelete => &[PodTopologySpread],
+        Kind::NodeAllocatable => &[NodeResourcesFit],
+        Kind::NodeLabel => &[
+            NodeAffinity,
+            VolumeBinding,
+            VolumeZone,
+            PodTopologySpread,
+            InterPodAffinity,
+            DynamicResources,
+        ],
+        Kind::NodeTaint => {
+            let own = [NodeUnschedulable, TaintToleration, PodTopologySpread];
+            return own.into_iter().chain(WOKEN_BY_TAINTS).collect();
+        }
+        Kind::NodeCondition | Kind::NodeAnnotation => &[],
+        Kind::ClaimAdd => &[
+            VolumeRestrictions,
+            NodeVolumeLimits,
+            VolumeBinding,
+            VolumeZone,
+        ],
+        Kind::ClaimUpdate | Kind::VolumeAdd | Kind::VolumeUpdate | Kind::ClassAdd => {
+            &[VolumeBinding, VolumeZone]
+        }
+        Kind::ClassUpdate | Kind::CsiDriverUpdate | Kind::CapacityAdd | Kind::CapacityUpdate => {
+            &[VolumeBinding]
+        }
+        Kind::CsiNodeAdd | Kind::CsiNodeUpdate => &[VolumeBinding, NodeVolumeLimits],
+        Kind::AttachmentDelete => &[NodeVolumeLimits],
+    };
+    plugins.iter().copied().collect()
+}
+
+/// Whether the event makes another attempt worth while for a pod that this plugin rejected, if it registered the event;
+/// also where kube-scheduler overlooks it.
+pub(crate) fn wakes(plugin: PluginName, pod: &wire::Pod, event: &ClusterEvent) -> bool {
+    wakes_in_kube_scheduler(plugin, pod, event) || overlooked::wakes(plugin, pod, event)
+}
+
+/// The same as kube-scheduler 1.36 answers.
+pub(crate) fn wakes_in_kube_scheduler(
+    plugin: PluginName,
+    pod: &wire::Pod,
+    event: &ClusterEvent,
+) -> bool {
+    if event.kind == Kind::NodeTaint && WOKEN_BY_TAINTS.contains(&plugin) {
+        return true;
+    }
+    let verdict = match &event.change {
+        Change::Pod(delta) => match (delta.old.as_deref(), delta.new.as_deref()) {
+            (None, Some(new)) => on_new_pod(plugin, pod, new),
+            (Some(old), None) => on_deleted_pod(plugin, pod, old),
+            (Some(old), Some(new)) => on_changed_pod(plugin, pod, old, new),
+            (None, None) => Ok(false),
+        },
+        Change::Node(delta) => match (plugin, delta.old.as_deref(), delta.new.as_deref()) {
+            (PodTopologySpread, old, new) => topology_spread::on_node(pod, old, new),
+            (NodeUnschedulable, old, Some(new)) => Ok(nodes::uncordoned(old, new)),
+            (TaintToleration, old, Some(new)) => Ok(nodes::tolerated(pod, old, new)),
+            (NodeAffinity, old, Some(new)) => Ok(nodes::affine(pod, old, new)),
+            (NodeResourcesFit, old, Some(new)) => Ok(nodes::large_enough(pod, old, new)),
+            (InterPodAffinity, old, Some(new)) => Ok(inter_pod_affinity::on_node(pod, old, new)),
+            _ => Ok(true),
+        },
+        change => Ok(volumes::on_storage(plugin, pod, change)),
+    };
+    verdict.unwrap_or(true)
+}
+
+fn on_new_pod(plugin: PluginName, pod: &wire::Pod, new: &wire::Pod) -> Verdict {
+    match plugin {
+        PodTopologySpread => topology_spread::on_other_pod(pod, new),
+        InterPodAffinity => inter_pod_affinity::on_new_pod(pod, new),
+        _ => Ok(true),
+    }
+}
+
+fn on_deleted_pod(plugin: PluginName, pod: &wire::Pod, old: &wire::Pod) -> Verdict {
+    match plugin {
+        NodePorts => Ok(pods::frees_port(pod, old)),
+        NodeResourcesFit => Ok(crate::change::takes_room(old)),
+        VolumeRestrictions => Ok(volumes::frees_disk(pod, old)),
+        NodeVolumeLimits => Ok(volumes::frees_attachment(old)),
+        PodTopologySpread => topology_spread::on_other_pod(pod, old),
+        InterPodAffinity => inter_pod_affinity::on_deleted_pod(pod, old),
+        // The hints of the plugins that rejected the pod before its preemption decide (S5-112).
+        DefaultPreemption => Ok(false),
+        _ => Ok(true),
+    }
+}
+
+fn on_changed_pod(
+    plugin: PluginName,
+    pod: &wire::Pod,
+    old: &wire::Pod,
+    new: &wire::Pod,
+) -> Verdict {
+    let is_own = is_same(&pod.metadata, &new.metadata);
+    match plugin {
+        NodeUnschedulable => Ok(is_own && nodes::tolerates_cordon(new)),
+        NodeResourcesFit => Ok(is_own || pods::frees_resource(pod, old, new)),
+        PodTopologySpread => topology_spread::on_changed_pod(pod, old, new),
+        InterPodAffinity => inter_pod_affinity::on_changed_pod(pod, old, new),
+        _ => Ok(is_own),
+    }
+}

@@ -1,0 +1,75 @@
+//! Hints of the plugins that look at the node alone (S5-103).
+
+use evictd_pod::node::Taint;
+use evictd_pod::selector::NodeTerm;
+use evictd_pod::wire::{Pod, Toleration};
+use evictd_pod::{Node, ResourceList, resources};
+
+use crate::events::counted;
+
+/// `NodeUnschedulable`: the node is new and not cordoned, or no longer cordoned.
+pub(super) fn uncordoned(old: Option<&Node>, new: &Node) -> bool {
+    !new.spec.unschedulable && old.is_none_or(|old| old.spec.unschedulable)
+}
+
+/// `NodeUnschedulable`: the pod may be on a cordoned node.
+pub(super) fn tolerates_cordon(pod: &Pod) -> bool {
+    let cordon = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    cordon.is_tolerated(&pod.spec.tolerations)
+}
+
+/// `TaintToleration`: the node has no taint, or no longer has one, that the pod does not tolerate.
+pub(super) fn tolerated(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
+    let forbids = |node: &Node| forbids(node, &pod.spec.tolerations);
+    !forbids(new) && old.is_none_or(forbids)
+}
+
+fn forbids(node: &Node, tolerations: &[Toleration]) -> bool {
+    let mut taints = node.spec.taints.iter();
+    taints.any(|taint| {
+        matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
+            && !taint.is_tolerated(tolerations)
+    })
+}
+
+/// `NodeAffinity`: the pod's selector and required affinity now select the node.
+pub(super) fn affine(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
+    selected(pod, new) && old.is_none_or(|old| !selected(pod, old))
+}
+
+pub(super) fn selected(pod: &Pod, node: &Node) -> bool {
+    let labels = &node.metadata.labels;
+    let mut selector = pod.spec.node_selector.iter();
+    let affinity = pod.spec.affinity.as_deref();
+    let required = affinity.and_then(|affinity| affinity.node_affinity.required.as_ref());
+    selector.all(|(key, value)| labels.get(key) == Some(value))
+        && required.is_none_or(|required| {
+            let mut terms = required.node_selector_terms.iter();
+            terms.any(|term| {
+                let term = NodeTerm::new(term, &mut |text| text);
+                term.is_ok_and(|term| term.matches(node.metadata.name.as_str(), &labels))
+            })
+        })
+}
+
+/// `NodeResourcesFit`: the empty node is large enough for the pod, and is new or has more of something that it asks for.
+pub(super) fn large_enough(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
+    let wanted = counted(pod);
+    let wanted = || wanted.iter().filter(|(_, amount)| **amount > 0);
+    let has = |node: &Node, name: &str| amount(&node.status.allocatable, name);
+    let fits =
+        has(new, resources::PODS) >= 1 && wanted().all(|(name, amount)| *amount <= has(new, name));
+    fits && old.is_none_or(|old| {
+        let grew = |name: &str| has(new, name) > has(old, name);
+        grew(resources::PODS) || wanted().any(|(name, _)| grew(name))
+    })
+}
+
+fn amount(list: &ResourceList, name: &str) -> i64 {
+    list.get(name)
+        .map_or(0, |amount| resources::units(name, *amount))
+}

@@ -1,0 +1,26 @@
+//! Hints about what another pod takes from its node (S5-103).
+
+use crate::change::is_assigned;
+use crate::events::counted;
+use evictd_pod::predicates::host_ports;
+use evictd_pod::wire::Pod;
+
+/// `NodePorts`: the deleted pod had a host port that this pod needs.
+pub(super) fn frees_port(pod: &Pod, deleted: &Pod) -> bool {
+    let wanted: Vec<_> = host_ports(&pod.spec, |text| text).collect();
+    let mut freed = host_ports(&deleted.spec, |text| text);
+    freed.any(|freed| wanted.iter().any(|own| own.conflicts(&freed)))
+}
+
+/// `NodeResourcesFit`: the other pod needs less of something that this one asks for.
+pub(super) fn frees_resource(pod: &Pod, old: &Pod, new: &Pod) -> bool {
+    if !is_assigned(new) {
+        return false;
+    }
+    let (old, new) = (counted(old), counted(new));
+    counted(pod).iter().any(|(name, amount)| {
+        let before = old.get(name).copied().unwrap_or(0);
+        let after = new.get(name).copied().unwrap_or(0);
+        *amount > 0 && after < before
+    })
+}

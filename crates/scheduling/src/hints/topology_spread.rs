@@ -1,0 +1,87 @@
+//! Hints of `PodTopologySpread` (S5-104). Without hard constraints of its own the pod has the system's, none of which is
+//! hard.
+
+use super::Verdict;
+use super::selection::selects;
+use crate::change::{is_same, takes_room};
+use evictd_pod::Node;
+use evictd_pod::selector::SelectorError;
+use evictd_pod::wire::{Pod, TopologySpreadConstraint};
+
+fn hard(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
+    let constraints = pod.spec.topology_spread_constraints.iter();
+    constraints.filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
+}
+
+/// Whether a constraint of the pod counts the other one.
+fn counts(
+    pod: &Pod,
+    constraint: &TopologySpreadConstraint,
+    other: &Pod,
+) -> Result<bool, SelectorError> {
+    let (own, labels) = (&pod.metadata.labels, &other.metadata.labels);
+    let mut keys = constraint.match_label_keys.iter();
+    let is_alike = keys.all(|key| {
+        own.get(key)
+            .is_none_or(|value| labels.get(key) == Some(value))
+    });
+    Ok(selects(constraint.label_selector.as_ref(), labels)? && is_alike)
+}
+
+/// Whether the other pod can count for this one.
+pub(super) fn concerns(pod: &Pod, other: &Pod) -> bool {
+    let (own, metadata) = (&pod.metadata, &other.metadata);
+    is_same(own, metadata)
+        || (takes_room(other) && own.namespace_or_default() == metadata.namespace_or_default())
+}
+
+/// A pod that the constraints count appeared or went.
+pub(super) fn on_other_pod(pod: &Pod, other: &Pod) -> Verdict {
+    if !concerns(pod, other) {
+        return Ok(false);
+    }
+    for constraint in hard(pod) {
+        if counts(pod, constraint, other)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A pod is counted that was not, or no longer; or the pod's tolerations decide which nodes count.
+pub(super) fn on_changed_pod(pod: &Pod, old: &Pod, new: &Pod) -> Verdict {
+    if !concerns(pod, old) || !concerns(pod, new) {
+        return Ok(false);
+    }
+    let mut honour = hard(pod).map(|constraint| constraint.node_taints_policy == "Honor");
+    if is_same(&pod.metadata, &new.metadata)
+        && old.spec.tolerations != new.spec.tolerations
+        && honour.any(|honours| honours)
+    {
+        return Ok(true);
+    }
+    if old.metadata.labels == new.metadata.labels {
+        return Ok(false);
+    }
+    for constraint in hard(pod) {
+        if counts(pod, constraint, old)? != counts(pod, constraint, new)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// A node with every topology key appeared or went, or gained or lost one, or changed in a key or in its taints.
+#[allow(clippy::unnecessary_wraps, reason = "one signature for every hint")]
+pub(super) fn on_node(pod: &Pod, old: Option<&Node>, new: Option<&Node>) -> Verdict {
+    let value = |node: &Node, constraint: &TopologySpreadConstraint| {
+        node.metadata.labels.get(&constraint.topology_key).cloned()
+    };
+    let has_all = |node: &Node| hard(pod).all(|constraint| value(node, constraint).is_some());
+    let (Some(old), Some(new)) = (old, new) else {
+        return Ok(old.or(new).is_some_and(has_all));
+    };
+    let moved = || hard(pod).any(|constraint| value(old, constraint) != value(new, constraint));
+    Ok(has_all(old) != has_all(new)
+        || (has_all(new) && (moved() || old.spec.taints != new.spec.taints)))
+}

@@ -1,0 +1,151 @@
+//! Hints of the plugins that look at volumes (S5-105).
+
+use crate::change::{Change, Delta, takes_room};
+use crate::plugins::PluginName;
+use evictd_pod::wire::{self, ClaimReference, NamedDisk, Pod, Volume};
+
+/// An object of storage appeared, changed or went.
+pub(super) fn on_storage(plugin: PluginName, pod: &Pod, change: &Change) -> bool {
+    match (plugin, change) {
+        (_, Change::PersistentVolumeClaim(delta)) => {
+            let claim = delta.new.as_deref().or(delta.old.as_deref());
+            claim.is_some_and(|claim| uses(pod, &claim.metadata))
+        }
+        (PluginName::VolumeZone, Change::PersistentVolume(delta)) => {
+            changed(delta, |volume| zones(&volume.metadata))
+        }
+        (PluginName::VolumeZone, Change::StorageClass(delta)) => {
+            let class = delta.new.as_deref();
+            class.is_some_and(|class| class.volume_binding_mode == "WaitForFirstConsumer")
+        }
+        (_, Change::StorageClass(delta)) => {
+            changed(delta, |class| class.allowed_topologies.clone())
+        }
+        (PluginName::NodeVolumeLimits, Change::CsiNode(delta)) => {
+            delta.both().is_none_or(|(old, new)| raises_limit(old, new))
+        }
+        (_, Change::CsiNode(delta)) => changed(delta, |node| {
+            let migrated = "storage.alpha.kubernetes.io/migrated-plugins";
+            node.metadata.annotations.get(migrated).cloned()
+        }),
+        (_, Change::CsiStorageCapacity(delta)) => {
+            delta.both().is_none_or(|(old, new)| raises_room(old, new))
+        }
+        (_, Change::CsiDriver(delta)) => delta.both().is_some_and(|(old, new)| {
+            let mut drivers = pod.spec.volumes.iter().filter_map(|own| own.csi.as_deref());
+            old.spec.storage_capacity
+                && !new.spec.storage_capacity
+                && drivers.any(|own| own.driver == new.metadata.name)
+        }),
+        (_, Change::VolumeAttachment(_)) => {
+            let mut volumes = pod.spec.volumes.iter();
+            volumes.any(|volume| volume.persistent_volume_claim.is_some())
+        }
+        _ => true,
+    }
+}
+
+/// Whether the object is new, or what `part` takes of it is not what it was.
+fn changed<T, P: PartialEq>(delta: &Delta<T>, part: impl Fn(&T) -> P) -> bool {
+    delta.both().is_none_or(|(old, new)| part(old) != part(new))
+}
+
+/// Whether a volume of the pod is this claim.
+fn uses(pod: &Pod, claim: &wire::Metadata) -> bool {
+    let is_it = |volume: &Volume| match &volume.persistent_volume_claim {
+        Some(ClaimReference { claim_name }) => *claim_name == claim.name,
+        None => {
+            volume.ephemeral.is_some()
+                && format!("{}-{}", pod.metadata.name, volume.name) == claim.name
+        }
+    };
+    pod.metadata.namespace_or_default() == claim.namespace_or_default()
+        && pod.spec.volumes.iter().any(is_it)
+}
+
+/// The labels in which a volume tells its zone and region.
+fn zones(volume: &wire::Metadata) -> Vec<Option<String>> {
+    let keys = [
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+    ];
+    let labels = keys.into_iter().map(|key| volume.labels.get(key).cloned());
+    labels.collect()
+}
+
+/// Whether a driver can attach more volumes than before; a driver without a limit counts as zero, as in kube-scheduler.
+fn raises_limit(old: &wire::CsiNode, new: &wire::CsiNode) -> bool {
+    let limit = |node: &wire::CsiNode, name: &str| {
+        let mut drivers = node.spec.drivers.iter();
+        let driver = drivers.find(|driver| driver.name == name);
+        driver.and_then(|driver| driver.allocatable.count)
+    };
+    let mut drivers = new.spec.drivers.iter();
+    drivers
+        .any(|driver| limit(new, &driver.name).unwrap_or(0) > limit(old, &driver.name).unwrap_or(0))
+}
+
+/// Whether a driver of the node can attach any number of volumes.
+pub(super) fn has_no_limit(node: &wire::CsiNode) -> bool {
+    let mut drivers = node.spec.drivers.iter();
+    drivers.any(|driver| driver.allocatable.count.is_none())
+}
+
+/// Whether larger volumes can be made than before.
+fn raises_room(old: &wire::CsiStorageCapacity, new: &wire::CsiStorageCapacity) -> bool {
+    let room = |capacity: &wire::CsiStorageCapacity| {
+        let largest = capacity.maximum_volume_size.or(capacity.capacity);
+        largest.map(|largest| largest.value())
+    };
+    room(new) > room(old)
+}
+
+/// `VolumeRestrictions`: the deleted pod held a disk that it could not share with this one, or a claim of this one.
+pub(super) fn frees_disk(pod: &Pod, deleted: &Pod) -> bool {
+    if pod.metadata.namespace_or_default() != deleted.metadata.namespace_or_default() {
+        return false;
+    }
+    let conflict = |own: &Volume, other: &Volume| {
+        let claims = (&own.persistent_volume_claim, &other.persistent_volume_claim);
+        let is_same_claim = matches!(claims, (Some(own), Some(other)) if own == other);
+        is_same_claim || cannot_share(own, other)
+    };
+    let mut volumes = pod.spec.volumes.iter();
+    volumes.any(|own| {
+        deleted
+            .spec
+            .volumes
+            .iter()
+            .any(|other| conflict(own, other))
+    })
+}
+
+/// Whether two pods with these disks cannot be on one node.
+pub(super) fn cannot_share(one: &Volume, other: &Volume) -> bool {
+    let clash = |one: &Option<Box<NamedDisk>>, other: &Option<Box<NamedDisk>>, readers: bool| {
+        let (Some(one), Some(other)) = (one, other) else {
+            return false;
+        };
+        let same = (&one.name, &one.pool) == (&other.name, &other.pool);
+        let mut monitors = one.monitors.iter();
+        let near = one.monitors.is_empty() || monitors.any(|own| other.monitors.contains(own));
+        same && near && !(readers && one.read_only && other.read_only)
+    };
+    clash(
+        &one.aws_elastic_block_store,
+        &other.aws_elastic_block_store,
+        false,
+    ) || clash(&one.gce_persistent_disk, &other.gce_persistent_disk, true)
+        || clash(&one.iscsi, &other.iscsi, true)
+        || clash(&one.rbd, &other.rbd, true)
+}
+
+/// `NodeVolumeLimits`: the deleted pod had a claim, whose volume is no longer attached.
+pub(super) fn frees_attachment(deleted: &Pod) -> bool {
+    let mut volumes = deleted.spec.volumes.iter();
+    takes_room(deleted)
+        && volumes
+            .any(|volume| volume.persistent_volume_claim.is_some() || volume.ephemeral.is_some())
+}

@@ -1,0 +1,99 @@
+//! What the queue remembers of one pod, and how long it backs off.
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Pool, Settings};
+use crate::plugins::{PluginName, PluginSet};
+
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) priority: i32,
+    pub(super) timestamp: Timestamp,
+    pub(super) pool: Pool,
+    pub(super) attempts: u32,
+    pub(super) unschedulable_count: u32,
+    pub(super) consecutive_errors: u32,
+    pub(super) rejectors: PluginSet,
+    pub(super) pending: PluginSet,
+    pub(super) gate: Option<PluginName>,
+    /// Fixed when first asked for after a failure (S5-107).
+    expiry: Option<Timestamp>,
+    /// The expiry under which it stands in its pool's order.
+    pub(super) placed: Timestamp,
+}
+
+impl Entry {
+    pub(super) fn new(priority: i32, timestamp: Timestamp) -> Self {
+        Self {
+            priority,
+            timestamp,
+            pool: Pool::Active,
+            attempts: 0,
+            unschedulable_count: 0,
+            consecutive_errors: 0,
+            rejectors: PluginSet::default(),
+            pending: PluginSet::default(),
+            gate: None,
+            expiry: None,
+            placed: timestamp,
+        }
+    }
+
+    /// Counts a failed attempt: one without rejectors is an error (S5-007, S5-016, S5-052).
+    pub(super) fn fail(&mut self, rejectors: PluginSet, pending: PluginSet, now: Timestamp) {
+        self.rejectors = rejectors.or(pending);
+        self.pending = pending;
+        self.timestamp = now;
+        self.expiry = None;
+        if self.rejectors.is_empty() {
+            self.consecutive_errors = self.consecutive_errors.saturating_add(1);
+        } else {
+            self.consecutive_errors = 0;
+            self.unschedulable_count = self.unschedulable_count.saturating_add(1);
+        }
+    }
+
+    /// The second in which its backoff ends; `None` if it has none (S5-007, S5-008).
+    pub(super) fn expiry(&mut self, settings: &Settings) -> Option<Timestamp> {
+        let failures = if self.consecutive_errors > 0 {
+            self.consecutive_errors
+        } else {
+            self.unschedulable_count
+        };
+        if failures == 0 || settings.max_backoff.is_zero() {
+            return None;
+        }
+        if self.expiry.is_none() {
+            let factor = 1_i32.checked_shl(failures - 1).filter(|factor| *factor > 0);
+            let duration = factor.and_then(|factor| settings.initial_backoff.checked_mul(factor));
+            let duration = duration.map_or(settings.max_backoff, |duration| {
+                duration.min(settings.max_backoff)
+            });
+            let end = self
+                .timestamp
+                .checked_add(duration)
+                .unwrap_or(Timestamp::MAX);
+            self.expiry = Some(whole_second(end));
+        }
+        self.expiry
+    }
+
+    /// When its backoff ends, once that was asked.
+    pub(super) const fn end_of_backoff(&self) -> Option<Timestamp> {
+        self.expiry
+    }
+
+    /// Its backoff ends in this second or later (S5-008).
+    pub(super) fn backs_off(&mut self, now: Timestamp, settings: &Settings) -> bool {
+        self.expiry(settings)
+            .is_some_and(|expiry| expiry >= whole_second(now))
+    }
+
+    /// It has waited longer than the limit for an event (S5-010).
+    pub(super) fn over_age(&self, now: Timestamp, limit: SignedDuration) -> bool {
+        now.duration_since(self.timestamp) > limit
+    }
+}
+
+pub(super) fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

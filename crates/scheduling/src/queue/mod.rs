@@ -1,0 +1,550 @@
+//! The pools of waiting pods and the pods in flight: events and the time go in, what moved comes out. It knows pods by
+//! their keys only; what an event means for a pod is asked of [`Requeueing`].
+mod entry;
+mod in_flight;
+mod pools;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::plugins::{PluginName, PluginSet};
+use entry::{Entry, whole_second};
+use in_flight::InFlight;
+pub use in_flight::MAX_IN_FLIGHT_EVENTS;
+use pools::Pools;
+
+/// How long pods wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Backoff after the first failure; it doubles with each further one (`podInitialBackoffSeconds`).
+    pub initial_backoff: SignedDuration,
+    /// The longest backoff; zero turns backoff off (`podMaxBackoffSeconds`).
+    pub max_backoff: SignedDuration,
+    /// A pod that waited longer than this for an event is tried again without one.
+    pub max_unschedulable: SignedDuration,
+    /// Pods are woken for exactly the events for which kube-scheduler wakes them. It overlooks some, for example a new
+    /// node for a pod that others do not want near; then the pod waits for the flush after `max_unschedulable`.
+    pub as_kube_scheduler: bool,
+}
+
+impl Default for Settings {
+    /// 1 second, 10 seconds, 5 minutes; no event is overlooked.
+    fn default() -> Self {
+        Self {
+            initial_backoff: SignedDuration::from_secs(1),
+            max_backoff: SignedDuration::from_secs(10),
+            max_unschedulable: SignedDuration::from_mins(5),
+            as_kube_scheduler: false,
+        }
+    }
+}
+
+/// Where a pod waits (S5-004).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pool {
+    /// It is tried as soon as its turn comes.
+    Active,
+    /// It was rejected not long ago.
+    Backoff,
+    /// Its last attempt ended in an error, not in a rejection.
+    ErrorBackoff,
+    /// It waits for an event that its rejectors registered.
+    Unschedulable,
+    /// A plugin does not let it enter the queue yet.
+    Gated,
+}
+
+/// Which pods an event is for.
+#[derive(Debug, Clone)]
+pub(crate) enum Scope {
+    All,
+    /// Waiting pods of at most this priority; and every pod in flight.
+    UpTo(i32),
+    /// Every pod but this one.
+    Except(Arc<str>),
+    /// This pod alone, which is in flight.
+    Only(Arc<str>),
+}
+
+/// Something that happened in the cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Event<E> {
+    /// Its name in metrics, as `AssignedPodAdd`.
+    pub(crate) label: &'static str,
+    /// What the hints look at; `None` is the wildcard, which wakes every pod that is not gated.
+    pub(crate) object: Option<E>,
+    pub(crate) scope: Scope,
+}
+
+impl<E> Event<E> {
+    fn wildcard(label: &'static str, scope: Scope) -> Self {
+        Self {
+            label,
+            object: None,
+            scope,
+        }
+    }
+}
+
+/// What the queue asks of the plugins. The objects stay with the caller.
+pub(crate) trait Requeueing<E> {
+    /// The plugins that registered this event.
+    fn registered(&self, event: &E) -> PluginSet;
+    /// Whether the event makes another attempt worth while, in the opinion of a plugin that rejected the pod and
+    /// registered the event.
+    fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool;
+    /// The plugin that does not let the pod enter the queue, if any (`PreEnqueue`).
+    fn gate(&self, pod: &str) -> Option<PluginName>;
+}
+
+/// A pod that entered a pool, as `queue_incoming_pods_total` counts it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    /// Its key.
+    pub pod: Arc<str>,
+    /// Where it is now.
+    pub pool: Pool,
+    /// The event that brought it there.
+    pub label: &'static str,
+}
+
+/// The next pod to try; it is in flight until its attempt has failed or is done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Popped {
+    /// Its key.
+    pub pod: Arc<str>,
+    /// Which attempt this is, from 1.
+    pub attempts: u32,
+    /// It was taken out of backoff, since no pod was active.
+    pub from_backoff: bool,
+}
+
+/// A failure was reported that cannot be.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum QueueError {
+    /// It waits already.
+    #[error("pod {0} is already in the queue")]
+    AlreadyQueued(Arc<str>),
+    /// No attempt was under way.
+    #[error("pod {0} is not in flight")]
+    NotInFlight(Arc<str>),
+}
+
+/// What a pod has been through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// Where it waits.
+    pub pool: Pool,
+    /// Since when, counted from its last attempt.
+    pub since: Timestamp,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How many attempts ended in a rejection.
+    pub unschedulable_count: u32,
+    /// How many of the last attempts ended in an error, one after the other.
+    pub consecutive_errors: u32,
+    /// The plugins that rejected it, or keep it out.
+    pub rejectors: PluginSet,
+    /// When its backoff ends; `None` if it has none.
+    pub backoff_until: Option<Timestamp>,
+}
+
+/// What became of an updated pod.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Updated {
+    /// It is being tried; the update counts when that fails.
+    InFlight,
+    /// It stays where it is.
+    InPlace,
+    /// It goes on elsewhere, from where it waited.
+    Woken(Moved),
+    /// It was not known.
+    New(Moved),
+}
+
+/// How a woken pod is to go on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    AfterBackoff,
+    Immediately,
+}
+
+/// The pods that wait for a node, and those in flight with the events that came meanwhile.
+#[derive(Debug)]
+pub(crate) struct Queue<E> {
+    settings: Settings,
+    pools: Pools,
+    in_flight: InFlight<E>,
+    /// Pods whose attempt has succeeded, while they are being bound: that may still fail.
+    binding: HashMap<Arc<str>, Entry>,
+}
+
+impl<E> Queue<E> {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            pools: Pools::default(),
+            in_flight: InFlight::new(),
+            binding: HashMap::new(),
+        }
+    }
+
+    /// How many pods wait.
+    pub(crate) fn len(&self) -> usize {
+        self.pools.len()
+    }
+
+    pub(crate) fn waiting(&self, pod: &str) -> Option<Waiting> {
+        let entry = self.pools.get(pod)?;
+        Some(Waiting {
+            pool: entry.pool,
+            since: entry.timestamp,
+            attempts: entry.attempts,
+            unschedulable_count: entry.unschedulable_count,
+            consecutive_errors: entry.consecutive_errors,
+            rejectors: entry.rejectors,
+            backoff_until: entry.end_of_backoff(),
+        })
+    }
+
+    /// The pods of a pool: of the first three in the order in which they leave it, of the others by key.
+    pub(crate) fn pods_in(&self, pool: Pool) -> Vec<Arc<str>> {
+        self.pools.list(pool)
+    }
+
+    /// The pods in flight in the order of popping.
+    pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.in_flight.pods()
+    }
+
+    /// The labels of the events kept for the pods in flight.
+    pub(crate) fn in_flight_events(&self) -> impl Iterator<Item = &'static str> {
+        self.in_flight.labels()
+    }
+
+    /// A pod without a node appeared (S5-003). One that waits already keeps its place and takes the priority.
+    pub(crate) fn add(
+        &mut self,
+        pod: Arc<str>,
+        priority: i32,
+        label: &'static str,
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Option<Moved> {
+        if let Some((pod, mut entry)) = self.pools.take(&pod) {
+            entry.priority = priority;
+            self.pools.put(pod, entry, &self.settings);
+            return None;
+        }
+        Some(self.enter(pod, Entry::new(priority, now), Pool::Active, label, hints))
+    }
+
+    /// A waiting or flying pod was changed; the events are what about it (S5-028).
+    pub(crate) fn update(
+        &mut self,
+        pod: &Arc<str>,
+        priority: i32,
+        events: Vec<Event<E>>,
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Updated {
+        if self.in_flight.contains(pod) {
+            for event in events {
+                self.in_flight.record(event);
+            }
+            return Updated::InFlight;
+        }
+        let Some((key, mut entry)) = self.pools.take(pod) else {
+            let entry = Entry::new(priority, now);
+            let label = "UnschedulablePodUpdate";
+            return Updated::New(self.enter(Arc::clone(pod), entry, Pool::Active, label, hints));
+        };
+        entry.priority = priority;
+        let is_kept_out = matches!(entry.pool, Pool::Unschedulable | Pool::Gated);
+        self.pools.put(key, entry, &self.settings);
+        for event in events.iter().filter(|_| is_kept_out) {
+            let moved = self.wake(vec![Arc::clone(pod)], event, now, hints).pop();
+            if let Some(moved) = moved.filter(|moved| moved.pool != Pool::Gated) {
+                return Updated::Woken(moved);
+            }
+        }
+        Updated::InPlace
+    }
+
+    /// A pod is gone or has its node. An attempt under way goes on and ends with [`Self::done`] (S5-029).
+    pub(crate) fn delete(&mut self, pod: &str) {
+        self.pools.take(pod);
+        self.binding.remove(pod);
+    }
+
+    /// The next pod: the first active one, else the first that backs off from a rejection (S5-038).
+    pub(crate) fn pop(&mut self) -> Option<Popped> {
+        loop {
+            let (pod, from_backoff) = self.pools.next()?;
+            let (pod, mut entry) = self.pools.take(&pod)?;
+            // Deleted and created again during its attempt: the end of that attempt speaks for it (S5-106).
+            if self.in_flight.contains(&pod) {
+                continue;
+            }
+            entry.attempts = entry.attempts.saturating_add(1);
+            let attempts = entry.attempts;
+            self.in_flight.start(Arc::clone(&pod), entry);
+            return Some(Popped {
+                pod,
+                attempts,
+                from_backoff,
+            });
+        }
+    }
+
+    /// The attempt is over and the pod does not come back, unless its binding fails. Says whether it was in flight.
+    pub(crate) fn done(&mut self, pod: &str, is_binding: bool) -> bool {
+        let Some((pod, flight)) = self.in_flight.end(pod) else {
+            return false;
+        };
+        if is_binding {
+            self.binding.insert(pod, flight.entry);
+        }
+        self.in_flight.trim();
+        true
+    }
+
+    /// The attempt, or the binding after it, failed: the events that came meanwhile decide where the pod waits (S5-016).
+    ///
+    /// # Errors
+    /// The pod was neither in flight nor being bound, or waits already (S5-017); it is not in flight afterwards.
+    pub(crate) fn failed(
+        &mut self,
+        pod: &str,
+        rejectors: PluginSet,
+        pending: PluginSet,
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Result<Moved, QueueError> {
+        let (pod, mut entry, position) = match self.in_flight.end(pod) {
+            Some((pod, flight)) => (pod, flight.entry, Some(flight.position)),
+            None => match self.binding.remove_entry(pod) {
+                Some((pod, entry)) => (pod, entry, None),
+                None => return Err(QueueError::NotInFlight(pod.into())),
+            },
+        };
+        if self.pools.get(&pod).is_some() {
+            self.in_flight.trim();
+            return Err(QueueError::AlreadyQueued(pod));
+        }
+        // Its gate is asked again, also if it was popped from backoff.
+        entry.pool = Pool::Unschedulable;
+        entry.fail(rejectors, pending, now);
+        let wake = self.replayed(&pod, &entry, position, hints);
+        self.in_flight.trim();
+        let pool = wake.map_or(Pool::Unschedulable, |wake| {
+            self.destination(&mut entry, wake, now)
+        });
+        Ok(self.enter(pod, entry, pool, "ScheduleAttemptFailure", hints))
+    }
+
+    /// What the events since its attempt began mean for a pod. Where they are no longer known it is worth another attempt.
+    fn replayed(
+        &self,
+        pod: &str,
+        entry: &Entry,
+        position: Option<u64>,
+        hints: &impl Requeueing<E>,
+    ) -> Option<Wake> {
+        let events = position.and_then(|position| self.in_flight.since(position));
+        let Some(events) = events.filter(|_| !entry.rejectors.is_empty()) else {
+            return Some(Wake::AfterBackoff);
+        };
+        let own = |event: &&Event<E>| match &event.scope {
+            Scope::Only(other) => **other == *pod,
+            _ => true,
+        };
+        let mut wake = None;
+        for event in events.filter(own) {
+            match woken(pod, entry, event, hints) {
+                Some(Wake::Immediately) => return Some(Wake::Immediately),
+                Some(Wake::AfterBackoff) => wake = Some(Wake::AfterBackoff),
+                None => {}
+            }
+        }
+        wake
+    }
+
+    /// Something happened in the cluster: wakes the pods whose rejectors ask for it (S5-012).
+    pub(crate) fn event(
+        &mut self,
+        event: Event<E>,
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Vec<Moved> {
+        let mut pods = match &event.object {
+            None => self.pools.list(Pool::Unschedulable),
+            Some(object) => {
+                let registered = hints.registered(object);
+                if registered.is_empty() {
+                    return Vec::new();
+                }
+                self.pools.rejected_by(registered)
+            }
+        };
+        match &event.scope {
+            Scope::All | Scope::Only(_) => {}
+            Scope::Except(pod) => pods.retain(|other| other != pod),
+            Scope::UpTo(priority) => pods.retain(|pod| {
+                let entry = self.pools.get(pod);
+                entry.is_some_and(|entry| entry.priority <= *priority)
+            }),
+        }
+        let moved = self.wake(pods, &event, now, hints);
+        self.in_flight.record(event);
+        moved
+    }
+
+    /// A plugin asks for this pod alone (S5-034).
+    pub(crate) fn activate(&mut self, pod: &str, hints: &impl Requeueing<E>) -> Option<Moved> {
+        let label = "ForceActivate";
+        if let Some(pod) = self.in_flight.key(pod) {
+            self.in_flight
+                .record(Event::wildcard(label, Scope::Only(pod)));
+            return None;
+        }
+        if self.pools.get(pod)?.pool == Pool::Active {
+            return None;
+        }
+        let (pod, entry) = self.pools.take(pod)?;
+        let moved = self.enter(pod, entry, Pool::Active, label, hints);
+        (moved.pool == Pool::Active).then_some(moved)
+    }
+
+    /// Ends the backoffs whose second has passed; to be called every second (S5-009, S5-108).
+    pub(crate) fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
+        let mut moved = Vec::new();
+        for pod in self.pools.expired(whole_second(now)) {
+            let Some((pod, mut entry)) = self.pools.take(&pod) else {
+                continue;
+            };
+            entry.pool = Pool::Active;
+            self.pools.put(Arc::clone(&pod), entry, &self.settings);
+            moved.push(Moved {
+                pod,
+                pool: Pool::Active,
+                label: "BackoffComplete",
+            });
+        }
+        moved
+    }
+
+    /// Wakes the pods that have waited too long for an event; to be called every 30 seconds (S5-010).
+    pub(crate) fn flush_unschedulable(
+        &mut self,
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Vec<Moved> {
+        let limit = self.settings.max_unschedulable;
+        // A gated pod stays, but one that is over age makes this an event for the pods in flight too.
+        let mut waiting = self.pools.list(Pool::Unschedulable);
+        waiting.extend(self.pools.list(Pool::Gated));
+        waiting.retain(|pod| {
+            let entry = self.pools.get(pod);
+            entry.is_some_and(|entry| entry.over_age(now, limit))
+        });
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let event = Event::wildcard("UnschedulableTimeout", Scope::All);
+        let moved = self.wake(waiting, &event, now, hints);
+        self.in_flight.record(event);
+        moved
+    }
+
+    fn wake(
+        &mut self,
+        pods: Vec<Arc<str>>,
+        event: &Event<E>,
+        now: Timestamp,
+        hints: &impl Requeueing<E>,
+    ) -> Vec<Moved> {
+        let mut moved = Vec::new();
+        for pod in pods {
+            let entry = self.pools.get(&pod);
+            let Some(wake) = entry.and_then(|entry| woken(&pod, entry, event, hints)) else {
+                continue;
+            };
+            let Some((pod, mut entry)) = self.pools.take(&pod) else {
+                continue;
+            };
+            let pool = self.destination(&mut entry, wake, now);
+            moved.push(self.enter(pod, entry, pool, event.label, hints));
+        }
+        moved
+    }
+
+    /// Where a woken pod goes (S5-011).
+    fn destination(&self, entry: &mut Entry, wake: Wake, now: Timestamp) -> Pool {
+        if wake == Wake::Immediately || !entry.backs_off(now, &self.settings) {
+            Pool::Active
+        } else if entry.rejectors.is_empty() {
+            Pool::ErrorBackoff
+        } else {
+            Pool::Backoff
+        }
+    }
+
+    /// Puts the pod into a pool, unless its gate keeps it out (S5-036). It is not asked again on the way from backoff.
+    fn enter(
+        &mut self,
+        pod: Arc<str>,
+        mut entry: Entry,
+        pool: Pool,
+        label: &'static str,
+        hints: &impl Requeueing<E>,
+    ) -> Moved {
+        let from_backoff = matches!(entry.pool, Pool::Backoff | Pool::ErrorBackoff);
+        entry.gate = if from_backoff || pool == Pool::Unschedulable {
+            None
+        } else {
+            hints.gate(&pod)
+        };
+        entry.rejectors = entry.rejectors.or(entry.gate.into_iter().collect());
+        entry.pool = entry.gate.map_or(pool, |_| Pool::Gated);
+        let pool = entry.pool;
+        self.pools.put(Arc::clone(&pod), entry, &self.settings);
+        Moved { pod, pool, label }
+    }
+}
+
+/// Whether the event wakes the pod: the hints of its rejectors that registered it decide (S5-012, S5-033). For a gated
+/// pod the plugin that gates it must have registered the event too (S5-110).
+fn woken<E>(
+    pod: &str,
+    entry: &Entry,
+    event: &Event<E>,
+    hints: &impl Requeueing<E>,
+) -> Option<Wake> {
+    let registered = event.object.as_ref().map(|object| hints.registered(object));
+    if let Some(gate) = entry.gate
+        && !registered.is_some_and(|registered| registered.contains(gate))
+    {
+        return None;
+    }
+    let (Some(object), Some(registered)) = (&event.object, registered) else {
+        return Some(Wake::AfterBackoff);
+    };
+    if entry.rejectors.is_empty() {
+        return Some(Wake::AfterBackoff);
+    }
+    let mut wake = None;
+    for plugin in entry.rejectors.and(registered).iter() {
+        if hints.wakes(plugin, pod, object) {
+            if entry.pending.contains(plugin) {
+                return Some(Wake::Immediately);
+            }
+            wake = Some(Wake::AfterBackoff);
+        }
+    }
+    wake
+}

@@ -1,0 +1,169 @@
+//! The pools with the orders in which they are left, and the index from a plugin to the pods it rejected.
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use jiff::Timestamp;
+
+use super::entry::Entry;
+use super::{Pool, Settings};
+use crate::plugins::{PluginName, PluginSet};
+
+/// Priority descending, then waiting since, then uid so that the order is total (S5-005).
+type Turn = (Reverse<i32>, Timestamp, Arc<str>);
+
+#[derive(Debug, Default)]
+pub(super) struct Pools {
+    pods: HashMap<Arc<str>, Entry>,
+    active: BTreeSet<Turn>,
+    backoff: BTreeSet<(Timestamp, Turn)>,
+    error_backoff: BTreeSet<(Timestamp, Arc<str>)>,
+    /// The unschedulable and gated pods of each plugin, by its number.
+    rejected: Vec<BTreeSet<Arc<str>>>,
+    unschedulable: BTreeSet<Arc<str>>,
+    gated: BTreeSet<Arc<str>>,
+}
+
+impl Pools {
+    pub(super) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub(super) fn get(&self, pod: &str) -> Option<&Entry> {
+        self.pods.get(pod)
+    }
+
+    /// Puts the pod into the pool that its entry names.
+    pub(super) fn put(&mut self, pod: Arc<str>, mut entry: Entry, settings: &Settings) {
+        let expiry = entry.expiry(settings).unwrap_or(entry.timestamp);
+        let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
+        match entry.pool {
+            Pool::Active => {
+                self.active.insert(turn);
+            }
+            Pool::Backoff => {
+                self.backoff.insert((expiry, turn));
+            }
+            Pool::ErrorBackoff => {
+                self.error_backoff.insert((expiry, Arc::clone(&pod)));
+            }
+            Pool::Unschedulable => {
+                self.unschedulable.insert(Arc::clone(&pod));
+                self.index(&pod, entry.rejectors);
+            }
+            Pool::Gated => {
+                self.gated.insert(Arc::clone(&pod));
+                self.index(&pod, entry.gate.into_iter().collect());
+            }
+        }
+        entry.placed = expiry;
+        self.pods.insert(pod, entry);
+    }
+
+    pub(super) fn take(&mut self, pod: &str) -> Option<(Arc<str>, Entry)> {
+        let (pod, entry) = self.pods.remove_entry(pod)?;
+        let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
+        match entry.pool {
+            Pool::Active => {
+                self.active.remove(&turn);
+            }
+            Pool::Backoff => {
+                self.backoff.remove(&(entry.placed, turn));
+            }
+            Pool::ErrorBackoff => {
+                self.error_backoff.remove(&(entry.placed, Arc::clone(&pod)));
+            }
+            Pool::Unschedulable => {
+                self.unschedulable.remove(&pod);
+                self.forget(&pod, entry.rejectors);
+            }
+            Pool::Gated => {
+                self.gated.remove(&pod);
+                self.forget(&pod, entry.gate.into_iter().collect());
+            }
+        }
+        Some((pod, entry))
+    }
+
+    /// The pod whose turn it is, and whether it still backs off.
+    pub(super) fn next(&self) -> Option<(Arc<str>, bool)> {
+        let active = self
+            .active
+            .first()
+            .map(|(_, _, pod)| (Arc::clone(pod), false));
+        active.or_else(|| {
+            self.backoff
+                .first()
+                .map(|(_, (_, _, pod))| (Arc::clone(pod), true))
+        })
+    }
+
+    /// The pods of both backoffs whose second is before this one.
+    pub(super) fn expired(&self, second: Timestamp) -> Vec<Arc<str>> {
+        let rejected = self
+            .backoff
+            .iter()
+            .take_while(|(expiry, _)| *expiry < second);
+        let errors = self
+            .error_backoff
+            .iter()
+            .take_while(|(expiry, _)| *expiry < second);
+        rejected
+            .map(|(_, (_, _, pod))| pod)
+            .chain(errors.map(|(_, pod)| pod))
+            .cloned()
+            .collect()
+    }
+
+    /// The pods of a pool: of the first three in the order in which they leave it, of the others by key.
+    pub(super) fn list(&self, pool: Pool) -> Vec<Arc<str>> {
+        match pool {
+            Pool::Active => self.active.iter().map(|turn| &turn.2).cloned().collect(),
+            Pool::Backoff => self
+                .backoff
+                .iter()
+                .map(|(_, turn)| &turn.2)
+                .cloned()
+                .collect(),
+            Pool::ErrorBackoff => self
+                .error_backoff
+                .iter()
+                .map(|(_, pod)| pod)
+                .cloned()
+                .collect(),
+            Pool::Unschedulable => self.unschedulable.iter().cloned().collect(),
+            Pool::Gated => self.gated.iter().cloned().collect(),
+        }
+    }
+
+    /// The unschedulable pods that one of these plugins rejected, and the gated ones that one of them gates.
+    pub(super) fn rejected_by(&self, plugins: PluginSet) -> Vec<Arc<str>> {
+        let lists = plugins.iter();
+        let lists = lists.filter_map(|plugin| self.rejected.get(plugin as usize));
+        let mut found: Vec<Arc<str>> = lists.flatten().cloned().collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn index(&mut self, pod: &Arc<str>, plugins: PluginSet) {
+        for plugin in plugins.iter() {
+            self.of(plugin).insert(Arc::clone(pod));
+        }
+    }
+
+    fn forget(&mut self, pod: &Arc<str>, plugins: PluginSet) {
+        for plugin in plugins.iter() {
+            self.of(plugin).remove(pod);
+        }
+    }
+
+    fn of(&mut self, plugin: PluginName) -> &mut BTreeSet<Arc<str>> {
+        let index = plugin as usize;
+        if self.rejected.len() <= index {
+            self.rejected.resize_with(index + 1, BTreeSet::new);
+        }
+        &mut self.rejected[index]
+    }
+}

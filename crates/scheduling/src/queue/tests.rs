@@ -1,0 +1,259 @@
+//! The pools by themselves, row by row.
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{
+    Event, MAX_IN_FLIGHT_EVENTS, Moved, PluginName, PluginSet, Pool, Queue, QueueError, Requeueing,
+    Scope, Settings,
+};
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+
+/// An event is the plugin that registered it, and whether its hint says Queue.
+type Happening = (u8, bool);
+
+#[derive(Default)]
+struct Hints {
+    gated: BTreeSet<String>,
+}
+
+impl Requeueing<Happening> for Hints {
+    fn registered(&self, event: &Happening) -> PluginSet {
+        by(&[event.0])
+    }
+    fn wakes(&self, _: PluginName, _: &str, event: &Happening) -> bool {
+        event.1
+    }
+    fn gate(&self, pod: &str) -> Option<PluginName> {
+        let gated = self.gated.contains(pod);
+        gated.then(|| PluginName::ALL[9])
+    }
+}
+
+fn at(milliseconds: i64) -> Timestamp {
+    Timestamp::from_millisecond(1_000_000 + milliseconds).unwrap()
+}
+
+fn by(plugins: &[u8]) -> PluginSet {
+    let plugins = plugins.iter();
+    plugins
+        .map(|number| PluginName::ALL[usize::from(*number)])
+        .collect()
+}
+
+fn fails(
+    queue: &mut Queue<Happening>,
+    plugins: &[u8],
+    now: Timestamp,
+    hints: &Hints,
+) -> Result<Moved, QueueError> {
+    queue.failed("a", by(plugins), PluginSet::default(), now, hints)
+}
+
+fn event(plugin: u8, queue: bool) -> Event<Happening> {
+    Event {
+        label: "NodeAdd",
+        object: Some((plugin, queue)),
+        scope: Scope::All,
+    }
+}
+
+/// A queue with one pod, `a`, in flight.
+fn popped() -> Queue<Happening> {
+    let mut queue = Queue::new(Settings::default());
+    queue.add("a".into(), 0, "", at(0), &Hints::default());
+    queue.pop().unwrap();
+    queue
+}
+
+#[test]
+fn s5_005_priority_then_waiting_time() {
+    let mut queue = Queue::new(Settings::default());
+    for (pod, priority, time) in [("late", 0, 2), ("early", 0, 1), ("important", 5, 3)] {
+        queue.add(pod.into(), priority, "", at(time), &Hints::default());
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.pop())
+        .map(|popped| popped.pod.to_string())
+        .collect();
+    assert_eq!(order, ["important", "early", "late"]);
+}
+
+#[test]
+fn s5_010_a_pod_that_waited_over_five_minutes_is_tried_again() {
+    let mut queue = popped();
+    fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
+    assert_eq!(
+        queue.flush_unschedulable(at(300_000), &Hints::default()),
+        []
+    );
+    let moved = queue.flush_unschedulable(at(300_001), &Hints::default());
+    assert_eq!(
+        (moved[0].pool, moved[0].label),
+        (Pool::Active, "UnschedulableTimeout")
+    );
+}
+
+#[test]
+fn s5_012_only_the_rejectors_of_a_pod_are_asked() {
+    let mut queue = popped();
+    fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
+    assert_eq!(queue.event(event(2, true), at(1), &Hints::default()), []);
+    assert_eq!(queue.event(event(1, false), at(1), &Hints::default()), []);
+    assert_eq!(
+        queue.event(event(1, true), at(1), &Hints::default())[0].pool,
+        Pool::Backoff
+    );
+}
+
+#[test]
+fn s5_016_an_event_during_the_attempt_counts() {
+    let mut queue = popped();
+    queue.event(event(1, true), at(1), &Hints::default());
+    assert_eq!(queue.in_flight_events().count(), 1);
+    let moved = fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
+    assert_eq!(
+        (moved.pool, queue.in_flight_events().count()),
+        (Pool::Backoff, 0)
+    );
+    let mut queue = popped();
+    let moved = fails(&mut queue, &[], at(2), &Hints::default()).unwrap();
+    assert_eq!(moved.pool, Pool::ErrorBackoff);
+    assert_eq!(queue.pop(), None);
+}
+
+#[test]
+fn s5_017_a_pod_that_waits_already_is_told() {
+    let mut queue = popped();
+    queue.add("a".into(), 0, "", at(1), &Hints::default());
+    let told = fails(&mut queue, &[1], at(1), &Hints::default());
+    assert_eq!(
+        (told, queue.in_flight().count()),
+        (Err(QueueError::AlreadyQueued("a".into())), 0)
+    );
+}
+
+#[test]
+fn s5_033_a_pending_plugin_skips_the_backoff() {
+    let mut queue = popped();
+    let (pending, hints) = (by(&[1]), Hints::default());
+    queue
+        .failed("a", PluginSet::default(), pending, at(0), &hints)
+        .unwrap();
+    assert_eq!(
+        queue.event(event(1, true), at(1), &Hints::default())[0].pool,
+        Pool::Active
+    );
+}
+
+#[test]
+fn s5_034_activation_ignores_the_backoff() {
+    let mut queue = popped();
+    assert_eq!(queue.activate("a", &Hints::default()), None);
+    let moved = fails(&mut queue, &[1], at(0), &Hints::default()).unwrap();
+    assert_eq!(moved.pool, Pool::Backoff);
+    assert_eq!(
+        queue.activate("a", &Hints::default()).unwrap().pool,
+        Pool::Active
+    );
+}
+
+#[test]
+fn s5_036_a_gate_is_asked_again_after_a_failure_of_a_pod_popped_from_backoff() {
+    let mut queue = popped();
+    queue.event(event(1, true), at(1), &Hints::default());
+    fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
+    assert!(queue.pop().unwrap().from_backoff);
+    let gate = Hints {
+        gated: ["a".to_owned()].into(),
+    };
+    let moved = fails(&mut queue, &[], at(3), &gate).unwrap();
+    assert_eq!(moved.pool, Pool::Gated);
+}
+
+#[test]
+fn s5_038_the_head_of_the_backoff_is_popped_when_nothing_is_active() {
+    let mut queue = popped();
+    queue.event(event(1, true), at(1), &Hints::default());
+    fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
+    let again = queue.pop().unwrap();
+    assert!(again.from_backoff && again.attempts == 2);
+}
+
+#[test]
+fn s5_108_backoff_ends_when_its_second_has_passed() {
+    let mut queue = popped();
+    fails(&mut queue, &[], at(500), &Hints::default()).unwrap();
+    assert_eq!(queue.flush_backoff(at(1_999)), []);
+    assert_eq!(queue.flush_backoff(at(2_000))[0].label, "BackoffComplete");
+}
+
+#[test]
+fn s5_110_a_gated_pod_is_woken_by_its_gate_alone() {
+    let gate = Hints {
+        gated: ["a".to_owned()].into(),
+    };
+    let mut queue = Queue::new(Settings::default());
+    let moved = queue.add("a".into(), 0, "", at(0), &gate).unwrap();
+    assert_eq!(moved.pool, Pool::Gated);
+    let wildcard = Event {
+        label: "UnschedulableTimeout",
+        object: None,
+        scope: Scope::All,
+    };
+    assert_eq!(queue.event(wildcard, at(1), &Hints::default()), []);
+    assert_eq!(
+        queue.event(event(9, true), at(1), &Hints::default())[0].pool,
+        Pool::Active
+    );
+}
+
+#[test]
+fn events_in_flight_are_bounded_and_a_pod_whose_events_were_dropped_is_woken() {
+    let mut queue = popped();
+    queue.event(event(1, true), at(1), &Hints::default());
+    for _ in 0..2 * MAX_IN_FLIGHT_EVENTS {
+        queue.event(event(1, false), at(1), &Hints::default());
+    }
+    assert!(queue.in_flight_events().count() <= MAX_IN_FLIGHT_EVENTS);
+    let moved = fails(&mut queue, &[1], at(2), &Hints::default()).unwrap();
+    assert_eq!(moved.pool, Pool::Backoff);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+    #[test]
+    fn no_pod_is_lost_and_none_waits_past_its_event(steps in prop::collection::vec((0_u8..8, 0_u8..6, 0_u8..3), 1..80)) {
+        let mut queue = Queue::new(Settings { max_unschedulable: SignedDuration::from_secs(5), ..Settings::default() });
+        let (mut alive, mut flying, mut woken) = (BTreeSet::new(), Vec::<Arc<str>>::new(), BTreeSet::<(Arc<str>, u8)>::new());
+        for (step, (action, pod, plugin)) in steps.into_iter().enumerate() {
+            let now = at(i64::try_from(step).unwrap() * 700);
+            let name: Arc<str> = format!("p{pod}").into();
+            let hints = Hints::default();
+            match action {
+                0 | 1 if !alive.contains(&name) => {
+                    queue.add(Arc::clone(&name), i32::from(plugin), "", now, &hints);
+                    alive.insert(name);
+                }
+                2 => flying.extend(queue.pop().map(|popped| popped.pod)),
+                3 | 4 if !flying.is_empty() => {
+                    let pod = flying.remove(0);
+                    let moved = queue.failed(&pod, by(&[plugin]), PluginSet::default(), now, &hints).unwrap();
+                    let expected = if woken.contains(&(Arc::clone(&pod), plugin)) { Pool::Backoff } else { moved.pool };
+                    prop_assert_eq!(moved.pool, expected);
+                    woken.retain(|(other, _)| *other != pod);
+                }
+                5 => {
+                    queue.event(event(plugin, true), now, &hints);
+                    woken.extend(flying.iter().map(|pod| (Arc::clone(pod), plugin)));
+                }
+                6 => drop(queue.flush_backoff(now)),
+                7 if !flying.contains(&name) => {
+                    queue.delete(&name);
+                    alive.remove(&name);
+                }
+                _ => drop(queue.flush_unschedulable(now, &hints)),
+            }
+            prop_assert_eq!(queue.len() + queue.in_flight().count(), alive.len());
+        }
+    }
+}

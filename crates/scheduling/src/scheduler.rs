@@ -1,0 +1,519 @@
+//! The whole scheduler as a value: what a watch tells goes in, attempts come out. Who runs it binds the pods that were
+//! placed, deletes the victims, writes the words, and tells how that ended.
+
+use crate::change::{Change, Delta, pod_key};
+use crate::cycle::Filtered;
+use crate::decider::{Decided, Decider};
+use crate::framework::Framework;
+use crate::plugins::{PluginName, PluginSet};
+use crate::queue::{Moved, Settings};
+use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
+use evictd_placement::{Cluster, Mistake, Pod, Spreader};
+use evictd_pod::wire;
+use evictd_preemption::{Action, Budget, Options, Plan};
+use hashbrown::HashMap;
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Something that a watch tells.
+#[derive(Debug, Clone)]
+#[allow(missing_docs, reason = "they are the kinds of the API")]
+pub enum Event {
+    /// Of a kind that may wake waiting pods.
+    Change(Change),
+    Namespace(Delta<wire::Namespace>),
+    Service(Delta<wire::Service>),
+    ReplicationController(Delta<wire::Service>),
+    ReplicaSet(Delta<wire::Workload>),
+    StatefulSet(Delta<wire::Workload>),
+    PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
+}
+
+/// What became of a pod whose turn it was.
+#[derive(Debug)]
+pub struct Attempt {
+    /// What the queue knows it by.
+    pub key: Arc<str>,
+    /// The pod as it was last seen.
+    pub pod: Arc<wire::Pod>,
+    /// Which attempt this is, from 1.
+    pub number: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It is on its way to a node and has to be bound: [`Scheduler::bind_failed`] tells if that fails.
+    Placed {
+        /// The node.
+        node: Arc<str>,
+        /// How it was found.
+        decided: Decided,
+    },
+    /// It fits nowhere.
+    Unschedulable(Rejected),
+    /// Nothing could be decided: an error in the pod, or no node at all.
+    Error(String),
+    /// It is being deleted (S5-040).
+    Deleting,
+    /// No profile has its scheduler name (S5-041).
+    NoProfile,
+}
+
+/// What is said of a pod that fits nowhere, and what is to be done for it.
+#[derive(Debug)]
+pub struct Rejected {
+    /// For condition and event (S5-069).
+    pub message: String,
+    /// The plugins that kept it away.
+    pub plugins: BTreeSet<String>,
+    /// The node that is being freed for it.
+    pub nominated: Option<String>,
+    /// The pods that have to go for it, in the order of the plan: `namespace/name` and UID.
+    pub victims: Vec<(String, String)>,
+    /// What has to be done for it, in order.
+    pub actions: Vec<Action>,
+    /// Pods that lose their nomination, `namespace/name`.
+    pub nominations_cleared: Vec<String>,
+    /// Whether a nomination in the status of the pod has to be cleared.
+    pub clears_nomination: bool,
+}
+
+/// The cluster, the queue and the profiles.
+pub struct Scheduler {
+    cluster: Cluster,
+    queue: SchedulingQueue,
+    frameworks: Vec<Framework>,
+    decider: Decider,
+    budgets: Vec<Budget>,
+    options: Options,
+    /// Pods that count as being there although their node is only being freed for them, with that node.
+    nominated: HashMap<Arc<str>, Arc<str>>,
+    /// What of the input could not be used, a line each.
+    mistakes: Vec<String>,
+}
+
+impl Scheduler {
+    /// A scheduler of an empty cluster. `make` makes the profiles for it.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn new<E>(
+        settings: Settings,
+        has_extenders: bool,
+        make: impl FnOnce(&mut Cluster) -> Result<Vec<Framework>, E>,
+    ) -> Result<Self, E> {
+        let mut cluster = Cluster::new();
+        let frameworks = make(&mut cluster)?;
+        let names = frameworks.iter().map(|own| own.scheduler_name.clone());
+        Ok(Self {
+            queue: SchedulingQueue::new(settings, names, has_extenders),
+            cluster,
+            frameworks,
+            decider: Decider::default(),
+            budgets: Vec::new(),
+            options: Options::default(),
+            nominated: HashMap::new(),
+            mistakes: Vec::new(),
+        })
+    }
+
+    /// The cluster as it is known, assumed pods included.
+    pub const fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The pods that wait.
+    pub const fn queue(&self) -> &SchedulingQueue {
+        &self.queue
+    }
+
+    /// What of the input could not be used since the last call, a line each.
+    pub fn take_mistakes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.mistakes)
+    }
+
+    /// Something appeared, changed or went. Returns the pods that moved in the queue because of it.
+    pub fn on(&mut self, now: Timestamp, event: &Event) -> Vec<Moved> {
+        match event {
+            Event::Change(change) => {
+                self.apply(change);
+                let moved = self.queue.on(now, change);
+                if let Change::Pod(pods) = change {
+                    self.renominate(pods);
+                }
+                return moved;
+            }
+            Event::Namespace(delta) => match (&delta.old, &delta.new) {
+                (_, Some(new)) => self.cluster.add_namespace(new),
+                (Some(old), None) => {
+                    self.cluster.remove_namespace(&old.metadata.name);
+                }
+                (None, None) => {}
+            },
+            Event::Service(delta) => self.spread_by_labels(Spreader::Service, delta),
+            Event::ReplicationController(delta) => {
+                self.spread_by_labels(Spreader::ReplicationController, delta);
+            }
+            Event::ReplicaSet(delta) => self.spread_by(Spreader::ReplicaSet, delta),
+            Event::StatefulSet(delta) => self.spread_by(Spreader::StatefulSet, delta),
+            Event::PodDisruptionBudget(delta) => self.on_budget(delta),
+        }
+        Vec::new()
+    }
+
+    fn spread_by_labels(&mut self, kind: Spreader, delta: &Delta<wire::Service>) {
+        match (&delta.old, &delta.new) {
+            (_, Some(new)) if kind == Spreader::Service => self.cluster.add_service(new),
+            (_, Some(new)) => self.cluster.add_replication_controller(new),
+            (Some(old), None) => {
+                self.cluster.remove_spreader(kind, &old.metadata);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn spread_by(&mut self, kind: Spreader, delta: &Delta<wire::Workload>) {
+        match (&delta.old, &delta.new) {
+            (_, Some(new)) => {
+                let added = self.cluster.add_workload(kind, new);
+                self.note(&new.metadata, added);
+            }
+            (Some(old), None) => {
+                self.cluster.remove_spreader(kind, &old.metadata);
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn on_budget(&mut self, delta: &Delta<wire::PodDisruptionBudget>) {
+        let name = |own: &wire::PodDisruptionBudget| {
+            format!(
+                "{}/{}",
+                own.metadata.namespace_or_default(),
+                own.metadata.name
+            )
+        };
+        if let Some(old) = &delta.old
+            && let Some(at) = self.budgets.iter().position(|own| own.name == name(old))
+        {
+            self.budgets.remove(at).release(&mut self.cluster);
+        }
+        if let Some(new) = &delta.new {
+            match Budget::new(&mut self.cluster, new) {
+                Ok(budget) => self.budgets.push(budget),
+                Err(error) => self
+                    .mistakes
+                    .push(format!("{}: spec.selector: {error}", name(new))),
+            }
+        }
+    }
+
+    /// Notes what is wrong with an object that was not added.
+    fn note(&mut self, metadata: &wire::Metadata, added: Result<(), Mistake>) {
+        if let Err(mistake) = added {
+            let name = format!("{}/{}", metadata.namespace_or_default(), metadata.name);
+            self.mistakes.push(format!("{name}: {mistake}"));
+        }
+    }
+
+    /// Applies a change to the cluster.
+    fn apply(&mut self, change: &Change) {
+        let cluster = &mut self.cluster;
+        match change {
+            Change::Pod(pods) => self.apply_pod(pods),
+            Change::Node(Delta { new: Some(new), .. }) => cluster.update_node(new),
+            Change::Node(Delta { old: Some(old), .. }) => {
+                cluster.remove_node(&old.metadata.name);
+            }
+            Change::PersistentVolumeClaim(Delta { new: Some(new), .. }) => {
+                let added = cluster.add_claim(new);
+                self.note(&new.metadata, added);
+            }
+            Change::PersistentVolumeClaim(Delta { old: Some(old), .. }) => {
+                cluster.remove_claim(&old.metadata);
+            }
+            Change::PersistentVolume(Delta { new: Some(new), .. }) => {
+                let added = cluster.add_volume(new);
+                self.note(&new.metadata, added);
+            }
+            Change::PersistentVolume(Delta { old: Some(old), .. }) => {
+                cluster.remove_volume(&old.metadata.name);
+            }
+            Change::StorageClass(Delta { new: Some(new), .. }) => {
+                let added = cluster.add_storage_class(new);
+                self.note(&new.metadata, added);
+            }
+            Change::StorageClass(Delta { old: Some(old), .. }) => {
+                cluster.remove_storage_class(&old.metadata.name);
+            }
+            Change::CsiNode(Delta { new: Some(new), .. }) => cluster.add_csi_node(new),
+            Change::CsiNode(Delta { old: Some(old), .. }) => {
+                cluster.remove_csi_node(&old.metadata.name);
+            }
+            Change::CsiDriver(Delta { new: Some(new), .. }) => cluster.add_csi_driver(new),
+            Change::CsiDriver(Delta { old: Some(old), .. }) => {
+                cluster.remove_csi_driver(&old.metadata.name);
+            }
+            Change::CsiStorageCapacity(Delta { new: Some(new), .. }) => {
+                let added = cluster.add_storage_capacity(new);
+                self.note(&new.metadata, added);
+            }
+            Change::CsiStorageCapacity(Delta { old: Some(old), .. }) => {
+                cluster.remove_storage_capacity(&old.metadata);
+            }
+            _ => {}
+        }
+    }
+
+    /// Keeps the pods with a node in the cluster. One that was assumed is confirmed, wherever it is now (S5-068).
+    fn apply_pod(&mut self, pods: &Delta<wire::Pod>) {
+        let has_node = |pod: &Arc<wire::Pod>| !pod.spec.node_name.is_empty();
+        match (&pods.old, &pods.new) {
+            (old, Some(new)) if has_node(new) => {
+                if let Some(old) = old
+                    .as_ref()
+                    .filter(|old| old.metadata.uid != new.metadata.uid)
+                {
+                    self.cluster.remove_pod(&old.metadata);
+                }
+                self.nominated.remove(&pod_key(&new.metadata));
+                let added = self.cluster.add_pod((**new).clone());
+                self.note(&new.metadata, added);
+            }
+            (Some(old), new) if new.is_none() || has_node(old) => {
+                self.nominated.remove(&pod_key(&old.metadata));
+                self.cluster.remove_pod(&old.metadata);
+            }
+            _ => {}
+        }
+    }
+
+    /// Brings the nominations of a pod that has changed into the cluster.
+    fn renominate(&mut self, pods: &Delta<wire::Pod>) {
+        let both = [&pods.old, &pods.new].into_iter().flatten();
+        let keys: BTreeSet<Arc<str>> = both.map(|pod| pod_key(&pod.metadata)).collect();
+        for key in keys {
+            self.nominate(&key);
+        }
+    }
+
+    /// Brings the nomination of a waiting pod into the cluster.
+    fn nominate(&mut self, key: &Arc<str>) {
+        let node = self.queue.nominated_node(key);
+        let known = self.nominated.get(key);
+        let Some(pod) = self.queue.pod(key).cloned() else {
+            return;
+        };
+        match (node, known) {
+            (None, None) => {}
+            (None, Some(_)) => {
+                self.nominated.remove(key);
+                self.cluster.remove_pod(&pod.metadata);
+            }
+            (Some(node), _) => {
+                let mut wire = (*pod).clone();
+                wire.status.nominated_node_name = node.to_string();
+                self.nominated.insert(Arc::clone(key), node);
+                let added = self.cluster.add_pod(wire);
+                self.note(&pod.metadata, added);
+            }
+        }
+    }
+
+    /// Ends the backoffs that have passed; to be called every second.
+    pub fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
+        self.queue.flush_backoff(now)
+    }
+
+    /// Wakes the pods that have waited too long for an event; to be called every 30 seconds.
+    pub fn flush_unschedulable(&mut self, now: Timestamp) -> Vec<Moved> {
+        self.queue.flush_unschedulable(now)
+    }
+
+    /// Tries the next pod, if one waits. `waiting` tells which pods of the cluster hold a place that they are not bound to
+    /// yet (S4-022).
+    pub fn attempt(&mut self, now: Timestamp, waiting: &dyn Fn(&Pod) -> bool) -> Option<Attempt> {
+        let popped = self.queue.pop()?;
+        let (key, number) = (popped.pod, popped.attempts);
+        let Some(pod) = self.queue.pod(&key).cloned() else {
+            // It went while it waited to be popped.
+            self.queue.done(&key);
+            return self.attempt(now, waiting);
+        };
+        let outcome = self.decide(now, &key, &pod, waiting);
+        Some(Attempt {
+            key,
+            pod,
+            number,
+            outcome,
+        })
+    }
+
+    fn decide(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        wire: &Arc<wire::Pod>,
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Outcome {
+        if wire.metadata.deletion_timestamp.is_some() {
+            self.queue.done(key);
+            return Outcome::Deleting;
+        }
+        let name = match wire.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
+        let profile = self
+            .frameworks
+            .iter()
+            .position(|own| own.scheduler_name == name);
+        let Some(profile) = profile else {
+            self.queue.done(key);
+            return Outcome::NoProfile;
+        };
+        if self.cluster.nodes().is_empty() {
+            return self.error(now, key, "no nodes available to schedule pods".to_owned());
+        }
+        let mut copy = (**wire).clone();
+        copy.status.nominated_node_name = self
+            .queue
+            .nominated_node(key)
+            .map_or_else(String::new, |node| node.to_string());
+        let pod = match self.cluster.pod(copy) {
+            Ok(pod) => pod,
+            Err(mistake) => return self.error(now, key, mistake.to_string()),
+        };
+        match self
+            .decider
+            .decide(&self.frameworks[profile], &self.cluster, &pod)
+        {
+            Ok(decided) => {
+                let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
+                self.nominated.remove(key);
+                self.cluster.assume(pod, decided.chosen);
+                self.queue.assume(key, &node);
+                self.queue.done(key);
+                Outcome::Placed { node, decided }
+            }
+            Err(filtered) => self.reject(now, key, pod, (profile, &filtered), waiting),
+        }
+    }
+
+    /// The attempt ended in an error, which is tried again after a while (S5-042).
+    fn error(&mut self, now: Timestamp, key: &Arc<str>, message: String) -> Outcome {
+        let failure = Failure {
+            nomination: Nomination::Cleared,
+            ..Failure::default()
+        };
+        self.failed(now, key, &failure);
+        Outcome::Error(message)
+    }
+
+    /// Puts a pod back into the queue, and its nomination into the cluster.
+    fn failed(&mut self, now: Timestamp, key: &Arc<str>, failure: &Failure) {
+        // It was in flight; that it waits already means that it was created anew meanwhile, and then that one counts.
+        let _ = self.queue.failed(now, key, failure);
+        self.nominate(key);
+    }
+
+    fn reject(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        pod: Pod,
+        (profile, filtered): (usize, &Filtered),
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Outcome {
+        let by = (self.budgets.as_slice(), self.options);
+        let framework = &self.frameworks[profile];
+        let failed = framework.fail((&self.cluster, &pod), filtered, by, &mut [], waiting);
+        let failed = match failed {
+            Ok(failed) => failed,
+            Err(error) => {
+                self.cluster.release(pod);
+                return self.error(now, key, error.to_string());
+            }
+        };
+        let plan = failed.plan.as_ref();
+        let rejected = self.rejected(
+            &pod,
+            plan,
+            failed.message.unwrap_or(failed.fit_error),
+            failed.plugins,
+        );
+        let nomination = match (&rejected.nominated, rejected.clears_nomination) {
+            (Some(node), _) => Nomination::Node(node.as_str().into()),
+            (None, true) => Nomination::Cleared,
+            (None, false) => Nomination::OfStatus,
+        };
+        self.cluster.release(pod);
+        let rejectors = rejected
+            .plugins
+            .iter()
+            .filter_map(|name| PluginName::parse(name));
+        let failure = Failure {
+            rejectors: rejectors.collect::<PluginSet>(),
+            nomination,
+            ..Failure::default()
+        };
+        self.failed(now, key, &failure);
+        Outcome::Unschedulable(rejected)
+    }
+
+    fn rejected(
+        &self,
+        pod: &Pod,
+        plan: Option<&Plan>,
+        message: String,
+        plugins: BTreeSet<String>,
+    ) -> Rejected {
+        let cluster = &self.cluster;
+        let choice = plan.and_then(|plan| Some((plan, plan.choice()?)));
+        let victims = choice.map(|(plan, choice)| {
+            let pods = &cluster.node(choice.node).pods;
+            let victims = plan
+                .victims(choice)
+                .iter()
+                .map(|index| &pods[*index as usize]);
+            victims
+                .map(|pod| (cluster.full_name(pod), pod.uid().to_owned()))
+                .collect()
+        });
+        Rejected {
+            message,
+            plugins,
+            nominated: choice.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
+            victims: victims.unwrap_or_default(),
+            actions: choice.map_or(Vec::new(), |(plan, _)| plan.actions.clone()),
+            nominations_cleared: choice
+                .map_or(Vec::new(), |(plan, _)| plan.clear_nominations(cluster, pod)),
+            // A pod that may not preempt keeps the nomination that it has.
+            clears_nomination: plan.is_some_and(|plan| plan.ineligible.is_none())
+                && choice.is_none(),
+        }
+    }
+
+    /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065).
+    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>, pod: &wire::Pod) -> Vec<Moved> {
+        self.cluster.remove_pod(&pod.metadata);
+        // What is not in flight any more has been deleted meanwhile.
+        let moved = self.queue.binding_failed(now, key, PluginSet::default());
+        self.nominate(key);
+        moved.unwrap_or_default()
+    }
+
+    /// The victims of a pod are being deleted in the background, or no longer (S5-112).
+    pub fn set_preempting(&mut self, key: &str, preempts: bool) {
+        self.queue.set_preempting(key, preempts);
+    }
+
+    /// Tries these pods again at once, because what was done for them in the background failed (S5-034).
+    pub fn activate<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) -> Vec<Moved> {
+        self.queue.activate(keys)
+    }
+}

@@ -1,0 +1,132 @@
+//! What is kept from one decision to the next never changes a decision.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_placement::Cluster;
+use evictd_pod::{Node, wire};
+use evictd_scheduling::{Decider, Framework};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Something that happens between decisions.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A pod of this kind comes and is placed.
+    Place(usize),
+    /// The pod that was placed as this one goes.
+    Remove(prop::sample::Index),
+    /// A node gets another taint, or loses it.
+    Taint(usize, bool),
+    /// A node comes, or goes.
+    Node(usize, bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..5_usize).prop_map(Step::Place),
+        2 => any::<prop::sample::Index>().prop_map(Step::Remove),
+        1 => (0..6_usize, any::<bool>()).prop_map(|(node, is)| Step::Taint(node, is)),
+        1 => (0..6_usize, any::<bool>()).prop_map(|(node, is)| Step::Node(node, is)),
+    ]
+}
+
+fn node(index: usize, tainted: bool) -> Node {
+    let taints = if tainted {
+        json!([{ "key": "soft", "effect": "PreferNoSchedule" }])
+    } else {
+        json!([])
+    };
+    let zone = index % 2;
+    let node = json!({
+        "metadata": { "name": format!("node-{index}"), "labels": { "kubernetes.io/hostname": format!("node-{index}"),
+            "topology.kubernetes.io/zone": format!("zone-{zone}"), "disk": if index < 3 { "ssd" } else { "hdd" } } },
+        "spec": { "taints": taints },
+        "status": { "allocatable": { "cpu": format!("{}", 2 + index), "memory": "4Gi", "pods": "5" } },
+    });
+    serde_json::from_value(node).unwrap()
+}
+
+fn term(app: &str, key: &str) -> Value {
+    json!({ "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } })
+}
+
+/// The pods of a kind are alike.
+fn pod(kind: usize, number: usize) -> wire::Pod {
+    let mut pod = json!({
+        "metadata": { "name": format!("pod-{number}"), "uid": format!("uid-{number}"),
+            "labels": { "app": format!("app-{kind}") } },
+        "spec": { "containers": [{ "name": "c", "image": "img",
+            "resources": { "requests": { "cpu": "300m", "memory": "256Mi" } } }] },
+    });
+    match kind {
+        1 => {
+            pod["spec"]["affinity"] = json!({ "nodeAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 5, "preference": {
+                "matchExpressions": [{ "key": "disk", "operator": "In", "values": ["ssd"] }] } }] } })
+        }
+        2 => {
+            pod["spec"]["affinity"] = json!({ "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [term("app-0", "kubernetes.io/hostname")] } })
+        }
+        3 => {
+            pod["spec"]["topologySpreadConstraints"] = json!([{ "maxSkew": 1,
+            "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { "app": "app-3" } } }])
+        }
+        _ => {}
+    }
+    serde_json::from_value(pod).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_decision_is_what_asking_every_node_anew_says(steps in prop::collection::vec(step(), 1..40)) {
+        let mut cluster = Cluster::new();
+        for index in 0..4 {
+            cluster.add_node(&node(index, false));
+        }
+        let framework = Framework::of_default(&mut cluster);
+        let mut decider = Decider::default();
+        let mut placed: Vec<wire::Pod> = Vec::new();
+        for (number, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Taint(index, tainted) if cluster.find_node(&format!("node-{index}")).is_some() => {
+                    cluster.update_node(&node(index, tainted));
+                }
+                Step::Taint(..) => {}
+                Step::Node(index, true) => { cluster.add_node(&node(index, false)); }
+                Step::Node(index, false) => { cluster.remove_node(&format!("node-{index}")); }
+                Step::Remove(_) if placed.is_empty() => {}
+                Step::Remove(index) => {
+                    let index = index.index(placed.len());
+                    let gone = placed.swap_remove(index);
+                    prop_assert!(cluster.remove_pod(&gone.metadata));
+                }
+                Step::Place(kind) => {
+                    let wire = pod(kind, number);
+                    let pod = cluster.pod(wire.clone()).unwrap();
+                    let filtered = framework.filter(&cluster, &pod);
+                    let scores = framework.score(&cluster, &pod, &filtered.feasible);
+                    let mut top = scores.as_ref().map_or_else(|| filtered.feasible.clone(), |own| own.top(&filtered.feasible));
+                    top.sort();
+                    match decider.decide(&framework, &cluster, &pod) {
+                        Ok(mut decided) => {
+                            decided.top.sort();
+                            prop_assert_eq!(&decided.top, &top);
+                            prop_assert_eq!(decided.feasible, filtered.feasible.len());
+                            prop_assert_eq!(decided.score, scores.and_then(|own| own.totals.into_iter().max()));
+                            cluster.assume(pod, decided.chosen);
+                            placed.push(wire);
+                        }
+                        Err(found) => {
+                            prop_assert_eq!(found.verdicts, filtered.verdicts);
+                            prop_assert!(filtered.feasible.is_empty());
+                            cluster.release(pod);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

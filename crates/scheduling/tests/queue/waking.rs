@@ -1,0 +1,264 @@
+//! Which changes are events, and for whom.
+
+use super::{
+    add, check, delete, last, node, placed, pod, pop, rejected, requests, run, update, with,
+};
+use evictd_scheduling::{
+    Change, Delta, Failure, PluginName, PluginSet, Pool, SchedulingQueue, Settings,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The events of a change, as a pod in flight would be told of them.
+fn events(old: &Value, new: &Value) -> Vec<&'static str> {
+    let change = if new.is_null() {
+        delete(old)
+    } else {
+        update(new)
+    };
+    let steps = [add(old), add(&pod("flying", json!({}))), pop(), change];
+    last(&steps).in_flight_events
+}
+
+#[test]
+fn s5_013_a_deleted_pod_wakes_only_those_whose_rejectors_ask_for_it() {
+    let own = pod("p", requests("2"));
+    let gone = [(placed("x", requests("2")), Value::Null, true)];
+    check("NodeResourcesFit", &own, &gone);
+    let gone = [(placed("x", requests("2")), Value::Null, false)];
+    check("NodeAffinity", &own, &gone);
+}
+
+#[test]
+fn s5_019_s5_021_hints_decide_about_a_new_node() {
+    let (small, large) = (pod("p", requests("3")), pod("p", requests("5")));
+    check(
+        "NodeResourcesFit",
+        &small,
+        &[(Value::Null, node("one"), true)],
+    );
+    check(
+        "NodeResourcesFit",
+        &large,
+        &[(Value::Null, node("one"), false)],
+    );
+}
+
+#[test]
+fn s5_022_each_change_of_a_node_is_an_event() {
+    let old = with(&node("one"), "spec", json!({ "unschedulable": true }));
+    let new = with(
+        &old,
+        "spec",
+        json!({ "taints": [{ "key": "t", "effect": "NoSchedule" }] }),
+    );
+    let new = with(&new, "status.allocatable.cpu", json!("8"));
+    let new = with(&new, "metadata.labels.zone", json!("b"));
+    let wanted = [
+        "NodeUpdateNodeTaint",
+        "NodeUpdateNodeAllocatable",
+        "NodeUpdateNodeLabel",
+        "NodeUpdateNodeTaint",
+    ];
+    assert_eq!(events(&old, &new), wanted);
+    // The same amount in other words is no change.
+    let same = with(&old, "status.allocatable.cpu", json!("4000m"));
+    assert_eq!(events(&old, &same), Vec::<&str>::new());
+}
+
+#[test]
+fn s5_023_a_cordon_and_a_heartbeat_are_no_events() {
+    let cordoned = with(&node("one"), "spec.unschedulable", json!(true));
+    assert_eq!(events(&node("one"), &cordoned), Vec::<&str>::new());
+    assert_eq!(events(&cordoned, &node("one")), ["NodeUpdateNodeTaint"]);
+    let condition = |status: &str, time: &str| {
+        let condition = json!({ "type": "Ready", "status": status, "lastHeartbeatTime": time });
+        with(&node("one"), "status.conditions", json!([condition]))
+    };
+    let ready = condition("True", "2026-01-01T00:00:00Z");
+    let later = condition("True", "2026-01-01T00:01:00Z");
+    assert_eq!(events(&ready, &later), Vec::<&str>::new());
+}
+
+#[test]
+fn s5_024_a_node_that_goes_is_an_event() {
+    assert_eq!(events(&node("one"), &Value::Null), ["NodeDelete"]);
+}
+
+#[test]
+fn s5_025_s5_027_pods_that_come_to_a_node_or_leave_it_are_events() {
+    let steps = [
+        add(&pod("flying", json!({}))),
+        pop(),
+        add(&placed("x", json!({}))),
+        delete(&placed("x", json!({}))),
+    ];
+    let wanted = ["AssignedPodAdd", "AssignedPodDelete"];
+    assert_eq!(last(&steps).in_flight_events, wanted);
+}
+
+#[test]
+fn s5_026_each_change_of_a_placed_pod_is_an_event() {
+    let old = placed("x", requests("2"));
+    let new = with(
+        &placed("x", requests("1")),
+        "metadata.labels",
+        json!({ "a": "b" }),
+    );
+    let new = with(&new, "spec.tolerations", json!([{ "operator": "Exists" }]));
+    let claim = json!({ "resourceClaimStatuses": [{ "name": "c", "resourceClaimName": "x-c" }] });
+    let new = with(&new, "status", claim);
+    let wanted = [
+        "AssignedPodUpdatePodLabel",
+        "AssignedPodUpdatePodScaleDown",
+        "AssignedPodUpdatePodToleration",
+        "AssignedPodUpdatePodGeneratedResourceClaim",
+    ];
+    assert_eq!(events(&old, &new), wanted);
+    let gated = with(&old, "spec.schedulingGates", json!([{ "name": "a" }]));
+    let wanted = ["AssignedPodUpdatePodSchedulingGatesEliminated"];
+    assert_eq!(events(&gated, &old), wanted);
+    // Nothing of these is an event of its own; a request that grows is nothing of these.
+    let larger = placed("x", requests("3"));
+    assert_eq!(events(&old, &larger), ["AssignedPodUpdate"]);
+    let gone = with(&old, "spec", json!({ "nodeName": "one", "containers": [] }));
+    assert_eq!(events(&old, &gone), ["AssignedPodUpdatePodScaleDown"]);
+}
+
+#[test]
+fn s5_030_a_lost_nomination_is_room_for_pods_that_are_not_more_important() {
+    let nominee = with(
+        &pod("nominee", json!({ "priority": 5 })),
+        "status",
+        json!({ "nominatedNodeName": "one" }),
+    );
+    let elsewhere = with(&nominee, "status.nominatedNodeName", json!("two"));
+    for end in [update(&elsewhere), delete(&nominee)] {
+        let mut steps = Vec::new();
+        for (name, priority) in [("higher", 6), ("equal", 5), ("lower", 4)] {
+            steps.extend([add(&pod(name, json!({ "priority": priority }))), pop()]);
+            steps.push(rejected(name, &["NodeResourcesFit"]));
+        }
+        steps.extend([add(&nominee), end]);
+        let state = last(&steps);
+        assert_eq!(state.unschedulable, ["default/higher"]);
+        assert_eq!(state.backoff, ["default/equal", "default/lower"]);
+    }
+}
+
+#[test]
+fn s5_031_only_registered_actions_on_storage_are_events() {
+    let object = |kind: &str| json!({ "kind": kind, "metadata": { "name": "o" } });
+    let of = |kind: &str| {
+        let object = object(kind);
+        let flying = [add(&pod("flying", json!({}))), pop()];
+        let steps = [add(&object), update(&object), delete(&object)];
+        last(&[&flying[..], &steps].concat()).in_flight_events
+    };
+    let storage = "storage.k8s.io/";
+    let both = |name: &str| vec![format!("{name}Add"), format!("{name}Update")];
+    assert_eq!(of("PersistentVolumeClaim"), both("PersistentVolumeClaim"));
+    assert_eq!(of("PersistentVolume"), both("PersistentVolume"));
+    for kind in ["StorageClass", "CSINode", "CSIStorageCapacity"] {
+        assert_eq!(of(kind), both(&format!("{storage}{kind}")));
+    }
+    assert_eq!(of("CSIDriver"), [format!("{storage}CSIDriverUpdate")]);
+    let deleted = format!("{storage}VolumeAttachmentDelete");
+    assert_eq!(of("VolumeAttachment"), [deleted]);
+}
+
+#[test]
+fn s5_032_a_hint_that_fails_wakes() {
+    let term = json!({ "topologyKey": "zone", "labelSelector": {
+        "matchExpressions": [{ "key": "a", "operator": "Like", "values": ["b"] }] } });
+    let required = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [term] });
+    let own = pod("p", json!({ "affinity": { "podAffinity": required } }));
+    let new = placed("x", json!({}));
+    check("InterPodAffinity", &own, &[(Value::Null, new, true)]);
+}
+
+#[test]
+fn s5_110_a_gated_pod_makes_a_flush_an_event_for_pods_in_flight() {
+    let gated = pod("p", json!({ "schedulingGates": [{ "name": "a" }] }));
+    let flush = json!({ "do": "flushUnschedulable", "at": 400_000 });
+    let state = last(&[add(&gated), add(&pod("q", json!({}))), pop(), flush]);
+    assert_eq!(state.gated, ["default/p"]);
+    assert_eq!(state.in_flight_events, ["UnschedulableTimeout"]);
+}
+
+/// A queue in which `p` has been rejected by this plugin.
+fn rejected_by(plugin: PluginName, has_extenders: bool) -> SchedulingQueue {
+    let names = ["default-scheduler".to_owned()];
+    let mut queue = SchedulingQueue::new(Settings::default(), names, has_extenders);
+    let own = serde_json::from_value(pod("p", requests("1"))).unwrap();
+    let change = Change::Pod(Delta {
+        old: None,
+        new: Some(Arc::new(own)),
+    });
+    queue.on(Timestamp::UNIX_EPOCH, &change);
+    queue.pop().unwrap();
+    fail(&mut queue, plugin);
+    queue
+}
+
+fn fail(queue: &mut SchedulingQueue, plugin: PluginName) {
+    let failure = Failure {
+        rejectors: PluginSet::from_iter([plugin]),
+        ..Failure::default()
+    };
+    queue.failed(Timestamp::UNIX_EPOCH, "p", &failure).unwrap();
+}
+
+fn on_node(queue: &mut SchedulingQueue, old: Option<Value>, new: Option<Value>) {
+    let read = |value: Value| Arc::new(serde_json::from_value(value).unwrap());
+    let change = Change::Node(Delta {
+        old: old.map(read),
+        new: new.map(read),
+    });
+    queue.on(Timestamp::UNIX_EPOCH, &change);
+}
+
+#[test]
+fn s5_111_what_an_extender_rejected_is_woken_by_any_event_if_there_are_extenders() {
+    for (has_extenders, pool) in [(true, Pool::Backoff), (false, Pool::Unschedulable)] {
+        let mut queue = rejected_by(PluginName::Extender, has_extenders);
+        on_node(&mut queue, Some(node("one")), None);
+        assert_eq!(queue.waiting("p").unwrap().pool, pool);
+    }
+}
+
+#[test]
+fn s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
+    let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
+    queue.set_preempting("p", true);
+    let pool = |queue: &SchedulingQueue| queue.waiting("p").unwrap().pool;
+    on_node(&mut queue, None, Some(node("one")));
+    assert_eq!(pool(&queue), Pool::Gated);
+    // Only the deletion of a pod looks at it again, and only if the plugins that rejected it say so.
+    on_node(&mut queue, None, Some(node("two")));
+    assert_eq!(pool(&queue), Pool::Gated);
+    queue.set_preempting("p", false);
+    let victim = serde_json::from_value(placed("victim", requests("1"))).unwrap();
+    let gone = Change::Pod(Delta {
+        old: Some(Arc::new(victim)),
+        new: None,
+    });
+    queue.on(Timestamp::UNIX_EPOCH, &gone);
+    assert_eq!(pool(&queue), Pool::Backoff);
+}
+
+#[test]
+fn s5_112_a_failed_deletion_activates_the_pod() {
+    let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
+    queue.set_preempting("p", true);
+    assert!(queue.activate(["p"]).is_empty());
+    queue.set_preempting("p", false);
+    assert_eq!(queue.activate(["p"])[0].pool, Pool::Active);
+}
+
+#[test]
+fn a_pod_that_appears_twice_is_one_pod() {
+    let own = pod("p", json!({}));
+    assert_eq!(run(&[add(&own), add(&own)]).pods.len(), 1);
+}

@@ -1,0 +1,62 @@
+//! Pods placed one after the other, as kube-scheduler 1.36.2 placed them.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_scheduling::simulation::{Sequence, run_sequence};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// An absent list or map and an empty one are the same answer.
+fn without_empty(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let some = map
+                .iter()
+                .map(|(key, value)| (key.clone(), without_empty(value)));
+            let some: Map<String, Value> = some.filter(|(_, value)| !value.is_null()).collect();
+            if some.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(some)
+            }
+        }
+        Value::Array(list) if list.is_empty() => Value::Null,
+        Value::Array(list) => Value::Array(list.iter().map(without_empty).collect()),
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn every_attempt_of_the_real_scheduler() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/oracle/sequence");
+    let (mut wrong, mut count) = (Vec::new(), 0);
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let case: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let sequence = Sequence::deserialize(&case["input"]).unwrap();
+        let own = serde_json::to_value(run_sequence(&sequence).unwrap()).unwrap();
+        let (own, wanted) = (without_empty(&own), without_empty(&case["expected"]));
+        let attempts = own["attempts"].as_array().into_iter().flatten();
+        let expected = wanted["attempts"].as_array().unwrap();
+        let first = attempts
+            .zip(expected)
+            .enumerate()
+            .find(|(_, (own, wanted))| own != wanted);
+        if let Some((index, (own, wanted))) = first {
+            wrong.push(format!(
+                "{}: attempt {index}:\n {own}\n {wanted}",
+                path.display()
+            ));
+        } else if own != wanted {
+            wrong.push(format!("{}: the end:\n {own}\n {wanted}", path.display()));
+        }
+        count += 1;
+    }
+    assert!(count >= 20, "only {count} cases found");
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
