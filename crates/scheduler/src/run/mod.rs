@@ -10,6 +10,7 @@ mod events;
 pub mod metrics;
 mod pod_ref;
 pub mod process;
+pub mod serve;
 mod watches;
 mod writer;
 

@@ -11,6 +11,7 @@ mod metrics;
 mod oracle;
 mod preemptor;
 mod schedule_oracle;
+mod secure_port;
 mod server;
 mod shown;
 mod simulate;
