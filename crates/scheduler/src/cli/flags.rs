@@ -1,9 +1,12 @@
 //! The flags of kube-scheduler, so that its static pod can be kept: those that mean something here, and those that are
 //! accepted and change nothing.
 
+use crate::run::process::Port;
+use crate::run::serve::Certificate;
 use clap::Args;
 use evictd_scheduling::config::{Configuration, LeaderElection};
 use jiff::SignedDuration;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Feature gates of Kubernetes 1.36 and 1.37 that concern its scheduler, and whether they are on here.
@@ -218,6 +221,27 @@ impl Flags {
         if let Some(namespace) = &self.leader_elect_resource_namespace {
             own.resource_namespace.clone_from(namespace);
         }
+    }
+
+    /// The secure port; `None` where there is to be none.
+    pub(super) fn port(&self) -> Option<Port> {
+        let files = self
+            .tls_cert_file
+            .clone()
+            .zip(self.tls_private_key_file.clone());
+        let certificate = files
+            .map_or(Certificate::SelfSigned(Vec::new()), |(certificate, key)| {
+                Certificate::Files { certificate, key }
+            });
+        (self.secure_port != 0).then(|| Port {
+            address: SocketAddr::new(self.bind_address, self.secure_port),
+            certificate,
+            client_ca: self.client_ca_file.clone(),
+            only_tls13: self.without_effect.tls_min_version.as_deref() == Some("VersionTLS13"),
+            authentication: self.authentication_kubeconfig.clone(),
+            authorization: self.authorization_kubeconfig.clone(),
+            always_allowed: self.authorization_always_allow_paths.clone(),
+        })
     }
 
     /// What is accepted and changes nothing, a line each.

@@ -48,6 +48,7 @@ impl Arguments {
         }
         let of_config = &config.client_connection.kubeconfig;
         let of_config = (!of_config.is_empty()).then(|| PathBuf::from(of_config));
+        let port = self.flags.port();
         let credentials = Credentials {
             kubeconfig: of_config.or(self.flags.kubeconfig),
             context: self.flags.context,
@@ -57,9 +58,10 @@ impl Arguments {
             .enable_all()
             .build()?;
         runtime
-            .block_on(process::run(&credentials, &config))
+            .block_on(process::run(&credentials, &config, port.as_ref()))
             .map_err(|error| match error {
                 RunError::Access(_) | RunError::Plugin(_) => Failure::input(error),
+                RunError::Tls(_) | RunError::Port(_) => Failure::input(error),
                 RunError::System(_) | RunError::LeaseLost => Failure::from(error),
             })
     }

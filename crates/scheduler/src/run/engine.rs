@@ -4,6 +4,7 @@
 use super::events::Events;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
+use super::view::{self, Decision as Evidence, View};
 use super::watches::{KINDS, News};
 use super::writer::{Condition, Failure, Outcome, Preemption, StatusPatch, Writer};
 use evictd_cluster_client::lease::Role;
@@ -35,6 +36,7 @@ pub struct Engine {
     news: mpsc::UnboundedReceiver<News>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
     metrics: Metrics,
+    view: View,
     /// Only a leader decides.
     role: watch::Receiver<Role>,
     /// Whether everything is known by which is decided.
@@ -74,6 +76,8 @@ pub struct Ports {
     pub synced: watch::Sender<bool>,
     /// What is measured.
     pub metrics: Metrics,
+    /// What others may see.
+    pub view: View,
     /// Reads the clock.
     pub now: fn() -> Timestamp,
 }
@@ -87,6 +91,7 @@ impl Engine {
             writer,
             events: ports.events,
             metrics: ports.metrics,
+            view: ports.view,
             news: ports.news,
             outcomes,
             role: ports.role,
@@ -234,6 +239,7 @@ impl Engine {
         if let Some(result) = result {
             self.count_attempt(result, &pod, began);
         }
+        self.view.decided(decision(now, &pod, number, &outcome));
         match outcome {
             Decision::Placed { node, .. } => {
                 debug!("{reference} goes to {node}");
@@ -438,6 +444,7 @@ impl Engine {
     /// Brings the gauges up to date; every second.
     fn measure(&mut self) {
         let queue = self.scheduler.queue();
+        self.view.look((self.now)(), queue);
         let pools = [
             ("active", queue.count(Pool::Active)),
             (
@@ -490,6 +497,42 @@ impl Engine {
             self.tell(now, &pod, "SchedulerError", &failure.message, Some(None));
         }
     }
+}
+
+/// A decision as it is kept.
+fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) -> Evidence {
+    let mut evidence = Evidence {
+        time,
+        pod: view::name(pod),
+        attempt,
+        feasible: 0,
+        node: None,
+        score: None,
+        equal: 0,
+        message: None,
+        nominated: None,
+        victims: Vec::new(),
+    };
+    match outcome {
+        Decision::Placed { node, decided } => {
+            evidence.feasible = decided.feasible;
+            evidence.node = Some(node.to_string());
+            evidence.score = decided.score;
+            evidence.equal = decided.top.len();
+        }
+        Decision::Unschedulable(rejected) => {
+            evidence.message = Some(rejected.message.clone());
+            evidence.nominated.clone_from(&rejected.nominated);
+            let victims = rejected.victims.iter().map(|(name, _)| name.clone());
+            evidence.victims = victims.collect();
+        }
+        Decision::Error(message) => evidence.message = Some(message.clone()),
+        Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
+        Decision::NoProfile => {
+            evidence.message = Some("no profile has its scheduler name".to_owned())
+        }
+    }
+    evidence
 }
 
 /// `schedulerName` of a pod.

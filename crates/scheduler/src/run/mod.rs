@@ -11,6 +11,7 @@ pub mod metrics;
 mod pod_ref;
 pub mod process;
 pub mod serve;
+pub mod view;
 mod watches;
 mod writer;
 

@@ -2,7 +2,12 @@
 
 use super::engine::{Engine, Ports};
 use super::events::Events;
-use super::metrics::Metrics;
+use super::metrics::{Exposition, Metrics};
+use super::serve::{
+    self, Answers, BindError, CacheTimes, Certificate, Check, Health, Page, SecurePort, Tls,
+    TlsError,
+};
+use super::view::View;
 use super::watches;
 use super::writer::{Limits, Writer};
 use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
@@ -11,6 +16,9 @@ use evictd_scheduling::config::{Configuration, LeaderElection};
 use evictd_scheduling::{Framework, Scheduler, Settings};
 use jiff::{SignedDuration, Timestamp};
 use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,10 +40,39 @@ pub enum RunError {
     /// Another one leads now, or the API server could not be reached in time.
     #[error("the lease is lost; another scheduler may lead now")]
     LeaseLost,
+    /// The secure port's certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The secure port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] BindError),
+}
+
+/// The secure port, as the flags say it.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its certificate.
+    pub certificate: Certificate,
+    /// Whose client certificates it takes.
+    pub client_ca: Option<PathBuf>,
+    /// Whether TLS 1.2 is refused.
+    pub only_tls13: bool,
+    /// Who asks who a client is; without one no token is known.
+    pub authentication: Option<PathBuf>,
+    /// Who asks what a client may do.
+    pub authorization: Option<PathBuf>,
+    /// Paths that everybody may get.
+    pub always_allowed: Vec<String>,
 }
 
 /// Schedules until a signal comes, or the lease is lost.
-pub async fn run(credentials: &Credentials, config: &Configuration) -> Result<(), RunError> {
+pub async fn run(
+    credentials: &Credentials,
+    config: &Configuration,
+    port: Option<&Port>,
+) -> Result<(), RunError> {
     let access = Access::find(credentials).await?;
     let actions = access.actions()?;
     info!(
@@ -51,9 +88,22 @@ pub async fn run(credentials: &Credentials, config: &Configuration) -> Result<()
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
     watches::start(&access, &send);
-    let (metrics, _exposition) = Metrics::new();
+    let (metrics, exposition) = Metrics::new();
+    let view = View::default();
+    let health = Health::default();
+    let shown = (health.clone(), exposition, view.clone());
+    let serving = match port {
+        Some(port) => Some(serve(port, hostname, shown).await?),
+        None => None,
+    };
     let mut election = Elected::start(&config.leader_election, actions.clone(), hostname);
-    let (synced, _) = watch::channel(false);
+    let (synced, known) = watch::channel(false);
+    tokio::spawn(ready(known, health.clone()));
+    tokio::spawn(tell(
+        election.role.clone(),
+        metrics.clone(),
+        config.leader_election.resource_name.clone(),
+    ));
     let ports = Ports {
         writer: Writer::new(actions, events.clone(), Limits::default()),
         events,
@@ -61,6 +111,7 @@ pub async fn run(credentials: &Credentials, config: &Configuration) -> Result<()
         role: election.role.clone(),
         synced,
         metrics,
+        view,
         now: Timestamp::now,
     };
     let (stop, stopped) = watch::channel(false);
@@ -76,11 +127,65 @@ pub async fn run(credentials: &Credentials, config: &Configuration) -> Result<()
             return Err(RunError::LeaseLost);
         }
     }
+    health.set(Check::Shutdown, false);
     // The engine may have ended in this moment, which is as good.
     let _ = stop.send(true);
     let _ = engine.await;
     election.release().await;
+    if let Some(serving) = serving {
+        serving.abort();
+    }
     Ok(())
+}
+
+/// Serves the secure port until the task is ended.
+async fn serve(
+    port: &Port,
+    hostname: &str,
+    (health, exposition, view): (Health, Exposition, View),
+) -> Result<JoinHandle<()>, RunError> {
+    let certificate = match &port.certificate {
+        Certificate::SelfSigned(_) => Certificate::SelfSigned(vec![hostname.to_owned()]),
+        files @ Certificate::Files { .. } => files.clone(),
+    };
+    let tls = Tls::new(&certificate, port.client_ca.as_deref(), port.only_tls13)?;
+    let open = SecurePort::bind(port.address, &tls).await?;
+    let actions = async |path: &Option<PathBuf>| -> Result<Option<Actions>, ApiError> {
+        let Some(path) = path else { return Ok(None) };
+        let credentials = Credentials {
+            kubeconfig: Some(path.clone()),
+            context: String::new(),
+        };
+        Ok(Some(Access::find(&credentials).await?.actions()?))
+    };
+    let authentication = actions(&port.authentication).await?;
+    let authorization = actions(&port.authorization).await?;
+    let allowed = port.always_allowed.clone();
+    let times = CacheTimes::default();
+    let (pending, decisions) = (view.clone(), view);
+    let pages: [(&str, Page); 2] = [
+        ("/v1/pending", Arc::new(move |_: &str| pending.pending())),
+        (
+            "/v1/decisions",
+            Arc::new(move |query: &str| decisions.decisions(query)),
+        ),
+    ];
+    let answers = Answers {
+        health,
+        exposition: Arc::new(exposition),
+        pages: pages.into_iter().collect(),
+        access: serve::Access::new(authentication, authorization, allowed, times),
+    };
+    info!("serves health and metrics on https://{}", open.address()?);
+    Ok(tokio::spawn(open.serve(answers)))
+}
+
+/// Says that this process is ready as soon as the cluster is known.
+async fn ready(mut known: watch::Receiver<bool>, health: Health) {
+    // An engine that ends before never was.
+    if known.wait_for(|known| *known).await.is_ok() {
+        health.set(Check::HandlerSync, true);
+    }
 }
 
 fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
@@ -136,7 +241,6 @@ impl Elected {
             let stopped = async { drop(stopped.await) };
             lease::run(election, lock, &roles, stopped, Timestamp::now).await;
         });
-        tokio::spawn(tell(role.clone()));
         Self {
             role,
             running: Some((stop, task)),
@@ -154,10 +258,14 @@ impl Elected {
     }
 }
 
-/// Logs who leads.
-async fn tell(mut role: watch::Receiver<Role>) {
+/// Logs who leads, and measures whether this process does.
+async fn tell(mut role: watch::Receiver<Role>, metrics: Metrics, lease: String) {
+    role.mark_changed();
     while role.changed().await.is_ok() {
-        match &*role.borrow_and_update() {
+        let role = role.borrow_and_update();
+        let leads = i64::from(*role == Role::Leader);
+        metrics.leader_election_master_status.set([&lease], leads);
+        match &*role {
             Role::Leader => info!("leads"),
             Role::Candidate(holder) if holder.is_empty() => {}
             Role::Candidate(holder) => info!("waits for the lease of {holder}"),

@@ -42,6 +42,8 @@ pub struct Waiting {
     pub pod: String,
     /// Where it waits: `active`, `backoff`, `unschedulable`, `gated`.
     pub pool: &'static str,
+    /// Since when, counted from its last attempt.
+    pub since: Timestamp,
     /// How often it was tried.
     pub attempts: u32,
     /// The plugins that kept it away, or gate it.
@@ -103,7 +105,11 @@ impl View {
             (Pool::Gated, "gated"),
         ];
         let all = pools.into_iter().flat_map(|(pool, name)| {
-            let keys = if queue.count(pool) == 0 { Vec::new() } else { queue.pods_in(pool) };
+            let keys = if queue.count(pool) == 0 {
+                Vec::new()
+            } else {
+                queue.pods_in(pool)
+            };
             keys.into_iter().map(move |key| (key, name))
         });
         let pods = all.take(LISTED).filter_map(|(key, pool)| {
@@ -111,8 +117,13 @@ impl View {
             Some(Waiting {
                 pod: name(pod),
                 pool,
+                since: waits.since,
                 attempts: waits.attempts,
-                plugins: waits.plugins.iter().map(|plugin| plugin.as_str()).collect(),
+                plugins: waits
+                    .rejectors
+                    .iter()
+                    .map(|plugin| plugin.as_str())
+                    .collect(),
                 message: told(pod),
                 nominated: queue.nominated_node(&key).map(|node| node.to_string()),
             })
@@ -143,7 +154,11 @@ impl View {
 
 /// `namespace/name`.
 pub(super) fn name(pod: &wire::Pod) -> String {
-    format!("{}/{}", pod.metadata.namespace_or_default(), pod.metadata.name)
+    format!(
+        "{}/{}",
+        pod.metadata.namespace_or_default(),
+        pod.metadata.name
+    )
 }
 
 /// What the pod's condition says.
