@@ -1,6 +1,7 @@
 //! The cluster: nodes, the pods on them, and what they refer to.
 
 mod pods;
+mod spread;
 
 use crate::changes::Changes;
 use crate::group::{Counts, Group, Groups};
@@ -13,7 +14,7 @@ use crate::places::{Places, Topologies};
 use crate::pod::Pod;
 use crate::resources::{Amounts, ScalarSums, Scalars, ScalarsId, Scored, amount, scalars};
 use crate::selector::Selector;
-use crate::spreaders::{self, Spreader, Spreaders};
+use crate::spreaders::Spreaders;
 use crate::storage::Storage;
 use crate::symbol::{Held, Symbol, Symbols};
 use crate::table::{Objects, Table};
@@ -187,7 +188,7 @@ impl Cluster {
                 self.groups.count(pod.counted(), id, 1);
             }
         }
-        let left = self.nodes.iter().map(|node| &node.labels);
+        let left = || self.nodes.iter().map(|node| &node.labels);
         self.topologies.swap_remove(id, left);
         let pods = std::mem::take(&mut node.pods);
         if !pods.is_empty() {
@@ -260,79 +261,6 @@ impl Cluster {
         self.changes.all();
         let name = self.symbols.get(name);
         name.is_some_and(|name| self.namespaces.remove(&mut self.symbols, &name))
-    }
-
-    /// Compiles something that is kept as long as the cluster.
-    pub(crate) fn compile_for_good<T>(
-        &mut self,
-        make: impl FnOnce(&mut Symbols) -> Result<T, Mistake>,
-    ) -> Result<T, Mistake> {
-        let made = make(&mut self.symbols);
-        match made {
-            Ok(_) => self.symbols.keep(),
-            Err(_) => self.symbols.give_back(),
-        }
-        made
-    }
-
-    /// Adds a service, or puts it in the place of the one of that name. One without a selector selects nobody.
-    pub fn add_service(&mut self, wire: &wire::Service) {
-        self.add_by_labels(Spreader::Service, wire);
-    }
-
-    /// Adds a `ReplicationController`, or puts it in the place of the one of that name.
-    pub fn add_replication_controller(&mut self, wire: &wire::Service) {
-        self.add_by_labels(Spreader::ReplicationController, wire);
-    }
-
-    fn add_by_labels(&mut self, kind: Spreader, wire: &wire::Service) {
-        let Some(labels) = &wire.spec.selector else {
-            self.remove_spreader(kind, &wire.metadata);
-            return;
-        };
-        let selector = spreaders::of_labels(&Labels::new(&mut self.symbols, labels));
-        self.add_spreader(kind, &wire.metadata, selector);
-    }
-
-    /// Adds a `ReplicaSet` or `StatefulSet`, or puts it in the place of the one of that name.
-    pub fn add_workload(&mut self, kind: Spreader, wire: &wire::Workload) -> Result<(), Mistake> {
-        match Selector::new(&mut self.symbols, wire.spec.selector.as_ref()) {
-            Ok(selector) => {
-                self.add_spreader(kind, &wire.metadata, selector);
-                Ok(())
-            }
-            Err(error) => {
-                self.symbols.give_back();
-                Err(Mistake::new("spec.selector".to_owned(), error))
-            }
-        }
-    }
-
-    /// Adds one whose selector was just compiled.
-    fn add_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata, selector: Selector) {
-        self.changes.all();
-        let symbols = &mut self.symbols;
-        let namespace = symbols.intern(metadata.namespace_or_default());
-        let name = symbols.intern(&metadata.name);
-        let new = self.groups.add_keys(std::iter::once(&selector));
-        let old = self
-            .spreaders
-            .put(symbols, (namespace, kind, name), selector);
-        self.groups.remove_keys(old.iter());
-        self.regroup(&new);
-    }
-
-    /// Removes a service or workload; whether it was there.
-    pub fn remove_spreader(&mut self, kind: Spreader, metadata: &wire::Metadata) -> bool {
-        self.changes.all();
-        let symbols = &mut self.symbols;
-        let namespace = symbols.get(metadata.namespace_or_default());
-        let Some((namespace, name)) = namespace.zip(symbols.get(&metadata.name)) else {
-            return false;
-        };
-        let old = self.spreaders.remove(symbols, (namespace, kind, name));
-        self.groups.remove_keys(old.iter());
-        old.is_some()
     }
 
     /// Adds what a storage driver wants, or puts it in the place of what it wanted.

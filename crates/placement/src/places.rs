@@ -125,10 +125,10 @@ impl Topologies {
     }
 
     /// A node went, and the last one took its place.
-    pub(crate) fn swap_remove<'n>(
+    pub(crate) fn swap_remove<'n, L: Iterator<Item = &'n Labels>>(
         &mut self,
         id: NodeId,
-        left: impl Iterator<Item = &'n Labels> + Clone,
+        left: impl Fn() -> L,
     ) {
         for topology in self.0.values_mut() {
             let places = Arc::make_mut(&mut topology.places);
@@ -137,7 +137,7 @@ impl Topologies {
             // Places that were left by all are forgotten now and then.
             let deserted = places.nodes.iter().filter(|nodes| **nodes == 0).count();
             if deserted > 16 + places.count / 2 {
-                *places = Places::new(places.key, left.clone());
+                *places = Places::new(places.key, left());
             }
         }
     }

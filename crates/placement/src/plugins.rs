@@ -344,7 +344,7 @@ impl Plugin for PodTopologySpread {
     fn filter(&self, cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
         let own = &cluster.template(pod).spread;
         let spread = Self::of_pod(cluster, pod, own, &self.forbidding);
-        filter::topology_spread::new(cluster, pod, spread)
+        filter::topology_spread::new(cluster, pod, &spread)
     }
 
     fn score(&self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Box<dyn Score>> {

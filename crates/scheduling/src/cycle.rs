@@ -217,7 +217,7 @@ impl Framework {
         extenders: &mut [&mut dyn Extender],
         waiting: &dyn Fn(&Pod) -> bool,
     ) -> Result<Failure, PlanError> {
-        let fit_error = self.fit_error(cluster, pod, filtered);
+        let fit_error = filtered.fit_error(cluster, pod);
         let (mut checks, _) = self.checks(cluster, pod);
         let mut said = Vec::new();
         let mut plan = None;
@@ -288,31 +288,6 @@ impl Framework {
             });
         by.chain(rejected).collect()
     }
-
-    /// What the nodes said, in kube-scheduler's words (S5-051).
-    fn fit_error(&self, cluster: &Cluster, pod: &Pod, filtered: &Filtered) -> String {
-        let nodes = filtered.verdicts.len();
-        if let Some((_, _, reason)) = &filtered.before.rejected {
-            return format!("0/{nodes} nodes are available: {reason}.");
-        }
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        // Many nodes say the same: the words are found once.
-        let mut alike: HashMap<Verdict, usize> = HashMap::new();
-        for verdict in &filtered.verdicts {
-            *alike.entry(*verdict).or_default() += 1;
-        }
-        for (verdict, count) in alike {
-            for words in filtered.reasons(cluster, pod, verdict) {
-                *counts.entry(words).or_default() += count;
-            }
-        }
-        let counts = counts
-            .iter()
-            .map(|(words, count)| format!("{count} {words}"));
-        let mut counts: Vec<String> = counts.collect();
-        counts.sort();
-        format!("0/{nodes} nodes are available: {}.", counts.join(", "))
-    }
 }
 
 /// What is said where these plugins leave no node over.
@@ -355,6 +330,31 @@ impl Filtered {
             },
             asked: Vec::new(),
         }
+    }
+
+    /// What the nodes said, in kube-scheduler's words (S5-051).
+    fn fit_error(&self, cluster: &Cluster, pod: &Pod) -> String {
+        let nodes = self.verdicts.len();
+        if let Some((_, _, reason)) = &self.before.rejected {
+            return format!("0/{nodes} nodes are available: {reason}.");
+        }
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        // Many nodes say the same: the words are found once.
+        let mut alike: HashMap<Verdict, usize> = HashMap::new();
+        for verdict in &self.verdicts {
+            *alike.entry(*verdict).or_default() += 1;
+        }
+        for (verdict, count) in alike {
+            for words in self.reasons(cluster, pod, verdict) {
+                *counts.entry(words).or_default() += count;
+            }
+        }
+        let counts = counts
+            .iter()
+            .map(|(words, count)| format!("{count} {words}"));
+        let mut counts: Vec<String> = counts.collect();
+        counts.sort();
+        format!("0/{nodes} nodes are available: {}.", counts.join(", "))
     }
 
     /// Why a node will not do, in words.

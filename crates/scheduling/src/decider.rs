@@ -80,7 +80,7 @@ impl Decider {
         framework: &Framework,
         cluster: &Cluster,
         pod: &Pod,
-    ) -> Result<Decided, Filtered> {
+    ) -> Result<Decided, Box<Filtered>> {
         let key = Key::new(framework, cluster, pod);
         let kept = self.kept.take().filter(|kept| {
             let changes = cluster.changes();
@@ -100,11 +100,11 @@ impl Decider {
         if let Some(kept) = kept {
             let filtered = Filtered::of_verdicts(framework, kept.verdicts.clone());
             self.kept = Some(kept);
-            return Err(filtered);
+            return Err(Box::new(filtered));
         }
         let filtered = framework.filter(cluster, pod);
         if filtered.feasible.is_empty() {
-            return Err(filtered);
+            return Err(Box::new(filtered));
         }
         let scores = framework.score(cluster, pod, &filtered.feasible);
         let top = match &scores {
@@ -119,7 +119,7 @@ impl Decider {
                 score,
                 top,
             })
-            .ok_or(filtered)
+            .ok_or_else(|| Box::new(filtered))
     }
 }
 
@@ -168,15 +168,17 @@ impl Kept {
     /// Asks the nodes that have changed.
     fn update(&mut self, cluster: &Cluster, pod: &Pod) {
         let changes = cluster.changes();
-        let changed: Vec<NodeId> = changes.nodes_since(self.at).collect();
+        let touched: Vec<NodeId> = changes.nodes_since(self.at).collect();
         self.at = changes.now();
-        if changed.is_empty() {
+        if touched.is_empty() {
             return;
         }
-        if self.ask(cluster, pod, &changed) {
+        if self.ask(cluster, pod, &touched) {
             self.normalize();
         } else {
-            changed.iter().for_each(|id| self.sum(id.index()));
+            for id in touched {
+                self.sum(id.index());
+            }
         }
     }
 

@@ -57,12 +57,12 @@ fn requests(cpu: &str, memory: &str) -> Value {
 
 impl Scene {
     fn new(nodes: impl IntoIterator<Item = Value>, pods: impl IntoIterator<Item = Value>) -> Self {
-        Self::with(json!({}), nodes, pods)
+        Self::with(&json!({}), nodes, pods)
     }
 
     /// With a profile that differs from the default one.
     fn with(
-        profile: Value,
+        profile: &Value,
         nodes: impl IntoIterator<Item = Value>,
         pods: impl IntoIterator<Item = Value>,
     ) -> Self {
@@ -239,7 +239,7 @@ fn s5_053_without_preemption_nobody_gives_way() {
     assert!(scene.failure(high.clone()).plan.unwrap().choice().is_some());
     let profile =
         json!({ "plugins": { "multiPoint": { "disabled": [{ "name": "DefaultPreemption" }] } } });
-    let mut scene = Scene::with(profile, [node("one", json!({}))], [full]);
+    let mut scene = Scene::with(&profile, [node("one", json!({}))], [full]);
     let failed = scene.failure(high);
     assert!(failed.plan.is_none());
     assert_eq!(
@@ -354,7 +354,7 @@ fn s5_084_preferred_nodes_and_those_that_the_profile_demands() {
     let added = json!({ "pluginConfig": [{ "name": "NodeAffinity", "args": { "addedAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": { "nodeSelectorTerms": [{ "matchExpressions": [
             { "key": "disk", "operator": "Exists" }] }] } } } }] });
-    let mut scene = Scene::with(added, nodes(), []);
+    let mut scene = Scene::with(&added, nodes(), []);
     let told = scene.rejected(pod("in", json!({})));
     assert_eq!(
         told["none"].1,
@@ -377,7 +377,7 @@ fn s5_085_s5_086_emptier_nodes_and_the_least_that_containers_count_for() {
     assert_eq!(scene.of("NodeResourcesFit", pod("in", json!({})))[1].0, 97);
     let strategy = |strategy: Value| json!({ "pluginConfig": [{ "name": "NodeResourcesFit", "args": { "scoringStrategy": strategy } }] });
     let mut scene = Scene::with(
-        strategy(json!({ "type": "MostAllocated" })),
+        &strategy(json!({ "type": "MostAllocated" })),
         nodes(),
         [there.clone()],
     );
@@ -387,7 +387,7 @@ fn s5_085_s5_086_emptier_nodes_and_the_least_that_containers_count_for() {
     );
     let shape = json!({ "type": "RequestedToCapacityRatio", "resources": [{ "name": "cpu", "weight": 1 }],
         "requestedToCapacityRatio": { "shape": [{ "utilization": 0, "score": 0 }, { "utilization": 100, "score": 10 }] } });
-    let mut scene = Scene::with(strategy(shape), nodes(), [there]);
+    let mut scene = Scene::with(&strategy(shape), nodes(), [there]);
     assert_eq!(
         scene.of("NodeResourcesFit", pod("in", requests("1", "1Gi"))),
         [(75, 75), (25, 25)]

@@ -44,7 +44,7 @@ struct Constraint {
 const NONE: (usize, i64) = (usize::MAX, i64::MAX);
 
 /// For these constraints, which are the pod's own or the default ones.
-pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option<Box<dyn Filter>> {
+pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: &[Spread]) -> Option<Box<dyn Filter>> {
     let own = cluster.template(pod);
     if spread.is_empty() {
         return None;
@@ -80,7 +80,7 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod, spread: Box<[Spread]>) -> Option
         constraints: constraints.collect(),
         counts: rows.collect(),
     };
-    filter.find_domains(&Inclusion::new(cluster, pod, &spread), &spread);
+    filter.find_domains(&Inclusion::new(cluster, pod, spread), spread);
     filter.count(cluster);
     for constraint in &mut filter.constraints {
         constraint.find_emptiest();

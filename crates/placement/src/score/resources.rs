@@ -199,13 +199,13 @@ pub(crate) fn balanced(
     clippy::cast_possible_truncation,
     reason = "as kube-scheduler computes it"
 )]
-fn evenness(fractions: impl ExactSizeIterator<Item = f64> + Clone) -> i64 {
+fn evenness(fractions: &[f64]) -> i64 {
     let count = fractions.len();
     let deviation = if count < 2 {
         0.0
     } else {
-        let mean = fractions.clone().sum::<f64>() / count as f64;
-        let squares = fractions.clone().map(|own| (own - mean) * (own - mean));
+        let mean = fractions.iter().sum::<f64>() / count as f64;
+        let squares = fractions.iter().map(|own| (own - mean) * (own - mean));
         (squares.sum::<f64>() / count as f64).sqrt()
     };
     ((1.0 - deviation) * MAX_SCORE as f64) as i64
@@ -240,17 +240,17 @@ impl Score for Balanced {
             (there != 0).then(|| (fraction(used), fraction(used.wrapping_add(own.amount))))
         };
         let mut all = self.0.iter().filter_map(fractions);
-        let (without, with) = match (all.next(), all.next(), all.next()) {
-            // Nearly always these are processor time and memory.
-            (Some(one), Some(other), None) => {
-                let without = evenness_of_two(one.0, other.0);
-                (without, evenness_of_two(one.1, other.1))
-            }
-            _ => {
-                let all: Vec<(f64, f64)> = self.0.iter().filter_map(fractions).collect();
-                let without = evenness(all.iter().map(|own| own.0));
-                (without, evenness(all.iter().map(|own| own.1)))
-            }
+        // Nearly always these are processor time and memory.
+        let (without, with) = if let (Some(one), Some(other), None) =
+            (all.next(), all.next(), all.next())
+        {
+            (
+                evenness_of_two(one.0, other.0),
+                evenness_of_two(one.1, other.1),
+            )
+        } else {
+            let (without, with): (Vec<f64>, Vec<f64>) = self.0.iter().filter_map(fractions).unzip();
+            (evenness(&without), evenness(&with))
         };
         MAX_SCORE / 2 + (MAX_SCORE / 2 + with - without) / 2
     }

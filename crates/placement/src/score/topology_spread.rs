@@ -55,9 +55,8 @@ pub(crate) fn new(
             match places.of(*id) {
                 _ if is_hostname => size += 1,
                 Some(place) if !std::mem::replace(&mut known[place], true) => size += 1,
-                Some(_) => {}
                 None if !std::mem::replace(&mut nowhere, true) => size += 1,
-                None => {}
+                Some(_) | None => {}
             }
         }
         (is_hostname, known, size)

@@ -29,7 +29,7 @@ enum Command {
     Explain(explain::Arguments),
     Pending(pending::Arguments),
     Plan(plan::Arguments),
-    Run(run::Arguments),
+    Run(Box<run::Arguments>),
     Simulate(simulate::Arguments),
     #[command(
         after_help = "Example:\n  evictd-scheduler completions bash > /etc/bash_completion.d/evictd-scheduler"

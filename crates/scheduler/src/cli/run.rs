@@ -60,8 +60,10 @@ impl Arguments {
         runtime
             .block_on(process::run(&credentials, &config, port.as_ref()))
             .map_err(|error| match error {
-                RunError::Access(_) | RunError::Plugin(_) => Failure::input(error),
-                RunError::Tls(_) | RunError::Port(_) => Failure::input(error),
+                RunError::Access(_)
+                | RunError::Plugin(_)
+                | RunError::Tls(_)
+                | RunError::Port(_) => Failure::input(error),
                 RunError::System(_) | RunError::LeaseLost => Failure::from(error),
             })
     }

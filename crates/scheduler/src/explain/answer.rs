@@ -104,9 +104,10 @@ impl Answer {
         answer.scored = Some(scores.is_some());
         let scores = scores.unwrap_or_default();
         answer.choose(case, &filtered, &scores);
-        answer.top = match scores.totals.is_empty() {
-            true => answer.feasible.clone(),
-            false => sorted(scores.top(&filtered.feasible).iter().map(name)),
+        answer.top = if scores.totals.is_empty() {
+            answer.feasible.clone()
+        } else {
+            sorted(scores.top(&filtered.feasible).iter().map(name))
         };
         let weights = scores.plugins.iter();
         answer.weights = weights.map(|own| (own.name.clone(), own.weight)).collect();
@@ -129,12 +130,12 @@ impl Answer {
                 let scores = [raw, normalized, normalized * own.weight];
                 (own.name.clone(), scores)
             });
-            let scored = Scored {
+            let own = Scored {
                 total: *total,
                 plugins: plugins.collect(),
             };
             order.push((-total, name.clone()));
-            self.scores.insert(name, scored);
+            self.scores.insert(name, own);
         }
         order.sort();
         let mut names = order.into_iter().map(|(_, name)| name);

@@ -133,7 +133,7 @@ impl Answer {
             victims: victims(case, plan),
             not_candidates: not_candidates(case, plan, &mut checks),
             explanation: explained.map(|id| Explanation::of(case, plan, id)),
-            unchecked: checks.unchecked().to_vec(),
+            unchecked: checks.unchecked(),
             warnings: case.doubts.lines(),
         }
     }

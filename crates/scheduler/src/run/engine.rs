@@ -11,7 +11,7 @@ use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
 use evictd_scheduling::{
-    Attempt, Event, Moved, Outcome as Decision, Pool, Rejected, Scheduler, pod_key,
+    Attempt, Event, Moved, Nomination, Outcome as Decision, Pool, Rejected, Scheduler, pod_key,
 };
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
@@ -187,13 +187,10 @@ impl Engine {
     /// A pod that is gone is not being bound any more.
     fn confirm(&mut self, event: &Event) {
         if let Event::Change(evictd_scheduling::Change::Pod(pods)) = event {
-            match (&pods.old, &pods.new) {
-                // The answer to the binding comes as well, and counts it.
-                (Some(old), None) => {
-                    self.binding.remove(&old.metadata.uid);
-                    self.first_tried.remove(&old.metadata.uid);
-                }
-                _ => {}
+            // Of one that has its node the answer to the binding comes as well, and counts it.
+            if let (Some(old), None) = (&pods.old, &pods.new) {
+                self.binding.remove(&old.metadata.uid);
+                self.first_tried.remove(&old.metadata.uid);
             }
         }
     }
@@ -259,8 +256,11 @@ impl Engine {
             }
             Decision::Unschedulable(rejected) => {
                 let clears = rejected.nominated.is_none() && rejected.clears_nomination;
-                let nominated = rejected.nominated.clone();
-                let nomination = nominated.map(Some).or_else(|| clears.then_some(None));
+                let nomination = match &rejected.nominated {
+                    Some(node) => Nomination::Node(node.as_str().into()),
+                    None if clears => Nomination::Cleared,
+                    None => Nomination::OfStatus,
+                };
                 self.tell(now, &pod, "Unschedulable", &rejected.message, nomination);
                 self.preempt(now, (&key, &pod), &rejected);
             }
@@ -270,7 +270,7 @@ impl Engine {
                 } else {
                     "SchedulerError"
                 };
-                self.tell(now, &pod, reason, &message, Some(None));
+                self.tell(now, &pod, reason, &message, Nomination::Cleared);
             }
             Decision::Deleting => {
                 let message = format!("skip schedule deleting pod: {reference}");
@@ -292,7 +292,7 @@ impl Engine {
         pod: &wire::Pod,
         reason: &'static str,
         message: &str,
-        nomination: Option<Option<String>>,
+        nomination: Nomination,
     ) {
         let reference = PodRef::of(&pod.metadata);
         self.events
@@ -303,7 +303,11 @@ impl Engine {
             own.status == "False" && own.reason == reason && own.message == message
         });
         let had = &pod.status.nominated_node_name;
-        let nominated_node = nomination.filter(|node| node.as_deref().unwrap_or("") != had);
+        let nominated_node = match nomination {
+            Nomination::Node(node) if *node != **had => Some(Some(node.to_string())),
+            Nomination::Cleared if !had.is_empty() => Some(None),
+            Nomination::Node(_) | Nomination::Cleared | Nomination::OfStatus => None,
+        };
         if told && nominated_node.is_none() {
             return;
         }
@@ -393,7 +397,7 @@ impl Engine {
             Outcome::Bound { pod, node } => self.bound(&pod, &node),
             Outcome::NotBound { pod, node, failure } => self.not_bound(&pod, &node, &failure),
             Outcome::StatusNotWritten { pod, failure } => {
-                debug!("status of {pod}: {}", failure.message)
+                debug!("status of {pod}: {}", failure.message);
             }
             Outcome::LastVictim { preemptor } => {
                 if let Some(key) = self.preempting.get(&preemptor.uid) {
@@ -494,7 +498,13 @@ impl Engine {
         self.scheduler.bind_failed(now, &key, &pod);
         // Of a pod that is gone nothing can be told.
         if self.scheduler.queue().pod(&key).is_some() {
-            self.tell(now, &pod, "SchedulerError", &failure.message, Some(None));
+            self.tell(
+                now,
+                &pod,
+                "SchedulerError",
+                &failure.message,
+                Nomination::Cleared,
+            );
         }
     }
 }
@@ -529,7 +539,7 @@ fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) 
         Decision::Error(message) => evidence.message = Some(message.clone()),
         Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
         Decision::NoProfile => {
-            evidence.message = Some("no profile has its scheduler name".to_owned())
+            evidence.message = Some("no profile has its scheduler name".to_owned());
         }
     }
     evidence

@@ -1,7 +1,7 @@
 //! What others may see of a running scheduler: which pods wait and on what, and the last decisions with their evidence.
 
 use evictd_pod::wire;
-use evictd_scheduling::{Pool, SchedulingQueue};
+use evictd_scheduling::{PluginName, Pool, SchedulingQueue};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -119,11 +119,7 @@ impl View {
                 pool,
                 since: waits.since,
                 attempts: waits.attempts,
-                plugins: waits
-                    .rejectors
-                    .iter()
-                    .map(|plugin| plugin.as_str())
-                    .collect(),
+                plugins: waits.rejectors.iter().map(PluginName::as_str).collect(),
                 message: told(pod),
                 nominated: queue.nominated_node(&key).map(|node| node.to_string()),
             })

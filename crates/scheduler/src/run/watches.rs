@@ -128,7 +128,7 @@ async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower
                 .ok();
         }
         // Not all at once, where many schedulers were started together.
-        let lifetime = Duration::from_secs(300).mul_f64(1.0 + chance());
+        let lifetime = Duration::from_mins(5).mul_f64(1.0 + chance());
         let Some(open) = &client else {
             tokio::time::sleep(backoff.next(chance())).await;
             continue;

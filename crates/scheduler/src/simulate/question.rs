@@ -48,7 +48,7 @@ impl Question {
         }
         if let Some(document) = pods {
             for (index, object) in flattened(document.values()?).into_iter().enumerate() {
-                let made = expanded(object, &classes);
+                let made = expanded(&object, &classes);
                 let field = || format!("items[{index}]");
                 pending.extend(made.map_err(|wrong| document.wrong_fields([(field(), wrong)]))?);
             }
@@ -122,7 +122,7 @@ fn classes(objects: &[Value]) -> BTreeMap<String, i64> {
 }
 
 /// The pods of a manifest: a pod itself, or the replicas of a workload.
-fn expanded(object: Value, classes: &BTreeMap<String, i64>) -> Result<Vec<Value>, String> {
+fn expanded(object: &Value, classes: &BTreeMap<String, i64>) -> Result<Vec<Value>, String> {
     let kind = object["kind"].as_str().unwrap_or("").to_owned();
     if kind == "Pod" {
         return Ok(vec![finished(object, classes)?]);
@@ -158,14 +158,14 @@ fn expanded(object: Value, classes: &BTreeMap<String, i64>) -> Result<Vec<Value>
             }
             pod["metadata"]["name"] = json!(format!("{name}-{index}"));
             pod["metadata"]["namespace"] = json!(namespace);
-            finished(pod, classes)
+            finished(&pod, classes)
         })
         .collect()
 }
 
 /// A pod with what the API server would have set: requests from limits, the priority from its class.
-fn finished(pod: Value, classes: &BTreeMap<String, i64>) -> Result<Value, String> {
-    let mut read = wire::Pod::deserialize(&pod).map_err(|error| error.to_string())?;
+fn finished(pod: &Value, classes: &BTreeMap<String, i64>) -> Result<Value, String> {
+    let mut read = wire::Pod::deserialize(pod).map_err(|error| error.to_string())?;
     read.spec.default_requests();
     let class = &read.spec.priority_class_name;
     if read.spec.priority.is_none() && !class.is_empty() {

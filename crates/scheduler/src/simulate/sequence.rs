@@ -22,10 +22,11 @@ pub(crate) fn page(outcome: &SequenceOutcome, view: View) -> String {
     let (placed, left) = (outcome.placed.len(), outcome.unschedulable.len());
     let gated = outcome.gated.len();
     let colour = if left == 0 { Colour::Good } else { Colour::Bad };
-    let mut head = format!("{placed} pods were placed, {left} fit nowhere");
-    if gated > 0 {
-        head.push_str(&format!(", {gated} are gated"));
-    }
+    let gated = match gated {
+        0 => String::new(),
+        gated => format!(", {gated} are gated"),
+    };
+    let head = format!("{placed} pods were placed, {left} fit nowhere{gated}");
     let mut parts = vec![view.paint(colour, &view.sentence(&format!("{head}.")))];
     if placed > 0 {
         parts.push(nodes(outcome, view));

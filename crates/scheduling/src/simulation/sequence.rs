@@ -151,11 +151,11 @@ pub fn run_sequence(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>
         outcome: SequenceOutcome::default(),
     };
     for event in objects {
-        run.tell(event);
+        run.tell(&event);
     }
     for event in pending {
         run.wait(ARRIVAL);
-        run.tell(event);
+        run.tell(&event);
     }
     Ok(run.play())
 }
@@ -218,11 +218,11 @@ impl Run {
         self.now = self.now.checked_add(time).unwrap_or(self.now);
     }
 
-    fn tell(&mut self, event: Event) {
-        if let Event::Change(Change::Pod(Delta { new: Some(pod), .. })) = &event {
+    fn tell(&mut self, event: &Event) {
+        if let Event::Change(Change::Pod(Delta { new: Some(pod), .. })) = event {
             self.pods.insert(name(pod), Arc::clone(pod));
         }
-        self.scheduler.on(self.now, &event);
+        self.scheduler.on(self.now, event);
         self.outcome.warnings.extend(self.scheduler.take_mistakes());
     }
 
@@ -231,7 +231,7 @@ impl Run {
         let Some(old) = self.pods.remove(named) else {
             return;
         };
-        self.tell(Event::Change(Change::Pod(Delta {
+        self.tell(&Event::Change(Change::Pod(Delta {
             old: Some(old),
             new: new.map(Arc::new),
         })));
