@@ -13,6 +13,7 @@
 //! - [`Actions`] gives each call a time limit. No client retries by itself: a refused eviction would be repeated for minutes,
 //!   although the decision is out of date. The caller knows better when to retry.
 //! - [`events`] records `events.k8s.io/v1`, counts repeats, and limits the rate.
+//! - [`lease`] elects one of several processes as the leader.
 //! - [`KubeletClient`] sends requests to this node's kubelet, which is another server with another certificate.
 //! - [`Fleet`] and [`Stagger`] compute when to retry, so that the agents of a whole cluster do not do so at once.
 //!
@@ -38,6 +39,7 @@ mod actions;
 mod backoff;
 pub mod events;
 mod kubelet;
+pub mod lease;
 mod message;
 mod reader;
 mod right;

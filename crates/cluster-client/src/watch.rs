@@ -125,9 +125,10 @@ impl Watch {
     ) -> Result<(), WatchError> {
         if self.version.is_none() && self.streaming {
             match self.stream(client, lifetime, follower).await {
-                // The server is older than 1.27, or the feature is off.
+                // The server is older than 1.27, or the feature is off, or its etcd is too old for it, which is told as an
+                // error of the server.
                 Err(WatchError {
-                    code: Some(400 | 422),
+                    code: Some(400 | 422 | 500),
                     ..
                 }) => self.streaming = false,
                 ended => return ended,

@@ -59,6 +59,7 @@ struct Known {
     /// Pods whose victims are being deleted in the background.
     preempting: HashSet<Arc<str>>,
     has_extenders: bool,
+    as_kube_scheduler: bool,
 }
 
 impl Requeueing<ClusterEvent> for Known {
@@ -69,8 +70,13 @@ impl Requeueing<ClusterEvent> for Known {
     }
 
     fn wakes(&self, plugin: PluginName, pod: &str, event: &ClusterEvent) -> bool {
+        let wakes = if self.as_kube_scheduler {
+            hints::wakes_in_kube_scheduler
+        } else {
+            hints::wakes
+        };
         let pod = self.pods.get(pod);
-        pod.is_none_or(|pod| hints::wakes(plugin, pod, event))
+        pod.is_none_or(|pod| wakes(plugin, pod, event))
     }
 
     fn gate(&self, pod: &str) -> Option<PluginName> {
@@ -95,6 +101,7 @@ impl SchedulingQueue {
             queue: Queue::new(settings),
             known: Known {
                 has_extenders,
+                as_kube_scheduler: settings.as_kube_scheduler,
                 ..Known::default()
             },
             scheduler_names: scheduler_names.into_iter().collect(),

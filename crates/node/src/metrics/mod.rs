@@ -6,11 +6,11 @@
 mod gauges;
 #[cfg(test)]
 mod tests;
-mod text;
 
 pub use gauges::{ConfigurationGauges, NodeHeartbeat};
-pub use text::Format;
+pub use evictd_command::scrape::Format;
 
+use evictd_command::scrape;
 use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};
 use gauges::{BySignal, BySignalAndKind, SignalGauges, ThresholdGauges};
 use prometheus_client::encoding::{EncodeLabelSet, text as open};
@@ -137,7 +137,7 @@ impl Exposition {
         open::encode(&mut text, &self.0)?;
         match format {
             Format::Open => Ok(text),
-            Format::Plain => text::plain(&text),
+            Format::Plain => scrape::plain(&text),
         }
     }
 }

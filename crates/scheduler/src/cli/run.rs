@@ -8,7 +8,7 @@ use evictd_cluster_client::{Access, Credentials};
 use evictd_command::Failure;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{Framework, Scheduler, Settings};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -70,7 +70,7 @@ fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
-        max_unschedulable: SignedDuration::from_mins(5),
+        ..Settings::default()
     };
     Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
         let profiles = config.profiles.iter();

@@ -7,6 +7,7 @@
 
 mod engine;
 mod events;
+pub mod metrics;
 mod pod_ref;
 mod watches;
 mod writer;

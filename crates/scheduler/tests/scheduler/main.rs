@@ -7,6 +7,7 @@ mod dump;
 mod extender;
 mod live;
 mod live_scheduling;
+mod metrics;
 mod oracle;
 mod preemptor;
 mod schedule_oracle;

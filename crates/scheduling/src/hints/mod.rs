@@ -3,6 +3,7 @@
 
 mod inter_pod_affinity;
 mod nodes;
+mod overlooked;
 mod pods;
 mod selection;
 mod topology_spread;
@@ -109,8 +110,18 @@ pub(crate) fn registered(kind: Kind) -> PluginSet {
     plugins.iter().copied().collect()
 }
 
-/// Whether the event makes another attempt worth while for a pod that this plugin rejected, if it registered the event.
+/// Whether the event makes another attempt worth while for a pod that this plugin rejected, if it registered the event;
+/// also where kube-scheduler overlooks it.
 pub(crate) fn wakes(plugin: PluginName, pod: &wire::Pod, event: &ClusterEvent) -> bool {
+    wakes_in_kube_scheduler(plugin, pod, event) || overlooked::wakes(plugin, pod, event)
+}
+
+/// The same as kube-scheduler 1.36 answers.
+pub(crate) fn wakes_in_kube_scheduler(
+    plugin: PluginName,
+    pod: &wire::Pod,
+    event: &ClusterEvent,
+) -> bool {
     if event.kind == Kind::NodeTaint && WOKEN_BY_TAINTS.contains(&plugin) {
         return true;
     }

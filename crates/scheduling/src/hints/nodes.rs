@@ -41,7 +41,7 @@ pub(super) fn affine(pod: &Pod, old: Option<&Node>, new: &Node) -> bool {
     selected(pod, new) && old.is_none_or(|old| !selected(pod, old))
 }
 
-fn selected(pod: &Pod, node: &Node) -> bool {
+pub(super) fn selected(pod: &Pod, node: &Node) -> bool {
     let labels = &node.metadata.labels;
     let mut selector = pod.spec.node_selector.iter();
     let affinity = pod.spec.affinity.as_deref();

@@ -9,7 +9,7 @@ use evictd_pod::wire::Pod;
 pub(super) fn frees_port(pod: &Pod, deleted: &Pod) -> bool {
     let wanted: Vec<_> = host_ports(&pod.spec, |text| text).collect();
     let mut freed = host_ports(&deleted.spec, |text| text);
-    is_assigned(deleted) && freed.any(|freed| wanted.iter().any(|own| own.conflicts(&freed)))
+    freed.any(|freed| wanted.iter().any(|own| own.conflicts(&freed)))
 }
 
 /// `NodeResourcesFit`: the other pod needs less of something that this one asks for.

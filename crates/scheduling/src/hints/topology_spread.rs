@@ -29,7 +29,7 @@ fn counts(
 }
 
 /// Whether the other pod can count for this one.
-fn concerns(pod: &Pod, other: &Pod) -> bool {
+pub(super) fn concerns(pod: &Pod, other: &Pod) -> bool {
     let (own, metadata) = (&pod.metadata, &other.metadata);
     is_same(own, metadata)
         || (takes_room(other) && own.namespace_or_default() == metadata.namespace_or_default())

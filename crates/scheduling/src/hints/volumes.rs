@@ -87,6 +87,12 @@ fn raises_limit(old: &wire::CsiNode, new: &wire::CsiNode) -> bool {
         .any(|driver| limit(new, &driver.name).unwrap_or(0) > limit(old, &driver.name).unwrap_or(0))
 }
 
+/// Whether a driver of the node can attach any number of volumes.
+pub(super) fn has_no_limit(node: &wire::CsiNode) -> bool {
+    let mut drivers = node.spec.drivers.iter();
+    drivers.any(|driver| driver.allocatable.count.is_none())
+}
+
 /// Whether larger volumes can be made than before.
 fn raises_room(old: &wire::CsiStorageCapacity, new: &wire::CsiStorageCapacity) -> bool {
     let room = |capacity: &wire::CsiStorageCapacity| {
@@ -117,7 +123,7 @@ pub(super) fn frees_disk(pod: &Pod, deleted: &Pod) -> bool {
 }
 
 /// Whether two pods with these disks cannot be on one node.
-fn cannot_share(one: &Volume, other: &Volume) -> bool {
+pub(super) fn cannot_share(one: &Volume, other: &Volume) -> bool {
     let clash = |one: &Option<Box<NamedDisk>>, other: &Option<Box<NamedDisk>>, readers: bool| {
         let (Some(one), Some(other)) = (one, other) else {
             return false;

@@ -26,15 +26,19 @@ pub struct Settings {
     pub max_backoff: SignedDuration,
     /// A pod that waited longer than this for an event is tried again without one.
     pub max_unschedulable: SignedDuration,
+    /// Pods are woken for exactly the events for which kube-scheduler wakes them. It overlooks some, for example a new
+    /// node for a pod that others do not want near; then the pod waits for the flush after `max_unschedulable`.
+    pub as_kube_scheduler: bool,
 }
 
 impl Default for Settings {
-    /// 1 second, 10 seconds, 5 minutes.
+    /// 1 second, 10 seconds, 5 minutes; no event is overlooked.
     fn default() -> Self {
         Self {
             initial_backoff: SignedDuration::from_secs(1),
             max_backoff: SignedDuration::from_secs(10),
             max_unschedulable: SignedDuration::from_mins(5),
+            as_kube_scheduler: false,
         }
     }
 }

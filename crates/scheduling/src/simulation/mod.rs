@@ -208,6 +208,7 @@ pub fn run(mut timeline: Timeline) -> Result<Outcome, Vec<Invalid>> {
 /// The queue that a configuration asks for.
 fn queue(configuration: &Configuration) -> SchedulingQueue {
     let settings = Settings {
+        as_kube_scheduler: true,
         initial_backoff: configuration.pod_initial_backoff,
         max_backoff: configuration.pod_max_backoff,
         ..Settings::default()

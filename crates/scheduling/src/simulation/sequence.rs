@@ -133,6 +133,7 @@ pub fn run_sequence(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>
         return Err(mistakes);
     }
     let settings = Settings {
+        as_kube_scheduler: true,
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
         ..Settings::default()

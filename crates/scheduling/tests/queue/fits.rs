@@ -30,7 +30,7 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     let shape = prop::option::weighted(0.8, prop::array::uniform4(0..3_usize));
     prop_oneof![
-        4 => (0..8_usize).prop_map(Event::Pod),
+        4 => (0..12_usize).prop_map(Event::Pod),
         2 => any::<prop::sample::Index>().prop_map(Event::Gone),
         1 => (any::<prop::sample::Index>(), 0..2_usize).prop_map(|(pod, app)| Event::Label(pod, app)),
         3 => (0..3_usize, shape).prop_map(|(node, shape)| Event::Node(node, shape)),
@@ -53,24 +53,45 @@ fn node(index: usize, [cpu, taint, zone, cordoned]: [usize; 4]) -> Value {
         "status": { "allocatable": { "cpu": format!("{}", 1 + cpu), "memory": "4Gi", "pods": "4" } } })
 }
 
+/// What pods of a kind ask for beside processor time and ports.
+fn spec(kind: usize) -> Value {
+    let host = "kubernetes.io/hostname";
+    let term = |app: &str, key: &str| json!({ "topologyKey": key, "labelSelector": { "matchLabels": { "app": app } } });
+    let affinity = |of: &str, terms: &[Value]| {
+        let terms = json!({ "requiredDuringSchedulingIgnoredDuringExecution": terms });
+        json!({ "affinity": { of: terms } })
+    };
+    let spread = |key: &str, more: Value| {
+        let mut constraint = json!({ "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": { "matchLabels": { "app": "app-0" } } });
+        constraint["nodeTaintsPolicy"] = more;
+        json!([constraint])
+    };
+    match kind {
+        2 => json!({ "tolerations": [{ "operator": "Exists" }] }),
+        3 => json!({ "nodeSelector": { "zone": "zone-1" } }),
+        4 => affinity("podAffinity", &[term("app-1", "zone")]),
+        5 => affinity("podAntiAffinity", &[term("app-0", "zone")]),
+        6 => json!({ "topologySpreadConstraints": spread("zone", Value::Null) }),
+        7 => affinity(
+            "podAntiAffinity",
+            &[term("app-0", "zone"), term("app-1", host)],
+        ),
+        8 => affinity("podAffinity", &[term("app-0", host)]),
+        9 => {
+            json!({ "topologySpreadConstraints": spread("zone", Value::Null), "nodeSelector": { "disk": "ssd" } })
+        }
+        10 => json!({ "topologySpreadConstraints": spread(host, json!("Honor")) }),
+        _ => json!({}),
+    }
+}
+
 /// The pods of a kind ask for the same.
 fn pod(kind: usize, number: usize) -> wire::Pod {
     let app = format!("app-{}", kind % 2);
     let requests = json!({ "requests": { "cpu": if kind == 0 { "2" } else { "500m" } } });
     let ports = json!([{ "containerPort": 80, "hostPort": if kind == 1 { 80 } else { 0 } }]);
-    let term = |app: &str| {
-        json!({ "requiredDuringSchedulingIgnoredDuringExecution": [
-        { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": app } } }] })
-    };
-    let spec = match kind {
-        2 => json!({ "tolerations": [{ "operator": "Exists" }] }),
-        3 => json!({ "nodeSelector": { "zone": "zone-1" } }),
-        4 => json!({ "affinity": { "podAffinity": term("app-1") } }),
-        5 => json!({ "affinity": { "podAntiAffinity": term("app-0") } }),
-        6 => json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone",
-            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "app-0" } } }] }),
-        _ => json!({}),
-    };
+    let spec = spec(kind);
     let mut pod = json!({ "spec": spec,
         "metadata": { "name": format!("pod-{number}"), "uid": format!("uid-{number}"), "labels": { "app": app } } });
     pod["spec"]["containers"] = json!([{ "name": "c", "resources": requests, "ports": ports }]);

@@ -4,6 +4,7 @@
 mod failures;
 mod fits;
 mod hints;
+mod overlooked;
 mod pods;
 mod volume_hints;
 mod waking;

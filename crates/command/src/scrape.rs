@@ -1,4 +1,4 @@
-//! The two text formats of a scrape: `OpenMetrics`, and the older format for clients that do not ask for it.
+//! The two text formats in which Prometheus scrapes metrics: `OpenMetrics`, and the older format for clients that do not ask for it.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ impl Format {
 }
 
 /// Converts to the older format, in which a family has the name of its samples, and the type `info` does not exist.
-pub(super) fn plain(open: &str) -> Result<String, std::fmt::Error> {
+pub fn plain(open: &str) -> Result<String, std::fmt::Error> {
     let mut text = String::with_capacity(open.len());
     let mut help = "";
     for line in open.lines() {

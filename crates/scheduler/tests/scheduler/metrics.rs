@@ -1,0 +1,158 @@
+//! Names, types, labels and buckets of the metrics are those of kube-scheduler.
+
+use evictd_command::scrape::Format;
+use evictd_scheduler::run::metrics::{Metrics, attempts_label};
+
+/// Name, type, level, labels, and of a histogram its first and last bounds and their number.
+const EXPECTED: &str = "\
+leader_election_master_status gauge ALPHA name
+scheduler_batch_attempts_total counter ALPHA profile,result
+scheduler_batch_cache_flushed_total counter ALPHA profile,reason
+scheduler_cache_size gauge ALPHA type
+scheduler_event_handling_duration_seconds histogram ALPHA event 0.0001..0.2048 12
+scheduler_framework_extension_point_duration_seconds histogram STABLE extension_point,profile,status 0.0001..0.2048 12
+scheduler_get_node_hint_duration_seconds histogram ALPHA hinted,profile 0.00001..0.02048 12
+scheduler_goroutines gauge ALPHA operation
+scheduler_inflight_events gauge ALPHA event
+scheduler_pending_pods gauge STABLE queue
+scheduler_permit_wait_duration_seconds histogram ALPHA result 0.001..16.384 15
+scheduler_plugin_evaluation_total counter ALPHA extension_point,plugin,profile
+scheduler_plugin_execution_duration_seconds histogram ALPHA extension_point,plugin,status 0.00001..0.02217 20
+scheduler_pod_scheduled_after_flush_total counter ALPHA -
+scheduler_pod_scheduling_attempts histogram STABLE - 1..16 5
+scheduler_pod_scheduling_sli_duration_seconds histogram BETA attempts 0.01..5242.88 20
+scheduler_preemption_attempts_total counter STABLE -
+scheduler_preemption_goroutines_duration_seconds histogram ALPHA result 0.01..5242.88 20
+scheduler_preemption_goroutines_execution_total counter ALPHA result
+scheduler_preemption_victims histogram STABLE - 1..64 7
+scheduler_queue_incoming_pods_total counter STABLE event,queue
+scheduler_queueing_hint_execution_duration_seconds histogram ALPHA event,hint,plugin 0.00001..0.02217 20
+scheduler_schedule_attempts_total counter STABLE profile,result
+scheduler_scheduling_algorithm_duration_seconds histogram ALPHA - 0.001..16.384 15
+scheduler_scheduling_attempt_duration_seconds histogram STABLE profile,result 0.001..16.384 15
+scheduler_store_schedule_results_duration_seconds histogram ALPHA profile 0.00001..0.02048 12
+scheduler_unschedulable_pods gauge ALPHA plugin,profile
+";
+
+/// Gives every metric a sample.
+fn touch(metrics: &Metrics) {
+    metrics.schedule_attempts.add(["scheduled", "p"], 1);
+    metrics
+        .scheduling_attempt_duration
+        .observe(["scheduled", "p"], 0.1);
+    metrics.event_handling_duration.observe(["NodeAdd"], 0.1);
+    metrics.inflight_events.set(["NodeAdd"], 1);
+    metrics.goroutines.set(["binding"], 1);
+    metrics
+        .pod_scheduling_sli_duration
+        .observe([&attempts_label(1)], 0.1);
+    let point = ["Filter", "Success", "p"];
+    metrics
+        .framework_extension_point_duration
+        .observe(point, 0.1);
+    metrics
+        .plugin_execution_duration
+        .observe(["Fit", "Filter", "Success"], 0.1);
+    let hint = ["Fit", "NodeAdd", "Queue"];
+    metrics.queueing_hint_execution_duration.observe(hint, 0.1);
+    metrics.queue_incoming_pods.add(["active", "PodAdd"], 1);
+    metrics.permit_wait_duration.observe(["Success"], 0.1);
+    metrics.unschedulable_pods.set(["Fit", "p"], 1);
+    metrics.plugin_evaluation.add(["Fit", "Filter", "p"], 1);
+    metrics
+        .preemption_goroutines_duration
+        .observe(["success"], 0.1);
+    metrics.preemption_goroutines_execution.add(["success"], 1);
+    metrics.batch_attempts.add(["p", "r"], 1);
+    metrics.batch_cache_flushed.add(["p", "r"], 1);
+    metrics.get_node_hint_duration.observe(["true", "p"], 0.1);
+    metrics.store_schedule_results_duration.observe(["p"], 0.1);
+    metrics
+        .leader_election_master_status
+        .set(["kube-scheduler"], 1);
+}
+
+/// A line of [`EXPECTED`] for each family of the text.
+fn families(text: &str) -> String {
+    let mut lines: Vec<String> = text
+        .split("# HELP ")
+        .skip(1)
+        .map(|family| {
+            let mut rows = family.lines();
+            let help = rows.next().unwrap();
+            let level = help.split(['[', ']']).nth(1).unwrap();
+            let kind = rows.next().unwrap().strip_prefix("# TYPE ").unwrap();
+            let samples: Vec<&str> = rows.collect();
+            let keys = |row: &str| -> Vec<String> {
+                let labels = row.split_once('{').map_or("", |(_, rest)| rest);
+                let labels = labels.split_once('}').map_or("", |(labels, _)| labels);
+                let keys = labels.split(',').filter(|label| !label.is_empty());
+                keys.map(|label| label.split('=').next().unwrap().to_owned())
+                    .collect()
+            };
+            let mut labels = keys(samples[0]);
+            labels.retain(|label| label != "le");
+            labels.sort();
+            let labels = if labels.is_empty() {
+                "-".to_owned()
+            } else {
+                labels.join(",")
+            };
+            format!("{kind} {level} {labels}{}\n", bounds(&samples))
+        })
+        .collect();
+    lines.sort();
+    lines.concat()
+}
+
+fn bounds(samples: &[&str]) -> String {
+    let bounds = samples.iter().filter_map(|row| {
+        let bound = row.split("le=\"").nth(1)?.split('"').next()?;
+        bound.parse::<f64>().ok().filter(|bound| bound.is_finite())
+    });
+    let bounds: Vec<f64> = bounds.collect();
+    let round = |bound: f64| (bound * 100_000.0).round() / 100_000.0;
+    match (bounds.first(), bounds.last()) {
+        (Some(first), Some(last)) => {
+            format!(" {}..{} {}", round(*first), round(*last), bounds.len())
+        }
+        _ => String::new(),
+    }
+}
+
+#[test]
+fn s5_097_s5_098_names_types_labels_and_buckets_are_kube_schedulers() {
+    let (metrics, exposition) = Metrics::new();
+    touch(&metrics);
+    let text = exposition.render(Format::Plain).unwrap();
+    assert_eq!(families(&text), EXPECTED);
+    assert!(text.contains("# TYPE scheduler_schedule_attempts_total counter"));
+    let open = exposition.render(Format::Open).unwrap();
+    assert!(open.ends_with("# EOF\n"));
+}
+
+#[test]
+fn what_alerts_ask_for_is_there_from_the_start() {
+    let (_, exposition) = Metrics::new();
+    let text = exposition.render(Format::Plain).unwrap();
+    for line in [
+        "scheduler_pending_pods{queue=\"active\"} 0",
+        "scheduler_pending_pods{queue=\"gated\"} 0",
+        "scheduler_preemption_attempts_total 0",
+        "scheduler_pod_scheduled_after_flush_total 0",
+        "scheduler_cache_size{type=\"assumed_pods\"} 0",
+    ] {
+        assert!(
+            text.contains(&format!("\n{line}\n")),
+            "{line} not in\n{text}"
+        );
+    }
+}
+
+#[test]
+fn s5_099_attempts_are_counted_to_fifteen() {
+    assert_eq!(attempts_label(1), "1");
+    assert_eq!(attempts_label(14), "14");
+    assert_eq!(attempts_label(15), "15+");
+    assert_eq!(attempts_label(400), "15+");
+}

@@ -1,0 +1,145 @@
+//! Changes that kube-scheduler overlooks: each wakes the pod, unless the queue is to do as kube-scheduler does.
+
+use super::{node, placed, pod, with};
+use evictd_pod::{Node, wire};
+use evictd_scheduling::{Change, Delta, Failure, PluginName, Pool, SchedulingQueue, Settings};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+fn delta<T: DeserializeOwned>(old: Value, new: Value) -> Delta<T> {
+    let read = |value: Value| {
+        serde_json::from_value::<Option<T>>(value)
+            .unwrap()
+            .map(Arc::new)
+    };
+    Delta {
+        old: read(old),
+        new: read(new),
+    }
+}
+
+fn of_pods(old: Value, new: Value) -> Change {
+    Change::Pod(delta::<wire::Pod>(old, new))
+}
+
+fn of_nodes(old: Value, new: Value) -> Change {
+    Change::Node(delta::<Node>(old, new))
+}
+
+#[track_caller]
+fn overlooked(plugin: PluginName, own: &Value, change: &Change) {
+    for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
+        let settings = Settings {
+            as_kube_scheduler,
+            ..Settings::default()
+        };
+        let names = ["default-scheduler".to_owned()];
+        let mut queue = SchedulingQueue::new(settings, names, false);
+        let now = Timestamp::UNIX_EPOCH;
+        queue.on(now, &of_pods(Value::Null, own.clone()));
+        queue.pop().unwrap();
+        let failure = Failure {
+            rejectors: [plugin].into_iter().collect(),
+            ..Failure::default()
+        };
+        queue.failed(now, "p", &failure).unwrap();
+        queue.on(now, change);
+        let found = queue.waiting("p").unwrap().pool;
+        assert_eq!(
+            found, pool,
+            "as kube-scheduler: {as_kube_scheduler}, {change:?}"
+        );
+    }
+}
+
+fn labelled(name: &str, spec: Value, labels: Value) -> Value {
+    with(&placed(name, spec), "metadata.labels", labels)
+}
+
+fn terms(of: &str, apps: &[&str]) -> Value {
+    let term = |app: &&str| json!({ "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": app } } });
+    let terms: Vec<_> = apps.iter().map(term).collect();
+    json!({ "affinity": { of: { "requiredDuringSchedulingIgnoredDuringExecution": terms } } })
+}
+
+#[test]
+fn affinity_between_pods() {
+    let web = json!({ "app": "web" });
+    let own = with(&pod("p", json!({})), "metadata.labels", web.clone());
+    let plugin = PluginName::InterPodAffinity;
+    // Others do not want it near: a node without them will do.
+    overlooked(plugin, &own, &of_nodes(Value::Null, node("two")));
+    // One of the terms of a pod that goes was enough to keep it away.
+    let gone = placed("x", terms("podAntiAffinity", &["web", "db"]));
+    overlooked(plugin, &own, &of_pods(gone, Value::Null));
+    let shy = pod("p", terms("podAntiAffinity", &["web", "db"]));
+    let gone = labelled("x", json!({}), web.clone());
+    overlooked(plugin, &shy, &of_pods(gone.clone(), Value::Null));
+    // The last pod that it must be near is gone: it may be the first of its group.
+    let first = with(
+        &pod("p", terms("podAffinity", &["web"])),
+        "metadata.labels",
+        web,
+    );
+    overlooked(plugin, &first, &of_pods(gone, Value::Null));
+}
+
+#[test]
+fn topology_spread() {
+    let constraint = json!({ "maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "web" } } });
+    let own =
+        json!({ "topologySpreadConstraints": [constraint], "nodeSelector": { "disk": "ssd" } });
+    let plugin = PluginName::PodTopologySpread;
+    // A node that the pod's selector excludes no longer counts as a domain.
+    let excluded = with(&node("one"), "metadata.labels.disk", json!("hdd"));
+    overlooked(plugin, &pod("p", own), &of_nodes(node("one"), excluded));
+    // Its constraints are those of the profile.
+    let gone = placed("x", json!({}));
+    overlooked(plugin, &pod("p", json!({})), &of_pods(gone, Value::Null));
+}
+
+#[test]
+fn affinity_to_nodes_that_a_profile_adds() {
+    let more = with(&node("one"), "metadata.labels.team", json!("a"));
+    overlooked(
+        PluginName::NodeAffinity,
+        &pod("p", json!({})),
+        &of_nodes(node("one"), more),
+    );
+}
+
+#[test]
+fn volumes() {
+    let disk = json!({ "volumes": [{ "name": "data", "gcePersistentDisk": { "pdName": "a" } }] });
+    let own = pod("p", disk.clone());
+    let elsewhere = with(
+        &placed("x", disk.clone()),
+        "metadata.namespace",
+        json!("other"),
+    );
+    overlooked(
+        PluginName::VolumeRestrictions,
+        &own,
+        &of_pods(elsewhere, Value::Null),
+    );
+    let limits = PluginName::NodeVolumeLimits;
+    overlooked(limits, &own, &of_pods(placed("x", disk), Value::Null));
+    let detached = Change::VolumeAttachment(delta(json!({}), Value::Null));
+    overlooked(limits, &own, &detached);
+    let driver =
+        |limit: Value| json!({ "spec": { "drivers": [{ "name": "d", "allocatable": limit }] } });
+    let (limited, unlimited) = (driver(json!({ "count": 1 })), driver(json!({})));
+    let unlimited = Change::CsiNode(delta(limited, unlimited));
+    overlooked(limits, &own, &unlimited);
+    let binding = PluginName::VolumeBinding;
+    let driver =
+        |asks: bool| json!({ "metadata": { "name": "d" }, "spec": { "storageCapacity": asks } });
+    let no_longer = Change::CsiDriver(delta(driver(true), driver(false)));
+    overlooked(binding, &own, &no_longer);
+    let room = |zone: &str| json!({ "nodeTopology": { "matchLabels": { "zone": zone } }, "capacity": "1Gi" });
+    let moved = Change::CsiStorageCapacity(delta(room("a"), room("b")));
+    overlooked(binding, &own, &moved);
+}
