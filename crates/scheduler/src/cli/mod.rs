@@ -2,10 +2,12 @@
 
 mod explain;
 mod flags;
+mod gates;
 mod input;
 mod plan;
 mod run;
 mod simulate;
+mod without_effect;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};

@@ -30,14 +30,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let config = self
-            .flags
-            .config
-            .as_deref()
-            .map(configuration::read)
-            .transpose();
-        let mut config = config.map_err(Failure::input)?.unwrap_or_default();
-        self.flags.apply(&mut config);
+        let config = self.flags.effective()?;
+        if let Some(path) = &self.flags.write_config_to {
+            return configuration::write(path, &config);
+        }
         let colour = std::io::stderr().is_terminal();
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
         let level = match self.flags.verbosity {
@@ -62,15 +58,18 @@ impl Arguments {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        runtime.block_on(schedule(&credentials, &config))
+        let longest = self.flags.pod_max_in_unschedulable_pods_duration;
+        runtime.block_on(schedule(&credentials, &config, longest))
     }
 }
 
-fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
+/// `longest`: how long a pod waits for an event at most.
+fn scheduler(config: &Configuration, longest: Option<SignedDuration>) -> Result<Scheduler, String> {
+    let default = Settings::default();
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
-        ..Settings::default()
+        max_unschedulable: longest.unwrap_or(default.max_unschedulable),
     };
     Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
         let profiles = config.profiles.iter();
@@ -80,7 +79,11 @@ fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
     })
 }
 
-async fn schedule(credentials: &Credentials, config: &Configuration) -> Result<(), Failure> {
+async fn schedule(
+    credentials: &Credentials,
+    config: &Configuration,
+    longest: Option<SignedDuration>,
+) -> Result<(), Failure> {
     let access = Access::find(credentials).await.map_err(Failure::input)?;
     let actions = access.actions().map_err(Failure::input)?;
     info!(
@@ -99,8 +102,8 @@ async fn schedule(credentials: &Credentials, config: &Configuration) -> Result<(
     watch(&access, &send);
     let (_lead, leads) = flag::channel(true);
     let (stop, stopped) = flag::channel(false);
-    let scheduler =
-        scheduler(config).map_err(|error| Failure::Input(anyhow::anyhow!("--config: {error}")))?;
+    let scheduler = scheduler(config, longest)
+        .map_err(|error| Failure::Input(anyhow::anyhow!("--config: {error}")))?;
     let engine = Engine::new(scheduler, writer, events, news, leads, Timestamp::now);
     let engine = tokio::spawn(engine.run(stopped));
     let (mut terminate, mut interrupt) = (

@@ -166,7 +166,7 @@ fn anything() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
     #[test]
     fn s5_074_nothing_that_is_written_makes_it_panic(changes in prop::collection::vec((any::<prop::sample::Index>(), anything()), 1..4)) {
