@@ -8,7 +8,7 @@ use evictd_cluster_client::{Access, Credentials};
 use evictd_command::Failure;
 use evictd_scheduling::config::Configuration;
 use evictd_scheduling::{Framework, Scheduler, Settings};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
@@ -70,6 +70,7 @@ fn scheduler(config: &Configuration, longest: Option<SignedDuration>) -> Result<
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
         max_unschedulable: longest.unwrap_or(default.max_unschedulable),
+        ..default
     };
     Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
         let profiles = config.profiles.iter();
