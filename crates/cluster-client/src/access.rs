@@ -87,6 +87,21 @@ impl Access {
         }
     }
 
+    /// The same credentials for another server. Its certificate must be known to this machine, unless it is not to be
+    /// verified at all.
+    #[must_use]
+    pub fn towards(&self, server: http::Uri, unverified: bool) -> Self {
+        let mut config = self.config.clone();
+        config.cluster_url = server;
+        config.root_cert = None;
+        config.root_cert_file = None;
+        config.accept_invalid_certs = unverified;
+        Self {
+            config,
+            ..self.clone()
+        }
+    }
+
     /// A client for watches: it gives up a silent connection. Must be called inside the runtime.
     pub fn watch_client(&self) -> Result<Client, ApiError> {
         let mut config = self.config.clone();

@@ -3,10 +3,11 @@
 use crate::framework::{Framework, PostFilter};
 use evictd_placement::{Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Symbol};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
+use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What became of one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It passed every filter.
     Feasible,
@@ -295,9 +296,14 @@ impl Framework {
             return format!("0/{nodes} nodes are available: {reason}.");
         }
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        // Many nodes say the same: the words are found once.
+        let mut alike: HashMap<Verdict, usize> = HashMap::new();
         for verdict in &filtered.verdicts {
-            for words in filtered.reasons(cluster, pod, *verdict) {
-                *counts.entry(words).or_default() += 1;
+            *alike.entry(*verdict).or_default() += 1;
+        }
+        for (verdict, count) in alike {
+            for words in filtered.reasons(cluster, pod, verdict) {
+                *counts.entry(words).or_default() += count;
             }
         }
         let counts = counts
@@ -338,6 +344,19 @@ impl Verdict {
 }
 
 impl Filtered {
+    /// Where nothing was said before the nodes were looked at.
+    pub(crate) fn of_verdicts(framework: &Framework, verdicts: Vec<Verdict>) -> Self {
+        Self {
+            verdicts,
+            feasible: Vec::new(),
+            before: Before {
+                asked: framework.pre_filters.len(),
+                ..Before::default()
+            },
+            asked: Vec::new(),
+        }
+    }
+
     /// Why a node will not do, in words.
     pub fn reasons(&self, cluster: &Cluster, pod: &Pod, verdict: Verdict) -> Vec<String> {
         match verdict {

@@ -1,7 +1,7 @@
 //! One decision after the other. Pods of one workload come together, and often nothing couples them: then what every node
 //! said about the one before still holds, but for the nodes to which pods came, or which some left.
 
-use crate::cycle::Filtered;
+use crate::cycle::{Filtered, Verdict};
 use crate::framework::Framework;
 use evictd_placement::{
     Amounts, Checks, Cluster, Filter, Here, NodeId, Pod, Score, Scored, Symbol, Template,
@@ -59,7 +59,9 @@ struct Kept {
     /// After which change it was asked.
     at: u64,
     filters: Vec<Box<dyn Filter>>,
-    feasible: Vec<bool>,
+    /// The compiled filters as indices of the profile's.
+    asked: Vec<usize>,
+    verdicts: Vec<Verdict>,
     scores: Vec<KeptScore>,
     totals: Vec<i64>,
 }
@@ -95,10 +97,13 @@ impl Decider {
             self.kept = kept;
             return Ok(decided);
         }
+        if let Some(kept) = kept {
+            let filtered = Filtered::of_verdicts(framework, kept.verdicts.clone());
+            self.kept = Some(kept);
+            return Err(filtered);
+        }
         let filtered = framework.filter(cluster, pod);
         if filtered.feasible.is_empty() {
-            // The next of its kind will hear the same, so that nothing is lost if that is kept.
-            self.kept = kept;
             return Err(filtered);
         }
         let scores = framework.score(cluster, pod, &filtered.feasible);
@@ -126,7 +131,7 @@ fn first_by_name(cluster: &Cluster, nodes: &[NodeId]) -> Option<NodeId> {
 impl Kept {
     /// Asks every node; `None` where the answers cannot be kept.
     fn new(framework: &Framework, cluster: &Cluster, pod: &Pod, key: Key) -> Option<Self> {
-        let (checks, _) = framework.checks(cluster, pod);
+        let (checks, asked) = framework.checks(cluster, pod);
         let filters = checks.into_filters();
         let local = filters.iter().all(|filter| filter.is_local());
         if !local || pod.identity.nominated.is_some() || !framework.passes_before(cluster, pod) {
@@ -150,7 +155,8 @@ impl Kept {
             key,
             at: cluster.changes().now(),
             filters,
-            feasible: vec![false; all.len()],
+            asked,
+            verdicts: vec![Verdict::NotTried; all.len()],
             scores,
             totals: vec![0; all.len()],
         };
@@ -180,8 +186,13 @@ impl Kept {
         let mut anew = false;
         for id in nodes {
             let index = id.index();
-            let feasible = checks.fits(*id).is_ok();
-            anew |= std::mem::replace(&mut self.feasible[index], feasible) != feasible;
+            let verdict = match checks.verdict(*id) {
+                Ok(()) => Verdict::Feasible,
+                Err((filter, rejection)) => Verdict::Rejected(self.asked[filter], rejection),
+            };
+            let old = std::mem::replace(&mut self.verdicts[index], verdict);
+            let feasible = verdict == Verdict::Feasible;
+            anew |= (old == Verdict::Feasible) != feasible;
             if !feasible {
                 continue;
             }
@@ -202,10 +213,8 @@ impl Kept {
     /// Compares all nodes that will do.
     fn normalize(&mut self) {
         let feasible = || {
-            self.feasible
-                .iter()
-                .enumerate()
-                .filter(|(_, feasible)| **feasible)
+            let verdicts = self.verdicts.iter().enumerate();
+            verdicts.filter(|(_, verdict)| **verdict == Verdict::Feasible)
         };
         for own in self.scores.iter_mut().filter(|own| !own.score.is_normal()) {
             let mut scores: Vec<i64> = feasible().map(|(index, _)| own.raw[index]).collect();
@@ -229,9 +238,9 @@ impl Kept {
 
     /// The best node, if any will do.
     fn choose(&self, cluster: &Cluster) -> Option<Decided> {
-        let totals = cluster.node_ids().zip(&self.totals).zip(&self.feasible);
+        let totals = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
         let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
-        for ((id, total), _) in totals.filter(|(_, feasible)| **feasible) {
+        for ((id, total), _) in totals.filter(|(_, verdict)| **verdict == Verdict::Feasible) {
             count += 1;
             if *total > best {
                 best = *total;

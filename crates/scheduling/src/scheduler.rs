@@ -94,6 +94,8 @@ pub struct Scheduler {
     nominated: HashMap<Arc<str>, Arc<str>>,
     /// What of the input could not be used, a line each.
     mistakes: Vec<String>,
+    /// The pods that moved in the queue and were not asked for yet.
+    moved: Vec<Moved>,
 }
 
 impl Scheduler {
@@ -118,6 +120,7 @@ impl Scheduler {
             options: Options::default(),
             nominated: HashMap::new(),
             mistakes: Vec::new(),
+            moved: Vec::new(),
         })
     }
 
@@ -136,16 +139,20 @@ impl Scheduler {
         std::mem::take(&mut self.mistakes)
     }
 
-    /// Something appeared, changed or went. Returns the pods that moved in the queue because of it.
-    pub fn on(&mut self, now: Timestamp, event: &Event) -> Vec<Moved> {
+    /// The pods that moved in the queue since the last call.
+    pub fn take_moved(&mut self) -> Vec<Moved> {
+        std::mem::take(&mut self.moved)
+    }
+
+    /// Something appeared, changed or went.
+    pub fn on(&mut self, now: Timestamp, event: &Event) {
         match event {
             Event::Change(change) => {
                 self.apply(change);
-                let moved = self.queue.on(now, change);
+                self.moved.extend(self.queue.on(now, change));
                 if let Change::Pod(pods) = change {
                     self.renominate(pods);
                 }
-                return moved;
             }
             Event::Namespace(delta) => match (&delta.old, &delta.new) {
                 (_, Some(new)) => self.cluster.add_namespace(new),
@@ -162,7 +169,6 @@ impl Scheduler {
             Event::StatefulSet(delta) => self.spread_by(Spreader::StatefulSet, delta),
             Event::PodDisruptionBudget(delta) => self.on_budget(delta),
         }
-        Vec::new()
     }
 
     fn spread_by_labels(&mut self, kind: Spreader, delta: &Delta<wire::Service>) {
@@ -325,13 +331,13 @@ impl Scheduler {
     }
 
     /// Ends the backoffs that have passed; to be called every second.
-    pub fn flush_backoff(&mut self, now: Timestamp) -> Vec<Moved> {
-        self.queue.flush_backoff(now)
+    pub fn flush_backoff(&mut self, now: Timestamp) {
+        self.moved.extend(self.queue.flush_backoff(now));
     }
 
     /// Wakes the pods that have waited too long for an event; to be called every 30 seconds.
-    pub fn flush_unschedulable(&mut self, now: Timestamp) -> Vec<Moved> {
-        self.queue.flush_unschedulable(now)
+    pub fn flush_unschedulable(&mut self, now: Timestamp) {
+        self.moved.extend(self.queue.flush_unschedulable(now));
     }
 
     /// Tries the next pod, if one waits. `waiting` tells which pods of the cluster hold a place that they are not bound to
@@ -417,7 +423,8 @@ impl Scheduler {
     /// Puts a pod back into the queue, and its nomination into the cluster.
     fn failed(&mut self, now: Timestamp, key: &Arc<str>, failure: &Failure) {
         // It was in flight; that it waits already means that it was created anew meanwhile, and then that one counts.
-        let _ = self.queue.failed(now, key, failure);
+        let moved = self.queue.failed(now, key, failure);
+        self.moved.extend(moved.ok().flatten());
         self.nominate(key);
     }
 
@@ -499,12 +506,12 @@ impl Scheduler {
     }
 
     /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065).
-    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>, pod: &wire::Pod) -> Vec<Moved> {
+    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>, pod: &wire::Pod) {
         self.cluster.remove_pod(&pod.metadata);
         // What is not in flight any more has been deleted meanwhile.
         let moved = self.queue.binding_failed(now, key, PluginSet::default());
+        self.moved.extend(moved.into_iter().flatten());
         self.nominate(key);
-        moved.unwrap_or_default()
     }
 
     /// The victims of a pod are being deleted in the background, or no longer (S5-112).
@@ -513,7 +520,7 @@ impl Scheduler {
     }
 
     /// Tries these pods again at once, because what was done for them in the background failed (S5-034).
-    pub fn activate<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) -> Vec<Moved> {
-        self.queue.activate(keys)
+    pub fn activate<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>) {
+        self.moved.extend(self.queue.activate(keys));
     }
 }

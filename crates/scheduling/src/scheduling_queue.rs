@@ -235,6 +235,11 @@ impl SchedulingQueue {
         self.queue.len()
     }
 
+    /// How many pods are in a pool.
+    pub fn count(&self, pool: Pool) -> usize {
+        self.queue.count(pool)
+    }
+
     /// Whether no pod waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -352,16 +357,34 @@ impl SchedulingQueue {
             return self.on_changed_assigned_pod(now, old, new);
         }
         if is_assigned(new) {
-            let key = pod_key(&new.metadata);
-            self.assumed.remove(&key);
-            let moved = self.raise(now, appeared(new), Scope::All);
-            self.drop(&key);
-            return moved;
+            return self.on_bound_pod(now, old, new);
         }
         if !self.is_ours(new) {
             return Vec::new();
         }
         self.on_changed_waiting_pod(now, old, new)
+    }
+
+    /// A pod got its node. If that is not the one that was held for it, the latter's room is free, which kube-scheduler
+    /// overlooks.
+    fn on_bound_pod(
+        &mut self,
+        now: Timestamp,
+        old: &Arc<wire::Pod>,
+        new: &Arc<wire::Pod>,
+    ) -> Vec<Moved> {
+        let key = pod_key(&new.metadata);
+        let held = self.assumed.remove(&key);
+        let held = held.or_else(|| self.nominations.node_of(&key));
+        let mut moved = self.raise(now, appeared(new), Scope::All);
+        self.drop(&key);
+        let elsewhere = held.filter(|held| **held != *new.spec.node_name);
+        if let Some(held) = elsewhere.filter(|_| !self.known.as_kube_scheduler) {
+            let mut gone_from = wire::Pod::clone(old);
+            gone_from.spec.node_name = held.to_string();
+            moved.extend(self.raise(now, gone(&Arc::new(gone_from)), Scope::All));
+        }
+        moved
     }
 
     /// S5-026.

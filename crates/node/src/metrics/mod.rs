@@ -7,8 +7,8 @@ mod gauges;
 #[cfg(test)]
 mod tests;
 
-pub use gauges::{ConfigurationGauges, NodeHeartbeat};
 pub use evictd_command::scrape::Format;
+pub use gauges::{ConfigurationGauges, NodeHeartbeat};
 
 use evictd_command::scrape;
 use evictd_eviction::{ConditionMap, NodeCondition, Observation, Signal, SignalMap};

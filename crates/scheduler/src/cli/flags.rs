@@ -4,10 +4,13 @@
 use super::gates::{self, gate};
 use super::without_effect::WithoutEffect;
 use crate::configuration;
+use crate::run::process::Port;
+use crate::run::serve::Certificate;
 use clap::Args;
 use evictd_command::Failure;
 use evictd_scheduling::config::{Configuration, LeaderElection, parse_duration};
 use jiff::SignedDuration;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What `run` is told on its command line.
@@ -61,6 +64,9 @@ pub(super) struct Flags {
     /// Its private key.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// The oldest version of TLS: VersionTLS12, which older ones stand for, or VersionTLS13.
+    #[arg(long, value_name = "VERSION", value_parser = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"])]
+    tls_min_version: Option<String>,
     /// Clients with a certificate by this authority are known by its common name.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
@@ -86,7 +92,7 @@ pub(super) struct Flags {
     kube_api_burst: Option<u32>,
     /// How long a pod waits for an event at most. Default: 5m.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(super) pod_max_in_unschedulable_pods_duration: Option<SignedDuration>,
+    pod_max_in_unschedulable_pods_duration: Option<SignedDuration>,
     /// Writes the configuration that --config and the flags make, and ends.
     #[arg(long, value_name = "FILE")]
     pub(super) write_config_to: Option<PathBuf>,
@@ -122,6 +128,9 @@ impl Flags {
             None => self.without_file(),
         };
         self.apply(&mut config.leader_election);
+        config.pod_max_unschedulable = self
+            .pod_max_in_unschedulable_pods_duration
+            .unwrap_or(config.pod_max_unschedulable);
         let mistakes = config.leader_election.mistakes();
         let lines = mistakes.iter().map(|own| {
             let (_, field) = own.field.rsplit_once('.').unwrap_or_default();
@@ -160,6 +169,27 @@ impl Flags {
         if let Some(namespace) = &self.leader_elect_resource_namespace {
             own.resource_namespace.clone_from(namespace);
         }
+    }
+
+    /// The secure port; `None` where there is to be none.
+    pub(super) fn port(&self) -> Option<Port> {
+        let files = self
+            .tls_cert_file
+            .clone()
+            .zip(self.tls_private_key_file.clone());
+        let certificate = files
+            .map_or(Certificate::SelfSigned(Vec::new()), |(certificate, key)| {
+                Certificate::Files { certificate, key }
+            });
+        (self.secure_port != 0).then(|| Port {
+            address: SocketAddr::new(self.bind_address, self.secure_port),
+            certificate,
+            client_ca: self.client_ca_file.clone(),
+            only_tls13: self.tls_min_version.as_deref() == Some("VersionTLS13"),
+            authentication: self.authentication_kubeconfig.clone(),
+            authorization: self.authorization_kubeconfig.clone(),
+            always_allowed: self.authorization_always_allow_paths.clone(),
+        })
     }
 
     /// What is accepted and changes nothing, a line each.
@@ -223,7 +253,7 @@ mod tests {
             flags.warnings(),
             [
                 "--feature-gates AllAlpha=true changes nothing: it is always off here",
-                "accepted, but without effect here: --profiling, --tls-min-version",
+                "accepted, but without effect here: --profiling",
             ]
         );
     }
@@ -283,8 +313,7 @@ mod tests {
             ),
             ("mine", "here")
         );
-        let longest = flags.pod_max_in_unschedulable_pods_duration;
-        assert_eq!(longest, Some(SignedDuration::from_mins(1)));
+        assert_eq!(config.pod_max_unschedulable, SignedDuration::from_mins(1));
         let warnings = flags.warnings();
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].contains("--master, --permit-address-sharing"));

@@ -4,6 +4,7 @@ mod explain;
 mod flags;
 mod gates;
 mod input;
+mod pending;
 mod plan;
 mod run;
 mod simulate;
@@ -28,6 +29,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Explain(explain::Arguments),
+    Pending(pending::Arguments),
     Plan(plan::Arguments),
     Run(run::Arguments),
     Simulate(simulate::Arguments),
@@ -44,6 +46,7 @@ impl Cli {
     pub fn run(self) -> Result<(), Failure> {
         match self.command {
             Command::Explain(arguments) => arguments.run(),
+            Command::Pending(arguments) => arguments.run(),
             Command::Plan(arguments) => arguments.run(),
             Command::Run(arguments) => arguments.run(),
             Command::Simulate(arguments) => arguments.run(),

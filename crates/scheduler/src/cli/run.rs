@@ -2,18 +2,12 @@
 
 use super::flags::Flags;
 use crate::configuration;
-use crate::run::{Engine, Events, Limits, Writer, watch};
+use crate::run::process::{self, RunError};
 use clap::Args;
-use evictd_cluster_client::{Access, Credentials};
+use evictd_cluster_client::Credentials;
 use evictd_command::Failure;
-use evictd_scheduling::config::Configuration;
-use evictd_scheduling::{Framework, Scheduler, Settings};
-use jiff::{SignedDuration, Timestamp};
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch as flag};
-use tracing::info;
 use tracing::level_filters::LevelFilter;
 
 const EXAMPLE: &str = "Example:
@@ -50,6 +44,7 @@ impl Arguments {
         }
         let of_config = &config.client_connection.kubeconfig;
         let of_config = (!of_config.is_empty()).then(|| PathBuf::from(of_config));
+        let port = self.flags.port();
         let credentials = Credentials {
             kubeconfig: of_config.or(self.flags.kubeconfig),
             context: self.flags.context,
@@ -58,66 +53,12 @@ impl Arguments {
             .worker_threads(2)
             .enable_all()
             .build()?;
-        let longest = self.flags.pod_max_in_unschedulable_pods_duration;
-        runtime.block_on(schedule(&credentials, &config, longest))
+        runtime
+            .block_on(process::run(&credentials, &config, port.as_ref()))
+            .map_err(|error| match error {
+                RunError::Access(_) | RunError::Plugin(_) => Failure::input(error),
+                RunError::Tls(_) | RunError::Port(_) => Failure::input(error),
+                RunError::System(_) | RunError::LeaseLost => Failure::from(error),
+            })
     }
-}
-
-/// `longest`: how long a pod waits for an event at most.
-fn scheduler(config: &Configuration, longest: Option<SignedDuration>) -> Result<Scheduler, String> {
-    let default = Settings::default();
-    let settings = Settings {
-        initial_backoff: config.pod_initial_backoff,
-        max_backoff: config.pod_max_backoff,
-        max_unschedulable: longest.unwrap_or(default.max_unschedulable),
-        ..default
-    };
-    Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
-        let profiles = config.profiles.iter();
-        profiles
-            .map(|profile| Framework::new(cluster, profile, &[]))
-            .collect()
-    })
-}
-
-async fn schedule(
-    credentials: &Credentials,
-    config: &Configuration,
-    longest: Option<SignedDuration>,
-) -> Result<(), Failure> {
-    let access = Access::find(credentials).await.map_err(Failure::input)?;
-    let actions = access.actions().map_err(Failure::input)?;
-    info!(
-        "schedules for {} with the credentials of {access}",
-        access.server()
-    );
-    let names: Vec<&str> = config
-        .profiles
-        .iter()
-        .map(|own| own.scheduler_name.as_str())
-        .collect();
-    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let events = Events::new(&actions, hostname.trim(), names, Timestamp::now);
-    let writer = Writer::new(actions, events.clone(), Limits::default());
-    let (send, news) = mpsc::unbounded_channel();
-    watch(&access, &send);
-    let (_lead, leads) = flag::channel(true);
-    let (stop, stopped) = flag::channel(false);
-    let scheduler = scheduler(config, longest)
-        .map_err(|error| Failure::Input(anyhow::anyhow!("--config: {error}")))?;
-    let engine = Engine::new(scheduler, writer, events, news, leads, Timestamp::now);
-    let engine = tokio::spawn(engine.run(stopped));
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    info!("stops");
-    // The engine may have ended already, which is as good.
-    let _ = stop.send(true);
-    let _ = engine.await;
-    Ok(())
 }

@@ -15,7 +15,7 @@ enum Takes {
 
 use Takes::{Bool, Duration, Number, Text};
 
-const FLAGS: [(&str, Takes); 38] = [
+const FLAGS: [(&str, Takes); 37] = [
     ("allow-metric-labels", Text),
     ("allow-metric-labels-manifest", Text),
     ("authentication-skip-lookup", Bool),
@@ -51,7 +51,6 @@ const FLAGS: [(&str, Takes); 38] = [
     ("show-hidden-metrics-for-version", Text),
     ("tls-cipher-suites", Text),
     ("tls-curve-preferences", Text),
-    ("tls-min-version", Text),
     ("tls-sni-cert-key", Text),
     ("vmodule", Text),
 ];

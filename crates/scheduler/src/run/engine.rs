@@ -2,18 +2,23 @@
 //! API server.
 
 use super::events::Events;
+use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
+use super::view::{self, Decision as Evidence, View};
 use super::watches::{KINDS, News};
 use super::writer::{Condition, Failure, Outcome, Preemption, StatusPatch, Writer};
+use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
-use evictd_scheduling::{Attempt, Event, Outcome as Decision, Rejected, Scheduler, pod_key};
+use evictd_scheduling::{
+    Attempt, Event, Moved, Outcome as Decision, Pool, Rejected, Scheduler, pod_key,
+};
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
 /// How many decisions are made before the watches are heard again.
@@ -30,38 +35,72 @@ pub struct Engine {
     events: Events,
     news: mpsc::UnboundedReceiver<News>,
     outcomes: mpsc::UnboundedReceiver<Outcome>,
-    /// Whether this scheduler may decide.
-    leads: watch::Receiver<bool>,
+    metrics: Metrics,
+    view: View,
+    /// Only a leader decides.
+    role: watch::Receiver<Role>,
+    /// Whether everything is known by which is decided.
+    synced: watch::Sender<bool>,
     /// Kinds that are known completely.
     listed: usize,
     /// Pods that were decided about and are not known to be bound yet, by UID.
-    binding: HashMap<String, Arc<wire::Pod>>,
+    binding: HashMap<String, Binding>,
+    /// When pods were tried first, by UID, as long as they wait.
+    first_tried: HashMap<String, Instant>,
     /// Pods whose victims are being deleted, by UID, with what the queue knows them by.
     preempting: HashMap<String, Arc<str>>,
     now: fn() -> Timestamp,
 }
 
+/// A pod that was decided about.
+struct Binding {
+    pod: Arc<wire::Pod>,
+    /// When its attempt began, and which one it was.
+    began: Instant,
+    attempts: u32,
+    /// When its first attempt began.
+    first: Instant,
+}
+
+/// How an engine is connected.
+pub struct Ports {
+    /// Carries writes out, and tells how they ended.
+    pub writer: (Writer, mpsc::UnboundedReceiver<Outcome>),
+    /// What users see.
+    pub events: Events,
+    /// What the watches tell.
+    pub news: mpsc::UnboundedReceiver<News>,
+    /// Only a leader decides.
+    pub role: watch::Receiver<Role>,
+    /// Becomes true when the cluster is known.
+    pub synced: watch::Sender<bool>,
+    /// What is measured.
+    pub metrics: Metrics,
+    /// What others may see.
+    pub view: View,
+    /// Reads the clock.
+    pub now: fn() -> Timestamp,
+}
+
 impl Engine {
-    /// An engine; `now` reads the clock.
-    pub fn new(
-        scheduler: Scheduler,
-        (writer, outcomes): (Writer, mpsc::UnboundedReceiver<Outcome>),
-        events: Events,
-        news: mpsc::UnboundedReceiver<News>,
-        leads: watch::Receiver<bool>,
-        now: fn() -> Timestamp,
-    ) -> Self {
+    /// An engine that does not run yet.
+    pub fn new(scheduler: Scheduler, ports: Ports) -> Self {
+        let (writer, outcomes) = ports.writer;
         Self {
             scheduler,
             writer,
-            events,
-            news,
+            events: ports.events,
+            metrics: ports.metrics,
+            view: ports.view,
+            news: ports.news,
             outcomes,
-            leads,
+            role: ports.role,
+            synced: ports.synced,
             listed: 0,
             binding: HashMap::new(),
+            first_tried: HashMap::new(),
             preempting: HashMap::new(),
-            now,
+            now: ports.now,
         }
     }
 
@@ -70,7 +109,7 @@ impl Engine {
         let mut backoff = every(Duration::from_secs(1));
         let mut leftover = every(Duration::from_secs(30));
         loop {
-            if *stop.borrow() {
+            if *stop.borrow() || matches!(*self.role.borrow(), Role::Lost | Role::Released) {
                 self.writer.stop();
                 return;
             }
@@ -90,10 +129,16 @@ impl Engine {
                     Some(outcome) => self.on_outcome(outcome),
                     None => return,
                 },
-                _ = self.leads.changed() => {}
+                changed = self.role.changed() => if changed.is_err() {
+                    // Nobody leads after the election has ended.
+                    return self.writer.stop();
+                },
                 _ = stop.changed() => {}
-                _ = backoff.tick() => { self.scheduler.flush_backoff((self.now)()); }
-                _ = leftover.tick() => { self.scheduler.flush_unschedulable((self.now)()); }
+                _ = backoff.tick() => {
+                    self.scheduler.flush_backoff((self.now)());
+                    self.measure();
+                }
+                _ = leftover.tick() => self.scheduler.flush_unschedulable((self.now)()),
             }
         }
     }
@@ -127,6 +172,7 @@ impl Engine {
             News::Listed => {
                 self.listed += 1;
                 if self.listed == KINDS {
+                    self.synced.send_replace(true);
                     let cluster = self.scheduler.cluster().sizes();
                     let waiting = self.scheduler.queue().len();
                     info!(
@@ -138,16 +184,14 @@ impl Engine {
         }
     }
 
-    /// A pod that has a node now, or is gone, is not being bound any more.
+    /// A pod that is gone is not being bound any more.
     fn confirm(&mut self, event: &Event) {
         if let Event::Change(evictd_scheduling::Change::Pod(pods)) = event {
-            let has_node = |pod: &Arc<wire::Pod>| !pod.spec.node_name.is_empty();
             match (&pods.old, &pods.new) {
-                (_, Some(new)) if has_node(new) => {
-                    self.binding.remove(&new.metadata.uid);
-                }
+                // The answer to the binding comes as well, and counts it.
                 (Some(old), None) => {
                     self.binding.remove(&old.metadata.uid);
+                    self.first_tried.remove(&old.metadata.uid);
                 }
                 _ => {}
             }
@@ -156,34 +200,56 @@ impl Engine {
 
     /// Decides about pods that wait; whether there was one.
     fn decide(&mut self) -> bool {
-        if self.listed < KINDS || !*self.leads.borrow() {
+        if self.listed < KINDS || *self.role.borrow() != Role::Leader {
             return false;
         }
         for count in 0..DECISIONS {
             if self.writer.bindings_in_flight() >= BINDINGS {
                 return false;
             }
-            let now = (self.now)();
+            let (now, began) = ((self.now)(), Instant::now());
             let binding = &self.binding;
             let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
             let Some(attempt) = self.scheduler.attempt(now, &waiting) else {
                 return count > 0;
             };
-            self.carry_out(now, attempt);
+            self.metrics
+                .scheduling_algorithm_duration
+                .observe([], began.elapsed().as_secs_f64());
+            self.carry_out(now, began, attempt);
         }
         true
     }
 
-    fn carry_out(&mut self, now: Timestamp, attempt: Attempt) {
+    fn carry_out(&mut self, now: Timestamp, began: Instant, attempt: Attempt) {
         let Attempt {
-            key, pod, outcome, ..
+            key,
+            pod,
+            number,
+            outcome,
         } = attempt;
         let reference = PodRef::of(&pod.metadata);
+        let first = self.first_tried.entry(reference.uid.clone());
+        let first = *first.or_insert(began);
+        let result = match &outcome {
+            Decision::Unschedulable(_) => Some("unschedulable"),
+            Decision::Error(_) => Some("error"),
+            Decision::Placed { .. } | Decision::Deleting | Decision::NoProfile => None,
+        };
+        if let Some(result) = result {
+            self.count_attempt(result, &pod, began);
+        }
+        self.view.decided(decision(now, &pod, number, &outcome));
         match outcome {
             Decision::Placed { node, .. } => {
                 debug!("{reference} goes to {node}");
-                self.binding
-                    .insert(pod.metadata.uid.clone(), Arc::clone(&pod));
+                let binding = Binding {
+                    pod: Arc::clone(&pod),
+                    began,
+                    attempts: number,
+                    first,
+                };
+                self.binding.insert(pod.metadata.uid.clone(), binding);
                 if let Err(busy) = self.writer.bind(reference.clone(), node.to_string()) {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
@@ -298,6 +364,12 @@ impl Engine {
             cleared: cleared.collect(),
             victims,
         };
+        self.metrics.preemption_attempts.add([], 1);
+        // A plan has as many victims as a node has pods.
+        let victims_now = u32::try_from(preemption.victims.len()).unwrap_or(u32::MAX);
+        self.metrics
+            .preemption_victims
+            .observe([], f64::from(victims_now));
         info!(
             "{} preempts {} pods on {node}",
             preemption.preemptor,
@@ -318,13 +390,7 @@ impl Engine {
 
     fn on_outcome(&mut self, outcome: Outcome) {
         match outcome {
-            Outcome::Bound { pod, node } => {
-                let known = self.binding.get(&pod.uid);
-                let scheduler = known
-                    .map_or("default-scheduler", |known| scheduler_of(known))
-                    .to_owned();
-                self.events.scheduled(&scheduler, &pod, &node);
-            }
+            Outcome::Bound { pod, node } => self.bound(&pod, &node),
             Outcome::NotBound { pod, node, failure } => self.not_bound(&pod, &node, &failure),
             Outcome::StatusNotWritten { pod, failure } => {
                 debug!("status of {pod}: {}", failure.message)
@@ -347,11 +413,81 @@ impl Engine {
         }
     }
 
-    /// The place of a pod that was not bound is free again, unless the watch has said meanwhile where it is.
-    fn not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
-        let Some(pod) = self.binding.remove(&reference.uid) else {
+    /// A pod has its node now.
+    fn bound(&mut self, reference: &PodRef, node: &str) {
+        // The watch may have told it first; then only the name of its scheduler is not known any more.
+        let Some(binding) = self.binding.remove(&reference.uid) else {
             return;
         };
+        self.events
+            .scheduled(scheduler_of(&binding.pod), reference, node);
+        self.count_attempt("scheduled", &binding.pod, binding.began);
+        self.metrics
+            .pod_scheduling_attempts
+            .observe([], f64::from(binding.attempts));
+        let attempts = attempts_label(binding.attempts);
+        let took = binding.first.elapsed().as_secs_f64();
+        self.metrics
+            .pod_scheduling_sli_duration
+            .observe([&attempts], took);
+        self.first_tried.remove(&reference.uid);
+    }
+
+    fn count_attempt(&self, result: &str, pod: &wire::Pod, began: Instant) {
+        let labels = [result, scheduler_of(pod)];
+        self.metrics.schedule_attempts.add(labels, 1);
+        self.metrics
+            .scheduling_attempt_duration
+            .observe(labels, began.elapsed().as_secs_f64());
+    }
+
+    /// Brings the gauges up to date; every second.
+    fn measure(&mut self) {
+        let queue = self.scheduler.queue();
+        self.view.look((self.now)(), queue);
+        let pools = [
+            ("active", queue.count(Pool::Active)),
+            (
+                "backoff",
+                queue.count(Pool::Backoff) + queue.count(Pool::ErrorBackoff),
+            ),
+            ("unschedulable", queue.count(Pool::Unschedulable)),
+            ("gated", queue.count(Pool::Gated)),
+        ];
+        let sizes = self.scheduler.cluster().sizes();
+        let cache = [
+            ("nodes", sizes.nodes),
+            ("pods", sizes.pods),
+            ("assumed_pods", self.binding.len()),
+        ];
+        // They are counts of what is in memory.
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        for (name, count) in pools {
+            self.metrics.pending_pods.set([name], number(count));
+        }
+        for (name, count) in cache {
+            self.metrics.cache_size.set([name], number(count));
+        }
+        self.metrics
+            .goroutines
+            .set(["binding"], number(self.writer.bindings_in_flight()));
+        for Moved { pool, label, .. } in self.scheduler.take_moved() {
+            let queue = match pool {
+                Pool::Active => "active",
+                Pool::Backoff | Pool::ErrorBackoff => "backoff",
+                Pool::Unschedulable => "unschedulable",
+                Pool::Gated => "gated",
+            };
+            self.metrics.queue_incoming_pods.add([queue, label], 1);
+        }
+    }
+
+    /// The place of a pod that was not bound is free again, unless the watch has said meanwhile where it is.
+    fn not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
+        let Some(Binding { pod, began, .. }) = self.binding.remove(&reference.uid) else {
+            return;
+        };
+        self.count_attempt("error", &pod, began);
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
         let key = pod_key(&pod.metadata);
@@ -361,6 +497,42 @@ impl Engine {
             self.tell(now, &pod, "SchedulerError", &failure.message, Some(None));
         }
     }
+}
+
+/// A decision as it is kept.
+fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) -> Evidence {
+    let mut evidence = Evidence {
+        time,
+        pod: view::name(pod),
+        attempt,
+        feasible: 0,
+        node: None,
+        score: None,
+        equal: 0,
+        message: None,
+        nominated: None,
+        victims: Vec::new(),
+    };
+    match outcome {
+        Decision::Placed { node, decided } => {
+            evidence.feasible = decided.feasible;
+            evidence.node = Some(node.to_string());
+            evidence.score = decided.score;
+            evidence.equal = decided.top.len();
+        }
+        Decision::Unschedulable(rejected) => {
+            evidence.message = Some(rejected.message.clone());
+            evidence.nominated.clone_from(&rejected.nominated);
+            let victims = rejected.victims.iter().map(|(name, _)| name.clone());
+            evidence.victims = victims.collect();
+        }
+        Decision::Error(message) => evidence.message = Some(message.clone()),
+        Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
+        Decision::NoProfile => {
+            evidence.message = Some("no profile has its scheduler name".to_owned())
+        }
+    }
+    evidence
 }
 
 /// `schedulerName` of a pod.

@@ -9,10 +9,13 @@ mod engine;
 mod events;
 pub mod metrics;
 mod pod_ref;
+pub mod process;
+pub mod serve;
+pub mod view;
 mod watches;
 mod writer;
 
-pub use engine::Engine;
+pub use engine::{Engine, Ports};
 pub use events::Events;
 pub use pod_ref::PodRef;
 pub use watches::{KINDS, News, start as watch};

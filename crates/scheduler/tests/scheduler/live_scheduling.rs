@@ -30,7 +30,7 @@ impl Drop for Live {
 fn start(kubeconfig: &NamedTempFile, arguments: &[&str]) -> Child {
     let mut command = scheduler();
     command
-        .args(["run", "--kubeconfig"])
+        .args(["run", "--secure-port=0", "--kubeconfig"])
         .arg(kubeconfig.path())
         .args(arguments);
     command.stderr(Stdio::inherit()).spawn().unwrap()

@@ -12,6 +12,7 @@ mod metrics;
 mod oracle;
 mod preemptor;
 mod schedule_oracle;
+mod secure_port;
 mod server;
 mod shown;
 mod simulate;

@@ -48,6 +48,8 @@ pub struct Configuration {
     pub pod_initial_backoff: SignedDuration,
     /// The longest backoff.
     pub pod_max_backoff: SignedDuration,
+    /// How long a pod waits for an event at most; no file says it, only a flag.
+    pub pod_max_unschedulable: SignedDuration,
     /// Who may act.
     pub leader_election: LeaderElection,
     /// How the API server is reached.
@@ -275,6 +277,7 @@ impl Configuration {
             delay_cache_until_active: wire.delay_cache_until_active.unwrap_or(false),
             pod_initial_backoff: SignedDuration::from_secs(initial),
             pod_max_backoff: SignedDuration::from_secs(most),
+            pod_max_unschedulable: SignedDuration::from_mins(5),
             leader_election: LeaderElection::read(&wire.leader_election, mistakes),
             client_connection: ClientConnection::read(&wire.client_connection, mistakes),
             profiles: read,

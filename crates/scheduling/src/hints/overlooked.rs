@@ -13,9 +13,6 @@ use evictd_pod::wire::{Pod, PodAffinityTerm};
 /// Whether the event may make room for a pod that this plugin rejected, if it registered the event.
 pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool {
     match (plugin, &event.change) {
-        // The pods that do not want this pod near are asked nowhere; and a domain that goes or comes counts for the
-        // lowest number of pods in any.
-        (PluginName::InterPodAffinity | PluginName::PodTopologySpread, Change::Node(_)) => true,
         (PluginName::InterPodAffinity, Change::Pod(delta)) => states(delta).any(|other| {
             takes_room(other) && (terms(pod).any(|term| may_mean(term, other)) || shuns(other, pod))
         }),
@@ -43,9 +40,11 @@ pub(super) fn wakes(plugin: PluginName, pod: &Pod, event: &ClusterEvent) -> bool
             let new = delta.new.as_deref();
             new.is_some_and(has_no_limit)
         }
-        // A volume that is made for a claim needs room as much as one that is made for the pod; and room may now be
-        // for other nodes.
-        (
+        // The pods that do not want this pod near are asked nowhere; and a domain that goes or comes counts for the
+        // lowest number of pods in any. A volume that is made for a claim needs room as much as one that is made for
+        // the pod; and room may now be for other nodes.
+        (PluginName::InterPodAffinity | PluginName::PodTopologySpread, Change::Node(_))
+        | (
             PluginName::VolumeBinding,
             Change::CsiDriver(_) | Change::CsiStorageCapacity(_) | Change::CsiNode(_),
         ) => true,

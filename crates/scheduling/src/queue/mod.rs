@@ -198,6 +198,10 @@ impl<E> Queue<E> {
         self.pools.len()
     }
 
+    pub(crate) fn count(&self, pool: Pool) -> usize {
+        self.pools.count(pool)
+    }
+
     pub(crate) fn waiting(&self, pod: &str) -> Option<Waiting> {
         let entry = self.pools.get(pod)?;
         Some(Waiting {

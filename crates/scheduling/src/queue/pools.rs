@@ -30,6 +30,16 @@ impl Pools {
         self.pods.len()
     }
 
+    pub(super) fn count(&self, pool: Pool) -> usize {
+        match pool {
+            Pool::Active => self.active.len(),
+            Pool::Backoff => self.backoff.len(),
+            Pool::ErrorBackoff => self.error_backoff.len(),
+            Pool::Unschedulable => self.unschedulable.len(),
+            Pool::Gated => self.gated.len(),
+        }
+    }
+
     pub(super) fn get(&self, pod: &str) -> Option<&Entry> {
         self.pods.get(pod)
     }

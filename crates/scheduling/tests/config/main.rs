@@ -39,6 +39,7 @@ fn s5_073_what_is_not_said_is_as_in_kube_scheduler() {
     assert_eq!(config.percentage_of_nodes_to_score, None);
     assert_eq!(config.pod_initial_backoff, SignedDuration::from_secs(1));
     assert_eq!(config.pod_max_backoff, SignedDuration::from_secs(10));
+    assert_eq!(config.pod_max_unschedulable, SignedDuration::from_mins(5));
     let election = &config.leader_election;
     assert!(election.leader_elect);
     let times = (

@@ -199,3 +199,20 @@ fn s5_107_the_end_of_a_backoff_is_fixed() {
         assert_eq!(run(&steps).pods["default/p"].backoff_until_ms, Some(1_000));
     }
 }
+
+#[test]
+fn nothing_is_kept_of_pods_that_are_made_anew_again_and_again() {
+    let mut steps = Vec::new();
+    for round in 0..300 {
+        let own = with(
+            &pod("p", json!({})),
+            "metadata.uid",
+            json!(format!("{round}")),
+        );
+        steps.extend([add(&own), pop(), add(&node("one")), delete(&own)]);
+        steps.push(rejected("p", &["NodeName"]));
+    }
+    let end = last(&steps);
+    assert!(end.in_flight.is_empty() && end.in_flight_events.is_empty());
+    assert!(run(&steps).pods.is_empty());
+}

@@ -177,25 +177,19 @@ impl World {
     fn node_changes(&mut self, index: usize, shape: Option<[usize; 4]>) {
         let new = shape.map(|shape| serde_json::from_value(node(index, shape)).unwrap());
         let new: Option<Arc<evictd_pod::Node>> = new.map(Arc::new);
-        let old = match &new {
-            Some(new) => {
-                self.cluster.update_node(new);
-                self.nodes.insert(index, Arc::clone(new))
+        let old = if let Some(new) = &new {
+            self.cluster.update_node(new);
+            self.nodes.insert(index, Arc::clone(new))
+        } else {
+            let name = format!("node-{index}");
+            // Its pods go with it.
+            let is_there = |pod: &Arc<wire::Pod>| pod.spec.node_name == name;
+            while let Some(place) = self.placed.iter().position(is_there) {
+                let gone = self.placed.remove(place);
+                self.pod_changes(Some(gone), None);
             }
-            None => {
-                let name = format!("node-{index}");
-                // Its pods go with it.
-                while let Some(place) = self
-                    .placed
-                    .iter()
-                    .position(|pod| pod.spec.node_name == name)
-                {
-                    let gone = self.placed.remove(place);
-                    self.pod_changes(Some(gone), None);
-                }
-                self.cluster.remove_node(&name);
-                self.nodes.remove(&index)
-            }
+            self.cluster.remove_node(&name);
+            self.nodes.remove(&index)
         };
         self.queue.on(self.now, &Change::Node(Delta { old, new }));
     }

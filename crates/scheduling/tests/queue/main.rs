@@ -1,5 +1,9 @@
 //! The queue through its public face, row by row, and its properties.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "objects are written where they are used"
+)]
 
 mod failures;
 mod fits;

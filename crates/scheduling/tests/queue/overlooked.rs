@@ -28,24 +28,30 @@ fn of_nodes(old: Value, new: Value) -> Change {
     Change::Node(delta::<Node>(old, new))
 }
 
+/// A queue in which this plugin has rejected the pod.
+fn rejected(as_kube_scheduler: bool, plugin: PluginName, own: &Value) -> SchedulingQueue {
+    let settings = Settings {
+        as_kube_scheduler,
+        ..Settings::default()
+    };
+    let names = ["default-scheduler".to_owned()];
+    let mut queue = SchedulingQueue::new(settings, names, false);
+    let now = Timestamp::UNIX_EPOCH;
+    queue.on(now, &of_pods(Value::Null, own.clone()));
+    queue.pop().unwrap();
+    let failure = Failure {
+        rejectors: [plugin].into_iter().collect(),
+        ..Failure::default()
+    };
+    queue.failed(now, "p", &failure).unwrap();
+    queue
+}
+
 #[track_caller]
 fn overlooked(plugin: PluginName, own: &Value, change: &Change) {
     for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
-        let settings = Settings {
-            as_kube_scheduler,
-            ..Settings::default()
-        };
-        let names = ["default-scheduler".to_owned()];
-        let mut queue = SchedulingQueue::new(settings, names, false);
-        let now = Timestamp::UNIX_EPOCH;
-        queue.on(now, &of_pods(Value::Null, own.clone()));
-        queue.pop().unwrap();
-        let failure = Failure {
-            rejectors: [plugin].into_iter().collect(),
-            ..Failure::default()
-        };
-        queue.failed(now, "p", &failure).unwrap();
-        queue.on(now, change);
+        let mut queue = rejected(as_kube_scheduler, plugin, own);
+        queue.on(Timestamp::UNIX_EPOCH, change);
         let found = queue.waiting("p").unwrap().pool;
         assert_eq!(
             found, pool,
@@ -142,4 +148,24 @@ fn volumes() {
     let room = |zone: &str| json!({ "nodeTopology": { "matchLabels": { "zone": zone } }, "capacity": "1Gi" });
     let moved = Change::CsiStorageCapacity(delta(room("a"), room("b")));
     overlooked(binding, &own, &moved);
+}
+
+#[test]
+fn a_pod_that_somebody_else_bound_frees_the_node_that_was_held_for_it() {
+    for (as_kube_scheduler, pool) in [(false, Pool::Backoff), (true, Pool::Unschedulable)] {
+        let mut queue = rejected(
+            as_kube_scheduler,
+            PluginName::NodeResourcesFit,
+            &pod("p", json!({})),
+        );
+        let nominee = with(
+            &pod("x", json!({})),
+            "status",
+            json!({ "nominatedNodeName": "two" }),
+        );
+        let now = Timestamp::UNIX_EPOCH;
+        queue.on(now, &of_pods(Value::Null, nominee.clone()));
+        queue.on(now, &of_pods(nominee, placed("x", json!({}))));
+        assert_eq!(queue.waiting("p").unwrap().pool, pool);
+    }
 }

@@ -1,0 +1,277 @@
+//! The scheduler as a process: everything is connected here, and ends here.
+
+use super::engine::{Engine, Ports};
+use super::events::Events;
+use super::metrics::{Exposition, Metrics};
+use super::serve::{
+    self, Answers, BindError, CacheTimes, Certificate, Check, Health, Page, SecurePort, Tls,
+    TlsError,
+};
+use super::view::View;
+use super::watches;
+use super::writer::{Limits, Writer};
+use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
+use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
+use evictd_scheduling::config::{Configuration, LeaderElection};
+use evictd_scheduling::{Framework, Scheduler, Settings};
+use jiff::{SignedDuration, Timestamp};
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tracing::{error, info};
+
+/// Why a scheduler ended that should not have.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The API server cannot be reached as it is configured.
+    #[error(transparent)]
+    Access(#[from] ApiError),
+    /// The configuration cannot be used with this cluster.
+    #[error("--config: {0}")]
+    Plugin(String),
+    /// The system refuses something.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// Another one leads now, or the API server could not be reached in time.
+    #[error("the lease is lost; another scheduler may lead now")]
+    LeaseLost,
+    /// The secure port's certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The secure port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] BindError),
+}
+
+/// The secure port, as the flags say it.
+#[derive(Debug, Clone)]
+pub struct Port {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its certificate.
+    pub certificate: Certificate,
+    /// Whose client certificates it takes.
+    pub client_ca: Option<PathBuf>,
+    /// Whether TLS 1.2 is refused.
+    pub only_tls13: bool,
+    /// Who asks who a client is; without one no token is known.
+    pub authentication: Option<PathBuf>,
+    /// Who asks what a client may do.
+    pub authorization: Option<PathBuf>,
+    /// Paths that everybody may get.
+    pub always_allowed: Vec<String>,
+}
+
+/// Schedules until a signal comes, or the lease is lost.
+pub async fn run(
+    credentials: &Credentials,
+    config: &Configuration,
+    port: Option<&Port>,
+) -> Result<(), RunError> {
+    let access = Access::find(credentials).await?;
+    let actions = access.actions()?;
+    info!(
+        "schedules for {} with the credentials of {access}",
+        access.server()
+    );
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let hostname = hostname.trim();
+    let names = config
+        .profiles
+        .iter()
+        .map(|own| own.scheduler_name.as_str());
+    let events = Events::new(&actions, hostname, names, Timestamp::now);
+    let (send, news) = mpsc::unbounded_channel();
+    watches::start(&access, &send);
+    let (metrics, exposition) = Metrics::new();
+    let view = View::default();
+    let health = Health::default();
+    let shown = (health.clone(), exposition, view.clone());
+    let serving = match port {
+        Some(port) => Some(serve(port, hostname, shown).await?),
+        None => None,
+    };
+    let mut election = Elected::start(&config.leader_election, actions.clone(), hostname);
+    let (synced, known) = watch::channel(false);
+    tokio::spawn(ready(known, health.clone()));
+    tokio::spawn(tell(
+        election.role.clone(),
+        metrics.clone(),
+        config.leader_election.resource_name.clone(),
+    ));
+    let ports = Ports {
+        writer: Writer::new(actions, events.clone(), Limits::default()),
+        events,
+        news,
+        role: election.role.clone(),
+        synced,
+        metrics,
+        view,
+        now: Timestamp::now,
+    };
+    let (stop, stopped) = watch::channel(false);
+    let engine = Engine::new(scheduler(config).map_err(RunError::Plugin)?, ports);
+    let mut engine = tokio::spawn(engine.run(stopped));
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => info!("stops, by SIGTERM"),
+        _ = interrupt.recv() => info!("stops, by SIGINT"),
+        _ = &mut engine => {
+            error!("the lease is lost");
+            return Err(RunError::LeaseLost);
+        }
+    }
+    health.set(Check::Shutdown, false);
+    // The engine may have ended in this moment, which is as good.
+    let _ = stop.send(true);
+    let _ = engine.await;
+    election.release().await;
+    if let Some(serving) = serving {
+        serving.abort();
+    }
+    Ok(())
+}
+
+/// Serves the secure port until the task is ended.
+async fn serve(
+    port: &Port,
+    hostname: &str,
+    (health, exposition, view): (Health, Exposition, View),
+) -> Result<JoinHandle<()>, RunError> {
+    let certificate = match &port.certificate {
+        Certificate::SelfSigned(_) => Certificate::SelfSigned(vec![hostname.to_owned()]),
+        files @ Certificate::Files { .. } => files.clone(),
+    };
+    let tls = Tls::new(&certificate, port.client_ca.as_deref(), port.only_tls13)?;
+    let open = SecurePort::bind(port.address, &tls).await?;
+    let actions = async |path: &Option<PathBuf>| -> Result<Option<Actions>, ApiError> {
+        let Some(path) = path else { return Ok(None) };
+        let credentials = Credentials {
+            kubeconfig: Some(path.clone()),
+            context: String::new(),
+        };
+        Ok(Some(Access::find(&credentials).await?.actions()?))
+    };
+    let authentication = actions(&port.authentication).await?;
+    let authorization = actions(&port.authorization).await?;
+    let allowed = port.always_allowed.clone();
+    let times = CacheTimes::default();
+    let (pending, decisions) = (view.clone(), view);
+    let pages: [(&str, Page); 2] = [
+        ("/v1/pending", Arc::new(move |_: &str| pending.pending())),
+        (
+            "/v1/decisions",
+            Arc::new(move |query: &str| decisions.decisions(query)),
+        ),
+    ];
+    let answers = Answers {
+        health,
+        exposition: Arc::new(exposition),
+        pages: pages.into_iter().collect(),
+        access: serve::Access::new(authentication, authorization, allowed, times),
+    };
+    info!("serves health and metrics on https://{}", open.address()?);
+    Ok(tokio::spawn(open.serve(answers)))
+}
+
+/// Says that this process is ready as soon as the cluster is known.
+async fn ready(mut known: watch::Receiver<bool>, health: Health) {
+    // An engine that ends before never was.
+    if known.wait_for(|known| *known).await.is_ok() {
+        health.set(Check::HandlerSync, true);
+    }
+}
+
+fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
+    let settings = Settings {
+        initial_backoff: config.pod_initial_backoff,
+        max_backoff: config.pod_max_backoff,
+        max_unschedulable: config.pod_max_unschedulable,
+        ..Settings::default()
+    };
+    Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
+        let profiles = config.profiles.iter();
+        profiles
+            .map(|profile| Framework::new(cluster, profile, &[]))
+            .collect()
+    })
+}
+
+/// The election that this process takes part in, if it does.
+struct Elected {
+    role: watch::Receiver<Role>,
+    running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+    /// Without an election this process leads as long as this is there.
+    _always: Option<watch::Sender<Role>>,
+}
+
+impl Elected {
+    fn start(settings: &LeaderElection, actions: Actions, hostname: &str) -> Self {
+        if !settings.leader_elect {
+            let (always, role) = watch::channel(Role::Leader);
+            return Self {
+                role,
+                running: None,
+                _always: Some(always),
+            };
+        }
+        let duration = |own: SignedDuration| Duration::try_from(own).unwrap_or_default();
+        let election = Election::new(lease::Settings {
+            identity: lease::identity(hostname),
+            lease_duration: duration(settings.lease_duration),
+            renew_deadline: duration(settings.renew_deadline),
+            retry_period: duration(settings.retry_period),
+        });
+        let (namespace, name) = (&settings.resource_namespace, &settings.resource_name);
+        let lock = LeaseLock::new(
+            actions,
+            namespace,
+            name,
+            duration(settings.renew_deadline) / 2,
+        );
+        let (roles, role) = watch::channel(Role::Candidate(String::new()));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            // A sender that was dropped means the same as a word to stop.
+            let stopped = async { drop(stopped.await) };
+            lease::run(election, lock, &roles, stopped, Timestamp::now).await;
+        });
+        Self {
+            role,
+            running: Some((stop, task)),
+            _always: None,
+        }
+    }
+
+    /// Gives the lease back, so that another may lead at once.
+    async fn release(&mut self) {
+        if let Some((stop, task)) = self.running.take() {
+            // It may have ended already.
+            let _ = stop.send(());
+            let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
+        }
+    }
+}
+
+/// Logs who leads, and measures whether this process does.
+async fn tell(mut role: watch::Receiver<Role>, metrics: Metrics, lease: String) {
+    role.mark_changed();
+    while role.changed().await.is_ok() {
+        let role = role.borrow_and_update();
+        let leads = i64::from(*role == Role::Leader);
+        metrics.leader_election_master_status.set([&lease], leads);
+        match &*role {
+            Role::Leader => info!("leads"),
+            Role::Candidate(holder) if holder.is_empty() => {}
+            Role::Candidate(holder) => info!("waits for the lease of {holder}"),
+            Role::Lost => error!("does not lead any more"),
+            Role::Released => info!("has given the lease back"),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The secure port as probes, Prometheus and strangers see it.
+
+use evictd_cluster_client::{Actions, Credentials};
+use evictd_scheduler::run::metrics::Metrics;
+use evictd_scheduler::run::serve::{
+    Access, Answers, CacheTimes, Certificate, Check, Health, Page, SecurePort, Tls,
+};
+use evictd_testkit::{ApiServer, Authority, Fault, Identity};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+struct Port {
+    api: ApiServer,
+    address: SocketAddr,
+    health: Health,
+    authority: Authority,
+    _files: Vec<tempfile::NamedTempFile>,
+}
+
+fn file(text: &str) -> (tempfile::NamedTempFile, PathBuf) {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    let path = file.path().to_owned();
+    (file, path)
+}
+
+async fn actions(api: &ApiServer) -> Actions {
+    let (_file, path) = file(&api.kubeconfig());
+    let credentials = Credentials {
+        kubeconfig: Some(path),
+        context: String::new(),
+    };
+    let access = evictd_cluster_client::Access::find(&credentials).await;
+    access.unwrap().actions().unwrap()
+}
+
+/// Those that kube-scheduler has by default.
+fn always_allowed() -> Vec<String> {
+    ["/healthz", "/readyz", "/livez"]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+impl Port {
+    async fn open() -> Self {
+        let api = ApiServer::start().unwrap();
+        let actions = actions(&api).await;
+        let access = Access::new(
+            Some(actions.clone()),
+            Some(actions),
+            always_allowed(),
+            CacheTimes::default(),
+        );
+        let authority = Authority::new("test").unwrap();
+        let identity = authority.sign(&["localhost"]).unwrap();
+        let (certificate, certificate_path) = file(&identity.certificate());
+        let (key, key_path) = file(&identity.key());
+        let (client_ca, client_ca_path) = file(&authority.pem());
+        let files = Certificate::Files {
+            certificate: certificate_path,
+            key: key_path,
+        };
+        let tls = Tls::new(&files, Some(&client_ca_path), false).unwrap();
+        let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let port = SecurePort::bind(anywhere, &tls).await.unwrap();
+        let address = port.address().unwrap();
+        let health = Health::default();
+        let (_, exposition) = Metrics::new();
+        let configz: Page = Arc::new(|query| json!({"asked": query}).to_string());
+        tokio::spawn(port.serve(Answers {
+            health: health.clone(),
+            exposition: Arc::new(exposition),
+            pages: [("/configz", configz)].into(),
+            access,
+        }));
+        Self {
+            api,
+            address,
+            health,
+            authority,
+            _files: vec![certificate, key, client_ca],
+        }
+    }
+
+    async fn get(&self, path: &str, token: &str) -> (u16, String) {
+        self.ask("GET", path, token, None).await
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        identity: Option<&Identity>,
+    ) -> (u16, String) {
+        let mut roots = RootCertStore::empty();
+        let pem = self.authority.pem();
+        let root = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        roots.add(root).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let certificate = identity.certificate();
+                let chain = CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap();
+                let key = PrivateKeyDer::from_pem_slice(identity.key().as_bytes()).unwrap();
+                builder.with_client_auth_cert(vec![chain], key).unwrap()
+            }
+        };
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let connector = TlsConnector::from(Arc::new(config));
+        let name = "localhost".try_into().unwrap();
+        let stream = connector.connect(name, stream).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut request = hyper::Request::builder().method(method).uri(path);
+        if !token.is_empty() {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let request = request.body(Empty::<Bytes>::new()).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        connection.abort();
+        (code, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    fn asked(&self, what: &str) -> usize {
+        let log = self.api.log();
+        log.iter().filter(|entry| entry.what == what).count()
+    }
+}
+
+#[tokio::test]
+async fn everybody_may_ask_for_health() {
+    let port = Port::open().await;
+    assert_eq!(port.get("/livez", "").await, (200, "ok".to_owned()));
+    assert_eq!(port.get("/readyz", "").await.0, 500);
+    port.health.set(Check::HandlerSync, true);
+    let verbose = "[+]ping ok\n[+]sched-handler-sync ok\n[+]shutdown ok\nreadyz check passed\n";
+    let told = port.get("/readyz?verbose", "").await;
+    assert_eq!(told, (200, verbose.to_owned()));
+    assert_eq!(port.api.log().len(), 0);
+}
+
+#[tokio::test]
+async fn metrics_are_for_those_whom_the_api_server_allows() {
+    let port = Port::open().await;
+    let rules = json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
+    let account = "system:serviceaccount:monitoring:prometheus";
+    port.api.grant("scraper", account, Some(rules));
+    let (code, text) = port.get("/metrics", "scraper").await;
+    assert_eq!(code, 200);
+    assert!(text.contains("scheduler_pending_pods"));
+    for _ in 0..3 {
+        assert_eq!(port.get("/metrics", "scraper").await.0, 200);
+    }
+    // The answers are kept.
+    assert_eq!(port.asked("tokenreviews"), 1);
+    assert_eq!(port.asked("subjectaccessreviews"), 1);
+
+    let (code, text) = port.get("/configz", "scraper").await;
+    let status: Value = serde_json::from_str(&text).unwrap();
+    let message = format!("forbidden: User {account:?} cannot get path \"/configz\"");
+    assert_eq!((code, &status["message"]), (403, &json!(message)));
+    assert_eq!(port.get("/metrics", "stranger").await.0, 401);
+    let (code, text) = port.get("/metrics", "").await;
+    assert_eq!(code, 403);
+    assert!(text.contains("system:anonymous"), "{text}");
+    assert_eq!(port.ask("POST", "/metrics", "scraper", None).await.0, 403);
+}
+
+#[tokio::test]
+async fn pages_get_the_query_and_unknown_paths_are_not_found() {
+    let port = Port::open().await;
+    port.api.grant("admin", "admin", None);
+    let configz = port.get("/configz?a=b", "admin").await;
+    assert_eq!(configz, (200, "{\"asked\":\"a=b\"}".to_owned()));
+    assert_eq!(port.get("/other", "admin").await.0, 404);
+    assert_eq!(port.ask("DELETE", "/metrics", "admin", None).await.0, 405);
+}
+
+#[tokio::test]
+async fn a_client_certificate_says_who_asks() {
+    let port = Port::open().await;
+    let ours = port.authority.sign(&["client"]).unwrap();
+    // The name in the certificates of the testkit.
+    port.api.grant("unused", "rcgen self signed cert", None);
+    let (code, _) = port.ask("GET", "/metrics", "", Some(&ours)).await;
+    assert_eq!((code, port.asked("tokenreviews")), (200, 0));
+}
+
+#[tokio::test]
+async fn without_the_api_server_only_health_is_answered() {
+    let port = Port::open().await;
+    port.api.fault(Fault::answer(503));
+    assert_eq!(port.get("/metrics", "scraper").await.0, 401);
+    assert_eq!(port.get("/metrics", "").await.0, 500);
+    assert_eq!(port.get("/healthz", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_certificate_is_made_where_none_is_given_and_mistakes_name_the_flag() {
+    let names = vec!["0.0.0.0".to_owned(), "node-1".to_owned()];
+    assert!(Tls::new(&Certificate::SelfSigned(names), None, true).is_ok());
+    let (_file, path) = file("nothing");
+    let files = Certificate::Files {
+        certificate: path.clone(),
+        key: path.clone(),
+    };
+    let wrong = Tls::new(&files, None, false).err().unwrap().to_string();
+    assert!(wrong.starts_with("--tls-cert-file /"), "{wrong}");
+    let certificate = Certificate::SelfSigned(Vec::new());
+    let wrong = Tls::new(&certificate, Some(&path), false).err().unwrap();
+    let wrong = wrong.to_string();
+    assert!(wrong.starts_with("--client-ca-file /"), "{wrong}");
+    let tls = Tls::new(&certificate, None, false).unwrap();
+    let far = SocketAddr::from(([192, 0, 2, 1], 1));
+    let wrong = SecurePort::bind(far, &tls).await.err().unwrap().to_string();
+    assert!(wrong.starts_with("cannot listen on 192.0.2.1:1 (--bind-address, --secure-port)"));
+}
