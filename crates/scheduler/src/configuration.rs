@@ -1,7 +1,12 @@
-//! Reads a `KubeSchedulerConfiguration` from a file.
+//! Reads a `KubeSchedulerConfiguration` from a file, and writes it into one.
 
+use anyhow::Context;
+use evictd_command::Failure;
 use evictd_document::{Document, DocumentError, SMALL};
-use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration};
+use evictd_scheduling::config::{
+    API_VERSION, Configuration, KubeSchedulerConfiguration, with_nearest, wrong_version,
+};
+use serde::Deserialize;
 use std::path::Path;
 
 /// The configuration in a file; every mistake is told with its place.
@@ -17,11 +22,45 @@ pub(crate) fn read_wire(path: &Path) -> Result<KubeSchedulerConfiguration, Docum
     document.parse()
 }
 
+/// The version alone, whatever the other fields are.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Versioned {
+    api_version: String,
+}
+
 /// The same from a text.
 pub(crate) fn parse(document: &Document) -> Result<Configuration, DocumentError> {
-    let wire: KubeSchedulerConfiguration = document.parse()?;
+    // Fields of another version need not be told one by one.
+    let Versioned { api_version } = document.parse()?;
+    if api_version != API_VERSION {
+        let field = ("apiVersion".to_owned(), wrong_version(&api_version));
+        return Err(document.wrong_fields([field]));
+    }
+    let wire: KubeSchedulerConfiguration = document.parse().map_err(shorter)?;
     Configuration::new(&wire, &[]).map_err(|mistakes| {
         let fields = mistakes.into_iter().map(|own| (own.field, own.message));
         document.wrong_fields(fields)
     })
+}
+
+/// Names the nearest field in place of all where one is unknown.
+fn shorter(error: DocumentError) -> DocumentError {
+    match error {
+        DocumentError::Mistakes(mut found) => {
+            for mistake in &mut found.mistakes {
+                mistake.message = with_nearest(&mistake.message);
+            }
+            DocumentError::Mistakes(found)
+        }
+        other => other,
+    }
+}
+
+/// Writes a configuration as YAML.
+pub(crate) fn write(path: &Path, config: &Configuration) -> Result<(), Failure> {
+    let text = serde_saphyr::to_string(&config.to_json())?;
+    let written = std::fs::write(path, text);
+    let written = written.with_context(|| format!("--write-config-to {}", path.display()));
+    written.map_err(Failure::Input)
 }

@@ -1,41 +1,17 @@
 //! The flags of kube-scheduler, so that its static pod can be kept: those that mean something here, and those that are
 //! accepted and change nothing.
 
+use super::gates::{self, gate};
+use super::without_effect::WithoutEffect;
+use crate::configuration;
 use crate::run::process::Port;
 use crate::run::serve::Certificate;
 use clap::Args;
-use evictd_scheduling::config::{Configuration, LeaderElection};
+use evictd_command::Failure;
+use evictd_scheduling::config::{Configuration, LeaderElection, parse_duration};
 use jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// Feature gates of Kubernetes 1.36 and 1.37 that concern its scheduler, and whether they are on here.
-const GATES: [(&str, bool); 24] = [
-    ("AllAlpha", false),
-    ("AllBeta", false),
-    ("CSIStorageCapacity", true),
-    ("DRAAdminAccess", false),
-    ("DRAExtendedResource", false),
-    ("DRAPartitionableDevices", false),
-    ("DRAPrioritizedList", false),
-    ("DRASchedulerFilterTimeout", false),
-    ("DynamicResourceAllocation", false),
-    ("GangScheduling", false),
-    ("GenericWorkload", false),
-    ("InPlacePodVerticalScaling", true),
-    ("MatchLabelKeysInPodTopologySpread", true),
-    ("NodeDeclaredFeatures", false),
-    ("NodeInclusionPolicyInPodTopologySpread", true),
-    ("NominatedNodeNameForExpectation", false),
-    ("OpportunisticBatching", true),
-    ("PodLevelResources", true),
-    ("SchedulerAsyncAPICalls", true),
-    ("SchedulerAsyncPreemption", true),
-    ("SchedulerPopFromBackoffQ", true),
-    ("SchedulerQueueingHints", true),
-    ("StorageCapacityScoring", false),
-    ("TaintTolerationComparisonOperators", false),
-];
 
 /// What `run` is told on its command line.
 #[derive(Debug, Args)]
@@ -50,7 +26,7 @@ pub(super) struct Flags {
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(super) context: String,
     /// Whether only the holder of the lease schedules. Default: true.
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", value_parser = boolean)]
     leader_elect: Option<bool>,
     /// How long others wait after the leader was last heard of.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
@@ -88,6 +64,9 @@ pub(super) struct Flags {
     /// Its private key.
     #[arg(long, value_name = "FILE", requires = "tls_cert_file")]
     pub(super) tls_private_key_file: Option<PathBuf>,
+    /// The oldest version of TLS: VersionTLS12, which older ones stand for, or VersionTLS13.
+    #[arg(long, value_name = "VERSION", value_parser = ["VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"])]
+    tls_min_version: Option<String>,
     /// Clients with a certificate by this authority are known by its common name.
     #[arg(long, value_name = "FILE")]
     pub(super) client_ca_file: Option<PathBuf>,
@@ -105,108 +84,77 @@ pub(super) struct Flags {
         default_value = "/healthz,/readyz,/livez"
     )]
     pub(super) authorization_always_allow_paths: Vec<String>,
+    /// Requests a second to the API server, without --config. Default: 50.
+    #[arg(long, value_name = "NUMBER")]
+    kube_api_qps: Option<f64>,
+    /// Requests at once to the API server, without --config. Default: 100.
+    #[arg(long, value_name = "NUMBER")]
+    kube_api_burst: Option<u32>,
+    /// How long a pod waits for an event at most. Default: 5m.
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pod_max_in_unschedulable_pods_duration: Option<SignedDuration>,
+    /// Writes the configuration that --config and the flags make, and ends.
+    #[arg(long, value_name = "FILE")]
+    pub(super) write_config_to: Option<PathBuf>,
     #[command(flatten)]
     without_effect: WithoutEffect,
 }
 
-/// Flags of kube-scheduler that are accepted and change nothing.
-#[derive(Debug, Args)]
-#[allow(clippy::struct_field_names, reason = "they are the names of flags")]
-struct WithoutEffect {
-    #[arg(long, hide = true)]
-    master: Option<String>,
-    #[arg(long, hide = true)]
-    cert_dir: Option<String>,
-    #[arg(long, hide = true)]
-    tls_cipher_suites: Option<String>,
-    #[arg(long, hide = true)]
-    tls_min_version: Option<String>,
-    #[arg(long, hide = true)]
-    tls_sni_cert_key: Option<String>,
-    #[arg(long, hide = true)]
-    requestheader_client_ca_file: Option<String>,
-    #[arg(long, hide = true)]
-    requestheader_allowed_names: Option<String>,
-    #[arg(long, hide = true)]
-    requestheader_username_headers: Option<String>,
-    #[arg(long, hide = true)]
-    requestheader_group_headers: Option<String>,
-    #[arg(long, hide = true)]
-    requestheader_extra_headers_prefix: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    authentication_skip_lookup: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    authentication_tolerate_lookup_failure: Option<bool>,
-    #[arg(long, hide = true)]
-    authentication_token_webhook_cache_ttl: Option<String>,
-    #[arg(long, hide = true)]
-    authorization_webhook_cache_authorized_ttl: Option<String>,
-    #[arg(long, hide = true)]
-    authorization_webhook_cache_unauthorized_ttl: Option<String>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    profiling: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    contention_profiling: Option<bool>,
-    #[arg(long, hide = true)]
-    kube_api_qps: Option<f64>,
-    #[arg(long, hide = true)]
-    kube_api_burst: Option<i64>,
-    #[arg(long, hide = true)]
-    kube_api_content_type: Option<String>,
-    #[arg(long, hide = true)]
-    http2_max_streams_per_connection: Option<i64>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    permit_address_sharing: Option<bool>,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    permit_port_sharing: Option<bool>,
-    #[arg(long, hide = true)]
-    logging_format: Option<String>,
-    #[arg(long, hide = true)]
-    log_flush_frequency: Option<String>,
-    #[arg(long, hide = true)]
-    vmodule: Option<String>,
-    #[arg(long, hide = true)]
-    show_hidden_metrics_for_version: Option<String>,
-    #[arg(long, hide = true)]
-    disabled_metrics: Option<String>,
-    #[arg(long, hide = true)]
-    emulated_version: Option<String>,
-    #[arg(long, hide = true)]
-    min_compatibility_version: Option<String>,
+/// A truth as Go reads it.
+pub(super) fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
 }
 
 /// A duration as Go writes it.
-fn duration(text: &str) -> Result<SignedDuration, String> {
-    let parsed: Result<SignedDuration, _> = text.parse();
-    match parsed {
-        Ok(duration) if duration.is_positive() => Ok(duration),
-        _ => Err("a duration above zero is needed, like 15s or 1m30s".to_owned()),
-    }
-}
-
-/// `Name=true`.
-fn gate(text: &str) -> Result<(String, bool), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or("Name=true or Name=false is needed")?;
-    let value = value
-        .parse()
-        .map_err(|_| format!("{value:?} is neither true nor false"))?;
-    if GATES.iter().any(|(known, _)| *known == name) {
-        return Ok((name.to_owned(), value));
-    }
-    let known = GATES.iter().map(|(known, _)| *known);
-    let nearest = known.min_by_key(|known| strsim::levenshtein(known, name));
-    Err(format!(
-        "there is no such gate for a scheduler; the nearest is {}",
-        nearest.unwrap_or_default()
-    ))
+pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
+    parse_duration(text)
+        .filter(SignedDuration::is_positive)
+        .ok_or_else(|| "a duration above zero is needed, like 15s or 1m30s".to_owned())
 }
 
 impl Flags {
+    /// The configuration in force: that of the file, or without one the default, with what the flags say.
+    ///
+    /// # Errors
+    /// A file that cannot be used, or flags that do not go together.
+    pub(super) fn effective(&self) -> Result<Configuration, Failure> {
+        let file = self.config.as_deref().map(configuration::read);
+        let mut config = match file.transpose().map_err(Failure::input)? {
+            Some(file) => file,
+            None => self.without_file(),
+        };
+        self.apply(&mut config.leader_election);
+        config.pod_max_unschedulable = self
+            .pod_max_in_unschedulable_pods_duration
+            .unwrap_or(config.pod_max_unschedulable);
+        let mistakes = config.leader_election.mistakes();
+        let lines = mistakes.iter().map(|own| {
+            let (_, field) = own.field.rsplit_once('.').unwrap_or_default();
+            format!("--leader-elect-*: {field} {}", own.message)
+        });
+        let lines: Vec<String> = lines.collect();
+        if lines.is_empty() {
+            Ok(config)
+        } else {
+            Err(Failure::Input(anyhow::anyhow!(lines.join("\n"))))
+        }
+    }
+
+    /// The default with what older flags say, for which a file leaves no room.
+    fn without_file(&self) -> Configuration {
+        let mut config = Configuration::default();
+        let client = &mut config.client_connection;
+        client.qps = self.kube_api_qps.unwrap_or(client.qps);
+        client.burst = self.kube_api_burst.map_or(client.burst, i64::from);
+        config
+    }
+
     /// Puts what the flags say in the place of what the configuration says of the election.
-    pub(super) fn apply(&self, config: &mut Configuration) {
-        let own: &mut LeaderElection = &mut config.leader_election;
+    fn apply(&self, own: &mut LeaderElection) {
         own.leader_elect = self.leader_elect.unwrap_or(own.leader_elect);
         own.lease_duration = self
             .leader_elect_lease_duration
@@ -237,7 +185,7 @@ impl Flags {
             address: SocketAddr::new(self.bind_address, self.secure_port),
             certificate,
             client_ca: self.client_ca_file.clone(),
-            only_tls13: self.without_effect.tls_min_version.as_deref() == Some("VersionTLS13"),
+            only_tls13: self.tls_min_version.as_deref() == Some("VersionTLS13"),
             authentication: self.authentication_kubeconfig.clone(),
             authorization: self.authorization_kubeconfig.clone(),
             always_allowed: self.authorization_always_allow_paths.clone(),
@@ -246,14 +194,18 @@ impl Flags {
 
     /// What is accepted and changes nothing, a line each.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let gates = self.feature_gates.iter().filter_map(|(name, value)| {
-            let (_, here) = GATES.iter().find(|(known, _)| known == name)?;
-            let is = if *here { "on" } else { "off" };
-            (value != here).then(|| {
-                format!("--feature-gates {name}={value} changes nothing: it is always {is} here")
-            })
-        });
-        gates.collect()
+        let file = self.config.is_some();
+        let beside = [
+            ("--kube-api-qps", self.kube_api_qps.is_some()),
+            ("--kube-api-burst", self.kube_api_burst.is_some()),
+        ];
+        let beside = beside.into_iter().filter(|(_, given)| file && *given);
+        let beside = beside.map(|(flag, _)| format!("{flag} is ignored beside --config"));
+        let more = self.without_effect.warning();
+        gates::warnings(&self.feature_gates)
+            .chain(beside)
+            .chain(more)
+            .collect()
     }
 }
 
@@ -290,8 +242,7 @@ mod tests {
             "-v=4",
         ]);
         let flags = flags.unwrap();
-        let mut config = Configuration::default();
-        flags.apply(&mut config);
+        let config = flags.effective().unwrap();
         assert!(config.leader_election.leader_elect);
         assert_eq!(
             config.leader_election.lease_duration,
@@ -300,7 +251,105 @@ mod tests {
         assert_eq!((flags.verbosity, flags.secure_port), (4, 10259));
         assert_eq!(
             flags.warnings(),
-            ["--feature-gates AllAlpha=true changes nothing: it is always off here"]
+            [
+                "--feature-gates AllAlpha=true changes nothing: it is always off here",
+                "accepted, but without effect here: --profiling",
+            ]
+        );
+    }
+
+    #[test]
+    fn s5_073_every_flag_of_kube_scheduler_is_known() {
+        let all = [
+            "--allow-metric-labels=a=b",
+            "--authentication-skip-lookup",
+            "--authentication-token-webhook-cache-ttl=10s",
+            "--authentication-tolerate-lookup-failure=true",
+            "--authorization-always-allow-paths=/healthz,/readyz",
+            "--authorization-webhook-cache-authorized-ttl=10s",
+            "--authorization-webhook-cache-unauthorized-ttl=10s",
+            "--cert-dir=/tmp",
+            "--client-ca-file=ca.crt",
+            "--contention-profiling",
+            "--emulated-version=kube=1.35",
+            "--http2-max-streams-per-connection=100",
+            "--kube-api-burst=7",
+            "--kube-api-content-type=application/json",
+            "--kube-api-qps=2.5",
+            "--leader-elect=T",
+            "--leader-elect-renew-deadline=9s",
+            "--leader-elect-resource-lock=leases",
+            "--leader-elect-resource-name=mine",
+            "--leader-elect-resource-namespace=here",
+            "--leader-elect-retry-period=1s",
+            "--log-flush-frequency=5s",
+            "--logging-format=json",
+            "--master=https://a",
+            "--permit-address-sharing",
+            "--permit-port-sharing=0",
+            "--pod-max-in-unschedulable-pods-duration=1m",
+            "--requestheader-allowed-names=a",
+            "--requestheader-client-ca-file=a",
+            "--requestheader-extra-headers-prefix=a",
+            "--requestheader-group-headers=a",
+            "--requestheader-username-headers=a",
+            "--secure-port=0",
+            "--show-hidden-metrics-for-version=1.35",
+            "--tls-cert-file=a.crt",
+            "--tls-cipher-suites=a,b",
+            "--tls-private-key-file=a.key",
+            "--v=2",
+            "--vmodule=a=2",
+        ];
+        let flags = parse(&all).unwrap();
+        let config = flags.effective().unwrap();
+        let client = &config.client_connection;
+        assert_eq!((client.qps, client.burst), (2.5, 7));
+        let election = &config.leader_election;
+        assert_eq!(
+            (
+                election.resource_name.as_str(),
+                election.resource_namespace.as_str()
+            ),
+            ("mine", "here")
+        );
+        assert_eq!(config.pod_max_unschedulable, SignedDuration::from_mins(1));
+        let warnings = flags.warnings();
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        assert!(warnings[0].contains("--master, --permit-address-sharing"));
+    }
+
+    #[test]
+    fn truths_and_durations_are_those_of_go() {
+        assert!(!parse(&["--leader-elect=f"]).unwrap().leader_elect.unwrap());
+        assert!(parse(&["--leader-elect"]).unwrap().leader_elect.unwrap());
+        let told = parse(&["--profiling=maybe"]).unwrap_err();
+        assert!(told.contains("neither true nor false"), "{told}");
+        assert!(parse(&["--log-flush-frequency=5"]).is_err());
+        assert!(parse(&["--leader-elect-lease-duration=1 minute"]).is_err());
+    }
+
+    #[test]
+    fn s5_074_flags_of_the_election_must_go_together() {
+        let flags = parse(&["--leader-elect-lease-duration=10s"]).unwrap();
+        let told = flags.effective().unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "--leader-elect-*: leaseDuration must be above renewDeadline"
+        );
+        let off = ["--leader-elect=false", "--leader-elect-lease-duration=10s"];
+        assert!(parse(&off).unwrap().effective().is_ok());
+    }
+
+    #[test]
+    fn gates_may_name_their_component_and_come_twice() {
+        let flags = parse(&[
+            "--feature-gates=kube:GangScheduling=true",
+            "--feature-gates=GangScheduling=false, NodeDeclaredFeatures=1",
+        ]);
+        assert_eq!(
+            flags.unwrap().warnings(),
+            ["--feature-gates NodeDeclaredFeatures=true changes nothing: it is always off here"]
         );
     }
 

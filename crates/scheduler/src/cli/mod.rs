@@ -2,11 +2,13 @@
 
 mod explain;
 mod flags;
+mod gates;
 mod input;
 mod pending;
 mod plan;
 mod run;
 mod simulate;
+mod without_effect;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use evictd_command::{Completions, Failure, Manual, ManualArguments};

@@ -24,14 +24,10 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let config = self
-            .flags
-            .config
-            .as_deref()
-            .map(configuration::read)
-            .transpose();
-        let mut config = config.map_err(Failure::input)?.unwrap_or_default();
-        self.flags.apply(&mut config);
+        let config = self.flags.effective()?;
+        if let Some(path) = &self.flags.write_config_to {
+            return configuration::write(path, &config);
+        }
         let colour = std::io::stderr().is_terminal();
         let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
         let level = match self.flags.verbosity {

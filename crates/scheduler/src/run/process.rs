@@ -192,6 +192,7 @@ fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
     let settings = Settings {
         initial_backoff: config.pod_initial_backoff,
         max_backoff: config.pod_max_backoff,
+        max_unschedulable: config.pod_max_unschedulable,
         ..Settings::default()
     };
     Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {

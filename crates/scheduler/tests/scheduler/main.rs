@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod cluster;
+mod configuration;
 mod dump;
 mod extender;
 mod live;

@@ -1,12 +1,15 @@
 //! The arguments of the built-in plugins.
 
+use super::text::{is_label_name, with_nearest};
 use super::wire::{self, Named};
-use super::{Mistakes, Point, points, unknown};
+use super::{Mistakes, Point, parse_duration, points, unknown};
 use evictd_placement::plugins::{
     Ignored, InterPodAffinity, NodeResourcesBalancedAllocation, NodeResourcesFit, Strategy,
     WeightedResource,
 };
-use evictd_pod::wire::{NodeAffinity, TopologySpreadConstraint};
+use evictd_pod::selector::NodeTerm;
+use evictd_pod::wire::{NodeAffinity, NodeSelectorTerm, TopologySpreadConstraint};
+use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -36,6 +39,14 @@ pub struct Args {
     pub spread: SpreadDefaults,
     /// `VolumeBindingArgs`: how long volumes may take to be bound.
     pub bind_timeout_seconds: i64,
+    /// `VolumeBindingArgs`: the shape of a score that is off in kube-scheduler by default, and always here.
+    pub binding_shape: Vec<(i64, i64)>,
+    /// `DefaultPreemptionArgs`: of how many nodes, in percent and at least, kube-scheduler looks for candidates; here of all.
+    pub candidate_nodes: (i64, i64),
+    /// `DynamicResourcesArgs`: how long devices may be looked for on a node; zero for as long as it takes.
+    pub filter_timeout: SignedDuration,
+    /// `DynamicResourcesArgs`: how long devices may take to be bound.
+    pub binding_timeout: SignedDuration,
 }
 
 impl Default for Args {
@@ -47,6 +58,10 @@ impl Default for Args {
             added_affinity: None,
             spread: SpreadDefaults::System,
             bind_timeout_seconds: 600,
+            binding_shape: Vec::new(),
+            candidate_nodes: (10, 100),
+            filter_timeout: SignedDuration::from_secs(10),
+            binding_timeout: SignedDuration::from_mins(10),
         }
     }
 }
@@ -117,9 +132,14 @@ impl Field {
         if named.is_some_and(|named| named != kind) {
             mistakes.add(format!("{}.kind", self.path), format!("must be {kind}"));
         }
-        let parsed = T::deserialize(&self.value);
-        let parsed = parsed.map_err(|error| mistakes.add(&self.path, error.to_string()));
-        parsed.ok()
+        let parsed = serde_path_to_error::deserialize(&self.value);
+        let told = |error: serde_path_to_error::Error<serde_json::Error>| {
+            let within = error.path().to_string();
+            let dot = if within == "." { "" } else { "." };
+            let path = format!("{}{dot}{}", self.path, within.trim_matches('.'));
+            mistakes.add(path, with_nearest(&error.inner().to_string()));
+        };
+        parsed.map_err(told).ok()
     }
 }
 
@@ -159,34 +179,90 @@ impl Args {
                 let read: Option<wire::NodeAffinityArgs> =
                     field.parse("NodeAffinityArgs", mistakes);
                 self.added_affinity = read.and_then(|read| read.added_affinity);
+                if let Some(added) = &self.added_affinity {
+                    check_affinity(&format!("{}.addedAffinity", field.path), added, mistakes);
+                }
             }
             "PodTopologySpread" => {
                 if let Some(wire) = field.parse("PodTopologySpreadArgs", mistakes) {
                     self.spread = spread(&field.path, wire, mistakes);
                 }
             }
-            "DefaultPreemption" => preemption(field, mistakes),
-            "VolumeBinding" => {
-                let read: Option<wire::BindingArgs> = field.parse("VolumeBindingArgs", mistakes);
-                let seconds = read
-                    .and_then(|read| read.bind_timeout_seconds)
-                    .unwrap_or(600);
-                mistakes.within(
-                    &format!("{}.bindTimeoutSeconds", field.path),
-                    seconds,
-                    0,
-                    i64::MAX,
-                );
-                self.bind_timeout_seconds = seconds;
-            }
-            // The others have none, or such as change nothing here.
+            "DefaultPreemption" => self.candidate_nodes = preemption(field, mistakes),
+            "VolumeBinding" => self.volume_binding(field, mistakes),
+            "DynamicResources" => self.dynamic_resources(field, mistakes),
+            // The others have none.
             _ => {}
+        }
+    }
+
+    fn volume_binding(&mut self, field: &Field, mistakes: &mut Mistakes) {
+        let read: Option<wire::BindingArgs> = field.parse("VolumeBindingArgs", mistakes);
+        let read = read.unwrap_or_default();
+        let seconds = read.bind_timeout_seconds.unwrap_or(600);
+        mistakes.within(
+            &format!("{}.bindTimeoutSeconds", field.path),
+            seconds,
+            0,
+            i64::MAX,
+        );
+        self.bind_timeout_seconds = seconds;
+        if !read.shape.is_empty() {
+            self.binding_shape = shape_of(&format!("{}.shape", field.path), &read.shape, mistakes);
+        }
+    }
+
+    fn dynamic_resources(&mut self, field: &Field, mistakes: &mut Mistakes) {
+        let read: Option<wire::DynamicResourcesArgs> =
+            field.parse("DynamicResourcesArgs", mistakes);
+        let read = read.unwrap_or_default();
+        let mut within = |name: &str, text: Option<String>, least: i64, default| {
+            let Some(text) = text else { return default };
+            let least = SignedDuration::from_secs(least);
+            let parsed = parse_duration(&text).filter(|parsed| *parsed >= least);
+            parsed.unwrap_or_else(|| {
+                let message = format!("{text:?}: must be a duration like 10s, at least {least:#}");
+                mistakes.add(format!("{}.{name}", field.path), message);
+                default
+            })
+        };
+        self.filter_timeout = within("filterTimeout", read.filter_timeout, 0, self.filter_timeout);
+        self.binding_timeout = within(
+            "bindingTimeout",
+            read.binding_timeout,
+            1,
+            self.binding_timeout,
+        );
+    }
+}
+
+/// Notes requirements that no selector of nodes can have.
+fn check_affinity(field: &str, added: &NodeAffinity, mistakes: &mut Mistakes) {
+    let required = added
+        .required
+        .iter()
+        .flat_map(|own| &own.node_selector_terms);
+    let required = required.enumerate().map(|(index, term)| {
+        let list = "requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
+        (format!("{field}.{list}[{index}]"), term)
+    });
+    let preferred = added.preferred.iter().enumerate().map(|(index, own)| {
+        let list = "preferredDuringSchedulingIgnoredDuringExecution";
+        (
+            format!("{field}.{list}[{index}].preference"),
+            &own.preference,
+        )
+    });
+    let terms: Vec<(String, &NodeSelectorTerm)> = required.chain(preferred).collect();
+    for (at, term) in terms {
+        if let Err(error) = NodeTerm::<&str>::new(term, &mut |text| text) {
+            mistakes.add(at, error.to_string());
         }
     }
 }
 
 /// How many candidates are enough is checked, though here all nodes are tried.
-fn preemption(field: &Field, mistakes: &mut Mistakes) {
+fn preemption(field: &Field, mistakes: &mut Mistakes) -> (i64, i64) {
     let read: Option<wire::PreemptionArgs> = field.parse("DefaultPreemptionArgs", mistakes);
     let read = read.unwrap_or_default();
     let percent = read.min_candidate_nodes_percentage.unwrap_or(10);
@@ -210,6 +286,7 @@ fn preemption(field: &Field, mistakes: &mut Mistakes) {
             "minCandidateNodesPercentage and minCandidateNodesAbsolute must not both be 0",
         );
     }
+    (percent, absolute)
 }
 
 /// Resources with their weights; 0 stands for 1.
@@ -245,11 +322,19 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut Mistakes) -> NodeResourc
         },
         ..NodeResourcesFit::default()
     };
+    for (index, resource) in fit.ignored.resources.iter().enumerate() {
+        if !is_label_name(resource) {
+            mistakes.add(
+                format!("{field}.ignoredResources[{index}]"),
+                format!("{resource:?}: is no name of a resource, like example.com/gpu"),
+            );
+        }
+    }
     for (index, group) in fit.ignored.groups.iter().enumerate() {
-        if group.contains('/') {
+        if group.contains('/') || !is_label_name(group) {
             mistakes.add(
                 format!("{field}.ignoredResourceGroups[{index}]"),
-                format!("{group:?}: must not contain a slash"),
+                format!("{group:?}: must be what stands before the slash, like example.com"),
             );
         }
     }
@@ -265,21 +350,23 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut Mistakes) -> NodeResourc
             mistakes,
         );
     }
-    fit.strategy = match strategy.kind.as_deref() {
-        None | Some("" | "LeastAllocated") => Strategy::LeastAllocated,
-        Some("MostAllocated") => Strategy::MostAllocated,
-        Some("RequestedToCapacityRatio") => {
-            let shape = strategy
-                .requested_to_capacity_ratio
-                .unwrap_or_default()
-                .shape;
-            shape_of(
-                &format!("{at}.requestedToCapacityRatio.shape"),
-                &shape,
-                mistakes,
-            )
+    let ratio = format!("{at}.requestedToCapacityRatio");
+    let kind = strategy.kind.unwrap_or_default();
+    if kind != "RequestedToCapacityRatio" && strategy.requested_to_capacity_ratio.is_some() {
+        mistakes.add(
+            &ratio,
+            "must be absent unless type is RequestedToCapacityRatio",
+        );
+    }
+    fit.strategy = match kind.as_str() {
+        "LeastAllocated" => Strategy::LeastAllocated,
+        "MostAllocated" => Strategy::MostAllocated,
+        "RequestedToCapacityRatio" => {
+            let shape = strategy.requested_to_capacity_ratio.unwrap_or_default();
+            let shape = shape_of(&format!("{ratio}.shape"), &shape.shape, mistakes);
+            Strategy::RequestedToCapacityRatio(shape)
         }
-        Some(other) => {
+        other => {
             mistakes.add(
                 format!("{at}.type"),
                 format!(
@@ -293,7 +380,7 @@ fn fit(field: &str, wire: wire::FitArgs, mistakes: &mut Mistakes) -> NodeResourc
 }
 
 /// The points of the line, from left to right.
-fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut Mistakes) -> Strategy {
+fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut Mistakes) -> Vec<(i64, i64)> {
     if shape.is_empty() {
         mistakes.add(field, "at least one point is needed");
     }
@@ -313,7 +400,7 @@ fn shape_of(field: &str, shape: &[wire::Point], mistakes: &mut Mistakes) -> Stra
         }
     }
     let points = shape.iter().map(|point| (point.utilization, point.score));
-    Strategy::RequestedToCapacityRatio(points.collect())
+    points.collect()
 }
 
 fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut Mistakes) -> SpreadDefaults {
@@ -326,33 +413,7 @@ fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut Mistakes) -> Sprea
             SpreadDefaults::System
         }
         Some("List") => {
-            for (index, own) in wire.default_constraints.iter().enumerate() {
-                let at = format!("{at}[{index}]");
-                mistakes.within(
-                    &format!("{at}.maxSkew"),
-                    i64::from(own.max_skew),
-                    1,
-                    i64::MAX,
-                );
-                if own.topology_key.is_empty() {
-                    mistakes.add(format!("{at}.topologyKey"), "is missing");
-                }
-                if !matches!(
-                    own.when_unsatisfiable.as_str(),
-                    "DoNotSchedule" | "ScheduleAnyway"
-                ) {
-                    mistakes.add(
-                        format!("{at}.whenUnsatisfiable"),
-                        "must be DoNotSchedule or ScheduleAnyway",
-                    );
-                }
-                if own.label_selector.is_some() {
-                    mistakes.add(
-                        format!("{at}.labelSelector"),
-                        "must be absent: it follows from services and owners",
-                    );
-                }
-            }
+            check_constraints(&at, &wire.default_constraints, mistakes);
             SpreadDefaults::List(wire.default_constraints)
         }
         Some(other) => {
@@ -361,6 +422,48 @@ fn spread(field: &str, wire: wire::SpreadArgs, mistakes: &mut Mistakes) -> Sprea
                 format!("{other:?}: must be System or List"),
             );
             SpreadDefaults::System
+        }
+    }
+}
+
+fn check_constraints(
+    field: &str,
+    constraints: &[TopologySpreadConstraint],
+    mistakes: &mut Mistakes,
+) {
+    for (index, own) in constraints.iter().enumerate() {
+        let at = format!("{field}[{index}]");
+        mistakes.within(
+            &format!("{at}.maxSkew"),
+            i64::from(own.max_skew),
+            1,
+            i64::MAX,
+        );
+        if !is_label_name(&own.topology_key) {
+            mistakes.add(
+                format!("{at}.topologyKey"),
+                format!("{:?}: must be the key of a label", own.topology_key),
+            );
+        }
+        let action = own.when_unsatisfiable.as_str();
+        if !matches!(action, "DoNotSchedule" | "ScheduleAnyway") {
+            mistakes.add(
+                format!("{at}.whenUnsatisfiable"),
+                format!("{action:?}: must be DoNotSchedule or ScheduleAnyway"),
+            );
+        }
+        if own.label_selector.is_some() {
+            mistakes.add(
+                format!("{at}.labelSelector"),
+                "must be absent: it follows from services and owners",
+            );
+        }
+        let same = |other: &TopologySpreadConstraint| {
+            (&other.topology_key, &other.when_unsatisfiable)
+                == (&own.topology_key, &own.when_unsatisfiable)
+        };
+        if constraints[..index].iter().any(same) {
+            mistakes.add(at, "another one has this topologyKey and whenUnsatisfiable");
         }
     }
 }

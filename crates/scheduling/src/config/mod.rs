@@ -1,13 +1,30 @@
 //! `KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1`, as kube-scheduler 1.36 reads it: defaults, merging and
 //! validation (S5-072 to S5-076). It is read by serde from JSON or YAML into [`KubeSchedulerConfiguration`], which knows
-//! every field, and becomes a [`Configuration`] that can be used.
+//! every field, and becomes a [`Configuration`] that can be used and printed ([`Configuration::to_json`]).
+//!
+//! ```
+//! use evictd_scheduling::config::{Configuration, KubeSchedulerConfiguration, Point};
+//!
+//! let wire: KubeSchedulerConfiguration = serde_json::from_str(r#"{
+//!     "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+//!     "profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeAffinity"}]}}}]
+//! }"#)?;
+//! let config = Configuration::new(&wire, &[]).expect("it has no mistakes");
+//! assert_eq!(config.profiles[0].points.at(Point::Score), ["NodeAffinity"]);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 mod args;
+mod extender;
 mod points;
+mod print;
+mod text;
 mod wire;
 
 pub use args::{Args, SpreadDefaults};
+pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
+pub use text::{parse_duration, with_nearest};
 pub use wire::KubeSchedulerConfiguration;
 
 use jiff::SignedDuration;
@@ -17,10 +34,22 @@ use std::collections::BTreeMap;
 /// The configuration in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Configuration {
+    /// Nodes looked at at once by kube-scheduler; here it changes nothing.
+    pub parallelism: i64,
+    /// How many nodes kube-scheduler scores; here all are.
+    pub percentage_of_nodes_to_score: Option<i64>,
+    /// Whether profiles of the program itself are served.
+    pub enable_profiling: bool,
+    /// Whether those of its locks are, too.
+    pub enable_contention_profiling: bool,
+    /// Whether objects are read only once it leads.
+    pub delay_cache_until_active: bool,
     /// Backoff of a pod after its first failure.
     pub pod_initial_backoff: SignedDuration,
     /// The longest backoff.
     pub pod_max_backoff: SignedDuration,
+    /// How long a pod waits for an event at most; no file says it, only a flag.
+    pub pod_max_unschedulable: SignedDuration,
     /// Who may act.
     pub leader_election: LeaderElection,
     /// How the API server is reached.
@@ -66,39 +95,14 @@ pub struct ClientConnection {
 pub struct Profile {
     /// `schedulerName` of its pods.
     pub scheduler_name: String,
+    /// In place of that of the whole configuration.
+    pub percentage_of_nodes_to_score: Option<i64>,
     /// Its plugins.
     pub points: Points,
     /// Their arguments.
     pub args: Args,
     /// Arguments of plugins that are not built in.
     pub own_args: BTreeMap<String, Value>,
-}
-
-/// Somebody who is asked over HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Extender {
-    /// What its verbs are appended to.
-    pub url_prefix: String,
-    /// Takes nodes off the list; empty where it does not.
-    pub filter_verb: String,
-    /// Takes victims off the list.
-    pub preempt_verb: String,
-    /// Scores nodes.
-    pub prioritize_verb: String,
-    /// How much its scores count.
-    pub weight: i64,
-    /// Binds.
-    pub bind_verb: String,
-    /// How long it may take.
-    pub timeout: SignedDuration,
-    /// It has a cache of its own, and is sent names only.
-    pub node_cache_capable: bool,
-    /// It is asked only about pods that ask for one of these; empty: about all.
-    pub managed_resources: Vec<String>,
-    /// Of these, those that no plugin looks at.
-    pub ignored_resources: Vec<String>,
-    /// Its errors are passed over.
-    pub ignorable: bool,
 }
 
 /// Something that cannot be.
@@ -139,8 +143,7 @@ impl Mistakes {
     fn duration(&mut self, field: &str, text: Option<&str>, default: i64) -> SignedDuration {
         let default = SignedDuration::from_secs(default);
         let Some(text) = text else { return default };
-        let parsed: Option<SignedDuration> = text.parse().ok();
-        match parsed {
+        match parse_duration(text) {
             Some(SignedDuration::ZERO) => default,
             Some(duration) if duration.is_positive() => duration,
             _ => {
@@ -155,7 +158,18 @@ impl Mistakes {
 }
 
 /// The API version that is read.
-const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+pub const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+
+/// What is said of another API version, if it is one.
+pub fn wrong_version(found: &str) -> String {
+    let advice = match found.strip_prefix("kubescheduler.config.k8s.io/") {
+        Some("v1alpha1" | "v1alpha2" | "v1beta1" | "v1beta2" | "v1beta3") => {
+            "; that version is gone from Kubernetes: write the new one and follow the mistakes that are told then"
+        }
+        _ => "",
+    };
+    format!("{found:?}: must be {API_VERSION}{advice}")
+}
 
 impl Default for Configuration {
     fn default() -> Self {
@@ -183,16 +197,7 @@ impl Configuration {
             );
         }
         if wire.api_version != API_VERSION {
-            let found = &wire.api_version;
-            let advice = if found.starts_with("kubescheduler.config.k8s.io/") {
-                "; this version was removed from Kubernetes, convert the file"
-            } else {
-                ""
-            };
-            mistakes.add(
-                "apiVersion",
-                format!("{found:?}: must be {API_VERSION}{advice}"),
-            );
+            mistakes.add("apiVersion", wrong_version(&wire.api_version));
         }
         let read = Self::read(wire, own, &mut mistakes);
         if mistakes.0.is_empty() {
@@ -209,7 +214,7 @@ impl Configuration {
     ) -> Self {
         let mut warnings = Vec::new();
         let parallelism = wire.parallelism.unwrap_or(16);
-        mistakes.within("parallelism", parallelism, 1, i64::MAX);
+        mistakes.within("parallelism", parallelism, 1, i64::from(i32::MAX));
         percentage(
             "percentageOfNodesToScore",
             wire.percentage_of_nodes_to_score,
@@ -231,7 +236,7 @@ impl Configuration {
         } else {
             &wire.profiles
         };
-        let read: Vec<Profile> = profiles
+        let mut read: Vec<Profile> = profiles
             .iter()
             .enumerate()
             .map(|(index, profile)| {
@@ -262,13 +267,21 @@ impl Configuration {
                 );
             }
         }
+        let extenders = extender::read(&wire.extenders, mistakes);
+        extender::ignore_resources(&extenders, &mut read);
         Self {
+            parallelism,
+            percentage_of_nodes_to_score: wire.percentage_of_nodes_to_score,
+            enable_profiling: wire.enable_profiling.unwrap_or(true),
+            enable_contention_profiling: wire.enable_contention_profiling.unwrap_or(true),
+            delay_cache_until_active: wire.delay_cache_until_active.unwrap_or(false),
             pod_initial_backoff: SignedDuration::from_secs(initial),
             pod_max_backoff: SignedDuration::from_secs(most),
+            pod_max_unschedulable: SignedDuration::from_mins(5),
             leader_election: LeaderElection::read(&wire.leader_election, mistakes),
-            client_connection: ClientConnection::read(&wire.client_connection),
+            client_connection: ClientConnection::read(&wire.client_connection, mistakes),
             profiles: read,
-            extenders: extenders(&wire.extenders, mistakes),
+            extenders,
             warnings,
         }
     }
@@ -313,41 +326,55 @@ impl LeaderElection {
                 wire.retry_period.as_deref(),
                 2,
             ),
-            resource_name: wire
-                .resource_name
-                .clone()
-                .unwrap_or_else(|| "kube-scheduler".to_owned()),
-            resource_namespace: wire
-                .resource_namespace
-                .clone()
-                .unwrap_or_else(|| "kube-system".to_owned()),
+            resource_name: named(wire.resource_name.as_ref(), "kube-scheduler"),
+            resource_namespace: named(wire.resource_namespace.as_ref(), "kube-system"),
         };
-        let lock = wire.resource_lock.as_deref().unwrap_or("leases");
+        let lock = named(wire.resource_lock.as_ref(), "leases");
         if own.leader_elect && lock != "leases" {
             mistakes.add(
                 "leaderElection.resourceLock",
                 format!("{lock:?}: must be leases"),
             );
         }
-        if own.lease_duration <= own.renew_deadline {
+        mistakes.0.extend(own.mistakes());
+        own
+    }
+
+    /// What cannot be, none where there is no election. To be asked again where flags changed it.
+    pub fn mistakes(&self) -> Vec<Invalid> {
+        let mut mistakes = Mistakes::default();
+        if self.leader_elect && self.lease_duration <= self.renew_deadline {
             mistakes.add(
                 "leaderElection.leaseDuration",
                 "must be above renewDeadline",
             );
         }
-        if own.renew_deadline <= own.retry_period {
-            mistakes.add("leaderElection.renewDeadline", "must be above retryPeriod");
+        // Each wait is longer by up to a fifth, so that several do not try at the same time.
+        let retry = self.retry_period.saturating_mul(6) / 5;
+        if self.leader_elect && self.renew_deadline <= retry {
+            mistakes.add(
+                "leaderElection.renewDeadline",
+                "must be above 1.2 times retryPeriod",
+            );
         }
-        own
+        mistakes.0
     }
 }
 
+/// A name; the default where it is empty.
+fn named(name: Option<&String>, default: &str) -> String {
+    let name = name.filter(|name| !name.is_empty());
+    name.map_or_else(|| default.to_owned(), Clone::clone)
+}
+
 impl ClientConnection {
-    fn read(wire: &wire::ClientConnection) -> Self {
+    fn read(wire: &wire::ClientConnection, mistakes: &mut Mistakes) -> Self {
+        let burst = wire.burst.unwrap_or_default();
+        mistakes.within("clientConnection.burst", burst, 0, i64::from(i32::MAX));
         Self {
             kubeconfig: wire.kubeconfig.clone().unwrap_or_default(),
             qps: wire.qps.filter(|qps| *qps != 0.0).unwrap_or(50.0),
-            burst: wire.burst.filter(|burst| *burst != 0).unwrap_or(100),
+            burst: if burst == 0 { 100 } else { burst },
         }
     }
 }
@@ -401,6 +428,7 @@ impl Profile {
         let (args, own_args) = args::read(field, &wire.plugin_config, own, mistakes);
         Self {
             scheduler_name,
+            percentage_of_nodes_to_score: wire.percentage_of_nodes_to_score,
             points,
             args,
             own_args,
@@ -440,12 +468,7 @@ fn check_plugins(
                 );
             }
             let weight = named.weight.unwrap_or(0);
-            mistakes.within(
-                &format!("{at}.weight"),
-                weight,
-                0,
-                i64::from(i32::MAX) / 100,
-            );
+            mistakes.within(&format!("{at}.weight"), weight, 0, i64::from(i32::MAX));
         }
     }
 }
@@ -459,48 +482,4 @@ pub(super) fn unknown(name: &str, own: &[(&str, &[Point])]) -> String {
         "{name:?}: there is no such plugin; the nearest is {}",
         nearest.unwrap_or_default()
     )
-}
-
-/// Those whose errors are passed over come last (S5-050).
-fn extenders(wire: &[wire::Extender], mistakes: &mut Mistakes) -> Vec<Extender> {
-    let mut extenders: Vec<Extender> = Vec::new();
-    for (index, own) in wire.iter().enumerate() {
-        let field = format!("extenders[{index}]");
-        if own.url_prefix.is_empty() {
-            mistakes.add(format!("{field}.urlPrefix"), "is missing");
-        }
-        if !own.prioritize_verb.is_empty() && own.weight <= 0 {
-            mistakes.add(
-                format!("{field}.weight"),
-                format!("{}: must be above 0 with a prioritizeVerb", own.weight),
-            );
-        }
-        if !own.bind_verb.is_empty() && extenders.iter().any(|other| !other.bind_verb.is_empty()) {
-            mistakes.add(format!("{field}.bindVerb"), "only one extender may bind");
-        }
-        let names = |ignored: bool| {
-            let all = own.managed_resources.iter();
-            let some = all.filter(|managed| !ignored || managed.ignored_by_scheduler);
-            some.map(|managed| managed.name.clone()).collect()
-        };
-        extenders.push(Extender {
-            url_prefix: own.url_prefix.clone(),
-            filter_verb: own.filter_verb.clone(),
-            preempt_verb: own.preempt_verb.clone(),
-            prioritize_verb: own.prioritize_verb.clone(),
-            weight: own.weight,
-            bind_verb: own.bind_verb.clone(),
-            timeout: mistakes.duration(
-                &format!("{field}.httpTimeout"),
-                own.http_timeout.as_deref(),
-                5,
-            ),
-            node_cache_capable: own.node_cache_capable,
-            managed_resources: names(false),
-            ignored_resources: names(true),
-            ignorable: own.ignorable,
-        });
-    }
-    extenders.sort_by_key(|own| own.ignorable);
-    extenders
 }

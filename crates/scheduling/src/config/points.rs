@@ -150,11 +150,7 @@ impl Points {
 
     /// How much a plugin's score counts.
     pub fn weight(&self, name: &str) -> i64 {
-        self.weights
-            .get(name)
-            .copied()
-            .filter(|weight| *weight != 0)
-            .unwrap_or(1)
+        self.weights.get(name).copied().unwrap_or(1)
     }
 
     /// Merges the defaults with what a profile says. `points_of` tells where a plugin takes part.
@@ -168,8 +164,10 @@ impl Points {
         }
         let scores = plugins.score.enabled.iter().chain(&multi_point);
         for named in scores {
-            let weight = named.weight.unwrap_or(0);
-            points.weights.entry(named.name.clone()).or_insert(weight);
+            if points.at(Point::Score).contains(&named.name) {
+                let weight = named.weight.filter(|weight| *weight != 0).unwrap_or(1);
+                points.weights.entry(named.name.clone()).or_insert(weight);
+            }
         }
         points
     }

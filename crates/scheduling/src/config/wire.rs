@@ -24,8 +24,6 @@ pub struct KubeSchedulerConfiguration {
     pub(super) leader_election: LeaderElection,
     #[serde(deserialize_with = "or_default")]
     pub(super) client_connection: ClientConnection,
-    pub(super) healthz_bind_address: Option<String>,
-    pub(super) metrics_bind_address: Option<String>,
     pub(super) enable_profiling: Option<bool>,
     pub(super) enable_contention_profiling: Option<bool>,
     pub(super) percentage_of_nodes_to_score: Option<i64>,
@@ -136,12 +134,28 @@ pub(super) struct Extender {
     pub(super) bind_verb: String,
     #[serde(rename = "enableHTTPS")]
     pub(super) enable_https: bool,
-    pub(super) tls_config: Option<Value>,
+    pub(super) tls_config: Option<TlsConfig>,
     pub(super) http_timeout: Option<String>,
     pub(super) node_cache_capable: bool,
     #[serde(deserialize_with = "or_default")]
     pub(super) managed_resources: Vec<ManagedResource>,
     pub(super) ignorable: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct TlsConfig {
+    pub(super) insecure: bool,
+    pub(super) server_name: String,
+    pub(super) cert_file: String,
+    pub(super) key_file: String,
+    pub(super) ca_file: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) cert_data: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) key_data: String,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) ca_data: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -240,4 +254,13 @@ pub(super) struct BindingArgs {
     pub(super) bind_timeout_seconds: Option<i64>,
     #[serde(deserialize_with = "or_default")]
     pub(super) shape: Vec<Point>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct DynamicResourcesArgs {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) filter_timeout: Option<String>,
+    pub(super) binding_timeout: Option<String>,
 }

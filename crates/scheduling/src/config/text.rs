@@ -1,0 +1,113 @@
+//! Durations, names and messages.
+
+use jiff::SignedDuration;
+
+/// The units of Go's durations, in nanoseconds. Longer names come first where one begins another.
+const UNITS: [(&str, i128); 8] = [
+    ("ns", 1),
+    ("us", 1_000),
+    ("\u{b5}s", 1_000),
+    ("\u{3bc}s", 1_000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("m", 60_000_000_000),
+    ("h", 3_600_000_000_000),
+];
+
+/// A duration as Go reads it: `15s`, `1m30s`, `1.5h`, `0`.
+pub fn parse_duration(text: &str) -> Option<SignedDuration> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(SignedDuration::ZERO);
+    }
+    let mut nanoseconds: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(end);
+        let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+        if whole.len() + part.len() == 0 || part.contains('.') {
+            return None;
+        }
+        let (unit, size) = UNITS.iter().find(|(unit, _)| after.starts_with(unit))?;
+        let whole: i128 = if whole.is_empty() {
+            0
+        } else {
+            whole.parse().ok()?
+        };
+        nanoseconds = nanoseconds.checked_add(whole.checked_mul(*size)?)?;
+        // No unit is so large that digits after the fifteenth make a nanosecond.
+        let part = part.get(..15).unwrap_or(part);
+        if !part.is_empty() {
+            let digits = u32::try_from(part.len()).ok()?;
+            nanoseconds += part.parse::<i128>().ok()? * size / 10_i128.pow(digits);
+        }
+        rest = &after[unit.len()..];
+    }
+    let nanoseconds = i64::try_from(nanoseconds).ok()?;
+    let empty = text.trim_start_matches(['+', '-']).is_empty();
+    let signed = if negative { -nanoseconds } else { nanoseconds };
+    (!empty).then(|| SignedDuration::from_nanos(signed))
+}
+
+/// A duration as Go prints and reads it, though less than a second as a part of one.
+pub(super) fn print_duration(duration: SignedDuration) -> String {
+    let (seconds, part) = (duration.as_secs(), duration.subsec_nanos());
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let part = if part == 0 {
+        String::new()
+    } else {
+        format!(".{part:09}").trim_end_matches('0').to_owned()
+    };
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds}{part}s"),
+        (0, _) => format!("{minutes}m{seconds}{part}s"),
+        _ => format!("{hours}h{minutes}m{seconds}{part}s"),
+    }
+}
+
+/// Whether this can be the key of a label or the name of a resource: `name` or `example.com/name`.
+pub(super) fn is_label_name(text: &str) -> bool {
+    let (domain, name) = match text.split_once('/') {
+        Some((domain, name)) => (Some(domain), name),
+        None => (None, text),
+    };
+    let edges = |text: &str| {
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        edge(text.chars().next()) && edge(text.chars().next_back())
+    };
+    let name_fits = name.len() <= 63
+        && edges(name)
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let label = |label: &str| {
+        let lower = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        edges(label) && label.chars().all(lower)
+    };
+    let domain_fits = |domain: &str| domain.len() <= 253 && domain.split('.').all(label);
+    name_fits && domain.is_none_or(domain_fits)
+}
+
+/// Whether a resource is one that Kubernetes itself knows nothing of.
+pub(super) fn is_extended_resource(name: &str) -> bool {
+    let native = !name.contains('/') || name.contains("kubernetes.io/");
+    !native && !name.starts_with("requests.") && is_label_name(&format!("requests.{name}"))
+}
+
+/// serde's message about an unknown field with the nearest known one in place of all; any other message as it is.
+pub fn with_nearest(message: &str) -> String {
+    let unknown = message.strip_prefix("unknown field `");
+    let Some((field, known)) = unknown.and_then(|rest| rest.split_once("`, expected ")) else {
+        return message.to_owned();
+    };
+    // Every other part stands between backquotes.
+    let known = known.split('`').skip(1).step_by(2);
+    let nearest = known.min_by_key(|known| strsim::levenshtein(known, field));
+    match nearest {
+        Some(nearest) => format!("unknown field `{field}`; the nearest is `{nearest}`"),
+        None => message.to_owned(),
+    }
+}

@@ -1,0 +1,187 @@
+//! Which plugins are asked where, and in which order.
+
+use super::{read, wire};
+use evictd_scheduling::config::{Configuration, Point, Points};
+use serde_json::{Value, json};
+
+/// The plugins of the only profile.
+fn points(plugins: &Value) -> Points {
+    let config = read(&json!({ "profiles": [{ "plugins": plugins }] }));
+    config.profiles[0].points.clone()
+}
+
+#[test]
+fn s5_076_the_default_plugins_at_each_point() {
+    let points = points(&json!({}));
+    let at = |point: Point| points.at(point).join(" ");
+    assert_eq!(
+        at(Point::PreEnqueue),
+        "SchedulingGates DynamicResources DefaultPreemption"
+    );
+    assert_eq!(at(Point::QueueSort), "PrioritySort");
+    assert_eq!(
+        at(Point::PreFilter),
+        "NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding VolumeZone \
+         PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures"
+    );
+    assert_eq!(
+        at(Point::Filter),
+        "NodeUnschedulable NodeName TaintToleration NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions \
+         NodeVolumeLimits VolumeBinding VolumeZone PodTopologySpread InterPodAffinity DynamicResources \
+         NodeDeclaredFeatures"
+    );
+    assert_eq!(at(Point::PostFilter), "DynamicResources DefaultPreemption");
+    assert_eq!(
+        at(Point::PreScore),
+        "TaintToleration NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread InterPodAffinity \
+         NodeResourcesBalancedAllocation"
+    );
+    assert_eq!(
+        at(Point::Score),
+        "TaintToleration NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread InterPodAffinity \
+         DynamicResources NodeResourcesBalancedAllocation ImageLocality"
+    );
+    assert_eq!(at(Point::Reserve), "VolumeBinding DynamicResources");
+    assert_eq!(at(Point::Permit), "");
+    assert_eq!(at(Point::PreBind), "VolumeBinding DynamicResources");
+    assert_eq!(at(Point::Bind), "DefaultBinder");
+    assert_eq!(at(Point::PostBind), "");
+    let weights = points
+        .at(Point::Score)
+        .iter()
+        .map(|name| points.weight(name));
+    assert_eq!(weights.collect::<Vec<i64>>(), [3, 2, 1, 1, 2, 2, 2, 1, 1]);
+}
+
+#[test]
+fn s5_075_a_star_leaves_only_what_is_enabled() {
+    let all = json!([{ "name": "*" }]);
+    let own = points(&json!({ "score": {
+        "disabled": all, "enabled": [{ "name": "ImageLocality" }, { "name": "NodeAffinity", "weight": 9 }],
+    } }));
+    assert_eq!(own.at(Point::Score), ["ImageLocality", "NodeAffinity"]);
+    assert_eq!(
+        (own.weight("ImageLocality"), own.weight("NodeAffinity")),
+        (1, 9)
+    );
+    assert_eq!(own.at(Point::Filter).len(), 14);
+
+    let own = points(&json!({ "multiPoint": { "disabled": all, "enabled": [
+        { "name": "DefaultBinder" }, { "name": "TaintToleration" }, { "name": "PrioritySort" },
+    ] } }));
+    assert_eq!(own.at(Point::Filter), ["TaintToleration"]);
+    assert_eq!(own.at(Point::Bind), ["DefaultBinder"]);
+    assert!(own.at(Point::PreFilter).is_empty());
+    // Its default weight went with the defaults; 0 is 1.
+    assert_eq!(own.weight("TaintToleration"), 1);
+}
+
+#[test]
+fn s5_075_a_default_enabled_again_keeps_its_place() {
+    let own = points(
+        &json!({ "multiPoint": { "enabled": [{ "name": "PodTopologySpread", "weight": 5 }] } }),
+    );
+    let default = points(&json!({}));
+    assert_eq!(own.at(Point::Score), default.at(Point::Score));
+    assert_eq!(
+        (
+            own.weight("PodTopologySpread"),
+            own.weight("InterPodAffinity")
+        ),
+        (5, 2)
+    );
+}
+
+#[test]
+fn s5_075_what_a_point_configures_anew_comes_first_in_its_own_order() {
+    let own = points(&json!({ "score": { "enabled": [
+        { "name": "ImageLocality", "weight": 4 }, { "name": "NodeAffinity" },
+    ] } }));
+    assert_eq!(
+        own.at(Point::Score)[..3],
+        ["ImageLocality", "NodeAffinity", "TaintToleration"]
+    );
+    assert_eq!(own.at(Point::Score).len(), 9);
+    assert_eq!(
+        (own.weight("ImageLocality"), own.weight("NodeAffinity")),
+        (4, 1)
+    );
+}
+
+#[test]
+fn s5_075_disabled_and_enabled_at_one_point_it_comes_last() {
+    let own = points(&json!({ "filter": {
+        "disabled": [{ "name": "NodeName" }], "enabled": [{ "name": "NodeName" }],
+    } }));
+    assert_eq!(own.at(Point::Filter).last().unwrap(), "NodeName");
+    assert_eq!(own.at(Point::Filter).len(), 14);
+}
+
+#[test]
+fn s5_075_disabled_for_all_points_or_for_one() {
+    let off = json!({ "disabled": [{ "name": "NodeAffinity" }] });
+    let own = points(&json!({ "multiPoint": off }));
+    for point in Point::ALL {
+        assert!(
+            !own.at(point).contains(&"NodeAffinity".to_owned()),
+            "{point:?}"
+        );
+    }
+    let own = points(&json!({ "score": off }));
+    assert!(!own.at(Point::Score).contains(&"NodeAffinity".to_owned()));
+    assert!(own.at(Point::Filter).contains(&"NodeAffinity".to_owned()));
+    // Of a plugin that is off for all points, one may still be on; it comes after the others.
+    let own = points(
+        &json!({ "multiPoint": off, "score": { "enabled": [{ "name": "NodeAffinity", "weight": 2 }] } }),
+    );
+    assert_eq!(own.at(Point::Score).last().unwrap(), "NodeAffinity");
+    assert_eq!(own.weight("NodeAffinity"), 2);
+}
+
+#[test]
+fn s5_075_plugins_of_ones_own_are_merged_as_the_others_are() {
+    let registered: [(&str, &[Point]); 1] = [("Racks", &[Point::Filter, Point::Score])];
+    let profile = json!({
+        "plugins": { "multiPoint": { "enabled": [{ "name": "Racks", "weight": 3 }] } },
+        "pluginConfig": [{ "name": "Racks", "args": { "height": 42 } }],
+    });
+    let wire = wire(&json!({ "profiles": [profile] })).unwrap();
+    let config = Configuration::new(&wire, &registered).unwrap();
+    let own = &config.profiles[0];
+    assert_eq!(own.points.at(Point::Filter).last().unwrap(), "Racks");
+    assert_eq!(own.points.at(Point::Score).last().unwrap(), "Racks");
+    assert!(
+        !own.points
+            .at(Point::PreFilter)
+            .contains(&"Racks".to_owned())
+    );
+    assert_eq!(own.points.weight("Racks"), 3);
+    assert_eq!(own.own_args["Racks"]["height"], 42);
+    // Without being registered nobody knows it.
+    assert_eq!(Configuration::new(&wire, &[]).unwrap_err().len(), 2);
+}
+
+#[test]
+fn s5_075_what_extenders_manage_alone_is_ignored_by_the_fit_of_every_profile() {
+    let config = read(&json!({
+        "profiles": [{ "pluginConfig": [
+            { "name": "NodeResourcesFit", "args": { "ignoredResources": ["example.com/other"] } },
+        ] }],
+        "extenders": [
+            { "urlPrefix": "http://a", "ignorable": true },
+            { "urlPrefix": "http://b", "managedResources": [
+                { "name": "example.com/gpu", "ignoredByScheduler": true }, { "name": "example.com/nic" },
+            ] },
+        ],
+    }));
+    assert_eq!(
+        config.profiles[0].args.fit.ignored.resources,
+        ["example.com/gpu"]
+    );
+    let order = config.extenders.iter().map(|own| own.url_prefix.as_str());
+    assert_eq!(order.collect::<Vec<&str>>(), ["http://b", "http://a"]);
+    assert_eq!(
+        config.extenders[0].managed_resources,
+        ["example.com/gpu", "example.com/nic"]
+    );
+}
