@@ -1,22 +1,21 @@
 //! `evictd-scheduler run` against an API server: pods come, are bound, and are told why not.
 
 use crate::scheduler;
+use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
-
-/// What happens at all happens sooner.
-const AT_MOST: Duration = Duration::from_secs(30);
 
 /// A cluster with a scheduler.
 struct Live {
     api: ApiServer,
     admin: Actor,
     program: Child,
-    _kubeconfig: NamedTempFile,
+    kubeconfig: NamedTempFile,
 }
 
 impl Drop for Live {
@@ -33,7 +32,7 @@ fn start(kubeconfig: &NamedTempFile, arguments: &[&str]) -> Child {
         .args(["run", "--secure-port=0", "--kubeconfig"])
         .arg(kubeconfig.path())
         .args(arguments);
-    command.stderr(Stdio::inherit()).spawn().unwrap()
+    command.stderr(Stdio::null()).spawn().unwrap()
 }
 
 impl Live {
@@ -51,25 +50,18 @@ impl Live {
             api,
             admin,
             program,
-            _kubeconfig: kubeconfig,
+            kubeconfig,
         }
     }
 
     /// Waits until this is so of a pod.
     fn until(&self, pod: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + AT_MOST;
-        loop {
-            let found = self.admin.get("pods", pod);
-            if let Some(found) = found.filter(|found| is(found)) {
-                return found;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "{pod}: not {what}: {:#?}",
-                self.admin.get("pods", pod)
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut found = None;
+        wait_until(&format!("{pod} is {what}"), || {
+            found = self.admin.get("pods", pod).filter(|found| is(found));
+            found.is_some()
+        });
+        found.unwrap()
     }
 
     fn bound(&self, pod: &str) -> String {
@@ -154,24 +146,75 @@ fn s4_028_a_pod_of_higher_priority_takes_the_place_of_another() {
     live.admin.create(pod("low", "1500m", 0)).unwrap();
     assert_eq!(live.bound("default/low"), "one");
     live.admin.create(pod("high", "1500m", 1000)).unwrap();
-    let nominated = live.until("default/high", "nominated", |pod| {
+    live.until("default/high", "nominated", |pod| {
         pod["status"]["nominatedNodeName"] == "one" || pod["spec"]["nodeName"] == "one"
     });
-    drop(nominated);
-    // Nothing ends the victim here as a kubelet would, unless the server removes it at once.
-    let deadline = Instant::now() + AT_MOST;
-    while live
-        .admin
-        .get("pods", "default/low")
-        .is_some_and(|pod| pod["metadata"]["deletionTimestamp"].is_null())
-    {
-        assert!(Instant::now() < deadline, "the victim stays");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let _ = live
-        .admin
-        .delete("pods", "default/low", json!({ "gracePeriodSeconds": 0 }));
+    wait_until("the victim is told to end", || {
+        let low = live.admin.get("pods", "default/low");
+        low.is_none_or(|pod| !pod["metadata"]["deletionTimestamp"].is_null())
+    });
+    // Nothing ends it here as a kubelet would, unless the server has removed it at once.
+    let now = json!({ "gracePeriodSeconds": 0 });
+    let _ = live.admin.delete("pods", "default/low", now);
     assert_eq!(live.bound("default/high"), "one");
-    assert!(!live.events("Preempted").is_empty());
-    let _ = live.api.url();
+    wait_until("the victim's event is there", || {
+        !live.events("Preempted").is_empty()
+    });
+}
+
+#[test]
+fn s5_061_what_was_decided_before_a_crash_is_never_decided_again() {
+    let mut live = Live::new(&[("one", "8"), ("two", "8")]);
+    for round in 0..10 {
+        let names: Vec<String> = (0..4).map(|index| format!("pod-{round}-{index}")).collect();
+        for name in &names {
+            live.admin.create(pod(name, "100m", 0)).unwrap();
+        }
+        // In the midst of it, wherever that is.
+        live.bound(&format!("default/{}", names[round % 4]));
+        live.program.kill().unwrap();
+        live.program.wait().unwrap();
+        let before: Vec<Value> = names.iter().map(|name| node_of(&live, name)).collect();
+        live.program = start(&live.kubeconfig, &["--leader-elect=false"]);
+        for (name, before) in names.iter().zip(before) {
+            let after = live.bound(&format!("default/{name}"));
+            assert!(
+                before.is_null() || before == after,
+                "{name}: {before}, then {after}"
+            );
+        }
+    }
+    let log = live.api.log().into_iter();
+    let bound = log.filter(|entry| entry.path.ends_with("/binding") && entry.status == 201);
+    assert_eq!(bound.count(), 40, "each pod is bound exactly once");
+}
+
+fn node_of(live: &Live, name: &str) -> Value {
+    let pod = live.admin.get("pods", &format!("default/{name}"));
+    pod.map_or(Value::Null, |pod| pod["spec"]["nodeName"].clone())
+}
+
+#[test]
+fn another_scheduler_takes_over_when_the_lease_is_given_back() {
+    let mut live = Live::new(&[("one", "8")]);
+    live.admin.create(pod("first", "100m", 0)).unwrap();
+    live.bound("default/first");
+    let mut second = start(&live.kubeconfig, &["--leader-elect-retry-period=100ms"]);
+    let holder = |live: &Live| {
+        let lease = live.admin.get("leases", "kube-system/kube-scheduler");
+        lease.map_or(Value::Null, |lease| lease["spec"]["holderIdentity"].clone())
+    };
+    let old = holder(&live);
+    assert!(old.as_str().is_some_and(|old| !old.is_empty()));
+    let first = Pid::from_raw(i32::try_from(live.program.id()).unwrap());
+    kill(first, Signal::SIGTERM).unwrap();
+    assert!(live.program.wait().unwrap().success());
+    wait_until("another one leads", || {
+        let now = holder(&live);
+        now.as_str().is_some_and(|now| !now.is_empty()) && now != old
+    });
+    live.admin.create(pod("second", "100m", 0)).unwrap();
+    live.bound("default/second");
+    second.kill().unwrap();
+    second.wait().unwrap();
 }
