@@ -120,8 +120,8 @@ fn place(
     pod: wire::Pod,
 ) -> NodeId {
     let pod = cluster.pod(pod).expect("well formed");
-    let decided = decider.decide(framework, cluster, &pod);
-    let chosen = decided.expect("it fits").chosen;
+    let found = decider.decide(framework, cluster, &pod);
+    let chosen = found.expect("it fits").chosen;
     cluster.assume(pod, chosen);
     chosen
 }

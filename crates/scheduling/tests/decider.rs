@@ -61,16 +61,16 @@ fn pod(kind: usize, number: usize) -> wire::Pod {
         1 => {
             pod["spec"]["affinity"] = json!({ "nodeAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [{ "weight": 5, "preference": {
-                "matchExpressions": [{ "key": "disk", "operator": "In", "values": ["ssd"] }] } }] } })
+                "matchExpressions": [{ "key": "disk", "operator": "In", "values": ["ssd"] }] } }] } });
         }
         2 => {
             pod["spec"]["affinity"] = json!({ "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [term("app-0", "kubernetes.io/hostname")] } })
+            "requiredDuringSchedulingIgnoredDuringExecution": [term("app-0", "kubernetes.io/hostname")] } });
         }
         3 => {
             pod["spec"]["topologySpreadConstraints"] = json!([{ "maxSkew": 1,
             "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": { "matchLabels": { "app": "app-3" } } }])
+            "labelSelector": { "matchLabels": { "app": "app-3" } } }]);
         }
         _ => {}
     }

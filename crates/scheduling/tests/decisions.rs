@@ -500,3 +500,32 @@ fn s5_092_images_that_are_there_already() {
         [(0, 0), (0, 0)]
     );
 }
+
+#[test]
+fn s5_113_a_nominated_pod_that_wants_to_be_alone_is_overlooked_where_nobody_is_there_yet() {
+    let alone = json!({ "spec": { "priority": 10, "affinity": { "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "kubernetes.io/hostname",
+            "labelSelector": { "matchLabels": { "app": "web" } } }] } } } });
+    let mut coming = pod("coming", alone);
+    merge(
+        &mut coming,
+        json!({ "status": { "nominatedNodeName": "one" } }),
+    );
+    let mut scene = Scene::new(
+        [node("one", json!({})), node("two", json!({}))],
+        [coming.clone()],
+    );
+    assert!(scene.rejected(pod("in", json!({}))).is_empty());
+    // With another such pod in its place the plugin looks, and sees the nominated one, too.
+    let mut there = coming.clone();
+    merge(
+        &mut there,
+        json!({ "metadata": { "name": "there", "uid": "there" },
+        "spec": { "nodeName": "two" }, "status": { "nominatedNodeName": "" } }),
+    );
+    let mut scene = Scene::new(
+        [node("one", json!({})), node("two", json!({}))],
+        [coming, there],
+    );
+    assert_eq!(scene.rejected(pod("in", json!({}))).len(), 2);
+}

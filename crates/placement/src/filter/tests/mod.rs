@@ -92,5 +92,5 @@ fn answers_without_the_first(objects: &[Value], pod: &Value) -> Vec<bool> {
 fn unchecked(objects: &[Value], pod: &Value) -> Vec<String> {
     let mut cluster = cluster(objects);
     let pod = cluster.pod(from_value(pod.clone()).unwrap()).unwrap();
-    Checks::new(&cluster, &pod).unchecked().to_vec()
+    Checks::new(&cluster, &pod).unchecked()
 }

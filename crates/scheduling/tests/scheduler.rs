@@ -1,0 +1,154 @@
+//! The scheduler as a value: what attempts do to cluster and queue.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_pod::wire;
+use evictd_scheduling::{
+    Attempt, Change, Delta, Event, Framework, Outcome, Pool, Scheduler, Settings, pod_key,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+struct Scene {
+    scheduler: Scheduler,
+    now: Timestamp,
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+fn pod(name: &str, cpu: &str, node: &str) -> Arc<wire::Pod> {
+    read(
+        json!({ "metadata": { "name": name, "namespace": "default", "uid": name, "resourceVersion": node },
+        "spec": { "nodeName": node, "containers": [{ "name": "c", "resources": { "requests": { "cpu": cpu } } }] } }),
+    )
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+            Ok::<_, String>(vec![Framework::of_default(cluster)])
+        });
+        Self {
+            scheduler: scheduler.unwrap(),
+            now: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    fn with_node(mut self, name: &str) -> Self {
+        let node = read(json!({ "metadata": { "name": name },
+            "status": { "allocatable": { "cpu": "2", "memory": "4Gi", "pods": "10" } } }));
+        let change = Change::Node(Delta {
+            old: None,
+            new: Some(node),
+        });
+        self.scheduler.on(self.now, &Event::Change(change));
+        self
+    }
+
+    fn change(&mut self, old: Option<&Arc<wire::Pod>>, new: Option<&Arc<wire::Pod>>) {
+        let delta = Delta {
+            old: old.cloned(),
+            new: new.cloned(),
+        };
+        self.scheduler
+            .on(self.now, &Event::Change(Change::Pod(delta)));
+    }
+
+    fn attempt(&mut self) -> Option<Attempt> {
+        self.now = self
+            .now
+            .checked_add(SignedDuration::from_millis(10))
+            .unwrap();
+        self.scheduler.attempt(self.now, &|_| false)
+    }
+
+    fn placed(&mut self) -> String {
+        match self.attempt().unwrap().outcome {
+            Outcome::Placed { node, .. } => node.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn requested(&self, node: &str) -> i64 {
+        let cluster = self.scheduler.cluster();
+        cluster.node(cluster.find_node(node).unwrap()).requested.cpu
+    }
+}
+
+#[test]
+fn s5_040_a_pod_that_is_being_deleted_is_passed_over() {
+    let mut scene = Scene::new().with_node("one");
+    let mut going = (*pod("going", "1", "")).clone();
+    going.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    scene.change(None, Some(&Arc::new(going)));
+    assert!(matches!(
+        scene.attempt().unwrap().outcome,
+        Outcome::Deleting
+    ));
+    assert!(scene.attempt().is_none());
+}
+
+#[test]
+fn s5_041_a_pod_of_another_scheduler_never_enters_the_queue() {
+    let mut scene = Scene::new().with_node("one");
+    let mut other = (*pod("other", "1", "")).clone();
+    other.spec.scheduler_name = "other".to_owned();
+    scene.change(None, Some(&Arc::new(other)));
+    assert!(scene.attempt().is_none());
+}
+
+#[test]
+fn s5_042_without_nodes_an_attempt_is_an_error_that_is_tried_again_by_itself() {
+    let mut scene = Scene::new();
+    scene.change(None, Some(&pod("first", "1", "")));
+    let Outcome::Error(told) = scene.attempt().unwrap().outcome else {
+        panic!("it cannot be placed");
+    };
+    assert_eq!(told, "no nodes available to schedule pods");
+    assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
+}
+
+#[test]
+fn s5_057_an_assumed_pod_takes_its_place_at_once() {
+    let mut scene = Scene::new().with_node("one").with_node("two");
+    for name in ["a", "b", "c"] {
+        scene.change(None, Some(&pod(name, "1500m", "")));
+    }
+    assert_eq!([scene.placed(), scene.placed()], ["one", "two"]);
+    assert!(matches!(
+        scene.attempt().unwrap().outcome,
+        Outcome::Unschedulable(_)
+    ));
+    assert_eq!(scene.requested("one"), 1500);
+}
+
+#[test]
+fn s5_067_an_assumed_pod_keeps_its_place_until_its_binding_fails() {
+    let mut scene = Scene::new().with_node("one");
+    let first = pod("first", "2", "");
+    scene.change(None, Some(&first));
+    assert_eq!(scene.placed(), "one");
+    scene.now = scene
+        .now
+        .checked_add(SignedDuration::from_hours(1))
+        .unwrap();
+    assert_eq!(scene.requested("one"), 2000);
+    scene
+        .scheduler
+        .bind_failed(scene.now, &pod_key(&first.metadata), &first);
+    assert_eq!(scene.requested("one"), 0);
+    assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
+}
+
+#[test]
+fn s5_068_a_pod_that_was_bound_elsewhere_counts_where_it_is() {
+    let mut scene = Scene::new().with_node("one").with_node("two");
+    let first = pod("first", "2", "");
+    scene.change(None, Some(&first));
+    assert_eq!(scene.placed(), "one");
+    scene.change(Some(&first), Some(&pod("first", "2", "two")));
+    assert_eq!((scene.requested("one"), scene.requested("two")), (0, 2000));
+    assert!(scene.scheduler.queue().is_empty());
+}
