@@ -2,13 +2,14 @@
 //! accepted and change nothing.
 
 use super::gates::{self, gate};
+use super::values::{boolean, duration};
 use super::without_effect::WithoutEffect;
 use crate::configuration;
 use crate::run::process::Port;
 use crate::run::serve::Certificate;
 use clap::Args;
 use evictd_command::Failure;
-use evictd_scheduling::config::{Configuration, LeaderElection, parse_duration};
+use evictd_scheduling::config::{Configuration, LeaderElection};
 use jiff::SignedDuration;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -98,22 +99,6 @@ pub(super) struct Flags {
     pub(super) write_config_to: Option<PathBuf>,
     #[command(flatten)]
     without_effect: WithoutEffect,
-}
-
-/// A truth as Go reads it.
-pub(super) fn boolean(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(format!("{text:?} is neither true nor false")),
-    }
-}
-
-/// A duration as Go writes it.
-pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
-    parse_duration(text)
-        .filter(SignedDuration::is_positive)
-        .ok_or_else(|| "a duration above zero is needed, like 15s or 1m30s".to_owned())
 }
 
 impl Flags {

@@ -1,6 +1,6 @@
 //! Feature gates of Kubernetes.
 
-use super::flags::boolean;
+use super::values::boolean;
 
 /// Feature gates of Kubernetes 1.36 and 1.37 that concern its scheduler, and whether they are on here.
 const GATES: [(&str, bool); 34] = [

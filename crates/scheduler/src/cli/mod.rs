@@ -8,6 +8,7 @@ mod pending;
 mod plan;
 mod run;
 mod simulate;
+mod values;
 mod without_effect;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -1,6 +1,6 @@
 //! Flags of kube-scheduler that are accepted and change nothing.
 
-use super::flags::{boolean, duration};
+use super::values::{boolean, duration};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
