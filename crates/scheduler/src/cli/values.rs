@@ -1,4 +1,4 @@
-//! What flags take, as Go writes it.
+//! Values of flags as Go reads them.
 
 use evictd_scheduling::config::parse_duration;
 use jiff::SignedDuration;

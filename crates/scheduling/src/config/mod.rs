@@ -250,11 +250,9 @@ impl Configuration {
             })
             .collect();
         for (index, profile) in read.iter().enumerate() {
-            if read[..index]
-                .iter()
-                .any(|other| other.scheduler_name == profile.scheduler_name)
-            {
-                let name = &profile.scheduler_name;
+            let name = &profile.scheduler_name;
+            let mut before = read[..index].iter();
+            if !name.is_empty() && before.any(|other| other.scheduler_name == *name) {
                 mistakes.add(
                     format!("profiles[{index}].schedulerName"),
                     format!("{name:?}: another profile has this name"),

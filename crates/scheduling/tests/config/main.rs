@@ -96,6 +96,11 @@ fn s5_072_names_are_unique_the_queue_has_one_order_and_somebody_binds() {
     assert_eq!(paths(&twice), ["profiles[1].schedulerName"]);
     let unnamed = json!({ "profiles": [{ "schedulerName": "a" }, {}] });
     assert_eq!(paths(&unnamed), ["profiles[1].schedulerName"]);
+    let both = paths(&json!({ "profiles": [{}, {}] }));
+    assert_eq!(
+        both,
+        ["profiles[0].schedulerName", "profiles[1].schedulerName"]
+    );
     let off = |point: &str| json!({ "profiles": [{ "plugins": { point: { "disabled": [{ "name": "*" }] } } }] });
     assert_eq!(paths(&off("queueSort")), ["profiles[0].plugins.queueSort"]);
     assert_eq!(paths(&off("bind")), ["profiles[0].plugins.bind"]);
