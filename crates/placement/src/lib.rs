@@ -75,7 +75,7 @@ pub use changes::Changes;
 pub use checks::{Checks, Trial};
 pub use cluster::{Cluster, PodSelector, Sizes};
 pub use evictd_pod::selector::SelectorError;
-pub use filter::{Code, Filter, Here, Reason, Rejection};
+pub use filter::{Code, Filter, Here, Reason, Rejection, VolumeChoice, volume_choices};
 pub use group::{Group, GroupId};
 pub use id::NodeId;
 pub use labels::Labels;

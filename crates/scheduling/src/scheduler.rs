@@ -8,7 +8,7 @@ use crate::framework::Framework;
 use crate::plugins::{PluginName, PluginSet};
 use crate::queue::{Moved, Settings};
 use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
-use evictd_placement::{Cluster, Mistake, Pod, Spreader};
+use evictd_placement::{Cluster, Mistake, Pod, Spreader, VolumeChoice, volume_choices};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options, Plan};
 use hashbrown::HashMap;
@@ -52,6 +52,8 @@ pub enum Outcome {
         node: Arc<str>,
         /// How it was found.
         decided: Decided,
+        /// What has to be done for its claims before it is bound.
+        volumes: Vec<VolumeChoice>,
     },
     /// It fits nowhere.
     Unschedulable(Rejected),
@@ -401,10 +403,15 @@ impl Scheduler {
             Ok(decided) => {
                 let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
                 self.nominated.remove(key);
+                let volumes = volume_choices(&self.cluster, &pod, decided.chosen);
                 self.cluster.assume(pod, decided.chosen);
                 self.queue.assume(key, &node);
                 self.queue.done(key);
-                Outcome::Placed { node, decided }
+                Outcome::Placed {
+                    node,
+                    decided,
+                    volumes,
+                }
             }
             Err(filtered) => self.reject(now, key, pod, (profile, &filtered), waiting),
         }

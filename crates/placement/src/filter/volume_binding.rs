@@ -3,6 +3,7 @@
 use super::claims;
 use super::{Code, Filter, Here, Reason, Rejection};
 use crate::cluster::Cluster;
+use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::selector::{NodeSelector, Selector};
 use crate::storage::{ClaimState, PersistentClaim, PersistentVolume};
@@ -60,6 +61,51 @@ pub(crate) fn new(cluster: &Cluster, pod: &Pod) -> Option<Box<dyn Filter>> {
     };
     let nothing = filter.bound.is_empty() && filter.waiting.is_empty();
     (!nothing).then(|| Box::new(filter) as _)
+}
+
+/// What has to be done for a claim of a pod before the pod can be bound to its node (S5-094).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VolumeChoice {
+    /// The claim gets this volume.
+    Bind {
+        /// The claim's name in the pod's namespace.
+        claim: String,
+        /// The volume.
+        volume: String,
+    },
+    /// A volume is made for the claim, for this node.
+    Provision {
+        /// The claim's name in the pod's namespace.
+        claim: String,
+    },
+}
+
+/// What has to be done for the claims of a pod that goes to this node, on which it fits.
+pub fn volume_choices(cluster: &Cluster, pod: &Pod, node: NodeId) -> Vec<VolumeChoice> {
+    let here = Here::new(cluster, node);
+    let known = claims::known(cluster, cluster.template(pod)).map(|(_, claim)| claim);
+    let waiting = known.filter(|claim| claim.state == ClaimState::Unbound);
+    let waiting = waiting.filter_map(|claim| Some((claim, Waiting::new(cluster, claim)?)));
+    let mut waiting: Vec<_> = waiting.collect();
+    waiting.sort_by_key(|(_, own)| own.requested);
+    let text = |symbol| cluster.symbols().text(symbol).to_owned();
+    let mut taken = Vec::new();
+    let choices = waiting.into_iter().map(|(claim, own)| {
+        let found = match claim.selected_node {
+            None => own.find(here, &taken),
+            Some(_) => None,
+        };
+        taken.extend(found);
+        let claim = text(claim.name);
+        match found {
+            Some(volume) => VolumeChoice::Bind {
+                claim,
+                volume: text(volume),
+            },
+            None => VolumeChoice::Provision { claim },
+        }
+    });
+    choices.collect()
 }
 
 fn reaches(here: Here<'_>, affinity: Option<&NodeSelector>) -> bool {

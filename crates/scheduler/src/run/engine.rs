@@ -238,7 +238,7 @@ impl Engine {
         }
         self.view.decided(decision(now, &pod, number, &outcome));
         match outcome {
-            Decision::Placed { node, .. } => {
+            Decision::Placed { node, volumes, .. } => {
                 debug!("{reference} goes to {node}");
                 let binding = Binding {
                     pod: Arc::clone(&pod),
@@ -247,7 +247,10 @@ impl Engine {
                     first,
                 };
                 self.binding.insert(pod.metadata.uid.clone(), binding);
-                if let Err(busy) = self.writer.bind(reference.clone(), node.to_string()) {
+                if let Err(busy) =
+                    self.writer
+                        .bind_with(reference.clone(), node.to_string(), volumes)
+                {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
                     self.binding.remove(&pod.metadata.uid);
@@ -524,7 +527,7 @@ fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) 
         victims: Vec::new(),
     };
     match outcome {
-        Decision::Placed { node, decided } => {
+        Decision::Placed { node, decided, .. } => {
             evidence.feasible = decided.feasible;
             evidence.node = Some(node.to_string());
             evidence.score = decided.score;

@@ -218,3 +218,44 @@ fn another_scheduler_takes_over_when_the_lease_is_given_back() {
     second.kill().unwrap();
     second.wait().unwrap();
 }
+
+#[test]
+fn s5_094_claims_get_their_volumes_before_the_pod_is_bound() {
+    let live = Live::new(&[("one", "8")]);
+    let create = |object: Value| live.admin.create(object).unwrap();
+    create(
+        json!({ "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "late" },
+        "provisioner": "example.com/disk", "volumeBindingMode": "WaitForFirstConsumer" }),
+    );
+    create(json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": { "name": "data", "namespace": "default" },
+        "spec": { "storageClassName": "late", "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": "1Gi" } } } }));
+    let mut wants = pod("wants", "1", 0);
+    wants["spec"]["volumes"] =
+        json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+    create(wants);
+    let claim = || {
+        live.admin
+            .get("persistentvolumeclaims", "default/data")
+            .unwrap()
+    };
+    let selected = "volume.kubernetes.io/selected-node";
+    wait_until("the node is in the claim", || {
+        claim()["metadata"]["annotations"][selected] == "one"
+    });
+    assert!(
+        node_of(&live, "wants").is_null(),
+        "bound before its volume is there"
+    );
+    let bound = json!({ "spec": { "volumeName": "made" }, "status": { "phase": "Bound" } });
+    live.admin
+        .merge("persistentvolumeclaims", "default/data", bound)
+        .unwrap();
+    let status = json!({ "status": { "phase": "Bound" } });
+    // Where status has a path of its own the first write leaves it alone.
+    let _ = live
+        .admin
+        .merge("persistentvolumeclaims/status", "default/data", status);
+    assert_eq!(live.bound("default/wants"), "one");
+}

@@ -279,7 +279,7 @@ impl Run {
             ..AttemptOutcome::default()
         };
         match attempt.outcome {
-            Ended::Placed { node, decided } => {
+            Ended::Placed { node, decided, .. } => {
                 let cluster = self.scheduler.cluster();
                 let top = decided
                     .top

@@ -92,6 +92,20 @@ impl Calls {
         }
     }
 
+    /// The object at this path.
+    pub(super) async fn read(&self, path: &str) -> Result<Value, ApiError> {
+        let what = format!("reading {path}");
+        let request = at(Method::GET, path.to_owned(), JSON, &Value::Null);
+        self.actions.request(&what, self.within, request).await
+    }
+
+    /// Merges this into the object at this path.
+    pub(super) async fn merge(&self, path: &str, body: &Value) -> Result<(), ApiError> {
+        let what = format!("writing {path}");
+        let request = at(Method::PATCH, path.to_owned(), MERGE, body);
+        self.sent(&what, request).await
+    }
+
     async fn sent(
         &self,
         what: &str,
@@ -103,6 +117,7 @@ impl Calls {
 }
 
 const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 fn request(
@@ -115,6 +130,16 @@ fn request(
     let PodRef {
         namespace, name, ..
     } = pod;
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}{below}");
+    at(method, path, content_type, body)
+}
+
+fn at(
+    method: Method,
+    path: String,
+    content_type: &str,
+    body: &Value,
+) -> hyper::http::Result<Request<Vec<u8>>> {
     let body = if body.is_null() {
         Vec::new()
     } else {
@@ -122,7 +147,7 @@ fn request(
     };
     Request::builder()
         .method(method)
-        .uri(format!("/api/v1/namespaces/{namespace}/pods/{name}{below}"))
+        .uri(path)
         .header(hyper::header::CONTENT_TYPE, content_type)
         .body(body)
 }

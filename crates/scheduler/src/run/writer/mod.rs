@@ -16,6 +16,7 @@ mod binding;
 mod calls;
 mod preemption;
 mod status;
+mod volumes;
 
 pub use attempts::{Failure, FailureKind};
 pub use preemption::Preemption;
@@ -25,6 +26,7 @@ use super::events::Events;
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
+use evictd_placement::VolumeChoice;
 use status::Statuses;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +48,8 @@ pub struct Limits {
     pub victims: usize,
     /// How long one call may take.
     pub call: Duration,
+    /// How long the claims of a pod may take to get their volumes.
+    pub volumes: Duration,
 }
 
 impl Default for Limits {
@@ -57,6 +61,7 @@ impl Default for Limits {
             preemptions: 16,
             victims: 16,
             call: CALL_TIMEOUT,
+            volumes: Duration::from_mins(10),
         }
     }
 }
@@ -162,6 +167,16 @@ impl Writer {
     /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
     /// called inside the runtime, as all that follow.
     pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
+        self.bind_with(pod, node, Vec::new())
+    }
+
+    /// The same with claims that get their volumes before.
+    pub fn bind_with(
+        &self,
+        pod: PodRef,
+        node: String,
+        volumes: Vec<VolumeChoice>,
+    ) -> Result<(), Busy> {
         let mut binding = lock(&self.0.binding);
         if binding.contains(&pod.uid) {
             return Err(Busy::InFlight);
@@ -173,9 +188,12 @@ impl Writer {
         drop(binding);
         let shared = Arc::clone(&self.0);
         tokio::spawn(async move {
-            let result = match shared.bindings.acquire().await {
-                Ok(_turn) => binding::bind(&shared.calls, &pod, &node).await,
-                Err(_) => Err(Failure::stopped()),
+            let within = shared.limits.volumes;
+            let prepared = volumes::prepare(&shared.calls, &pod, &node, &volumes, within).await;
+            let result = match (prepared, shared.bindings.acquire().await) {
+                (Ok(()), Ok(_turn)) => binding::bind(&shared.calls, &pod, &node).await,
+                (Err(failure), _) => Err(failure),
+                (Ok(()), Err(_)) => Err(Failure::stopped()),
             };
             lock(&shared.binding).remove(&pod.uid);
             shared.tell(match result {
