@@ -176,6 +176,13 @@ impl Framework {
         before
     }
 
+    /// What is in the way of a pod on a node that will not do, in figures and names where more can be said than in the
+    /// rejection.
+    pub fn obstacle(&self, cluster: &Cluster, pod: &Pod, node: NodeId) -> Option<String> {
+        let (mut checks, _) = self.checks(cluster, pod);
+        checks.on(node).obstacle()
+    }
+
     /// Scores the nodes that passed; `None` where there is nothing to choose (S5-054).
     pub fn score(&self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Scores> {
         if nodes.len() < 2 {

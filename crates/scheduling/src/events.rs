@@ -39,6 +39,40 @@ pub(crate) enum Kind {
     AttachmentDelete,
 }
 
+impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 28] = [
+        Self::PodAdd,
+        Self::PodDelete,
+        Self::PodLabel,
+        Self::PodScaleDown,
+        Self::PodGatesEliminated,
+        Self::PodToleration,
+        Self::PodGeneratedClaim,
+        Self::PodUpdate,
+        Self::NodeAdd,
+        Self::NodeDelete,
+        Self::NodeAllocatable,
+        Self::NodeLabel,
+        Self::NodeTaint,
+        Self::NodeCondition,
+        Self::NodeAnnotation,
+        Self::NodeDeclaredFeature,
+        Self::ClaimAdd,
+        Self::ClaimUpdate,
+        Self::VolumeAdd,
+        Self::VolumeUpdate,
+        Self::ClassAdd,
+        Self::ClassUpdate,
+        Self::CsiNodeAdd,
+        Self::CsiNodeUpdate,
+        Self::CsiDriverUpdate,
+        Self::CapacityAdd,
+        Self::CapacityUpdate,
+        Self::AttachmentDelete,
+    ];
+}
+
 /// What happened, and to what.
 #[derive(Debug, Clone)]
 pub(crate) struct ClusterEvent {
@@ -207,7 +241,7 @@ fn conditions(conditions: &[Condition]) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-const fn label(kind: Kind) -> &'static str {
+pub(crate) const fn label(kind: Kind) -> &'static str {
     match kind {
         Kind::PodAdd => "AssignedPodAdd",
         Kind::PodDelete => "AssignedPodDelete",

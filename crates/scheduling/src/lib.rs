@@ -53,6 +53,7 @@ pub use change::{Change, Delta, pod_key};
 pub use cycle::{Failure as FitFailure, Filtered, PluginScores, Scores, Verdict};
 pub use decider::{Decided, Decider};
 pub use framework::{Framework, OwnPlugin, PostFilter, Shared};
+pub use hints::waking;
 pub use plugins::{PluginName, PluginSet};
 pub use queue::{MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, Settings, Waiting};
 pub use scheduler::{Attempt, Event, Outcome, Rejected, Scheduler};

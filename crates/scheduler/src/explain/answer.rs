@@ -3,7 +3,7 @@
 use super::Case;
 use evictd_placement::{NodeId, Pod};
 use evictd_preemption::{Options, PlanError};
-use evictd_scheduling::{Filtered, FitFailure, Scores, Verdict};
+use evictd_scheduling::{Filtered, FitFailure, PluginName, Scores, Verdict, waking};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +36,12 @@ pub(crate) struct Answer {
     pub(super) runner_up: Option<String>,
     #[serde(flatten)]
     pub(super) failure: Option<Failure>,
+    /// What is in the way on the nodes that are nearest to taking it, in figures and names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) obstacles: BTreeMap<String, String>,
+    /// Which events will try it again, each with the plugins that asked for it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) wakes: BTreeMap<&'static str, Vec<&'static str>>,
     pub(crate) warnings: Vec<String>,
 }
 
@@ -97,6 +103,12 @@ impl Answer {
             let waiting = |_: &Pod| false;
             let by = (case.budgets.as_slice(), Options::default());
             let failure = framework.fail((cluster, pod), &filtered, by, &mut [], &waiting)?;
+            let rejectors = failure
+                .plugins
+                .iter()
+                .filter_map(|name| PluginName::parse(name));
+            answer.wakes = waking(rejectors.collect()).into_iter().collect();
+            answer.obstacles = obstacles(case, &filtered);
             answer.failure = Some(Failure::of(case, &filtered, failure));
             return Ok(answer);
         }
@@ -142,6 +154,28 @@ impl Answer {
         self.chosen = names.next();
         self.runner_up = names.next();
     }
+}
+
+/// The most nodes whose obstacles are told.
+const NEAREST: usize = 5;
+
+/// What is in the way on some nodes: first on those where pods that leave could help, for there the least is.
+fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
+    let verdicts = case.cluster.node_ids().zip(&filtered.verdicts);
+    let rejected = verdicts.filter_map(|(id, verdict)| match verdict {
+        Verdict::Rejected(index, rejection) => {
+            Some((rejection.code, std::cmp::Reverse(*index), id))
+        }
+        _ => None,
+    });
+    let mut rejected: Vec<_> = rejected.collect();
+    // The later the filter, the more of them the node has passed.
+    rejected.sort();
+    let nearest = rejected.into_iter().take(NEAREST).filter_map(|(_, _, id)| {
+        let obstacle = case.framework.obstacle(&case.cluster, &case.pod, id)?;
+        Some((case.cluster.node_name(id).to_owned(), obstacle))
+    });
+    nearest.collect()
 }
 
 fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {

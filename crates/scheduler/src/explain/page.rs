@@ -18,6 +18,16 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let would = failure.message.as_deref().unwrap_or(&failure.fit_error);
         parts.push(view.hanging("kube-scheduler would say: ", would));
     }
+    if !answer.obstacles.is_empty() {
+        let lines = answer.obstacles.iter();
+        let lines = lines.map(|(node, what)| view.hanging("  ", &format!("{node}: {what}")));
+        let head = view.sentence("What is in the way on the nearest nodes:");
+        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
+    }
+    if !answer.wakes.is_empty() {
+        let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
+        parts.push(view.hanging("These events try it again: ", &events));
+    }
     parts.extend(elsewhere(answer, view));
     parts.join("\n\n")
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 /// Why a scheduler ended that should not have.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +79,9 @@ pub async fn run(
         "schedules for {} with the credentials of {access}",
         access.server()
     );
+    if !config.extenders.is_empty() {
+        warn!("extenders: they are not asked, and pods are placed without them");
+    }
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let hostname = hostname.trim();
     let names = config

@@ -29,6 +29,42 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// An object with metadata.
 trait Object: DeserializeOwned + Send + Sync + 'static {
     fn metadata(&self) -> &wire::Metadata;
+
+    /// As much of it as the next change is compared with.
+    fn kept(this: &Arc<Self>) -> Arc<Self> {
+        Arc::clone(this)
+    }
+}
+
+impl Object for wire::Pod {
+    fn metadata(&self) -> &wire::Metadata {
+        &self.metadata
+    }
+
+    /// Of the many pods that have a node nobody asks any more how they look, whose they are and what they run.
+    fn kept(this: &Arc<Self>) -> Arc<Self> {
+        if this.spec.node_name.is_empty() {
+            return Arc::clone(this);
+        }
+        let mut pod = (**this).clone();
+        pod.metadata.annotations.clear();
+        pod.metadata.owner_references = Vec::new();
+        pod.status = wire::PodStatus {
+            phase: pod.status.phase,
+            ..wire::PodStatus::default()
+        };
+        let containers = pod.spec.containers.iter_mut();
+        for container in containers.chain(&mut pod.spec.init_containers) {
+            container.image = String::new();
+            container.name = String::new();
+        }
+        let takes_disk = |volume: &wire::Volume| {
+            volume.empty_dir.is_none() && volume.host_path.is_none() && volume.config_map.is_none()
+        };
+        pod.spec.volumes.retain(takes_disk);
+        pod.spec.volumes.shrink_to_fit();
+        Arc::new(pod)
+    }
 }
 
 macro_rules! objects {
@@ -42,7 +78,7 @@ macro_rules! objects {
 }
 
 objects! {
-    wire::Pod, Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
+    Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
     wire::CsiStorageCapacity, wire::VolumeAttachment
 }
@@ -205,7 +241,7 @@ impl<T: Object> Follow for Follower<T> {
         if let Some(listing) = &mut self.listing {
             listing.insert(name.clone());
         }
-        let old = self.known.insert(name, Arc::clone(&object));
+        let old = self.known.insert(name, T::kept(&object));
         let version = |object: &Arc<T>| object.metadata().resource_version.clone();
         // A list repeats what is known.
         let same = old

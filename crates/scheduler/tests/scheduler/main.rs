@@ -5,6 +5,7 @@ mod bad_input;
 mod cluster;
 mod configuration;
 mod dump;
+mod explain;
 mod extender;
 mod live;
 mod live_scheduling;

@@ -10,7 +10,7 @@ mod topology_spread;
 mod volumes;
 
 use crate::change::{Change, is_same};
-use crate::events::{ClusterEvent, Kind};
+use crate::events::{ClusterEvent, Kind, label};
 use crate::plugins::PluginName::{
     self, DefaultPreemption, DynamicResources, InterPodAffinity, NodeAffinity,
     NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesFit, NodeUnschedulable,
@@ -37,6 +37,16 @@ const WOKEN_BY_TAINTS: [PluginName; 10] = [
     DynamicResources,
     NodeDeclaredFeatures,
 ];
+
+/// Which events may wake a pod that these plugins rejected, each with those of the plugins that asked for it.
+pub fn waking(rejectors: PluginSet) -> Vec<(&'static str, Vec<&'static str>)> {
+    let kinds = Kind::ALL.into_iter().filter_map(|kind| {
+        let plugins = registered(kind).and(rejectors);
+        let names: Vec<_> = plugins.iter().map(PluginName::as_str).collect();
+        (!names.is_empty()).then(|| (label(kind), names))
+    });
+    kinds.collect()
+}
 
 /// The plugins of the default profile that registered this kind of event.
 pub(crate) fn registered(kind: Kind) -> PluginSet {

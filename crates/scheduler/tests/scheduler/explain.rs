@@ -1,0 +1,80 @@
+//! `evictd-scheduler explain` as people read it.
+
+use crate::{cluster, scheduler};
+use evictd_testkit::program::{self, answer};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::process::Output;
+
+fn explain(items: &[Value], pod: &Value, arguments: &[&str]) -> Output {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    write!(file, "{pod}").unwrap();
+    let mut command = scheduler();
+    command
+        .args(["explain", "--cluster", "-", "--pod"])
+        .arg(file.path());
+    command.args(arguments).env("COLUMNS", "80");
+    program::run(&mut command, cluster::list(items))
+}
+
+fn node(name: &str, cpu: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
+        "status": { "allocatable": { "cpu": cpu, "memory": "8Gi", "pods": "110" } } })
+}
+
+fn pod(cpu: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "new" }, "spec": { "containers": [{ "name": "c",
+        "image": "app", "resources": { "requests": { "cpu": cpu } } }] } })
+}
+
+#[test]
+fn a_page_says_where_a_pod_goes_and_what_decided() {
+    let output = explain(
+        &[node("one", "2"), node("two", "4"), node("small", "500m")],
+        &pod("1"),
+        &[],
+    );
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page.starts_with("default/new goes to two: the best of 2 nodes that it fits on."),
+        "{page}"
+    );
+    assert!(page.contains("NodeResourcesFit"), "{page}");
+    assert!(page.contains("1 Insufficient cpu: small"), "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_is_in_the_way_is_told_in_figures_with_the_events_that_help() {
+    let nodes = [node("one", "2"), node("two", "4")];
+    let own = answer(&explain(&nodes, &pod("6"), &["-o", "json"]));
+    assert_eq!(
+        own["obstacles"],
+        json!({ "one": "insufficient cpu by 4", "two": "insufficient cpu by 2" })
+    );
+    assert_eq!(
+        own["wakes"]["NodeUpdateNodeAllocatable"],
+        json!(["NodeResourcesFit"])
+    );
+    let page = String::from_utf8(explain(&nodes, &pod("6"), &[]).stdout).unwrap();
+    assert!(page.starts_with("default/new fits on no node."), "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
+}
+
+#[test]
+fn a_profile_that_nobody_has_is_told_with_those_that_there_are() {
+    let mut other = pod("1");
+    other["spec"]["schedulerName"] = json!("other");
+    let output = explain(&[node("one", "2")], &other, &[]);
+    let told = program::refusal(&output, 2);
+    assert!(
+        told.contains("no profile is named \"other\"; there is default-scheduler"),
+        "{told}"
+    );
+}
