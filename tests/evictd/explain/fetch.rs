@@ -327,7 +327,8 @@ fn what_was_freed_before_is_told_the_newest_first() {
             "metadata": { "name": name, "namespace": "default" },
             "regarding": { "apiVersion": "v1", "kind": "Node", "name": node },
             "eventTime": format!("2026-11-23T01:00:0{number}.000000Z"),
-            "reason": reason, "note": message(number),
+            "reason": reason, "note": message(number), "action": "Reclaim", "type": "Normal",
+            "reportingController": "evictd", "reportingInstance": node,
         });
         cluster.api.actor("test").create(event).unwrap();
     }
