@@ -21,6 +21,16 @@ const LISTS: [&str; 9] = [
     "/api/v1/pods",
 ];
 
+/// What scores depend on besides; nodes and pods come after it, too.
+const FOR_SCORES: [&str; 6] = [
+    "/api/v1/services",
+    "/api/v1/replicationcontrollers",
+    "/apis/apps/v1/replicasets",
+    "/apis/apps/v1/statefulsets",
+    "/apis/storage.k8s.io/v1/csidrivers",
+    "/apis/storage.k8s.io/v1/csistoragecapacities",
+];
+
 /// Optional: without the right to list these, the plan says what it could not check.
 const OPTIONAL: [&str; 4] = [LISTS[4], LISTS[5], LISTS[6], LISTS[7]];
 
@@ -38,8 +48,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Reads the kubeconfig's context; nothing is sent yet.
-    pub(crate) fn new(context: &str) -> Result<Self, Failure> {
+    /// Reads the kubeconfig's context; nothing is sent yet. `scores` tells whether nodes will be scored.
+    pub(crate) fn new(context: &str, scores: bool) -> Result<Self, Failure> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let credentials = Credentials {
             kubeconfig: None,
@@ -54,7 +64,10 @@ impl Live {
         Ok(Self {
             runtime,
             reader,
-            left: LISTS.iter().rev().copied().collect(),
+            left: {
+                let more = FOR_SCORES.iter().filter(|_| scores);
+                more.chain(&LISTS).rev().copied().collect()
+            },
             pages: None,
             page: Cursor::default(),
         })
@@ -76,7 +89,11 @@ impl Live {
                     return Ok(true);
                 }
                 Ok(None) => self.pages = None,
-                Err(ApiError::Forbidden { .. }) if OPTIONAL.contains(path) => self.pages = None,
+                Err(ApiError::Forbidden { .. })
+                    if OPTIONAL.contains(path) || FOR_SCORES.contains(path) =>
+                {
+                    self.pages = None;
+                }
                 Err(error) => return Err(error),
             }
         }

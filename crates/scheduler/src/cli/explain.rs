@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
-        let (loaded, pod) = self.input.read()?;
+        let (loaded, pod) = self.input.read(true)?;
         let config = self.config.as_deref().map(configuration::read).transpose();
         let config = config.map_err(Failure::input)?.unwrap_or_default();
         let case = Case::new(loaded, pod, &config).map_err(Failure::input)?;

@@ -29,22 +29,22 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Reads the cluster and the pod, as the API server would have stored it.
-    pub(super) fn read(&self) -> Result<(Loaded, wire::Pod), Failure> {
+    /// Reads the cluster and the pod, as the API server would have stored it; `scores` tells whether nodes will be scored.
+    pub(super) fn read(&self, scores: bool) -> Result<(Loaded, wire::Pod), Failure> {
         let stdin = Path::new("-");
         let inputs = self.cluster.iter().chain([&self.pod]);
         if inputs.filter(|path| *path == stdin).count() > 1 {
             return Err(Failure::Input(anyhow!("only one file can be - (stdin)")));
         }
         let asked = asked(&self.pod)?;
-        let mut loaded = self.load(&asked.wanted())?;
+        let mut loaded = self.load(&asked.wanted(), scores)?;
         let pod = asked.pod(&mut loaded).map_err(Failure::input)?;
         Ok((loaded, pod))
     }
 
-    fn load(&self, wanted: &Wanted) -> Result<Loaded, Failure> {
+    fn load(&self, wanted: &Wanted, scores: bool) -> Result<Loaded, Failure> {
         let sources = if let Some(context) = &self.context {
-            vec![live(context)?]
+            vec![live(context, scores)?]
         } else {
             let sources = self.cluster.iter().map(|path| open(path));
             sources.collect::<Result<_, _>>().map_err(Failure::input)?
@@ -80,8 +80,8 @@ fn source(name: &str, text: impl Read + 'static, length: Option<u64>) -> Text {
 
 type Text = Source<Progress<Box<dyn Read>>>;
 
-fn live(context: &str) -> Result<Text, Failure> {
-    let live = Live::new(context)?;
+fn live(context: &str, scores: bool) -> Result<Text, Failure> {
+    let live = Live::new(context, scores)?;
     Ok(source(&format!("context {context}"), live, None))
 }
 

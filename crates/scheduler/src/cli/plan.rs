@@ -71,7 +71,7 @@ impl Arguments {
     pub(super) fn run(self) -> Result<(), Failure> {
         let mut extenders = self.extenders()?;
         let watch = Stopwatch::start();
-        let (loaded, preemptor) = self.input.read()?;
+        let (loaded, preemptor) = self.input.read(false)?;
         let case = Case::new(loaded, preemptor, self.options()).map_err(Failure::input)?;
         let explained = self.explain_node.as_deref();
         let explained = explained.map(|name| case.find_node(name)).transpose();

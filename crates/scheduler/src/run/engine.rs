@@ -184,14 +184,24 @@ impl Engine {
         }
     }
 
-    /// A pod that is gone is not being bound any more.
+    /// Nothing is kept of a pod that is gone, or that somebody else has bound.
     fn confirm(&mut self, event: &Event) {
-        if let Event::Change(evictd_scheduling::Change::Pod(pods)) = event {
-            // Of one that has its node the answer to the binding comes as well, and counts it.
-            if let (Some(old), None) = (&pods.old, &pods.new) {
+        let Event::Change(evictd_scheduling::Change::Pod(pods)) = event else {
+            return;
+        };
+        match (&pods.old, &pods.new) {
+            (Some(old), None) => {
                 self.binding.remove(&old.metadata.uid);
                 self.first_tried.remove(&old.metadata.uid);
             }
+            // Of one that is being bound here the answer to the binding comes as well, and counts it.
+            (_, Some(new)) if !new.spec.node_name.is_empty() => {
+                let uid = &new.metadata.uid;
+                if !self.binding.contains_key(uid) {
+                    self.first_tried.remove(uid);
+                }
+            }
+            _ => {}
         }
     }
 
