@@ -21,6 +21,8 @@ use tokio::sync::watch;
 pub struct Settings {
     /// Whether a watch may ask for the objects that are there; older servers refuse.
     pub streaming_lists: bool,
+    /// Whether the server may be asked so but its etcd is too old to answer.
+    pub old_etcd: bool,
     /// How often a quiet watch that wants bookmarks gets one.
     pub bookmark_interval: Duration,
     /// How wrong the server's clock is.
@@ -31,6 +33,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             streaming_lists: true,
+            old_etcd: false,
             bookmark_interval: Duration::from_mins(1),
             clock_skew: SignedDuration::ZERO,
         }

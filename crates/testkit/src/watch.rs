@@ -190,6 +190,11 @@ fn checked_streaming(cluster: &Cluster, call: &Call) -> Result<bool, Status> {
             "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled",
         );
     }
+    if cluster.settings().old_etcd {
+        let message = "a watch stream was requested by the client but the required storage feature \
+                       RequestWatchProgress is disabled";
+        return Err(Status::new(500, "InternalError", message));
+    }
     if call.option("resourceVersionMatch") != "NotOlderThan" {
         return refused(
             "resourceVersionMatch",

@@ -38,7 +38,10 @@ fn start(kubeconfig: &NamedTempFile, arguments: &[&str]) -> Child {
 impl Live {
     /// With nodes of this many cpus.
     fn new(nodes: &[(&str, &str)]) -> Self {
-        let api = ApiServer::start().unwrap();
+        Self::at(ApiServer::start().unwrap(), nodes)
+    }
+
+    fn at(api: ApiServer, nodes: &[(&str, &str)]) -> Self {
         let admin = api.actor("test");
         for (name, cpu) in nodes {
             node(&admin, name, cpu);
@@ -258,4 +261,13 @@ fn s5_094_claims_get_their_volumes_before_the_pod_is_bound() {
         .admin
         .merge("persistentvolumeclaims/status", "default/data", status);
     assert_eq!(live.bound("default/wants"), "one");
+}
+
+#[test]
+fn a_server_whose_etcd_is_too_old_for_streamed_lists_is_listed() {
+    let api = ApiServer::start().unwrap();
+    api.set(|settings| settings.old_etcd = true);
+    let live = Live::at(api, &[("one", "8")]);
+    live.admin.create(pod("first", "1", 0)).unwrap();
+    assert_eq!(live.bound("default/first"), "one");
 }
