@@ -406,8 +406,9 @@ async fn a_token_that_names_no_node_writes_nothing() {
         merge(HERE, taints(&ours)),
         patch(POD_STATUS, failed()),
         ("DELETE", POD, "application/json", json!({})),
+        // One that names no instance is refused before, as incomplete.
         ("POST", EVENTS, "application/json", event("here")),
-        ("POST", EVENTS, "application/json", event("")),
+        ("POST", EVENTS, "application/json", event("there")),
     ] {
         fenced.is_refused("unbound", words, request).await;
     }
