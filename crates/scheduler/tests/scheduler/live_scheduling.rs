@@ -8,7 +8,9 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::process::{Child, Stdio};
+use std::time::Duration;
 use tempfile::NamedTempFile;
+use tokio::time::Instant;
 
 /// A cluster with a scheduler.
 struct Live {
@@ -270,4 +272,53 @@ fn a_server_whose_etcd_is_too_old_for_streamed_lists_is_listed() {
     let live = Live::at(api, &[("one", "8")]);
     live.admin.create(pod("first", "1", 0)).unwrap();
     assert_eq!(live.bound("default/first"), "one");
+}
+
+#[test]
+fn a_crash_in_the_midst_of_a_preemption_takes_no_second_set_of_victims() {
+    for round in 0..20_u64 {
+        let mut live = Live::new(&[("one", "2"), ("two", "2"), ("three", "2")]);
+        for name in ["a", "b", "c"] {
+            live.admin.create(pod(name, "1500m", 0)).unwrap();
+        }
+        for name in ["a", "b", "c"] {
+            live.bound(&format!("default/{name}"));
+        }
+        live.admin.create(pod("high", "1500m", 1000)).unwrap();
+        // From before the decision until after the deletion, in steps of half a millisecond.
+        let seen = |live: &Live| {
+            live.api
+                .log()
+                .iter()
+                .any(|entry| entry.path.contains("/high"))
+        };
+        if round % 2 == 0 {
+            wait_until("something is written", || seen(&live));
+        }
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_micros(500 * round) {
+            std::thread::yield_now();
+        }
+        live.program.kill().unwrap();
+        live.program.wait().unwrap();
+        live.program = start(&live.kubeconfig, &["--leader-elect=false"]);
+        wait_until("the pod has its node", || {
+            // As kubelets end pods that are told to.
+            for pod in live.admin.list("pods") {
+                if !pod["metadata"]["deletionTimestamp"].is_null() {
+                    let name = pod["metadata"]["name"].as_str().unwrap();
+                    let now = json!({ "gracePeriodSeconds": 0 });
+                    let _ = live.admin.delete("pods", &format!("default/{name}"), now);
+                }
+            }
+            node_of(&live, "high").is_string()
+        });
+        let left = live.admin.list("pods").into_iter();
+        let left = left.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        assert_eq!(
+            left.count(),
+            3,
+            "round {round}: one victim and no other goes"
+        );
+    }
 }

@@ -383,8 +383,11 @@ async fn s4_028_nominations_go_first_and_the_last_victim_alone() {
     };
     assert_eq!(shop.outcome().await, done);
     let written = shop.written();
-    assert_eq!(written[0], "patch nominated/status");
-    assert_eq!(written[5..], ["patch v3/status", "delete v3"]);
+    assert_eq!(written[0], "patch preemptor/status");
+    assert_eq!(written[1], "patch nominated/status");
+    assert_eq!(written[6..], ["patch v3/status", "delete v3"]);
+    let nominee = shop.admin.get("pods", "preemptor").unwrap();
+    assert_eq!(nominee["status"]["nominatedNodeName"], "one");
     let nominated = shop.admin.get("pods", "nominated").unwrap();
     assert_eq!(nominated["status"]["nominatedNodeName"], Value::Null);
     for name in ["v1", "v2", "v3"] {

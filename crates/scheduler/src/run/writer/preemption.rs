@@ -31,6 +31,7 @@ pub(super) async fn carry_out(
     shared: &Arc<Shared>,
     preemption: &Preemption,
 ) -> Result<(), Failure> {
+    nominate(shared, preemption).await?;
     clear_nominations(shared, &preemption.cleared).await;
     let Some((last, others)) = preemption.victims.split_last() else {
         return Ok(());
@@ -48,6 +49,20 @@ pub(super) async fn carry_out(
         preemptor: preemption.preemptor.clone(),
     });
     end(shared, preemption, last).await
+}
+
+/// Writes the node into the pod's status before anybody goes for it: whoever finds the pod after a crash finds that, too, and
+/// takes no second set of victims. Where it fails nothing else is done (S3-005).
+async fn nominate(shared: &Shared, preemption: &Preemption) -> Result<(), Failure> {
+    let (ended, end) = oneshot::channel();
+    let patch = StatusPatch {
+        nominated_node: Some(Some(preemption.node.clone())),
+        ..StatusPatch::default()
+    };
+    shared
+        .statuses
+        .write(preemption.preemptor.clone(), patch, Some(ended));
+    end.await.unwrap_or_else(|_| Err(Failure::stopped()))
 }
 
 /// As far as it goes: a pod that keeps its nomination is only looked at on that node first.

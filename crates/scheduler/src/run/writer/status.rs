@@ -71,7 +71,7 @@ impl Condition {
 }
 
 /// Told when a write has ended, however.
-type Ended = oneshot::Sender<()>;
+type Ended = oneshot::Sender<Result<(), Failure>>;
 
 /// The next write of a pod. While one is on its way the place is empty.
 #[derive(Default)]
@@ -132,7 +132,7 @@ impl Statuses {
             };
             for ended in ended {
                 // Who asked may wait no more.
-                let _ = ended.send(());
+                let _ = ended.send(result.clone());
             }
             if let Err(failure) = result {
                 let pod = pod.clone();
