@@ -112,12 +112,7 @@ const ROWS_OF_OLD_VERSIONS: [&str; 5] = ["s5_014", "s5_015", "s5_020", "s5_077",
 
 /// Rows without a test of their own: what a scheduler does around its preemption, in a cycle and with its metrics, and
 /// groups of pods.
-const ROWS_OF_LATER: &[&str] = &[
-    "s3_002", "s3_010", "s4_001", "s4_025", "s4_026", "s4_027", "s4_029", "s4_031", "s4_033",
-    "s4_034", "s4_035", "s4_036", "s4_037", "s4_038", "s4_039", "s5_039", "s5_046", "s5_047",
-    "s5_048", "s5_050", "s5_056", "s5_058", "s5_059", "s5_060", "s5_062", "s5_063", "s5_096",
-    "s5_100",
-];
+const ROWS_OF_LATER: &[&str] = &["s5_058", "s5_059", "s5_060", "s5_063"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

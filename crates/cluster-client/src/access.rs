@@ -72,6 +72,25 @@ impl Access {
         })
     }
 
+    /// An access to another server than Kubernetes' own, with these keys of `cluster` and `user` as a kubeconfig has them;
+    /// `origin` names their source for messages. What is `null` is absent.
+    pub async fn to_server(
+        origin: &str,
+        cluster: &serde_json::Value,
+        user: &serde_json::Value,
+    ) -> Result<Self, ApiError> {
+        let kubeconfig = serde_json::json!({
+            "current-context": "server",
+            "contexts": [{"name": "server", "context": {"cluster": "server", "user": "server"}}],
+            "clusters": [{"name": "server", "cluster": cluster}],
+            "users": [{"name": "server", "user": user}],
+        });
+        Ok(Self {
+            peer: Peer::Other,
+            ..Self::to_kubelet(origin, &kubeconfig).await?
+        })
+    }
+
     /// From a complete client configuration; `origin` names its source for messages.
     pub fn new(origin: String, mut config: Config) -> Self {
         config.connect_timeout = Some(CONNECT_TIMEOUT);
@@ -126,6 +145,11 @@ impl Access {
     /// Whether this process runs in a pod of the cluster and uses its service account.
     pub fn is_in_cluster(&self) -> bool {
         self.config.root_cert_file.is_some()
+    }
+
+    /// Whether the server may show any certificate: `insecure-skip-tls-verify`.
+    pub fn trusts_any_certificate(&self) -> bool {
+        self.config.accept_invalid_certs
     }
 
     /// The URL of the API server, without a `/` at its end.

@@ -10,6 +10,8 @@ pub enum Peer {
     ApiServer,
     /// This node's kubelet, as the settings under `kubelet` name it.
     Kubelet,
+    /// Another one, whose settings are not known here.
+    Other,
 }
 
 /// An error of the client in one line: the server's own message, else the innermost cause.
@@ -83,10 +85,12 @@ const ADVICE: [(&str, &str, &str); 7] = [
 
 fn what_to_do(cause: &str, peer: Peer) -> Option<&'static str> {
     let found = ADVICE.iter().find(|(words, ..)| cause.contains(words));
-    found.map(|(_, api_server, kubelet)| match peer {
-        Peer::ApiServer => *api_server,
-        Peer::Kubelet => *kubelet,
-    })
+    let (_, api_server, kubelet) = found?;
+    match peer {
+        Peer::ApiServer => Some(*api_server),
+        Peer::Kubelet => Some(*kubelet),
+        Peer::Other => None,
+    }
 }
 
 #[cfg(test)]

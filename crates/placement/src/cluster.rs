@@ -2,6 +2,9 @@
 
 mod pods;
 mod spread;
+mod statement;
+
+pub use statement::Statement;
 
 use crate::changes::Changes;
 use crate::group::{Counts, Group, Groups};

@@ -6,7 +6,7 @@ pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
     /// The node at an index of the cluster's nodes.
-    pub(crate) fn of(index: usize) -> Self {
+    pub fn of(index: usize) -> Self {
         // Each node takes more than a byte.
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }

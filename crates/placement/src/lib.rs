@@ -73,7 +73,7 @@ mod template;
 
 pub use changes::Changes;
 pub use checks::{Checks, Trial};
-pub use cluster::{Cluster, PodSelector, Sizes};
+pub use cluster::{Cluster, PodSelector, Sizes, Statement};
 pub use evictd_pod::selector::SelectorError;
 pub use filter::{Code, Filter, Here, Reason, Rejection, VolumeChoice, volume_choices};
 pub use group::{Group, GroupId};

@@ -2,7 +2,7 @@
 //! the same answers, the same sums, and no more texts and templates.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use evictd_placement::{Checks, Cluster, Sizes};
+use evictd_placement::{Checks, Cluster, Group, NodeId, Pod, Sizes, Statement};
 use evictd_pod::wire;
 use proptest::prelude::*;
 use serde_json::{Value, from_value, json};
@@ -238,6 +238,108 @@ fn object() -> impl Strategy<Value = Object> {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_statement_that_is_undone_leaves_everything_as_it_was(
+        objects in prop::collection::btree_map(object(), 0..7_u8, 5..60),
+        steps in prop::collection::vec((0..5_u8, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..40),
+    ) {
+        let mut cluster = Cluster::new();
+        for (object, form) in &objects {
+            put(&mut cluster, *object, *form);
+        }
+        // New ones, and those for which a node is being freed.
+        let nominated = objects.iter().filter(|((kind, _), form)| *kind == Kind::Pod && **form == 4);
+        let numbers = nominated.map(|((_, number), _)| *number).chain(12..16);
+        let incoming = numbers.map(|number| {
+            let mut pod = pod(number, number % 5);
+            pod["spec"]["nodeName"] = json!("");
+            cluster.pod(from_value(pod).unwrap()).unwrap()
+        });
+        let mut incoming: Vec<Pod> = incoming.collect();
+        let exactly = |cluster: &Cluster| format!("{:?} {:?}", cluster.nodes(), cluster.nominated());
+        let before = (exactly(&cluster), seen(&mut cluster), incoming.len());
+
+        let mut statement = Statement::default();
+        let (mut placed, mut removed) = (Vec::new(), Vec::new());
+        for (what, one, other) in steps {
+            let nodes: Vec<NodeId> = cluster.node_ids().collect();
+            if nodes.is_empty() {
+                continue;
+            }
+            let node = nodes[one.index(nodes.len())];
+            match what {
+                0 => if let Some(pod) = incoming.pop() {
+                    placed.push(statement.place(&mut cluster, pod, node));
+                },
+                1 => if !placed.is_empty() {
+                    let taken = placed.swap_remove(other.index(placed.len()));
+                    incoming.extend(statement.take_back(&mut cluster, taken));
+                },
+                2 => {
+                    // Those of the cluster, not those that were placed for the time being.
+                    let pods = cluster.node(node).pods.len();
+                    if pods > 0 && placed.is_empty() {
+                        removed.push(statement.remove(&mut cluster, node, other.index(pods)));
+                    }
+                }
+                3 => if !removed.is_empty() {
+                    statement.put_back(&mut cluster, removed[other.index(removed.len())]);
+                },
+                _ => if !removed.is_empty() {
+                    statement.remove_again(&mut cluster, removed[other.index(removed.len())]);
+                },
+            }
+        }
+        incoming.extend(statement.undo(&mut cluster));
+        prop_assert_eq!((exactly(&cluster), seen(&mut cluster), incoming.len()), before);
+        for pod in incoming {
+            cluster.release(pod);
+        }
+        let mut anew = Cluster::new();
+        for (object, form) in &objects {
+            put(&mut anew, *object, *form);
+        }
+        prop_assert_eq!(seen(&mut cluster), seen(&mut anew));
+        for object in objects.into_keys() {
+            remove(&mut cluster, object);
+        }
+        let left = cluster.groups().iter().filter(|group| **group != Group::default());
+        prop_assert_eq!(left.count(), 0, "nobody is left in a group");
+    }
+
+    #[test]
+    fn a_statement_that_is_kept_is_what_would_have_been_told(
+        objects in prop::collection::btree_map(object(), 0..4_u8, 5..40),
+        which in any::<prop::sample::Index>(),
+    ) {
+        let mut cluster = Cluster::new();
+        let mut anew = Cluster::new();
+        for (object, form) in &objects {
+            put(&mut cluster, *object, *form);
+            put(&mut anew, *object, *form);
+        }
+        let ids: Vec<NodeId> = cluster.node_ids().collect();
+        let Some(id) = ids.get(which.index(ids.len().max(1))).copied() else {
+            return Ok(());
+        };
+        let mut coming = pod(20, 1);
+        coming["spec"]["nodeName"] = json!("");
+        let mut statement = Statement::default();
+        if let Some(first) = cluster.node(id).pods.first().cloned() {
+            statement.remove(&mut cluster, id, 0);
+            let namespace = cluster.full_name(&first);
+            let (namespace, name) = namespace.split_once('/').unwrap();
+            let metadata = json!({"name": name, "namespace": namespace, "uid": first.uid()});
+            anew.remove_pod(&from_value(metadata).unwrap());
+        }
+        let compiled = cluster.pod(from_value(coming.clone()).unwrap()).unwrap();
+        statement.place(&mut cluster, compiled, id);
+        statement.commit(&mut cluster);
+        let compiled = anew.pod(from_value(coming).unwrap()).unwrap();
+        anew.assume(compiled, id);
+        prop_assert_eq!(seen(&mut cluster), seen(&mut anew));
+    }
 
     #[test]
     fn after_any_changes_it_equals_one_built_anew(

@@ -3,9 +3,11 @@
 
 mod cluster;
 mod constraints;
+mod group;
 
 pub use cluster::*;
 pub use constraints::*;
+pub use group::*;
 
 use crate::Quantity;
 use jiff::Timestamp;
@@ -169,6 +171,18 @@ pub struct PodSpec {
     /// Name of the scheduler that places it; empty means `default-scheduler`.
     #[serde(deserialize_with = "null_is_default")]
     pub scheduler_name: String,
+    /// The group that it is scheduled with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduling_group: Option<Box<SchedulingGroup>>,
+}
+
+/// The group that a pod is scheduled with.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SchedulingGroup {
+    /// Name of its `PodGroup`, in the namespace of the pod.
+    #[serde(deserialize_with = "null_is_default")]
+    pub pod_group_name: String,
 }
 
 /// A gate that keeps a pod from being scheduled.

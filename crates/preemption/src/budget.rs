@@ -80,6 +80,16 @@ pub fn budgets_of<'b>(
         .collect()
 }
 
+/// Which of these pods, going one after the other, break a budget (S3-021).
+pub fn breaking<'p>(
+    cluster: &Cluster,
+    budgets: &[Budget],
+    pods: impl Iterator<Item = &'p Pod>,
+) -> Vec<bool> {
+    let mut ledger = Ledger::new(cluster, budgets, true);
+    pods.map(|pod| ledger.count(pod)).collect()
+}
+
 /// Counts the pods of one node against every budget.
 pub(crate) struct Ledger<'b> {
     budgets: &'b [Budget],

@@ -48,7 +48,7 @@ mod victims;
 mod words;
 
 pub use action::{Action, Event};
-pub use budget::{Budget, BudgetPolicy, budgets_of};
+pub use budget::{Budget, BudgetPolicy, breaking, budgets_of};
 pub use candidate::{Candidate, NotCandidate};
 pub use extender::{Extender, ExtenderError, Offer};
 pub use form::Form;

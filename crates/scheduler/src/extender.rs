@@ -216,7 +216,7 @@ fn offer(cluster: &Cluster, node: NodeId, agreed: MetaVictims) -> Result<Offer, 
 }
 
 /// A v1 Pod with the fields that a plan keeps.
-fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
+pub(crate) fn pod_of(cluster: &Cluster, pod: &Pod, node: &str) -> Value {
     let symbols = cluster.symbols();
     let template = cluster.template(pod);
     let labels = template.labels.iter();

@@ -14,9 +14,10 @@ mod recipe;
 
 use evictd_placement::{Cluster, NodeId};
 use evictd_pod::wire;
-use evictd_scheduling::{Decider, Framework};
+use evictd_scheduling::{Decider, Framework, Part, Workers};
 use recipe::{Extra, build};
 use serde_json::{Value, json};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Zones, ten of them.
@@ -89,7 +90,8 @@ const SCENARIOS: [Scenario; 4] = [
     },
 ];
 
-/// Without optimisation it is only seen that the choices are right.
+/// Without optimisation it is only seen that the choices are right. `EVICTD_BENCH_NODES` sets another number, for which
+/// the real one's choices are not known.
 const NODES: &[u64] = if cfg!(debug_assertions) {
     &[100]
 } else {
@@ -159,25 +161,48 @@ fn run(
     (hash, took)
 }
 
+/// Two threads.
+struct Two;
+
+impl Workers for Two {
+    fn count(&self) -> usize {
+        2
+    }
+
+    fn run(&self, mut parts: Vec<Part<'_>>) {
+        let own = parts.pop();
+        std::thread::scope(|threads| {
+            for part in parts {
+                threads.spawn(part);
+            }
+            if let Some(own) = own {
+                own();
+            }
+        });
+    }
+}
+
 fn main() {
-    for (size, nodes) in NODES.iter().enumerate() {
-        let mut recipe = build(*nodes, &Zones);
+    let chosen = std::env::var("EVICTD_BENCH_NODES");
+    let chosen: Option<u64> = chosen.ok().and_then(|nodes| nodes.parse().ok());
+    let sizes = chosen.map_or(NODES.to_vec(), |nodes| vec![nodes]);
+    for nodes in sizes {
+        let mut recipe = build(nodes, &Zones);
+        let known = NODES.iter().position(|own| *own == nodes);
         let cluster = &mut recipe.cluster;
-        let framework = Framework::of_default(cluster);
+        let one = Framework::of_default(cluster);
+        let mut two = one.clone();
+        two.workers = Arc::new(Two);
         for scenario in &SCENARIOS {
-            for own in [false, true] {
-                let (hash, took) = run(cluster, &framework, scenario, own);
-                let kind = if own {
-                    "a template a pod"
-                } else {
-                    "equal templates"
-                };
-                println!("{nodes} nodes, {}, {kind}: {took:?} a pod", scenario.name);
-                assert_eq!(
-                    hash, scenario.hashes[size],
-                    "{} at {nodes} nodes",
-                    scenario.name
-                );
+            for (own, kind) in [(false, "equal templates"), (true, "a template a pod")] {
+                let (hash, took) = run(cluster, &one, scenario, own);
+                let (same, split) = run(cluster, &two, scenario, own);
+                let name = scenario.name;
+                println!("{nodes} nodes, {name}, {kind}: {took:?} a pod, on two threads {split:?}");
+                assert_eq!(hash, same, "{name} at {nodes} nodes, on two threads");
+                if let Some(size) = known {
+                    assert_eq!(hash, scenario.hashes[size], "{name} at {nodes} nodes");
+                }
             }
         }
     }

@@ -1,10 +1,15 @@
 //! One attempt to place a pod: which nodes will do, which is best, and if none does, what could be done about it.
 
 use crate::framework::{Framework, PostFilter};
-use evictd_placement::{Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Symbol};
+use crate::plugins::PluginName;
+use crate::workers::split;
+use evictd_placement::{
+    Checks, Cluster, Code, Here, NodeId, Pod, PreFilter, Rejection, Score, Symbol,
+};
 use evictd_preemption::{Budget, Extender, Options, Plan, PlanError, preempt};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// What became of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,6 +22,8 @@ pub enum Verdict {
     Excluded,
     /// It was not looked at, for the nominated node will do.
     NotTried,
+    /// An extender does not want it: [`Filtered::by_extenders`] says why.
+    ByExtender(usize),
 }
 
 /// What was said before any node was looked at (S5-043).
@@ -37,6 +44,10 @@ pub struct Filtered {
     pub verdicts: Vec<Verdict>,
     /// The nodes that passed, in the order of the cluster's nodes.
     pub feasible: Vec<NodeId>,
+    /// Nodes on which nobody is to go for the pod, because those who should end there do not.
+    pub not_freed: Vec<NodeId>,
+    /// What extenders say about nodes, and whether pods that leave could help there.
+    pub by_extenders: Vec<(Code, String)>,
     before: Before,
     /// The compiled filters that were asked, as indices of the profile's.
     asked: Vec<usize>,
@@ -88,14 +99,16 @@ impl Framework {
             return Filtered {
                 verdicts: vec![Verdict::Excluded; count],
                 feasible: Vec::new(),
+                not_freed: Vec::new(),
+                by_extenders: Vec::new(),
                 before,
                 asked: Vec::new(),
             };
         }
         let (mut checks, asked) = self.checks(cluster, pod);
-        let mut look = |id: NodeId| {
-            let allowed = before.nodes.as_ref();
-            if allowed.is_some_and(|(names, _)| !names.contains(&cluster.node(id).name)) {
+        let allowed = before.nodes.as_ref().map(|(names, _)| names);
+        let look = |checks: &mut Checks<'_>, id: NodeId| {
+            if allowed.is_some_and(|names| !names.contains(&cluster.node(id).name)) {
                 return Verdict::Excluded;
             }
             match checks.verdict(id) {
@@ -106,12 +119,21 @@ impl Framework {
         let nominated = pod.identity.nominated;
         let nominated = nominated.and_then(|name| cluster.find_node(cluster.symbols().text(name)));
         let verdicts = match nominated {
-            Some(id) if look(id) == Verdict::Feasible => {
+            Some(id) if look(&mut checks, id) == Verdict::Feasible => {
                 let mut verdicts = vec![Verdict::NotTried; count];
                 verdicts[id.index()] = Verdict::Feasible;
                 verdicts
             }
-            _ => cluster.node_ids().map(look).collect(),
+            _ => {
+                let make = || self.checks(cluster, pod).0;
+                split(
+                    &*self.workers,
+                    count,
+                    &mut checks,
+                    &make,
+                    &|checks, range| range.map(|index| look(checks, NodeId::of(index))).collect(),
+                )
+            }
         };
         let passed = cluster.node_ids().zip(&verdicts);
         let passed = passed.filter(|(_, verdict)| **verdict == Verdict::Feasible);
@@ -119,6 +141,8 @@ impl Framework {
         Filtered {
             verdicts,
             feasible,
+            not_freed: Vec::new(),
+            by_extenders: Vec::new(),
             before,
             asked,
         }
@@ -192,27 +216,52 @@ impl Framework {
             totals: vec![0; nodes.len()],
             ..Scores::default()
         };
+        let mut compiled = Vec::new();
         for (plugin, weight) in &self.scores {
-            let name = plugin.name().to_owned();
-            let Some(score) = plugin.score(cluster, pod, nodes) else {
-                scores.skipped.push(name);
-                continue;
-            };
-            let raw = nodes.iter().map(|id| score.raw(Here::new(cluster, *id)));
-            let raw: Vec<i64> = raw.collect();
+            match plugin.score(cluster, pod, nodes) {
+                Some(score) => compiled.push((plugin, *weight, score)),
+                None => scores.skipped.push(plugin.name().to_owned()),
+            }
+        }
+        let asked: Vec<&dyn Score> = compiled.iter().map(|(.., score)| &**score).collect();
+        let columns = self.raw(&asked, cluster, nodes);
+        for ((plugin, weight, score), raw) in compiled.iter().zip(columns) {
             let mut normalized = raw.clone();
             score.normalize(&mut normalized);
             for (total, own) in scores.totals.iter_mut().zip(&normalized) {
                 *total += own * weight;
             }
             scores.plugins.push(PluginScores {
-                name,
+                name: plugin.name().to_owned(),
                 weight: *weight,
                 raw,
                 normalized,
             });
         }
         Some(scores)
+    }
+
+    /// What each of these plugins gives to each of these nodes. Node by node, so that each is fetched from memory once.
+    pub(crate) fn raw(
+        &self,
+        scores: &[&dyn Score],
+        cluster: &Cluster,
+        nodes: &[NodeId],
+    ) -> Vec<Vec<i64>> {
+        let rows = |(): &mut (), range: Range<usize>| {
+            let mut rows = Vec::with_capacity(range.len() * scores.len());
+            for id in &nodes[range] {
+                let here = Here::new(cluster, *id);
+                rows.extend(scores.iter().map(|score| score.raw(here)));
+            }
+            rows
+        };
+        let rows = split(&*self.workers, nodes.len(), &mut (), &|| (), &rows);
+        let column = |index: usize| {
+            let own = rows.iter().skip(index).step_by(scores.len());
+            own.copied().collect()
+        };
+        (0..scores.len()).map(column).collect()
     }
 
     /// What is done for a pod that fits nowhere (S5-053), and what it is told.
@@ -239,10 +288,9 @@ impl Framework {
                     break;
                 }
                 PostFilter::DefaultPreemption => {
-                    let verdicts = filtered.verdicts.iter().map(|own| own.answer(filtered));
                     let found = preempt(
                         &mut checks,
-                        verdicts.collect(),
+                        filtered.answers(),
                         budgets,
                         options,
                         extenders,
@@ -275,7 +323,7 @@ impl Framework {
     }
 
     /// The plugins that kept the pod away.
-    fn rejectors(&self, filtered: &Filtered) -> BTreeSet<String> {
+    pub(crate) fn rejectors(&self, filtered: &Filtered) -> BTreeSet<String> {
         let before = &filtered.before;
         if let Some((name, ..)) = &before.rejected {
             return BTreeSet::from([name.clone()]);
@@ -291,6 +339,7 @@ impl Framework {
             .iter()
             .filter_map(|verdict| match verdict {
                 Verdict::Rejected(index, _) => Some(self.filters[*index].name().to_owned()),
+                Verdict::ByExtender(_) => Some(PluginName::Extender.as_str().to_owned()),
                 _ => None,
             });
         by.chain(rejected).collect()
@@ -314,6 +363,10 @@ impl Verdict {
         match self {
             Self::Feasible => Ok(()),
             Self::Rejected(_, rejection) => Err(rejection),
+            Self::ByExtender(index) => Err(match filtered.by_extenders.get(index) {
+                Some((Code::Unschedulable, _)) => Rejection::unschedulable(""),
+                _ => Rejection::unresolvable(""),
+            }),
             Self::Excluded | Self::NotTried => {
                 let code = filtered.before.rejected.as_ref().map(|(_, code, _)| *code);
                 Err(match code {
@@ -331,6 +384,8 @@ impl Filtered {
         Self {
             verdicts,
             feasible: Vec::new(),
+            not_freed: Vec::new(),
+            by_extenders: Vec::new(),
             before: Before {
                 asked: framework.pre_filters.len(),
                 ..Before::default()
@@ -339,8 +394,18 @@ impl Filtered {
         }
     }
 
+    /// What the nodes said, for a preemption.
+    fn answers(&self) -> Vec<Result<(), Rejection>> {
+        let answers = self.verdicts.iter().map(|own| own.answer(self));
+        let mut answers: Vec<Result<(), Rejection>> = answers.collect();
+        for node in &self.not_freed {
+            answers[node.index()] = Err(Rejection::unresolvable(""));
+        }
+        answers
+    }
+
     /// What the nodes said, in kube-scheduler's words (S5-051).
-    fn fit_error(&self, cluster: &Cluster, pod: &Pod) -> String {
+    pub(crate) fn fit_error(&self, cluster: &Cluster, pod: &Pod) -> String {
         let nodes = self.verdicts.len();
         if let Some((_, _, reason)) = &self.before.rejected {
             return format!("0/{nodes} nodes are available: {reason}.");
@@ -368,6 +433,11 @@ impl Filtered {
     pub fn reasons(&self, cluster: &Cluster, pod: &Pod, verdict: Verdict) -> Vec<String> {
         match verdict {
             Verdict::Feasible | Verdict::NotTried => Vec::new(),
+            Verdict::ByExtender(index) => {
+                let said = self.by_extenders.get(index);
+                let said = said.filter(|(_, words)| !words.is_empty());
+                said.map(|(_, words)| words.clone()).into_iter().collect()
+            }
             Verdict::Rejected(_, rejection) => {
                 evictd_placement::filter::words_as_said(cluster, pod, rejection.reason)
             }

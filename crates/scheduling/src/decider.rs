@@ -3,9 +3,11 @@
 
 use crate::cycle::{Filtered, Verdict};
 use crate::framework::Framework;
+use crate::workers::split;
 use evictd_placement::{
     Amounts, Checks, Cluster, Filter, Here, NodeId, Pod, Score, Scored, Symbol, Template,
 };
+use std::ops::Range;
 
 /// Where a pod goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +83,17 @@ impl Decider {
         cluster: &Cluster,
         pod: &Pod,
     ) -> Result<Decided, Box<Filtered>> {
+        self.decide_among(framework, cluster, pod, &|_| true)
+    }
+
+    /// The same among some of the nodes.
+    pub(crate) fn decide_among(
+        &mut self,
+        framework: &Framework,
+        cluster: &Cluster,
+        pod: &Pod,
+        allowed: &dyn Fn(NodeId) -> bool,
+    ) -> Result<Decided, Box<Filtered>> {
         let key = Key::new(framework, cluster, pod);
         let kept = self.kept.take().filter(|kept| {
             let changes = cluster.changes();
@@ -93,7 +106,7 @@ impl Decider {
             }
             None => Kept::new(framework, cluster, pod, key),
         };
-        if let Some(decided) = kept.as_ref().and_then(|kept| kept.choose(cluster)) {
+        if let Some(decided) = kept.as_ref().and_then(|kept| kept.choose(cluster, allowed)) {
             self.kept = kept;
             return Ok(decided);
         }
@@ -102,7 +115,8 @@ impl Decider {
             self.kept = Some(kept);
             return Err(Box::new(filtered));
         }
-        let filtered = framework.filter(cluster, pod);
+        let mut filtered = framework.filter(cluster, pod);
+        filtered.feasible.retain(|id| allowed(*id));
         if filtered.feasible.is_empty() {
             return Err(Box::new(filtered));
         }
@@ -123,7 +137,7 @@ impl Decider {
     }
 }
 
-fn first_by_name(cluster: &Cluster, nodes: &[NodeId]) -> Option<NodeId> {
+pub(crate) fn first_by_name(cluster: &Cluster, nodes: &[NodeId]) -> Option<NodeId> {
     let nodes = nodes.iter().copied();
     nodes.min_by_key(|id| cluster.node_name(*id))
 }
@@ -160,9 +174,39 @@ impl Kept {
             scores,
             totals: vec![0; all.len()],
         };
-        kept.ask(cluster, pod, &all);
+        kept.ask_all(framework, cluster, pod);
         kept.normalize();
         Some(kept)
+    }
+
+    /// Asks every node for the first time.
+    fn ask_all(&mut self, framework: &Framework, cluster: &Cluster, pod: &Pod) {
+        let mut checks = Checks::with(cluster, pod, std::mem::take(&mut self.filters));
+        let (workers, count) = (&*framework.workers, self.verdicts.len());
+        let make = || framework.checks(cluster, pod).0;
+        let asked = &self.asked;
+        let look = |checks: &mut Checks<'_>, range: Range<usize>| {
+            let verdict = |index| match checks.verdict(NodeId::of(index)) {
+                Ok(()) => Verdict::Feasible,
+                Err((filter, rejection)) => Verdict::Rejected(asked[filter], rejection),
+            };
+            range.map(verdict).collect()
+        };
+        self.verdicts = split(workers, count, &mut checks, &make, &look);
+        self.filters = checks.into_filters();
+        let feasible = cluster.node_ids().zip(&self.verdicts);
+        let feasible = feasible.filter(|(_, verdict)| **verdict == Verdict::Feasible);
+        let feasible: Vec<NodeId> = feasible.map(|(id, _)| id).collect();
+        let scores: Vec<&dyn Score> = self.scores.iter().map(|own| &*own.score).collect();
+        let columns = framework.raw(&scores, cluster, &feasible);
+        for (own, raw) in self.scores.iter_mut().zip(columns) {
+            for (id, raw) in feasible.iter().zip(raw) {
+                own.raw[id.index()] = raw;
+                if own.score.is_normal() {
+                    own.normalized[id.index()] = raw;
+                }
+            }
+        }
     }
 
     /// Asks the nodes that have changed.
@@ -239,10 +283,13 @@ impl Kept {
     }
 
     /// The best node, if any will do.
-    fn choose(&self, cluster: &Cluster) -> Option<Decided> {
+    fn choose(&self, cluster: &Cluster, allowed: &dyn Fn(NodeId) -> bool) -> Option<Decided> {
         let totals = cluster.node_ids().zip(&self.totals).zip(&self.verdicts);
         let (mut top, mut best, mut count) = (Vec::new(), i64::MIN, 0);
         for ((id, total), _) in totals.filter(|(_, verdict)| **verdict == Verdict::Feasible) {
+            if !allowed(id) {
+                continue;
+            }
             count += 1;
             if *total > best {
                 best = *total;

@@ -1,6 +1,7 @@
 //! A profile, ready to decide: its plugins in their order.
 
 use crate::config::{Args, Configuration, Point, Profile, SpreadDefaults};
+use crate::workers::{OneByOne, Workers};
 use evictd_placement::{Cluster, Mistake, Plugin, plugins};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub struct Framework {
     pub post_filters: Vec<PostFilter>,
     /// Score the nodes that passed, each with its weight.
     pub scores: Vec<(Shared, i64)>,
+    /// Run the parts of a decision about many nodes.
+    pub workers: Arc<dyn Workers>,
 }
 
 /// A plugin that is not built in: its name, where it takes part, and how it is made from its arguments.
@@ -68,6 +71,7 @@ impl Framework {
             filters: Vec::new(),
             post_filters: Vec::new(),
             scores: Vec::new(),
+            workers: Arc::new(OneByOne),
         })
     }
 
@@ -119,6 +123,7 @@ impl Framework {
             filters: plugins(Point::Filter),
             post_filters: post_filters.collect(),
             scores: scores.collect(),
+            workers: Arc::new(OneByOne),
         })
     }
 }

@@ -40,6 +40,7 @@ names! {
     DynamicResources,
     DefaultPreemption,
     NodeDeclaredFeatures,
+    GangScheduling,
     // Not a plugin: what an extender rejects is recorded under this name (S5-111).
     Extender,
 }

@@ -1,19 +1,27 @@
 //! The whole scheduler as a value: what a watch tells goes in, attempts come out. Who runs it binds the pods that were
 //! placed, deletes the victims, writes the words, and tells how that ended.
 
+mod extenders;
+mod gangs;
+mod overdue;
+mod reject;
+
 use crate::change::{Change, Delta, pod_key};
-use crate::cycle::Filtered;
+use crate::config;
 use crate::decider::{Decided, Decider};
+use crate::extending::{Asked, Question};
 use crate::framework::Framework;
-use crate::plugins::{PluginName, PluginSet};
+use crate::gang::{GroupNews, group_of};
+use crate::plugins::PluginSet;
 use crate::queue::{Moved, Settings};
-use crate::scheduling_queue::{Failure, Nomination, SchedulingQueue};
+use crate::scheduling_queue::SchedulingQueue;
 use evictd_placement::{Cluster, Mistake, Pod, Spreader, VolumeChoice, volume_choices};
 use evictd_pod::wire;
-use evictd_preemption::{Action, Budget, Options, Plan};
+use evictd_preemption::{Action, Budget, Options};
 use hashbrown::HashMap;
 use jiff::Timestamp;
-use std::collections::BTreeSet;
+use overdue::Overdue;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Something that a watch tells.
@@ -28,6 +36,7 @@ pub enum Event {
     ReplicaSet(Delta<wire::Workload>),
     StatefulSet(Delta<wire::Workload>),
     PodDisruptionBudget(Delta<wire::PodDisruptionBudget>),
+    PodGroup(Delta<wire::PodGroup>),
 }
 
 /// What became of a pod whose turn it was.
@@ -55,6 +64,8 @@ pub enum Outcome {
         /// What has to be done for its claims before it is bound.
         volumes: Vec<VolumeChoice>,
     },
+    /// Extenders have to be asked: [`Scheduler::answered`] goes on with it.
+    Ask(Question),
     /// It fits nowhere.
     Unschedulable(Rejected),
     /// Nothing could be decided: an error in the pod, or no node at all.
@@ -72,6 +83,8 @@ pub struct Rejected {
     pub message: String,
     /// The plugins that kept it away.
     pub plugins: BTreeSet<String>,
+    /// Whether it was looked for pods that could go for it, whatever came of it.
+    pub preempts: bool,
     /// The node that is being freed for it.
     pub nominated: Option<String>,
     /// The pods that have to go for it, in the order of the plan: `namespace/name` and UID.
@@ -98,6 +111,14 @@ pub struct Scheduler {
     mistakes: Vec<String>,
     /// The pods that moved in the queue and were not asked for yet.
     moved: Vec<Moved>,
+    /// Pods of a gang that were decided about together, and not told yet.
+    decided: VecDeque<Attempt>,
+    /// What became of groups, and was not asked for yet.
+    groups: Vec<GroupNews>,
+    overdue: Overdue,
+    extenders: Vec<config::Extender>,
+    /// Pods about which extenders are asked.
+    asked: HashMap<Arc<str>, Asked>,
 }
 
 impl Scheduler {
@@ -123,6 +144,11 @@ impl Scheduler {
             nominated: HashMap::new(),
             mistakes: Vec::new(),
             moved: Vec::new(),
+            decided: VecDeque::new(),
+            groups: Vec::new(),
+            overdue: Overdue::default(),
+            extenders: Vec::new(),
+            asked: HashMap::new(),
         })
     }
 
@@ -146,6 +172,11 @@ impl Scheduler {
         std::mem::take(&mut self.moved)
     }
 
+    /// What became of groups since the last call.
+    pub fn take_groups(&mut self) -> Vec<GroupNews> {
+        std::mem::take(&mut self.groups)
+    }
+
     /// Something appeared, changed or went.
     pub fn on(&mut self, now: Timestamp, event: &Event) {
         match event {
@@ -153,6 +184,7 @@ impl Scheduler {
                 self.apply(change);
                 self.moved.extend(self.queue.on(now, change));
                 if let Change::Pod(pods) = change {
+                    self.overdue.on_pod(pods);
                     self.renominate(pods);
                 }
             }
@@ -170,6 +202,7 @@ impl Scheduler {
             Event::ReplicaSet(delta) => self.spread_by(Spreader::ReplicaSet, delta),
             Event::StatefulSet(delta) => self.spread_by(Spreader::StatefulSet, delta),
             Event::PodDisruptionBudget(delta) => self.on_budget(delta),
+            Event::PodGroup(delta) => self.moved.extend(self.queue.on_group(delta)),
         }
     }
 
@@ -342,17 +375,24 @@ impl Scheduler {
         self.moved.extend(self.queue.flush_unschedulable(now));
     }
 
-    /// Tries the next pod, if one waits. `waiting` tells which pods of the cluster hold a place that they are not bound to
+    /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other. `waiting` tells which pods of the cluster hold a place that they are not bound to
     /// yet (S4-022).
     pub fn attempt(&mut self, now: Timestamp, waiting: &dyn Fn(&Pod) -> bool) -> Option<Attempt> {
+        if let Some(attempt) = self.decided.pop_front() {
+            return Some(attempt);
+        }
         let popped = self.queue.pop()?;
+        if let Some(gang) = self.queue.take_gang(&popped) {
+            self.attempt_gang(now, gang, waiting);
+            return self.attempt(now, waiting);
+        }
         let (key, number) = (popped.pod, popped.attempts);
         let Some(pod) = self.queue.pod(&key).cloned() else {
             // It went while it waited to be popped.
             self.queue.done(&key);
             return self.attempt(now, waiting);
         };
-        let outcome = self.decide(now, &key, &pod, waiting);
+        let outcome = self.decide(now, &key, &pod, number, waiting);
         Some(Attempt {
             key,
             pod,
@@ -366,21 +406,14 @@ impl Scheduler {
         now: Timestamp,
         key: &Arc<str>,
         wire: &Arc<wire::Pod>,
+        number: u32,
         waiting: &dyn Fn(&Pod) -> bool,
     ) -> Outcome {
         if wire.metadata.deletion_timestamp.is_some() {
             self.queue.done(key);
             return Outcome::Deleting;
         }
-        let name = match wire.spec.scheduler_name.as_str() {
-            "" => "default-scheduler",
-            name => name,
-        };
-        let profile = self
-            .frameworks
-            .iter()
-            .position(|own| own.scheduler_name == name);
-        let Some(profile) = profile else {
+        let Some(profile) = self.profile_of(wire) else {
             self.queue.done(key);
             return Outcome::NoProfile;
         };
@@ -396,120 +429,40 @@ impl Scheduler {
             Ok(pod) => pod,
             Err(mistake) => return self.error(now, key, mistake.to_string()),
         };
-        match self
-            .decider
-            .decide(&self.frameworks[profile], &self.cluster, &pod)
-        {
-            Ok(decided) => {
-                let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
-                self.nominated.remove(key);
-                let volumes = volume_choices(&self.cluster, &pod, decided.chosen);
-                self.cluster.assume(pod, decided.chosen);
-                self.queue.assume(key, &node);
-                self.queue.done(key);
-                Outcome::Placed {
-                    node,
-                    decided,
-                    volumes,
-                }
-            }
-            Err(filtered) => self.reject(now, key, pod, (profile, &filtered), waiting),
+        if self.has_extenders(wire) {
+            let (attempt, pod) = ((key, number), (wire, pod));
+            return self.decide_with_extenders(now, attempt, pod, profile, waiting);
         }
-    }
-
-    /// The attempt ended in an error, which is tried again after a while (S5-042).
-    fn error(&mut self, now: Timestamp, key: &Arc<str>, message: String) -> Outcome {
-        let failure = Failure {
-            nomination: Nomination::Cleared,
-            ..Failure::default()
-        };
-        self.failed(now, key, &failure);
-        Outcome::Error(message)
-    }
-
-    /// Puts a pod back into the queue, and its nomination into the cluster.
-    fn failed(&mut self, now: Timestamp, key: &Arc<str>, failure: &Failure) {
-        // It was in flight; that it waits already means that it was created anew meanwhile, and then that one counts.
-        let moved = self.queue.failed(now, key, failure);
-        self.moved.extend(moved.ok().flatten());
-        self.nominate(key);
-    }
-
-    fn reject(
-        &mut self,
-        now: Timestamp,
-        key: &Arc<str>,
-        pod: Pod,
-        (profile, filtered): (usize, &Filtered),
-        waiting: &dyn Fn(&Pod) -> bool,
-    ) -> Outcome {
-        let by = (self.budgets.as_slice(), self.options);
         let framework = &self.frameworks[profile];
-        let failed = framework.fail((&self.cluster, &pod), filtered, by, &mut [], waiting);
-        let failed = match failed {
-            Ok(failed) => failed,
-            Err(error) => {
-                self.cluster.release(pod);
-                return self.error(now, key, error.to_string());
-            }
-        };
-        let plan = failed.plan.as_ref();
-        let rejected = self.rejected(
-            &pod,
-            plan,
-            failed.message.unwrap_or(failed.fit_error),
-            failed.plugins,
-        );
-        let nomination = match (&rejected.nominated, rejected.clears_nomination) {
-            (Some(node), _) => Nomination::Node(node.as_str().into()),
-            (None, true) => Nomination::Cleared,
-            (None, false) => Nomination::OfStatus,
-        };
-        self.cluster.release(pod);
-        let rejectors = rejected
-            .plugins
-            .iter()
-            .filter_map(|name| PluginName::parse(name));
-        let failure = Failure {
-            rejectors: rejectors.collect::<PluginSet>(),
-            nomination,
-            ..Failure::default()
-        };
-        self.failed(now, key, &failure);
-        Outcome::Unschedulable(rejected)
+        match self.decider.decide(framework, &self.cluster, &pod) {
+            Ok(decided) => self.place(key, pod, decided),
+            Err(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered), waiting),
+        }
     }
 
-    fn rejected(
-        &self,
-        pod: &Pod,
-        plan: Option<&Plan>,
-        message: String,
-        plugins: BTreeSet<String>,
-    ) -> Rejected {
-        let cluster = &self.cluster;
-        let choice = plan.and_then(|plan| Some((plan, plan.choice()?)));
-        let victims = choice.map(|(plan, choice)| {
-            let pods = &cluster.node(choice.node).pods;
-            let victims = plan
-                .victims(choice)
-                .iter()
-                .map(|index| &pods[*index as usize]);
-            victims
-                .map(|pod| (cluster.full_name(pod), pod.uid().to_owned()))
-                .collect()
-        });
-        Rejected {
-            message,
-            plugins,
-            nominated: choice.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
-            victims: victims.unwrap_or_default(),
-            actions: choice.map_or(Vec::new(), |(plan, _)| plan.actions.clone()),
-            nominations_cleared: choice
-                .map_or(Vec::new(), |(plan, _)| plan.clear_nominations(cluster, pod)),
-            // A pod that may not preempt keeps the nomination that it has.
-            clears_nomination: plan.is_some_and(|plan| plan.ineligible.is_none())
-                && choice.is_none(),
+    /// The pod is on its way.
+    fn place(&mut self, key: &Arc<str>, pod: Pod, decided: Decided) -> Outcome {
+        let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
+        self.nominated.remove(key);
+        let volumes = volume_choices(&self.cluster, &pod, decided.chosen);
+        self.cluster.assume(pod, decided.chosen);
+        self.queue.assume(key, &node);
+        self.queue.done(key);
+        Outcome::Placed {
+            node,
+            decided,
+            volumes,
         }
+    }
+
+    /// The profile of a pod, as an index.
+    fn profile_of(&self, wire: &wire::Pod) -> Option<usize> {
+        let name = match wire.spec.scheduler_name.as_str() {
+            "" => "default-scheduler",
+            name => name,
+        };
+        let mut frameworks = self.frameworks.iter();
+        frameworks.position(|own| own.scheduler_name == name)
     }
 
     /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065).
@@ -524,6 +477,11 @@ impl Scheduler {
     /// The victims of a pod are being deleted in the background, or no longer (S5-112).
     pub fn set_preempting(&mut self, key: &str, preempts: bool) {
         self.queue.set_preempting(key, preempts);
+        let group = self.queue.pod(key).and_then(|pod| group_of(pod));
+        if let Some(group) = group.filter(|_| !preempts) {
+            // The room may be free now that its other pods have waited for, too.
+            self.moved.extend(self.queue.retry_group(&group));
+        }
     }
 
     /// Tries these pods again at once, because what was done for them in the background failed (S5-034).

@@ -1,7 +1,10 @@
 //! The queue as a scheduler uses it: changes of objects go in, and the pods whose turn it is come out.
 
+mod gangs;
+
 use crate::change::{Change, Delta, is_assigned, is_same, pod_key};
 use crate::events::{self, ClusterEvent, Kind};
+use crate::gang::{Groups, group_of};
 use crate::hints;
 use crate::nominations::Nominations;
 use crate::plugins::{PluginName, PluginSet};
@@ -13,6 +16,8 @@ use hashbrown::{HashMap, HashSet};
 use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+pub(crate) use gangs::Gang;
 
 /// Why an attempt failed (S5-052). Without any plugin it was an error.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +51,6 @@ pub enum Nomination {
 pub struct SchedulingQueue {
     queue: Queue<ClusterEvent>,
     known: Known,
-    scheduler_names: BTreeSet<String>,
     nominations: Nominations,
     /// Pods that were given a node and are not bound yet, with the node's name.
     assumed: HashMap<Arc<str>, Arc<str>>,
@@ -58,6 +62,9 @@ struct Known {
     pods: HashMap<Arc<str>, Arc<wire::Pod>>,
     /// Pods whose victims are being deleted in the background.
     preempting: HashSet<Arc<str>>,
+    groups: Groups,
+    /// In their order, by which profiles are numbered.
+    scheduler_names: BTreeSet<String>,
     has_extenders: bool,
     as_kube_scheduler: bool,
 }
@@ -84,8 +91,19 @@ impl Requeueing<ClusterEvent> for Known {
         if !wire.spec.scheduling_gates.is_empty() {
             return Some(PluginName::SchedulingGates);
         }
+        if group_of(wire).is_some_and(|group| !self.groups.may_begin(&group)) {
+            return Some(PluginName::GangScheduling);
+        }
         let preempts = self.preempting.contains(pod);
         preempts.then_some(PluginName::DefaultPreemption)
+    }
+
+    fn profile(&self, pod: &str) -> u16 {
+        let name = self.pods.get(pod).map(|pod| scheduler_name(pod));
+        let mut names = self.scheduler_names.iter();
+        let at = name.and_then(|name| names.position(|own| own == name));
+        // Nobody has so many profiles.
+        u16::try_from(at.unwrap_or(0)).unwrap_or(u16::MAX)
     }
 }
 
@@ -102,9 +120,9 @@ impl SchedulingQueue {
             known: Known {
                 has_extenders,
                 as_kube_scheduler: settings.as_kube_scheduler,
+                scheduler_names: scheduler_names.into_iter().collect(),
                 ..Known::default()
             },
-            scheduler_names: scheduler_names.into_iter().collect(),
             nominations: Nominations::default(),
             assumed: HashMap::new(),
         }
@@ -255,6 +273,21 @@ impl SchedulingQueue {
         self.queue.pods_in(pool)
     }
 
+    /// How many pods wait that a plugin has rejected, by it and the name of their scheduler: since they were rejected until
+    /// they are tried again (S5-039). Zero where none does any more.
+    pub fn rejected_counts(&self) -> impl Iterator<Item = (&'static str, &str, usize)> {
+        let names: Vec<&str> = self
+            .known
+            .scheduler_names
+            .iter()
+            .map(String::as_str)
+            .collect();
+        let counts = self.queue.rejected_counts();
+        counts.filter_map(move |(plugin, profile, count)| {
+            Some((plugin.as_str(), *names.get(usize::from(profile))?, count))
+        })
+    }
+
     /// The pods in flight in the order of popping.
     pub fn in_flight(&self) -> impl Iterator<Item = &Arc<str>> {
         self.queue.in_flight()
@@ -263,6 +296,11 @@ impl SchedulingQueue {
     /// The labels of the events that are kept for the pods in flight.
     pub fn in_flight_events(&self) -> impl Iterator<Item = &'static str> {
         self.queue.in_flight_events()
+    }
+
+    /// No node is being freed for a pod any more, whatever its status says.
+    pub(crate) fn leave_nomination(&mut self, pod: &str) {
+        self.nominations.remove(pod);
     }
 
     /// The node that is being freed for a pod.
@@ -312,6 +350,9 @@ impl SchedulingQueue {
         if is_assigned(new) {
             let key = pod_key(&new.metadata);
             self.assumed.remove(&key);
+            if let Some(group) = group_of(new) {
+                self.known.groups.bind(group, &key, &new.spec.node_name);
+            }
             return self.raise(now, appeared(new), Scope::All);
         }
         if !self.is_ours(new) {
@@ -323,7 +364,11 @@ impl SchedulingQueue {
             .queue
             .add(Arc::clone(&key), priority(new), label, now, &self.known);
         self.nominate_active(&key, new, moved.as_ref());
-        moved.into_iter().collect()
+        let mut moved: Vec<Moved> = moved.into_iter().collect();
+        if let Some(group) = group_of(new) {
+            moved.extend(self.retry_group(&group));
+        }
+        moved
     }
 
     /// S5-027, S5-029.
@@ -331,6 +376,9 @@ impl SchedulingQueue {
         let key = pod_key(&old.metadata);
         if is_assigned(old) {
             self.assumed.remove(&key);
+            if let Some(group) = group_of(old) {
+                self.known.groups.leave(&group, &key);
+            }
             return self.raise(now, gone(old), Scope::All);
         }
         if !self.is_ours(old) {
@@ -378,6 +426,9 @@ impl SchedulingQueue {
         let held = held.or_else(|| self.nominations.node_of(&key));
         let mut moved = self.raise(now, appeared(new), Scope::All);
         self.drop(&key);
+        if let Some(group) = group_of(new) {
+            self.known.groups.bind(group, &key, &new.spec.node_name);
+        }
         let elsewhere = held.filter(|held| **held != *new.spec.node_name);
         if let Some(held) = elsewhere.filter(|_| !self.known.as_kube_scheduler) {
             let mut gone_from = wire::Pod::clone(old);
@@ -479,11 +530,7 @@ impl SchedulingQueue {
     }
 
     fn is_ours(&self, pod: &wire::Pod) -> bool {
-        let name = match pod.spec.scheduler_name.as_str() {
-            "" => "default-scheduler",
-            name => name,
-        };
-        self.scheduler_names.contains(name)
+        self.known.scheduler_names.contains(scheduler_name(pod))
     }
 
     fn keep(&mut self, pod: &Arc<wire::Pod>) -> Arc<str> {
@@ -491,14 +538,26 @@ impl SchedulingQueue {
         let known = self.known.pods.get_key_value(&key);
         let key = known.map_or(key, |(key, _)| Arc::clone(key));
         self.known.pods.insert(Arc::clone(&key), Arc::clone(pod));
+        if let Some(group) = group_of(pod) {
+            self.known.groups.wait(group, &key);
+        }
         key
     }
 
     fn drop(&mut self, key: &str) {
         self.queue.delete(key);
         self.nominations.remove(key);
-        self.known.pods.remove(key);
+        if let Some(group) = self.known.pods.remove(key).as_deref().and_then(group_of) {
+            self.known.groups.leave(&group, key);
+        }
         self.known.preempting.remove(key);
+    }
+}
+
+fn scheduler_name(pod: &wire::Pod) -> &str {
+    match pod.spec.scheduler_name.as_str() {
+        "" => "default-scheduler",
+        name => name,
     }
 }
 

@@ -529,3 +529,58 @@ fn s5_113_a_nominated_pod_that_wants_to_be_alone_is_overlooked_where_nobody_is_t
     );
     assert_eq!(scene.rejected(pod("in", json!({}))).len(), 2);
 }
+
+/// S5-046, S5-047: no node is left out, so that it does not matter where a search would begin.
+#[test]
+fn s5_046_s5_047_every_node_is_looked_at_whatever_percentage_is_set() {
+    let nodes = || (0..500).map(|index| node(&format!("node-{index:03}"), json!({})));
+    let mut all = Scene::new(nodes(), []);
+    let profile = json!({ "percentageOfNodesToScore": 5 });
+    let mut some = Scene::with(&profile, nodes(), []);
+    for scene in [&mut all, &mut some] {
+        let (_, filtered) = scene.filter(pod("p", requests("1", "1Gi")));
+        assert_eq!(filtered.feasible.len(), 500);
+        assert_eq!(
+            scene.scores(pod("p", requests("1", "1Gi"))).totals.len(),
+            500
+        );
+    }
+    // The last one is found though a search for a tenth of them may end before it.
+    let busy = (0..499).map(|index| {
+        let more = json!({ "spec": { "nodeName": format!("node-{index:03}") } });
+        let mut busy = pod(&format!("busy-{index}"), requests("4", "1Gi"));
+        merge(&mut busy, more);
+        busy
+    });
+    let mut scene = Scene::with(&profile, nodes(), busy);
+    let (_, filtered) = scene.filter(pod("p", requests("1", "1Gi")));
+    assert_eq!(filtered.feasible.len(), 1);
+}
+
+/// S5-048: where nothing scores all nodes that will do are as good.
+#[test]
+fn s5_048_without_scoring_plugins_all_nodes_that_will_do_are_equal() {
+    let profile = json!({ "plugins": { "score": { "disabled": [{ "name": "*" }] } } });
+    let mut scene = Scene::with(&profile, [node("b", json!({})), node("a", json!({}))], []);
+    let scores = scene.scores(pod("p", requests("1", "1Gi")));
+    assert_eq!((scores.totals, scores.plugins.len()), (vec![0, 0], 0));
+}
+
+/// S4-001: one after the other, and what each says stands in the message in that order.
+#[test]
+fn s4_001_what_is_tried_after_the_filters_is_tried_in_order() {
+    let nodes = [node("one", json!({}))];
+    let incoming = || pod("p", requests("9", "1Gi"));
+    let words = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for \
+                 scheduling.";
+    let failure = Scene::new(nodes.clone(), []).failure(incoming());
+    assert!(failure.message.unwrap().ends_with(words));
+    let profile = json!({ "plugins": { "postFilter": { "disabled": [{ "name": "*" }],
+        "enabled": [{ "name": "DefaultPreemption" }, { "name": "DynamicResources" }] } } });
+    let failure = Scene::with(&profile, nodes, []).failure(incoming());
+    let message = failure.message.unwrap();
+    assert!(
+        message.ends_with("for scheduling., no new claims to deallocate"),
+        "{message}"
+    );
+}

@@ -152,3 +152,71 @@ fn s5_068_a_pod_that_was_bound_elsewhere_counts_where_it_is() {
     assert_eq!((scene.requested("one"), scene.requested("two")), (0, 2000));
     assert!(scene.scheduler.queue().is_empty());
 }
+
+fn with_priority(pod: &Arc<wire::Pod>, priority: i32) -> Arc<wire::Pod> {
+    let mut pod = (**pod).clone();
+    pod.spec.priority = Some(priority);
+    Arc::new(pod)
+}
+
+/// k/k#106780: a victim that does not end holds nobody up where another node can be freed.
+#[test]
+fn a_node_that_does_not_become_free_is_left() {
+    let mut scene = Scene::new().with_node("one").with_node("two");
+    let low = with_priority(&pod("low", "2", "one"), 1);
+    let other = with_priority(&pod("other", "2", "two"), 5);
+    scene.change(None, Some(&low));
+    scene.change(None, Some(&other));
+    let high = with_priority(&pod("high", "2", ""), 10);
+    scene.change(None, Some(&high));
+    let nominated = |attempt: Option<Attempt>| match attempt.unwrap().outcome {
+        Outcome::Unschedulable(rejected) => rejected.nominated,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(nominated(scene.attempt()).as_deref(), Some("one"));
+    let mut ending = (*low).clone();
+    ending.metadata.deletion_timestamp = Some("1970-01-01T00:01:00Z".parse().unwrap());
+    let ending = Arc::new(ending);
+    scene.change(Some(&low), Some(&ending));
+    for (after, attempts) in [(30, 0), (85, 0), (95, 1)] {
+        let now = Timestamp::from_second(after).unwrap();
+        scene.now = now;
+        scene.scheduler.leave_overdue(now);
+        assert_eq!(
+            scene.scheduler.queue().count(Pool::Active),
+            attempts,
+            "after {after} s"
+        );
+    }
+    assert_eq!(nominated(scene.attempt()).as_deref(), Some("two"));
+    // The first one is free at last.
+    scene.change(Some(&ending), None);
+    scene.now = Timestamp::from_second(120).unwrap();
+    let now = scene.now;
+    scene.scheduler.flush_backoff(now);
+    assert_eq!(scene.placed(), "one");
+}
+
+/// S3-010, S4-033: that a node is being freed for a pod is told like any other change, and the pod goes where it fits first.
+#[test]
+fn s3_010_s4_033_a_nominated_pod_goes_where_it_fits_first() {
+    let mut scene = Scene::new().with_node("one");
+    scene.change(None, Some(&with_priority(&pod("low", "2", "one"), 1)));
+    let high = with_priority(&pod("high", "2", ""), 10);
+    scene.change(None, Some(&high));
+    assert!(matches!(
+        scene.attempt().unwrap().outcome,
+        Outcome::Unschedulable(_)
+    ));
+    let mut nominated = (*high).clone();
+    nominated.metadata.resource_version = "2".to_owned();
+    nominated.status.nominated_node_name = "one".to_owned();
+    let nominated = Arc::new(nominated);
+    scene.change(Some(&high), Some(&nominated));
+    assert!(scene.attempt().is_none(), "the nomination alone is no room");
+    let mut scene = scene.with_node("two");
+    scene.now = Timestamp::from_second(20).unwrap();
+    let now = scene.now;
+    scene.scheduler.flush_backoff(now);
+    assert_eq!(scene.placed(), "two", "the victim still takes its time");
+}

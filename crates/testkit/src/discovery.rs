@@ -49,9 +49,17 @@ fn groups() -> Vec<&'static str> {
 }
 
 fn group(name: &str) -> Value {
-    let version = json!({"groupVersion": format!("{name}/v1"), "version": "v1"});
+    let own = RESOURCES.iter().filter(|resource| resource.group == name);
+    let mut versions: Vec<_> = own.map(|resource| resource.version).collect();
+    // `v1` is before its betas.
+    versions.sort_unstable();
+    versions.dedup();
+    let versions = versions.into_iter();
+    let versions = versions
+        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}));
+    let versions: Vec<Value> = versions.collect();
     json!({
-        "kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": [version], "preferredVersion": version,
+        "kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": versions, "preferredVersion": versions.first(),
     })
 }
 

@@ -51,7 +51,7 @@ const fn cluster_wide(
 }
 
 /// Everything that is served. Objects of the same plural are the same objects: events have two groups.
-pub(crate) static RESOURCES: [Resource; 31] = [
+pub(crate) static RESOURCES: [Resource; 32] = [
     namespaced(
         "",
         "pods",
@@ -102,6 +102,16 @@ pub(crate) static RESOURCES: [Resource; 31] = [
         &["pc"],
         &[],
     ),
+    Resource {
+        version: "v1beta1",
+        ..namespaced(
+            "scheduling.k8s.io",
+            "podgroups",
+            "PodGroup",
+            &[],
+            &["status"],
+        )
+    },
     cluster_wide(
         "admissionregistration.k8s.io",
         "validatingadmissionpolicies",

@@ -83,10 +83,7 @@ impl Cluster {
     /// Puts a pod that [`Cluster::pod`] has given out on a node, before the API server knows of it. What is told of it
     /// later by [`Cluster::add_pod`] takes its place, and [`Cluster::remove_pod`] takes it off again.
     pub fn assume(&mut self, mut pod: Pod, node: NodeId) {
-        let known_as = match pod.uid() {
-            "" => Arc::from(self.full_name(&pod)),
-            _ => Arc::clone(&pod.identity.uid),
-        };
+        let known_as = self.known_as(&pod);
         self.take_away(&known_as);
         self.join_group(&mut pod);
         let name = self.nodes[node.index()].name;
@@ -103,6 +100,13 @@ impl Cluster {
     /// A pod on its way to a node. It counts as a part of the cluster until [`Cluster::release`] gets it back.
     pub fn pod(&mut self, wire: wire::Pod) -> Result<Pod, Mistake> {
         self.compile(wire, false)
+    }
+
+    /// No node is being freed for a pod any more that [`Cluster::pod`] has given out.
+    pub fn forget_nomination(&mut self, pod: &mut Pod) {
+        if let Some(node) = pod.identity.nominated.take() {
+            self.symbols.release(node);
+        }
     }
 
     /// Takes back a pod that [`Cluster::pod`] has given out, and what only it referred to.
@@ -129,7 +133,7 @@ impl Cluster {
     }
 
     /// Gives a pod that the cluster keeps its group.
-    fn join_group(&mut self, pod: &mut Pod) {
+    pub(super) fn join_group(&mut self, pod: &mut Pod) {
         let before = self.groups.table.count();
         let template = &self.templates.items()[pod.template.index()];
         pod.group = self.groups.of(&mut self.symbols, template);
@@ -139,7 +143,7 @@ impl Cluster {
     }
 
     /// Takes back a pod that has a group.
-    fn release_kept(&mut self, pod: Pod) {
+    pub(super) fn release_kept(&mut self, pod: Pod) {
         let before = self.groups.table.count();
         self.groups.table.release(&mut self.symbols, pod.group.0);
         if self.groups.table.count() != before {
@@ -199,7 +203,7 @@ impl Cluster {
     }
 
     /// Where a pod is in a list.
-    fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
+    pub(super) fn find(&self, pods: &[Pod], known_as: &str) -> Option<usize> {
         pods.iter().position(|pod| match pod.uid() {
             "" => self.full_name(pod) == known_as,
             uid => uid == known_as,
@@ -300,12 +304,7 @@ impl Cluster {
     fn unplace(&mut self, node: Symbol, known_as: &str) -> Option<Pod> {
         if let Some(id) = self.node_by_name.get(&node).copied() {
             let at = self.find(&self.node(id).pods, known_as)?;
-            let node = &mut self.nodes[id.index()];
-            let pod = node.pods.remove(at);
-            self.groups.count(pod.counted(), id, -1);
-            self.changes.node(id);
-            node.request(&pod, self.scalars.items(), -1);
-            return Some(pod);
+            return Some(self.take_off(id, at));
         }
         let at = self.find(self.early.get(&node)?, known_as)?;
         let early = self.early.get_mut(&node)?;

@@ -6,7 +6,7 @@ use evictd_pod::{Node, wire};
 use evictd_preemption::Budget;
 use serde_json::{Value, json};
 
-const PODS: u64 = 30;
+pub(crate) const PODS: u64 = 30;
 
 /// A cluster, its budgets and a pod that does not fit.
 pub(crate) struct Recipe {
@@ -30,7 +30,7 @@ fn object<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the recipe's objects are well formed")
 }
 
-fn node(i: u64) -> Value {
+pub(crate) fn node(i: u64) -> Value {
     let name = format!("node-{i:05}");
     json!({
         "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name } },
@@ -39,7 +39,7 @@ fn node(i: u64) -> Value {
     })
 }
 
-fn pod(i: u64, j: u64) -> Value {
+pub(crate) fn pod(i: u64, j: u64) -> Value {
     let h = splitmix64(i * 64 + j);
     let seconds = ((h >> 24) % 70_000) * 30 + j;
     let start = jiff::Timestamp::from_second(1_767_225_600 + i64::try_from(seconds).unwrap_or(0));

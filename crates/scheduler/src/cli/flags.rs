@@ -329,13 +329,26 @@ mod tests {
     #[test]
     fn gates_may_name_their_component_and_come_twice() {
         let flags = parse(&[
-            "--feature-gates=kube:GangScheduling=true",
-            "--feature-gates=GangScheduling=false, NodeDeclaredFeatures=1",
+            "--feature-gates=kube:GangScheduling=false",
+            "--feature-gates=GangScheduling=true, NodeDeclaredFeatures=1",
         ]);
         assert_eq!(
             flags.unwrap().warnings(),
             ["--feature-gates NodeDeclaredFeatures=true changes nothing: it is always off here"]
         );
+    }
+
+    #[test]
+    fn s4_025_s5_100_the_gates_of_1_36_are_as_they_are_there() {
+        let on = "SchedulerQueueingHints=true,SchedulerPopFromBackoffQ=true,SchedulerAsyncPreemption=true,\
+                  OpportunisticBatching=true";
+        let flags = parse(&[&format!("--feature-gates={on}")]).unwrap();
+        assert_eq!(flags.warnings(), [""; 0]);
+        // Victims are always deleted in the background.
+        let flags = parse(&["--feature-gates=SchedulerAsyncPreemption=false"]).unwrap();
+        let told =
+            "--feature-gates SchedulerAsyncPreemption=false changes nothing: it is always on here";
+        assert_eq!(flags.warnings(), [told]);
     }
 
     #[test]

@@ -9,6 +9,10 @@ use evictd_command::Failure;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 const EXAMPLE: &str = "Example:
   evictd-scheduler run --config /etc/kubernetes/scheduler-config.yaml
@@ -28,17 +32,7 @@ impl Arguments {
         if let Some(path) = &self.flags.write_config_to {
             return configuration::write(path, &config);
         }
-        let colour = std::io::stderr().is_terminal();
-        let log = tracing_subscriber::fmt().with_writer(std::io::stderr);
-        let level = match self.flags.verbosity {
-            0..=3 => LevelFilter::INFO,
-            4..=6 => LevelFilter::DEBUG,
-            _ => LevelFilter::TRACE,
-        };
-        log.with_max_level(level)
-            .with_target(false)
-            .with_ansi(colour)
-            .init();
+        log(self.flags.verbosity);
         for warning in config.warnings.iter().chain(&self.flags.warnings()) {
             tracing::warn!("{warning}");
         }
@@ -63,4 +57,25 @@ impl Arguments {
                 RunError::System(_) | RunError::LeaseLost => Failure::from(error),
             })
     }
+}
+
+/// What is told goes to stderr, as much as `-v` says.
+fn log(verbosity: u8) {
+    let level = match verbosity {
+        0..=3 => LevelFilter::INFO,
+        4..=6 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    let mut targets = Targets::new().with_default(level);
+    if level == LevelFilter::INFO {
+        // The library of the API's client warns for every connection of what is told once here.
+        targets = targets.with_target("kube_client", LevelFilter::ERROR);
+    }
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry()
+        .with(lines.with_filter(targets))
+        .init();
 }

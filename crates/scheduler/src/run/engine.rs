@@ -1,17 +1,23 @@
 //! The owner of cache and queue: it takes what the watches tell, decides, and hands the writes over. It never waits for the
 //! API server.
 
+mod asking;
+mod figures;
+
+use super::attempts::Failure;
 use super::events::Events;
+use super::extenders::{Extenders, Replies};
+use super::groups::GroupStatuses;
 use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::{self, Decision as Evidence, View};
 use super::watches::{KINDS, News};
-use super::writer::{Condition, Failure, Outcome, Preemption, StatusPatch, Writer};
+use super::writer::{Condition, Outcome, Preemption, StatusPatch, Writer};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
 use evictd_scheduling::{
-    Attempt, Event, Moved, Nomination, Outcome as Decision, Pool, Rejected, Scheduler, pod_key,
+    Attempt, Event, Nomination, Outcome as Decision, Rejected, Scheduler, pod_key,
 };
 use jiff::Timestamp;
 use std::collections::{HashMap, HashSet};
@@ -47,8 +53,11 @@ pub struct Engine {
     binding: HashMap<String, Binding>,
     /// When pods were tried first, by UID, as long as they wait.
     first_tried: HashMap<String, Instant>,
-    /// Pods whose victims are being deleted, by UID, with what the queue knows them by.
-    preempting: HashMap<String, Arc<str>>,
+    /// Pods whose victims are being deleted, by UID, with what the queue knows them by and since when.
+    preempting: HashMap<String, (Arc<str>, Instant)>,
+    groups: GroupStatuses,
+    extenders: Extenders,
+    replies: Replies,
     now: fn() -> Timestamp,
 }
 
@@ -78,6 +87,8 @@ pub struct Ports {
     pub metrics: Metrics,
     /// What others may see.
     pub view: View,
+    /// Who is asked beside the plugins, and what they have said.
+    pub extenders: (Extenders, Replies),
     /// Reads the clock.
     pub now: fn() -> Timestamp,
 }
@@ -86,6 +97,7 @@ impl Engine {
     /// An engine that does not run yet.
     pub fn new(scheduler: Scheduler, ports: Ports) -> Self {
         let (writer, outcomes) = ports.writer;
+        let (extenders, replies) = ports.extenders;
         Self {
             scheduler,
             writer,
@@ -100,6 +112,9 @@ impl Engine {
             binding: HashMap::new(),
             first_tried: HashMap::new(),
             preempting: HashMap::new(),
+            groups: GroupStatuses::default(),
+            extenders,
+            replies,
             now: ports.now,
         }
     }
@@ -129,6 +144,7 @@ impl Engine {
                     Some(outcome) => self.on_outcome(outcome),
                     None => return,
                 },
+                Some((key, reply)) = self.replies.recv() => self.answered(&key, reply),
                 changed = self.role.changed() => if changed.is_err() {
                     // Nobody leads after the election has ended.
                     return self.writer.stop();
@@ -136,6 +152,7 @@ impl Engine {
                 _ = stop.changed() => {}
                 _ = backoff.tick() => {
                     self.scheduler.flush_backoff((self.now)());
+                    self.scheduler.leave_overdue((self.now)());
                     self.measure();
                 }
                 _ = leftover.tick() => self.scheduler.flush_unschedulable((self.now)()),
@@ -156,6 +173,10 @@ impl Engine {
         while let Ok(outcome) = self.outcomes.try_recv() {
             heard = true;
             self.on_outcome(outcome);
+        }
+        while let Ok((key, reply)) = self.replies.try_recv() {
+            heard = true;
+            self.answered(&key, reply);
         }
         heard
     }
@@ -211,7 +232,7 @@ impl Engine {
             return false;
         }
         for count in 0..DECISIONS {
-            if self.writer.bindings_in_flight() >= BINDINGS {
+            if self.writer.bindings_in_flight() >= BINDINGS || self.extenders.is_full() {
                 return false;
             }
             let (now, began) = ((self.now)(), Instant::now());
@@ -223,6 +244,8 @@ impl Engine {
             self.metrics
                 .scheduling_algorithm_duration
                 .observe([], began.elapsed().as_secs_f64());
+            let news = self.scheduler.take_groups();
+            self.groups.decided(now, news, &self.writer);
             self.carry_out(now, began, attempt);
         }
         true
@@ -241,13 +264,20 @@ impl Engine {
         let result = match &outcome {
             Decision::Unschedulable(_) => Some("unschedulable"),
             Decision::Error(_) => Some("error"),
-            Decision::Placed { .. } | Decision::Deleting | Decision::NoProfile => None,
+            Decision::Placed { .. }
+            | Decision::Ask(_)
+            | Decision::Deleting
+            | Decision::NoProfile => None,
         };
         if let Some(result) = result {
             self.count_attempt(result, &pod, began);
         }
+        if let Decision::Ask(question) = outcome {
+            return self.ask(key, pod, question);
+        }
         self.view.decided(decision(now, &pod, number, &outcome));
         match outcome {
+            Decision::Ask(_) => {}
             Decision::Placed { node, volumes, .. } => {
                 debug!("{reference} goes to {node}");
                 let binding = Binding {
@@ -257,10 +287,11 @@ impl Engine {
                     first,
                 };
                 self.binding.insert(pod.metadata.uid.clone(), binding);
-                if let Err(busy) =
+                let binder = self.extenders.binder(&pod);
+                let bound =
                     self.writer
-                        .bind_with(reference.clone(), node.to_string(), volumes)
-                {
+                        .bind_with(reference.clone(), node.to_string(), volumes, binder);
+                if let Err(busy) = bound {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
                     self.binding.remove(&pod.metadata.uid);
@@ -349,6 +380,9 @@ impl Engine {
         (key, pod): (&Arc<str>, &wire::Pod),
         rejected: &Rejected,
     ) {
+        if rejected.preempts {
+            self.metrics.preemption_attempts.add([], 1);
+        }
         let Some(node) = &rejected.nominated else {
             return;
         };
@@ -381,7 +415,6 @@ impl Engine {
             cleared: cleared.collect(),
             victims,
         };
-        self.metrics.preemption_attempts.add([], 1);
         // A plan has as many victims as a node has pods.
         let victims_now = u32::try_from(preemption.victims.len()).unwrap_or(u32::MAX);
         self.metrics
@@ -398,7 +431,7 @@ impl Engine {
         match self.writer.preempt(preemption) {
             Ok(()) => {
                 self.preempting
-                    .insert(pod.metadata.uid.clone(), Arc::clone(key));
+                    .insert(pod.metadata.uid.clone(), (Arc::clone(key), Instant::now()));
                 self.scheduler.set_preempting(key, true);
             }
             Err(busy) => debug!("{}: {busy}", pod.metadata.name),
@@ -413,14 +446,25 @@ impl Engine {
                 debug!("status of {pod}: {}", failure.message);
             }
             Outcome::LastVictim { preemptor } => {
-                if let Some(key) = self.preempting.get(&preemptor.uid) {
+                if let Some((key, _)) = self.preempting.get(&preemptor.uid) {
                     self.scheduler.set_preempting(key, false);
                 }
             }
             Outcome::Preempted { preemptor, failure } => {
-                let Some(key) = self.preempting.remove(&preemptor.uid) else {
+                let Some((key, since)) = self.preempting.remove(&preemptor.uid) else {
                     return;
                 };
+                let result = if failure.is_some() {
+                    "error"
+                } else {
+                    "success"
+                };
+                let (count, duration) = (
+                    &self.metrics.preemption_goroutines_execution,
+                    &self.metrics.preemption_goroutines_duration,
+                );
+                count.add([result], 1);
+                duration.observe([result], since.elapsed().as_secs_f64());
                 self.scheduler.set_preempting(&key, false);
                 if let Some(failure) = failure {
                     warn!("preemption for {preemptor}: {}", failure.message);
@@ -436,6 +480,9 @@ impl Engine {
         let Some(binding) = self.binding.remove(&reference.uid) else {
             return;
         };
+        let others = self.binding.values().map(|own| &*own.pod);
+        self.groups
+            .bound((self.now)(), &binding.pod, others, &self.writer);
         self.events
             .scheduled(scheduler_of(&binding.pod), reference, node);
         self.count_attempt("scheduled", &binding.pod, binding.began);
@@ -458,52 +505,12 @@ impl Engine {
             .observe(labels, began.elapsed().as_secs_f64());
     }
 
-    /// Brings the gauges up to date; every second.
-    fn measure(&mut self) {
-        let queue = self.scheduler.queue();
-        self.view.look((self.now)(), queue);
-        let pools = [
-            ("active", queue.count(Pool::Active)),
-            (
-                "backoff",
-                queue.count(Pool::Backoff) + queue.count(Pool::ErrorBackoff),
-            ),
-            ("unschedulable", queue.count(Pool::Unschedulable)),
-            ("gated", queue.count(Pool::Gated)),
-        ];
-        let sizes = self.scheduler.cluster().sizes();
-        let cache = [
-            ("nodes", sizes.nodes),
-            ("pods", sizes.pods),
-            ("assumed_pods", self.binding.len()),
-        ];
-        // They are counts of what is in memory.
-        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-        for (name, count) in pools {
-            self.metrics.pending_pods.set([name], number(count));
-        }
-        for (name, count) in cache {
-            self.metrics.cache_size.set([name], number(count));
-        }
-        self.metrics
-            .goroutines
-            .set(["binding"], number(self.writer.bindings_in_flight()));
-        for Moved { pool, label, .. } in self.scheduler.take_moved() {
-            let queue = match pool {
-                Pool::Active => "active",
-                Pool::Backoff | Pool::ErrorBackoff => "backoff",
-                Pool::Unschedulable => "unschedulable",
-                Pool::Gated => "gated",
-            };
-            self.metrics.queue_incoming_pods.add([queue, label], 1);
-        }
-    }
-
     /// The place of a pod that was not bound is free again, unless the watch has said meanwhile where it is.
     fn not_bound(&mut self, reference: &PodRef, node: &str, failure: &Failure) {
         let Some(Binding { pod, began, .. }) = self.binding.remove(&reference.uid) else {
             return;
         };
+        self.groups.not_bound(&pod);
         self.count_attempt("error", &pod, began);
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
@@ -550,6 +557,8 @@ fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) 
             evidence.victims = victims.collect();
         }
         Decision::Error(message) => evidence.message = Some(message.clone()),
+        // It is not over yet.
+        Decision::Ask(_) => {}
         Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),
         Decision::NoProfile => {
             evidence.message = Some("no profile has its scheduler name".to_owned());

@@ -5,20 +5,27 @@
 //!                  `-> Events: what users see of a pod
 //! ```
 
+mod attempts;
 mod engine;
 mod events;
+mod extenders;
+mod groups;
 pub mod metrics;
 mod pod_ref;
 pub mod process;
 pub mod serve;
+mod threads;
 pub mod view;
 mod watches;
 mod writer;
 
+pub use attempts::{Failure, FailureKind};
 pub use engine::{Engine, Ports};
 pub use events::Events;
+pub use extenders::{Binder, Extenders, Replies};
 pub use pod_ref::PodRef;
+pub use threads::Threads;
 pub use watches::{KINDS, News, start as watch};
 pub use writer::{
-    Busy, Condition, Failure, FailureKind, Limits, Outcome, Preemption, StatusPatch, Writer,
+    Busy, Condition, GroupCondition, GroupStatus, Limits, Outcome, Preemption, StatusPatch, Writer,
 };

@@ -2,18 +2,21 @@
 
 use super::engine::{Engine, Ports};
 use super::events::Events;
+use super::extenders::Extenders;
+use super::groups;
 use super::metrics::{Exposition, Metrics};
 use super::serve::{
     self, Answers, BindError, CacheTimes, Certificate, Check, Health, Page, SecurePort, Tls,
     TlsError,
 };
+use super::threads::Threads;
 use super::view::View;
 use super::watches;
 use super::writer::{Limits, Writer};
 use evictd_cluster_client::lease::{self, Election, LeaseLock, Role};
 use evictd_cluster_client::{Access, Actions, ApiError, Credentials};
 use evictd_scheduling::config::{Configuration, LeaderElection};
-use evictd_scheduling::{Framework, Scheduler, Settings};
+use evictd_scheduling::{Framework, Scheduler, Settings, Workers};
 use jiff::{SignedDuration, Timestamp};
 use std::io;
 use std::net::SocketAddr;
@@ -79,9 +82,10 @@ pub async fn run(
         "schedules for {} with the credentials of {access}",
         access.server()
     );
-    if !config.extenders.is_empty() {
-        warn!("extenders: they are not asked, and pods are placed without them");
+    if access.trusts_any_certificate() {
+        warn!("the server's certificate is not checked: insecure-skip-tls-verify is set");
     }
+    let extenders = Extenders::start(&config.extenders, &access).await?;
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let hostname = hostname.trim();
     let names = config
@@ -91,6 +95,7 @@ pub async fn run(
     let events = Events::new(&actions, hostname, names, Timestamp::now);
     let (send, news) = mpsc::unbounded_channel();
     watches::start(&access, &send);
+    tokio::spawn(groups::look_for_older_kinds(actions.clone()));
     let (metrics, exposition) = Metrics::new();
     let view = View::default();
     let health = Health::default();
@@ -115,6 +120,7 @@ pub async fn run(
         synced,
         metrics,
         view,
+        extenders,
         now: Timestamp::now,
     };
     let (stop, stopped) = watch::channel(false);
@@ -198,12 +204,19 @@ fn scheduler(config: &Configuration) -> Result<Scheduler, String> {
         max_unschedulable: config.pod_max_unschedulable,
         ..Settings::default()
     };
-    Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
+    let scheduler = Scheduler::new(settings, !config.extenders.is_empty(), |cluster| {
+        let threads = Arc::new(Threads::new());
         let profiles = config.profiles.iter();
-        profiles
-            .map(|profile| Framework::new(cluster, profile, &[]))
-            .collect()
-    })
+        let frameworks = profiles.map(|profile| {
+            let mut framework = Framework::new(cluster, profile, &[])?;
+            framework.workers = Arc::clone(&threads) as Arc<dyn Workers>;
+            Ok(framework)
+        });
+        frameworks.collect::<Result<Vec<Framework>, String>>()
+    });
+    let mut scheduler = scheduler?;
+    scheduler.set_extenders(config.extenders.clone());
+    Ok(scheduler)
 }
 
 /// The election that this process takes part in, if it does.

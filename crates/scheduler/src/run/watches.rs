@@ -21,7 +21,10 @@ pub enum News {
 }
 
 /// How many kinds are followed, and have to be known before the first decision.
-pub const KINDS: usize = 15;
+pub const KINDS: usize = 16;
+
+/// Where groups of pods are. A server older than Kubernetes 1.37 has none.
+pub(super) const POD_GROUPS: &str = "/apis/scheduling.k8s.io/v1beta1/podgroups";
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -80,7 +83,7 @@ macro_rules! objects {
 objects! {
     Node, wire::Namespace, wire::Service, wire::Workload, wire::PodDisruptionBudget,
     wire::PersistentVolumeClaim, wire::PersistentVolume, wire::StorageClass, wire::CsiNode, wire::CsiDriverObject,
-    wire::CsiStorageCapacity, wire::VolumeAttachment
+    wire::CsiStorageCapacity, wire::VolumeAttachment, wire::PodGroup
 }
 
 /// Begins to follow every kind. Must be called inside the runtime; the tasks end with the receiver.
@@ -107,6 +110,7 @@ pub fn start(access: &Access, news: &UnboundedSender<News>) {
         "",
         Event::PodDisruptionBudget,
     );
+    follow.kind(POD_GROUPS, "", Event::PodGroup);
     follow.kind("/api/v1/persistentvolumeclaims", "", |delta| {
         Event::Change(Change::PersistentVolumeClaim(delta))
     });
@@ -172,11 +176,13 @@ async fn run<T: Object>(access: Access, mut watch: Watch, mut follower: Follower
         match watch.follow(open, lifetime, &mut follower).await {
             Ok(()) => backoff.reset(),
             Err(error) => {
-                warn!("cannot watch {}: {}", follower.path, error.problem);
                 if error.code == Some(404) {
-                    // The server has no such kind, so that there is none of it.
+                    // The server has no such kind, so that there is none of it; it may get it by an update.
+                    debug!("{}: the server has no such kind", follower.path);
                     follower.begin();
                     follower.up_to_date();
+                } else {
+                    warn!("cannot watch {}: {}", follower.path, error.problem);
                 }
                 if error.code == Some(401) {
                     // Credentials on disk may have been renewed.

@@ -7,15 +7,15 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::NamedTempFile;
 use tokio::time::Instant;
 
 /// A cluster with a scheduler.
-struct Live {
-    api: ApiServer,
-    admin: Actor,
+pub(crate) struct Live {
+    pub(crate) api: ApiServer,
+    pub(crate) admin: Actor,
     program: Child,
     kubeconfig: NamedTempFile,
 }
@@ -39,18 +39,22 @@ fn start(kubeconfig: &NamedTempFile, arguments: &[&str]) -> Child {
 
 impl Live {
     /// With nodes of this many cpus.
-    fn new(nodes: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(nodes: &[(&str, &str)]) -> Self {
         Self::at(ApiServer::start().unwrap(), nodes)
     }
 
     fn at(api: ApiServer, nodes: &[(&str, &str)]) -> Self {
+        Self::with(api, nodes, &[])
+    }
+
+    pub(crate) fn with(api: ApiServer, nodes: &[(&str, &str)], arguments: &[&str]) -> Self {
         let admin = api.actor("test");
         for (name, cpu) in nodes {
             node(&admin, name, cpu);
         }
         let mut kubeconfig = NamedTempFile::new().unwrap();
         write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
-        let program = start(&kubeconfig, &[]);
+        let program = start(&kubeconfig, arguments);
         Self {
             api,
             admin,
@@ -59,8 +63,23 @@ impl Live {
         }
     }
 
+    /// One more scheduler of this cluster.
+    pub(crate) fn another(&self, arguments: &[&str]) -> Child {
+        start(&self.kubeconfig, arguments)
+    }
+
+    /// Waits until the program has ended.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the scheduler ends", || {
+            status = self.program.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
     /// Waits until this is so of a pod.
-    fn until(&self, pod: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&self, pod: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut found = None;
         wait_until(&format!("{pod} is {what}"), || {
             found = self.admin.get("pods", pod).filter(|found| is(found));
@@ -69,7 +88,7 @@ impl Live {
         found.unwrap()
     }
 
-    fn bound(&self, pod: &str) -> String {
+    pub(crate) fn bound(&self, pod: &str) -> String {
         let found = self.until(pod, "bound", |pod| pod["spec"]["nodeName"].is_string());
         found["spec"]["nodeName"].as_str().unwrap().to_owned()
     }
@@ -89,7 +108,7 @@ impl Live {
     }
 }
 
-fn node(admin: &Actor, name: &str, cpu: &str) {
+pub(crate) fn node(admin: &Actor, name: &str, cpu: &str) {
     let amounts = json!({ "cpu": cpu, "memory": "8Gi", "pods": "110" });
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
@@ -99,7 +118,7 @@ fn node(admin: &Actor, name: &str, cpu: &str) {
     admin.create(node).unwrap();
 }
 
-fn pod(name: &str, cpu: &str, priority: i32) -> Value {
+pub(crate) fn pod(name: &str, cpu: &str, priority: i32) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "namespace": "default" },
         "spec": { "priority": priority, "schedulerName": "default-scheduler", "containers": [{ "name": "main", "image": "none",
@@ -194,8 +213,12 @@ fn s5_061_what_was_decided_before_a_crash_is_never_decided_again() {
     assert_eq!(bound.count(), 40, "each pod is bound exactly once");
 }
 
-fn node_of(live: &Live, name: &str) -> Value {
-    let pod = live.admin.get("pods", &format!("default/{name}"));
+pub(crate) fn node_of(live: &Live, name: &str) -> Value {
+    node_of_pod(&live.admin, name)
+}
+
+pub(crate) fn node_of_pod(admin: &Actor, name: &str) -> Value {
+    let pod = admin.get("pods", &format!("default/{name}"));
     pod.map_or(Value::Null, |pod| pod["spec"]["nodeName"].clone())
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::thread;
 
 /// The head and the body of a request.
@@ -28,6 +29,32 @@ pub(crate) fn serve(
     };
     let server = thread::spawn(move || (0..count).map(exchange).collect());
     (address, || server.join().unwrap())
+}
+
+/// Answers every request until the test ends, each in a thread of its own.
+pub(crate) fn serve_all(
+    reply: impl Fn(&str, &[u8]) -> (&'static str, String) + Send + Sync + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let reply = Arc::new(reply);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut reader, reply) = (BufReader::new(stream.unwrap()), Arc::clone(&reply));
+            thread::spawn(move || {
+                let (head, body) = read(&mut reader);
+                let (code, body) = reply(head.lines().next().unwrap(), &body);
+                let size = body.len();
+                let text = format!(
+                    "HTTP/1.1 {code}\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\
+                     Connection: close\r\n\r\n{body}"
+                );
+                // Who asked may have gone.
+                let _ = reader.get_mut().write_all(text.as_bytes());
+            });
+        }
+    });
+    address
 }
 
 fn read(reader: &mut BufReader<TcpStream>) -> Request {

@@ -15,6 +15,8 @@ pub(super) struct Entry {
     pub(super) rejectors: PluginSet,
     pub(super) pending: PluginSet,
     pub(super) gate: Option<PluginName>,
+    /// The number of its profile, by which rejected pods are counted.
+    pub(super) profile: u16,
     /// Fixed when first asked for after a failure (S5-107).
     expiry: Option<Timestamp>,
     /// The expiry under which it stands in its pool's order.
@@ -33,6 +35,7 @@ impl Entry {
             rejectors: PluginSet::default(),
             pending: PluginSet::default(),
             gate: None,
+            profile: 0,
             expiry: None,
             placed: timestamp,
         }

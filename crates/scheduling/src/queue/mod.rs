@@ -99,6 +99,8 @@ pub(crate) trait Requeueing<E> {
     fn wakes(&self, plugin: PluginName, pod: &str, event: &E) -> bool;
     /// The plugin that does not let the pod enter the queue, if any (`PreEnqueue`).
     fn gate(&self, pod: &str) -> Option<PluginName>;
+    /// The number of the pod's profile.
+    fn profile(&self, pod: &str) -> u16;
 }
 
 /// A pod that entered a pool, as `queue_incoming_pods_total` counts it.
@@ -220,6 +222,11 @@ impl<E> Queue<E> {
         self.pools.list(pool)
     }
 
+    /// How many pods wait that a plugin has rejected, by it and the number of their profile.
+    pub(crate) fn rejected_counts(&self) -> impl Iterator<Item = (PluginName, u16, usize)> {
+        self.pools.rejected_counts()
+    }
+
     /// The pods in flight in the order of popping.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = &Arc<str>> {
         self.in_flight.pods()
@@ -289,19 +296,33 @@ impl<E> Queue<E> {
     pub(crate) fn pop(&mut self) -> Option<Popped> {
         loop {
             let (pod, from_backoff) = self.pools.next()?;
-            let (pod, mut entry) = self.pools.take(&pod)?;
+            let (pod, entry) = self.pools.take(&pod)?;
             // Deleted and created again during its attempt: the end of that attempt speaks for it (S5-106).
-            if self.in_flight.contains(&pod) {
-                continue;
+            if !self.in_flight.contains(&pod) {
+                return Some(self.launch(pod, entry, from_backoff));
             }
-            entry.attempts = entry.attempts.saturating_add(1);
-            let attempts = entry.attempts;
-            self.in_flight.start(Arc::clone(&pod), entry);
-            return Some(Popped {
-                pod,
-                attempts,
-                from_backoff,
-            });
+        }
+    }
+
+    /// This pod, whose turn it is because of another one, wherever it waits; `None` if it does not wait or its gate keeps it
+    /// out.
+    pub(crate) fn take(&mut self, pod: &str) -> Option<Popped> {
+        let entry = self.pools.get(pod)?;
+        if entry.pool == Pool::Gated || self.in_flight.contains(pod) {
+            return None;
+        }
+        let (pod, entry) = self.pools.take(pod)?;
+        Some(self.launch(pod, entry, false))
+    }
+
+    fn launch(&mut self, pod: Arc<str>, mut entry: Entry, from_backoff: bool) -> Popped {
+        entry.attempts = entry.attempts.saturating_add(1);
+        let attempts = entry.attempts;
+        self.in_flight.start(Arc::clone(&pod), entry);
+        Popped {
+            pod,
+            attempts,
+            from_backoff,
         }
     }
 
@@ -508,6 +529,7 @@ impl<E> Queue<E> {
         hints: &impl Requeueing<E>,
     ) -> Moved {
         let from_backoff = matches!(entry.pool, Pool::Backoff | Pool::ErrorBackoff);
+        entry.profile = hints.profile(&pod);
         entry.gate = if from_backoff || pool == Pool::Unschedulable {
             None
         } else {

@@ -23,6 +23,8 @@ pub(super) struct Pools {
     rejected: Vec<BTreeSet<Arc<str>>>,
     unschedulable: BTreeSet<Arc<str>>,
     gated: BTreeSet<Arc<str>>,
+    /// How many pods wait that a plugin has rejected, by it and the number of their profile.
+    counts: HashMap<(PluginName, u16), usize>,
 }
 
 impl Pools {
@@ -67,12 +69,26 @@ impl Pools {
                 self.index(&pod, entry.gate.into_iter().collect());
             }
         }
+        for plugin in entry.rejectors.iter() {
+            *self.counts.entry((plugin, entry.profile)).or_default() += 1;
+        }
         entry.placed = expiry;
         self.pods.insert(pod, entry);
     }
 
+    /// How many pods wait that a plugin has rejected, by it and the number of their profile; zero where none does any more.
+    pub(super) fn rejected_counts(&self) -> impl Iterator<Item = (PluginName, u16, usize)> {
+        let counts = self.counts.iter();
+        counts.map(|((plugin, profile), count)| (*plugin, *profile, *count))
+    }
+
     pub(super) fn take(&mut self, pod: &str) -> Option<(Arc<str>, Entry)> {
         let (pod, entry) = self.pods.remove_entry(pod)?;
+        for plugin in entry.rejectors.iter() {
+            if let Some(count) = self.counts.get_mut(&(plugin, entry.profile)) {
+                *count = count.saturating_sub(1);
+            }
+        }
         let turn = (Reverse(entry.priority), entry.timestamp, Arc::clone(&pod));
         match entry.pool {
             Pool::Active => {

@@ -28,6 +28,9 @@ impl Requeueing<Happening> for Hints {
         let gated = self.gated.contains(pod);
         gated.then(|| PluginName::ALL[9])
     }
+    fn profile(&self, _: &str) -> u16 {
+        0
+    }
 }
 
 fn at(milliseconds: i64) -> Timestamp {

@@ -192,6 +192,7 @@ fn event(object: &Value) -> Result<Option<Event>, String> {
         "ReplicaSet" => Event::ReplicaSet(new(object)?),
         "StatefulSet" => Event::StatefulSet(new(object)?),
         "PodDisruptionBudget" => Event::PodDisruptionBudget(new(object)?),
+        "PodGroup" => Event::PodGroup(new(object)?),
         _ => return Ok(None),
     }))
 }
@@ -238,13 +239,7 @@ impl Run {
     }
 
     fn play(mut self) -> SequenceOutcome {
-        let waits = |run: &Self| {
-            let queue = run.scheduler.queue();
-            [Pool::Active, Pool::Backoff]
-                .iter()
-                .any(|pool| !queue.pods_in(*pool).is_empty())
-        };
-        while waits(&self) {
+        loop {
             self.wait(TURN);
             let Some(attempt) = self.scheduler.attempt(self.now, &|_| false) else {
                 break;
@@ -324,7 +319,8 @@ impl Run {
                 told.message = Some(message);
                 self.outcome.attempts.push(told);
             }
-            Ended::Deleting | Ended::NoProfile => {}
+            // No extender is asked here.
+            Ended::Ask(_) | Ended::Deleting | Ended::NoProfile => {}
         }
     }
 

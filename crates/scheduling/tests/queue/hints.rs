@@ -20,10 +20,11 @@ fn s5_035_any_taint_wakes_for_plugins_that_registered_new_nodes_only() {
         "NodeVolumeLimits",
         "DefaultPreemption",
         "Extender",
+        "GangScheduling",
         "PodTopologySpread",
     ];
     for plugin in PluginName::ALL.iter().map(|plugin| plugin.as_str()) {
-        let is_woken = !others[..6].contains(&plugin);
+        let is_woken = !others[..7].contains(&plugin);
         check(plugin, &own, &[(plain.clone(), tainted.clone(), is_woken)]);
     }
     // Uncordoning counts as a taint that went.

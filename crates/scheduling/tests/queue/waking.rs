@@ -229,7 +229,7 @@ fn s5_111_what_an_extender_rejected_is_woken_by_any_event_if_there_are_extenders
 }
 
 #[test]
-fn s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
+fn s4_027_s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
     let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
     queue.set_preempting("p", true);
     let pool = |queue: &SchedulingQueue| queue.waiting("p").unwrap().pool;
@@ -246,6 +246,31 @@ fn s5_112_a_pod_is_gated_while_its_victims_are_being_deleted() {
     });
     queue.on(Timestamp::UNIX_EPOCH, &gone);
     assert_eq!(pool(&queue), Pool::Backoff);
+}
+
+/// S4-034: who leaves wakes the pod by the word of the other plugins that rejected it.
+#[test]
+fn s4_034_a_pod_that_went_does_not_wake_for_the_preemption_itself() {
+    let own = pod("p", requests("2"));
+    let gone = [(placed("x", requests("2")), Value::Null, false)];
+    check("DefaultPreemption", &own, &gone);
+}
+
+/// S5-039: since it was rejected until it is tried again.
+#[test]
+fn s5_039_rejected_pods_are_counted_by_plugin_until_they_are_tried_again() {
+    let mut queue = rejected_by(PluginName::NodeResourcesFit, false);
+    let counts = |queue: &SchedulingQueue| -> Vec<(&'static str, String, usize)> {
+        let counts = queue.rejected_counts();
+        let counts = counts.map(|(plugin, profile, count)| (plugin, profile.to_owned(), count));
+        counts.collect()
+    };
+    let default = "default-scheduler".to_owned();
+    assert_eq!(counts(&queue), [("NodeResourcesFit", default.clone(), 1)]);
+    on_node(&mut queue, None, Some(node("one")));
+    assert_eq!(counts(&queue)[0].2, 1, "it backs off");
+    assert!(queue.pop().is_some());
+    assert_eq!(counts(&queue), [("NodeResourcesFit", default, 0)]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Gives a pod its node (S5-095).
 
 use super::PodRef;
-use super::attempts::{Attempts, Failure, FailureKind};
 use super::calls::Calls;
+use crate::run::attempts::{Attempts, Failure, FailureKind};
 
 /// The API server decides: it binds a pod once, however many schedulers or leaders there are for a moment.
 pub(super) async fn bind(calls: &Calls, pod: &PodRef, node: &str) -> Result<(), Failure> {

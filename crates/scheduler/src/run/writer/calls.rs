@@ -106,6 +106,13 @@ impl Calls {
         self.sent(&what, request).await
     }
 
+    /// Merges this into an object of a built-in kind at this path; lists are merged by their keys.
+    pub(super) async fn merge_by_keys(&self, path: &str, body: &Value) -> Result<(), ApiError> {
+        let what = format!("writing {path}");
+        let request = at(Method::PATCH, path.to_owned(), STRATEGIC, body);
+        self.sent(&what, request).await
+    }
+
     async fn sent(
         &self,
         what: &str,

@@ -11,18 +11,20 @@
 //! | 5xx, no answer in time, no connection | perhaps it was done; again, and for a binding the pod is looked at first |
 //! | other 4xx | it will never be done ([`FailureKind::Refused`]) |
 
-mod attempts;
 mod binding;
 mod calls;
+mod groups;
 mod preemption;
 mod status;
 mod volumes;
 
-pub use attempts::{Failure, FailureKind};
+pub use groups::{GroupCondition, GroupStatus};
 pub use preemption::Preemption;
 pub use status::{Condition, StatusPatch};
 
+use super::attempts::Failure;
 use super::events::Events;
+use super::extenders::Binder;
 use super::pod_ref::PodRef;
 use calls::Calls;
 use evictd_cluster_client::{Actions, CALL_TIMEOUT};
@@ -125,6 +127,7 @@ struct Shared {
     calls: Calls,
     events: Events,
     statuses: Statuses,
+    groups: mpsc::UnboundedSender<GroupStatus>,
     bindings: Semaphore,
     preemptions: Semaphore,
     victims: Semaphore,
@@ -149,10 +152,13 @@ impl Writer {
     ) -> (Self, mpsc::UnboundedReceiver<Outcome>) {
         let (outcomes, received) = mpsc::unbounded_channel();
         let calls = Calls::new(actions, limits.call);
+        let (groups, of_groups) = mpsc::unbounded_channel();
+        tokio::spawn(groups::write(calls.clone(), of_groups));
         let shared = Shared {
             statuses: Statuses::new(calls.clone(), limits.statuses, outcomes.clone()),
             calls,
             events,
+            groups,
             bindings: Semaphore::new(limits.bindings),
             preemptions: Semaphore::new(limits.preemptions),
             victims: Semaphore::new(limits.victims),
@@ -167,15 +173,16 @@ impl Writer {
     /// Gives a pod its node; ends in [`Outcome::Bound`] or [`Outcome::NotBound`]. Of one pod no two are in flight. Must be
     /// called inside the runtime, as all that follow.
     pub fn bind(&self, pod: PodRef, node: String) -> Result<(), Busy> {
-        self.bind_with(pod, node, Vec::new())
+        self.bind_with(pod, node, Vec::new(), None)
     }
 
-    /// The same with claims that get their volumes before.
+    /// The same with claims that get their volumes before, and perhaps with an extender that binds.
     pub fn bind_with(
         &self,
         pod: PodRef,
         node: String,
         volumes: Vec<VolumeChoice>,
+        binder: Option<Binder>,
     ) -> Result<(), Busy> {
         let mut binding = lock(&self.0.binding);
         if binding.contains(&pod.uid) {
@@ -191,7 +198,10 @@ impl Writer {
             let within = shared.limits.volumes;
             let prepared = volumes::prepare(&shared.calls, &pod, &node, &volumes, within).await;
             let result = match (prepared, shared.bindings.acquire().await) {
-                (Ok(()), Ok(_turn)) => binding::bind(&shared.calls, &pod, &node).await,
+                (Ok(()), Ok(_turn)) => match binder {
+                    Some(binder) => binder.bind(&pod, &node).await,
+                    None => binding::bind(&shared.calls, &pod, &node).await,
+                },
                 (Err(failure), _) => Err(failure),
                 (Ok(()), Err(_)) => Err(Failure::stopped()),
             };
@@ -207,6 +217,12 @@ impl Writer {
     /// Writes into a pod's status. What is not yet on its way is replaced by what is newer; only a failure is told.
     pub fn status(&self, pod: PodRef, patch: StatusPatch) {
         self.0.statuses.write(pod, patch, None);
+    }
+
+    /// Writes conditions of a pod group, in the order in which they are said.
+    pub fn group(&self, status: GroupStatus) {
+        // Its task ends with the writer.
+        let _ = self.0.groups.send(status);
     }
 
     /// Deletes victims for a pod; ends in [`Outcome::Preempted`].

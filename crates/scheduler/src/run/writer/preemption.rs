@@ -1,9 +1,9 @@
 //! Deletes victims, each with its condition first, in the order of S4-028.
 
-use super::attempts::{Attempts, Failure};
 use super::calls::Calls;
 use super::status::{Condition, StatusPatch, or_gone, patch_until_answered};
 use super::{Outcome, PodRef, Shared};
+use crate::run::attempts::{Attempts, Failure};
 use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! Patches of pods' status, one at a time for each pod.
 
-use super::attempts::{Attempts, Failure, FailureKind};
 use super::calls::Calls;
 use super::{Outcome, PodRef, lock};
+use crate::run::attempts::{Attempts, Failure, FailureKind};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -2,8 +2,8 @@
 //! for others the node is written into the claim, so that a volume is made for it. Then it is waited until all are bound.
 
 use super::PodRef;
-use super::attempts::{Attempts, Failure, FailureKind};
 use super::calls::Calls;
+use crate::run::attempts::{Attempts, Failure, FailureKind};
 use evictd_placement::VolumeChoice;
 use serde_json::{Value, json};
 use std::time::Duration;

@@ -1,0 +1,91 @@
+//! Groups of pods that are scheduled together.
+
+use super::{Condition, Metadata, Present, null_is_default};
+use serde::Deserialize;
+
+/// A scheduling.k8s.io/v1beta1 `PodGroup`, as Kubernetes 1.37 defines it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodGroup {
+    /// Namespace and name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub metadata: Metadata,
+    /// The desired state.
+    #[serde(deserialize_with = "null_is_default")]
+    pub spec: PodGroupSpec,
+    /// The observed state.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: PodGroupStatus,
+}
+
+/// `spec` of a group.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodGroupSpec {
+    /// Whether its pods are placed together or each by itself.
+    #[serde(deserialize_with = "null_is_default")]
+    pub scheduling_policy: PodGroupPolicy,
+    /// What holds for all its pods together.
+    #[serde(deserialize_with = "null_is_default")]
+    pub scheduling_constraints: PodGroupConstraints,
+    /// Whether its pods can be preempted one by one.
+    #[serde(deserialize_with = "null_is_default")]
+    pub disruption_mode: DisruptionMode,
+    /// By which it is preempted and preempts; absent counts as 0.
+    pub priority: Option<i32>,
+    /// `PreemptLowerPriority` (default) or `Never`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub preemption_policy: String,
+}
+
+/// How the pods of a group are scheduled. One of the two is there.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PodGroupPolicy {
+    /// Each by itself.
+    pub basic: Option<Present>,
+    /// All at once or none.
+    pub gang: Option<GangPolicy>,
+}
+
+/// All at once or none.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct GangPolicy {
+    /// So many pods of the group have to be placed at once.
+    pub min_count: i32,
+}
+
+/// What holds for all pods of a group together.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PodGroupConstraints {
+    /// They must be on nodes with the same value of each of these labels.
+    #[serde(deserialize_with = "null_is_default")]
+    pub topology: Vec<TopologyKey>,
+}
+
+/// A label of nodes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct TopologyKey {
+    /// Its key.
+    pub key: String,
+}
+
+/// Whether the pods of a group can be preempted one by one, which holds if nothing is said.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DisruptionMode {
+    /// Only all together.
+    pub all: Option<Present>,
+}
+
+/// `status` of a group.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PodGroupStatus {
+    /// Whether it was placed, and whether it has to go.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,200 @@
+//! `evictd-scheduler run` from end to end, against an API server on loopback in this process: how many pods a second get
+//! their node, what it keeps in memory, and how long a pod waits that fits behind many that do not.
+//!
+//! `cargo bench -p evictd-scheduler --bench live` takes 5000 nodes with 30 pods each, 10 000 pods that fit, 100 000 that do
+//! not, and needs some GB for the server. The server shares the processors with the scheduler.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::disallowed_methods,
+    reason = "a bench's panic and output are its report, its figures approximate"
+)]
+
+use evictd_testkit::{Actor, ApiServer};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How much of everything.
+struct Size {
+    nodes: usize,
+    running: usize,
+    fitting: usize,
+    waiting: usize,
+}
+
+struct Scheduler(Child);
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Scheduler {
+    /// Megabytes that are resident.
+    fn resident(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1));
+        kilobytes.unwrap().parse::<f64>().unwrap() / 1024.0
+    }
+}
+
+fn pod(name: &str, cpu: &str, priority: i32) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": name, "namespace": "default", "labels": { "app": "bench", "pod-name": name },
+            "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "bench", "uid": "u", "controller": true }] },
+        "spec": { "priority": priority, "serviceAccountName": "default", "containers": [{ "name": "main", "image": "registry/app:1.2.3",
+            "env": [{ "name": "MODE", "value": "production" }], "ports": [{ "containerPort": 8080 }],
+            "resources": { "requests": { "cpu": cpu, "memory": "200Mi" }, "limits": { "memory": "400Mi" } } }] },
+    })
+}
+
+fn fill(admin: &Actor, size: &Size) {
+    for node in 0..size.nodes {
+        let name = format!("node-{node:05}");
+        let amounts = json!({ "cpu": "16", "memory": "60Gi", "pods": "110" });
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": { "name": name, "labels": { "kubernetes.io/hostname": name, "topology.kubernetes.io/zone": format!("z{}", node % 3) } },
+            "status": { "allocatable": amounts, "capacity": amounts },
+        });
+        admin.create(node).unwrap();
+        for own in 0..size.running {
+            let mut pod = pod(&format!("{name}-{own}"), "400m", 0);
+            pod["spec"]["nodeName"] = json!(name);
+            pod["status"] = json!({ "phase": "Running" });
+            admin.create(pod).unwrap();
+        }
+    }
+}
+
+/// Waits until this is so; asked after each change, so that waiting takes no processor from the scheduler.
+fn wait_until(admin: &Actor, what: &str, is: impl Fn() -> bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let waits = admin.wait(Duration::from_mins(5), |_| is().then_some(()));
+    assert!(
+        runtime.block_on(waits).is_some(),
+        "waited in vain until {what}"
+    );
+}
+
+fn is_bound(admin: &Actor, name: &str) -> bool {
+    let pod = admin.get("pods", &format!("default/{name}"));
+    pod.is_some_and(|pod| pod["spec"]["nodeName"].is_string())
+}
+
+fn main() {
+    let measures = std::env::args().any(|argument| argument == "--bench");
+    let size = if measures {
+        Size {
+            nodes: 5000,
+            running: 30,
+            fitting: 10_000,
+            waiting: 100_000,
+        }
+    } else {
+        Size {
+            nodes: 10,
+            running: 3,
+            fitting: 20,
+            waiting: 20,
+        }
+    };
+    let api = ApiServer::start().unwrap();
+    let admin = api.actor("bench");
+    fill(&admin, &size);
+    let mut kubeconfig = tempfile::NamedTempFile::new().unwrap();
+    write!(kubeconfig, "{}", api.kubeconfig()).unwrap();
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evictd-scheduler"));
+    command.args([
+        "run",
+        "--secure-port=0",
+        "--leader-elect=false",
+        "--kubeconfig",
+    ]);
+    command.arg(kubeconfig.path()).stderr(Stdio::null());
+    let scheduler = Scheduler(command.spawn().unwrap());
+    admin.create(pod("first", "100m", 0)).unwrap();
+    wait_until(&admin, "the first pod has its node", || {
+        is_bound(&admin, "first")
+    });
+    println!(
+        "{} nodes and {} pods: the first pod has its node {:.2} s after the start; {:.0} MB resident",
+        size.nodes,
+        size.nodes * size.running,
+        start.elapsed().as_secs_f64(),
+        scheduler.resident()
+    );
+    let start = Instant::now();
+    for index in 0..size.fitting {
+        admin
+            .create(pod(&format!("fits-{index}"), "100m", 0))
+            .unwrap();
+    }
+    let made = start.elapsed().as_secs_f64();
+    for index in (0..size.fitting).rev() {
+        wait_until(&admin, "all pods have their nodes", || {
+            is_bound(&admin, &format!("fits-{index}"))
+        });
+    }
+    let took = start.elapsed().as_secs_f64();
+    println!(
+        "{} pods made in {made:.2} s have their nodes after {took:.2} s: {:.0} a second; {:.0} MB resident",
+        size.fitting,
+        size.fitting as f64 / took,
+        scheduler.resident()
+    );
+    let tenth = size.waiting / 10;
+    for index in 0..size.waiting {
+        admin
+            .create(pod(&format!("waits-{index}"), "64", 1000))
+            .unwrap();
+        if index + 1 == tenth {
+            behind(&admin, "behind a tenth of them");
+        }
+    }
+    let told = |index: usize| {
+        let pod = admin.get("pods", &format!("default/waits-{index}"));
+        pod.is_some_and(|pod| !pod["status"]["conditions"].is_null())
+    };
+    wait_until(&admin, "the last pod is told why it waits", || {
+        told(size.waiting - 1)
+    });
+    println!(
+        "{} pods wait; {:.0} MB resident",
+        size.waiting,
+        scheduler.resident()
+    );
+    behind(&admin, "behind all of them");
+}
+
+/// How long a pod of low priority waits that fits, while a node changes ten times and wakes all the others.
+fn behind(admin: &Actor, what: &str) {
+    for round in 0..10 {
+        let allocatable = json!({ "cpu": format!("{}", 17 + round) });
+        let status = json!({ "status": { "allocatable": allocatable } });
+        admin.merge("nodes/status", "node-00001", status).unwrap();
+        let name = format!("low-{}-{round}", what.replace(' ', "-"));
+        let start = Instant::now();
+        admin.create(pod(&name, "100m", 0)).unwrap();
+        wait_until(admin, "the pod of low priority has its node", || {
+            is_bound(admin, &name)
+        });
+        println!(
+            "a pod of low priority {what}: {:.3} s",
+            start.elapsed().as_secs_f64()
+        );
+    }
+}

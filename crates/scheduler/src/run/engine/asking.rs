@@ -1,0 +1,59 @@
+//! Attempts that go on when extenders have answered.
+
+use super::Engine;
+use crate::extender::pod_of;
+use evictd_cluster_client::lease::Role;
+use evictd_pod::wire;
+use evictd_scheduling::{Offered, Question, Reply};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::time::Instant;
+
+impl Engine {
+    /// Puts a question to the extenders; meanwhile others are decided about.
+    pub(super) fn ask(&self, key: Arc<str>, pod: Arc<wire::Pod>, question: Question) {
+        match question {
+            Question::Nodes(nodes) => self.extenders.ask_nodes(key, pod, nodes),
+            Question::Victims { extender, offers } => {
+                let victims = self.described(extender, &offers);
+                let question = (extender, offers, victims);
+                self.extenders.ask_victims(key, pod, question);
+            }
+        }
+    }
+
+    /// The victims as an extender is told them: by their UIDs if it knows the cluster itself.
+    fn described(&self, extender: usize, offers: &[Offered]) -> Value {
+        let cluster = self.scheduler.cluster();
+        let by_name = self.extenders.knows_cluster(extender);
+        let nodes = offers.iter().map(|offer| {
+            let id = cluster.find_node(&offer.node);
+            let pods = id.map_or(&[][..], |id| &cluster.node(id).pods);
+            let victims = offer.victims.iter().map(|uid| {
+                let pod = pods.iter().find(|pod| cluster.known_as(pod) == *uid);
+                match pod.filter(|_| !by_name) {
+                    Some(pod) => pod_of(cluster, pod, &offer.node),
+                    None => json!({ "UID": &**uid }),
+                }
+            });
+            let victims: Vec<Value> = victims.collect();
+            let told = json!({ "Pods": victims, "NumPDBViolations": offer.violations });
+            (offer.node.to_string(), told)
+        });
+        json!(nodes.collect::<BTreeMap<String, Value>>())
+    }
+
+    /// The extenders have answered.
+    pub(super) fn answered(&mut self, key: &Arc<str>, reply: Reply) {
+        if *self.role.borrow() != Role::Leader {
+            return;
+        }
+        let (now, began) = ((self.now)(), Instant::now());
+        let binding = &self.binding;
+        let waiting = |pod: &evictd_placement::Pod| binding.contains_key(pod.uid());
+        if let Some(attempt) = self.scheduler.answered(now, key, reply, &waiting) {
+            self.carry_out(now, began, attempt);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What is in memory, in figures.
+
+use super::Engine;
+use evictd_scheduling::{Moved, Pool};
+
+impl Engine {
+    /// Brings the gauges up to date; every second.
+    pub(super) fn measure(&mut self) {
+        let queue = self.scheduler.queue();
+        self.view.look((self.now)(), queue);
+        let pools = [
+            ("active", queue.count(Pool::Active)),
+            (
+                "backoff",
+                queue.count(Pool::Backoff) + queue.count(Pool::ErrorBackoff),
+            ),
+            ("unschedulable", queue.count(Pool::Unschedulable)),
+            ("gated", queue.count(Pool::Gated)),
+        ];
+        for (plugin, profile, count) in queue.rejected_counts() {
+            let gauge = &self.metrics.unschedulable_pods;
+            gauge.set([plugin, profile], i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        let sizes = self.scheduler.cluster().sizes();
+        let cache = [
+            ("nodes", sizes.nodes),
+            ("pods", sizes.pods),
+            ("assumed_pods", self.binding.len()),
+        ];
+        // They are counts of what is in memory.
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        for (name, count) in pools {
+            self.metrics.pending_pods.set([name], number(count));
+        }
+        for (name, count) in cache {
+            self.metrics.cache_size.set([name], number(count));
+        }
+        self.metrics
+            .goroutines
+            .set(["binding"], number(self.writer.bindings_in_flight()));
+        for Moved { pool, label, .. } in self.scheduler.take_moved() {
+            let queue = match pool {
+                Pool::Active => "active",
+                Pool::Backoff | Pool::ErrorBackoff => "backoff",
+                Pool::Unschedulable => "unschedulable",
+                Pool::Gated => "gated",
+            };
+            self.metrics.queue_incoming_pods.add([queue, label], 1);
+        }
+    }
+}

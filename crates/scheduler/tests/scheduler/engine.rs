@@ -1,0 +1,132 @@
+//! The engine in this process, with its metrics at hand.
+
+use crate::live_scheduling::{node, node_of_pod, pod};
+use evictd_cluster_client::lease::Role;
+use evictd_cluster_client::{Access, Credentials};
+use evictd_command::scrape::Format;
+use evictd_scheduler::run::metrics::{Exposition, Metrics};
+use evictd_scheduler::run::view::View;
+use evictd_scheduler::run::{Engine, Events, Extenders, Limits, Ports, Writer, watch as follow};
+use evictd_scheduling::{Framework, Scheduler, Settings};
+use evictd_testkit::testing::wait_until;
+use evictd_testkit::{Actor, ApiServer, Fault};
+use jiff::Timestamp;
+use serde_json::json;
+use std::io::Write;
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+struct Running {
+    api: ApiServer,
+    admin: Actor,
+    exposition: Exposition,
+    _stop: watch::Sender<bool>,
+    _role: watch::Sender<Role>,
+}
+
+impl Running {
+    async fn start(nodes: &[(&str, &str)]) -> Self {
+        let api = ApiServer::start().unwrap();
+        let admin = api.actor("test");
+        for (name, cpu) in nodes {
+            node(&admin, name, cpu);
+        }
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "{}", api.kubeconfig()).unwrap();
+        let credentials = Credentials {
+            kubeconfig: Some(file.path().to_owned()),
+            context: String::new(),
+        };
+        let access = Access::find(&credentials).await.unwrap();
+        let actions = access.actions().unwrap();
+        let names = ["default-scheduler"].into_iter();
+        let events = Events::new(&actions, "here", names, Timestamp::now);
+        let (send, news) = mpsc::unbounded_channel();
+        follow(&access, &send);
+        let (metrics, exposition) = Metrics::new();
+        let (role_sender, role) = watch::channel(Role::Leader);
+        let (synced, _) = watch::channel(false);
+        let ports = Ports {
+            writer: Writer::new(actions, events.clone(), Limits::default()),
+            events,
+            news,
+            role,
+            synced,
+            metrics,
+            view: View::default(),
+            extenders: Extenders::none(),
+            now: Timestamp::now,
+        };
+        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+            Ok::<_, String>(vec![Framework::of_default(cluster)])
+        });
+        let (stop, stopped) = watch::channel(false);
+        tokio::spawn(Engine::new(scheduler.unwrap(), ports).run(stopped));
+        Self {
+            api,
+            admin,
+            exposition,
+            _stop: stop,
+            _role: role_sender,
+        }
+    }
+
+    /// Waits until the metrics have this line.
+    fn until(&self, line: &str) {
+        let mut text = String::new();
+        let whole = format!("{line}\n");
+        wait_until(&format!("{line} is told"), || {
+            text = self.exposition.render(Format::Plain).unwrap();
+            text.contains(&whole)
+        });
+    }
+
+    fn until_bound(&self, name: &str) {
+        wait_until(&format!("{name} has its node"), || {
+            node_of_pod(&self.admin, name).is_string()
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s3_002_s4_029_s4_031_preemptions_are_counted_whatever_comes_of_them() {
+    let running = Running::start(&[("one", "2")]).await;
+    running.admin.create(pod("large", "64", 1000)).unwrap();
+    running.until("scheduler_preemption_attempts_total 1");
+    running.until("scheduler_preemption_victims_count 0");
+    running.until(
+        "scheduler_unschedulable_pods{plugin=\"NodeResourcesFit\",profile=\"default-scheduler\"} 1",
+    );
+    running.admin.create(pod("low", "2", 0)).unwrap();
+    running.until_bound("low");
+    // The first time the server refuses, and the pod is tried again at once.
+    running
+        .api
+        .fault(Fault::answer(403).on("delete", "pods").times(1));
+    running.admin.create(pod("high", "2", 1000)).unwrap();
+    running.until("scheduler_preemption_goroutines_execution_total{result=\"error\"} 1");
+    running.until("scheduler_preemption_goroutines_execution_total{result=\"success\"} 1");
+    running.until("scheduler_preemption_goroutines_duration_seconds_count{result=\"success\"} 1");
+    running.until("scheduler_preemption_victims_bucket{le=\"1.0\"} 2");
+    let now = json!({ "gracePeriodSeconds": 0 });
+    // The server has removed it at once unless something holds it.
+    let _ = running.admin.delete("pods", "default/low", now);
+    running.until_bound("high");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_026_others_are_placed_while_victims_are_being_deleted() {
+    let running = Running::start(&[("one", "2"), ("two", "1")]).await;
+    running.admin.create(pod("low", "2", 0)).unwrap();
+    running.until_bound("low");
+    running
+        .api
+        .fault(Fault::delay(Duration::from_hours(1)).on("delete", "pods"));
+    running.admin.create(pod("high", "2", 1000)).unwrap();
+    wait_until("a node is being freed", || {
+        let pod = running.admin.get("pods", "default/high").unwrap();
+        pod["status"]["nominatedNodeName"] == "one"
+    });
+    running.admin.create(pod("other", "1", 0)).unwrap();
+    running.until_bound("other");
+}

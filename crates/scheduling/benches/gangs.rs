@@ -1,0 +1,166 @@
+//! Gangs in a cluster of 5000 nodes with 150 000 pods: placed, tried in vain and undone, and with room made for them. And
+//! whether the 100 000th pod takes longer than the 1000th.
+#![allow(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a bench"
+)]
+
+#[allow(dead_code, reason = "the bench of preemption needs more of it")]
+#[path = "../../preemption/benches/recipe/mod.rs"]
+mod recipe;
+
+use evictd_pod::wire;
+use evictd_scheduling::{Change, Delta, Event, Framework, Outcome, Scheduler, Settings};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Without optimisation it is only seen that the choices are right.
+const NODES: u64 = if cfg!(debug_assertions) { 50 } else { 5000 };
+const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+fn new<T: DeserializeOwned>(value: Value) -> Delta<T> {
+    let new = serde_json::from_value(value).expect("well formed");
+    Delta {
+        old: None,
+        new: Some(Arc::new(new)),
+    }
+}
+
+fn empty(nodes: u64) -> Scheduler {
+    let mut scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+        Ok::<_, String>(vec![Framework::of_default(cluster)])
+    })
+    .expect("the default profile");
+    for i in 0..nodes {
+        let event = Event::Change(Change::Node(new(recipe::node(i))));
+        scheduler.on(NOW, &event);
+    }
+    scheduler
+}
+
+fn full() -> Scheduler {
+    let mut scheduler = empty(NODES);
+    for i in 0..NODES {
+        for j in 0..recipe::PODS {
+            let mut pod = recipe::pod(i, j);
+            pod["metadata"]["uid"] = pod["metadata"]["name"].clone();
+            let event = Event::Change(Change::Pod(new(pod)));
+            scheduler.on(NOW, &event);
+        }
+    }
+    scheduler
+}
+
+/// Tells of a gang and tries it; the attempts and how long it took.
+fn gang(
+    scheduler: &mut Scheduler,
+    (name, count, cpu): (&str, usize, &str),
+    priority: i32,
+    own: bool,
+) -> (Vec<Outcome>, Duration) {
+    let group = json!({ "metadata": { "name": name, "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": count } }, "priority": priority } });
+    scheduler.on(NOW, &Event::PodGroup(new(group)));
+    for index in 0..count {
+        let uid = format!("{name}-{index}");
+        let mut labels = json!({ "app": name });
+        if own {
+            labels["batch.kubernetes.io/job-completion-index"] = json!(index.to_string());
+        }
+        let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid, "labels": labels },
+            "spec": { "priority": priority, "schedulingGroup": { "podGroupName": name }, "containers": [
+                { "name": "c", "resources": { "requests": { "cpu": cpu, "memory": "64Mi" } } }] } });
+        let event = Event::Change(Change::Pod(new(pod)));
+        scheduler.on(NOW, &event);
+    }
+    let start = Instant::now();
+    let mut outcomes = Vec::new();
+    while let Some(attempt) = scheduler.attempt(NOW, &|_| false) {
+        outcomes.push(attempt.outcome);
+    }
+    let took = start.elapsed();
+    for index in 0..count {
+        let uid = format!("{name}-{index}");
+        let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid } });
+        let Delta { new: old, .. } = new::<wire::Pod>(pod);
+        let gone = Delta { old, new: None };
+        scheduler.on(NOW, &Event::Change(Change::Pod(gone)));
+    }
+    (outcomes, took)
+}
+
+fn main() {
+    let mut scheduler = full();
+    let count = if cfg!(debug_assertions) { 20 } else { 1000 };
+    for own in [false, true] {
+        let kind = if own {
+            "a template a pod"
+        } else {
+            "equal templates"
+        };
+        let (outcomes, took) = gang(&mut scheduler, ("fits", count, "100m"), 0, own);
+        assert!(
+            outcomes
+                .iter()
+                .all(|own| matches!(own, Outcome::Placed { .. }))
+        );
+        println!("a gang of {count} placed, {kind}: {took:?}");
+        // The fullest node has no 12 cores left, so that only some fit.
+        let (outcomes, took) = gang(&mut scheduler, ("waits", count, "12"), 0, own);
+        assert!(
+            outcomes
+                .iter()
+                .all(|own| matches!(own, Outcome::Unschedulable(_)))
+        );
+        println!("a gang of {count} tried in vain, {kind}: {took:?}");
+    }
+    let count = count / 10;
+    let (outcomes, took) = gang(&mut scheduler, ("preempts", count, "12"), 10_000, false);
+    let victims = outcomes.iter().map(|own| match own {
+        Outcome::Unschedulable(rejected) => rejected.victims.len(),
+        _ => 0,
+    });
+    let victims: usize = victims.sum();
+    assert!(victims >= count, "{victims}");
+    println!("a gang of {count} that preempts {victims} pods: {took:?}");
+    steady();
+}
+
+/// Places one pod after the other on nodes that were empty.
+fn steady() {
+    let (nodes, pods, window) = if cfg!(debug_assertions) {
+        (50, 200, 100)
+    } else {
+        (5000, 100_000, 1000)
+    };
+    let mut scheduler = empty(nodes);
+    let mut first = Duration::ZERO;
+    let (mut start, mut last) = (Instant::now(), Duration::ZERO);
+    for index in 0..pods {
+        let uid = format!("pod-{index}");
+        let pod = json!({ "metadata": { "name": uid, "namespace": "default", "uid": uid,
+            "labels": { "app": format!("app-{}", index % 7) } },
+            "spec": { "containers": [{ "name": "c", "resources": { "requests": { "cpu": "10m" } } }] } });
+        let event = Event::Change(Change::Pod(new(pod)));
+        if index % window == 0 {
+            start = Instant::now();
+        }
+        scheduler.on(NOW, &event);
+        let attempt = scheduler.attempt(NOW, &|_| false).expect("one waits");
+        assert!(matches!(attempt.outcome, Outcome::Placed { .. }));
+        if index % window == window - 1 {
+            last = start.elapsed();
+            if index < 2 * window {
+                first = last;
+            }
+        }
+    }
+    println!(
+        "{window} pods on {nodes} nodes: the second thousand in {first:?}, the last of {pods} in {last:?}"
+    );
+}

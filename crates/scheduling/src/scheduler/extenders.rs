@@ -1,0 +1,230 @@
+//! Attempts at pods about which extenders are asked.
+
+use super::{Attempt, Outcome, Scheduler};
+use crate::config::Extender;
+use crate::cycle::{Filtered, Verdict};
+use crate::decider::{Decided, first_by_name};
+use crate::extending::{
+    Asked, MAX_EXTENDER_SCORE, NodesReply, Offered, Question, Replay, Reply, is_interested,
+};
+use evictd_placement::{Code, MAX_SCORE, NodeId, Pod};
+use evictd_pod::wire;
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Extenders are asked so often about nodes in one attempt, if what they were asked about has changed meanwhile.
+const ROUNDS: u32 = 3;
+
+/// How far an attempt has come.
+enum Step {
+    Decided(Decided),
+    FitsNowhere(Box<Filtered>),
+    Ask(Question),
+    Error(String),
+}
+
+impl Scheduler {
+    /// These extenders are asked, in this order.
+    pub fn set_extenders(&mut self, extenders: Vec<Extender>) {
+        self.extenders = extenders;
+    }
+
+    /// Whether one of the extenders is asked about a pod.
+    pub(super) fn has_extenders(&self, pod: &wire::Pod) -> bool {
+        self.extenders.iter().any(|own| is_interested(own, pod))
+    }
+
+    /// The answer to a question of [`Outcome::Ask`]: the attempt goes on. `None` if the pod is gone.
+    pub fn answered(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        reply: Reply,
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Option<Attempt> {
+        let asked = self.asked.get_mut(key)?;
+        asked.hear(reply);
+        let number = asked.number;
+        let Some(pod) = self.queue.pod(key).cloned() else {
+            self.asked.remove(key);
+            self.queue.done(key);
+            return None;
+        };
+        let outcome = self.decide(now, key, &pod, number, waiting);
+        if !matches!(outcome, Outcome::Ask(_)) {
+            self.asked.remove(key);
+        }
+        Some(Attempt {
+            key: Arc::clone(key),
+            pod,
+            number,
+            outcome,
+        })
+    }
+
+    /// Decides about a pod with what the extenders have said, as far as that is known.
+    pub(super) fn decide_with_extenders(
+        &mut self,
+        now: Timestamp,
+        (key, number): (&Arc<str>, u32),
+        (wire, mut pod): (&Arc<wire::Pod>, Pod),
+        profile: usize,
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Outcome {
+        let mut asked = self.asked.remove(key).unwrap_or_default();
+        asked.number = number;
+        if asked.leaves_nominated {
+            self.cluster.forget_nomination(&mut pod);
+        }
+        let step = self.step(&mut asked, wire, &pod, profile);
+        self.asked.insert(Arc::clone(key), asked);
+        let outcome = match step {
+            Step::Decided(decided) => self.place(key, pod, decided),
+            Step::FitsNowhere(filtered) => {
+                self.reject(now, key, (wire, pod), (profile, *filtered), waiting)
+            }
+            Step::Ask(question) => {
+                self.cluster.release(pod);
+                Outcome::Ask(question)
+            }
+            Step::Error(message) => {
+                self.cluster.release(pod);
+                self.error(now, key, message)
+            }
+        };
+        if !matches!(outcome, Outcome::Ask(_)) {
+            self.asked.remove(key);
+        }
+        outcome
+    }
+
+    fn step(&self, asked: &mut Asked, wire: &wire::Pod, pod: &Pod, profile: usize) -> Step {
+        let (framework, cluster) = (&self.frameworks[profile], &self.cluster);
+        let mut filtered = Box::new(framework.filter(cluster, pod));
+        let asks = |own: &&Extender| {
+            let verbs = !own.filter_verb.is_empty() || !own.prioritize_verb.is_empty();
+            verbs && is_interested(own, wire)
+        };
+        let mut scores = None;
+        if !filtered.feasible.is_empty() && self.extenders.iter().any(|own| asks(&own)) {
+            let reply = match &asked.reply {
+                Some(Ok(reply)) => reply,
+                Some(Err(message)) => return Step::Error(message.clone()),
+                None => return self.ask_about(asked, &filtered),
+            };
+            let known = |id: &NodeId| asked.nodes.contains(cluster.node_name(*id));
+            let any_new = !filtered.feasible.iter().all(known);
+            let alone = filtered.verdicts.contains(&Verdict::NotTried);
+            filtered = self.narrow(reply, filtered);
+            if filtered.feasible.is_empty() && (any_new || alone) && asked.rounds < ROUNDS {
+                // The node that is being freed is not wanted, or nodes fit now that did not when they were asked.
+                asked.leaves_nominated |= alone;
+                asked.reply = None;
+                return self.ask_again(asked, pod, profile);
+            }
+            scores = Some(reply);
+        }
+        if filtered.feasible.is_empty() {
+            return Step::FitsNowhere(filtered);
+        }
+        Step::Decided(self.choose(pod, profile, &filtered.feasible, scores))
+    }
+
+    fn ask_about(&self, asked: &mut Asked, filtered: &Filtered) -> Step {
+        let nodes = filtered.feasible.iter();
+        let nodes = nodes.map(|id| Arc::from(self.cluster.node_name(*id)));
+        let nodes: Vec<Arc<str>> = nodes.collect();
+        asked.nodes = nodes.iter().cloned().collect();
+        asked.rounds += 1;
+        Step::Ask(Question::Nodes(nodes))
+    }
+
+    /// Asks about all nodes that will do, the one that is being freed or not.
+    fn ask_again(&self, asked: &mut Asked, pod: &Pod, profile: usize) -> Step {
+        let mut pod = pod.clone();
+        pod.identity.nominated = None;
+        let filtered = self.frameworks[profile].filter(&self.cluster, &pod);
+        if filtered.feasible.is_empty() {
+            return Step::FitsNowhere(Box::new(filtered));
+        }
+        self.ask_about(asked, &filtered)
+    }
+
+    /// Takes the nodes away that the extenders do not want.
+    fn narrow(&self, reply: &NodesReply, mut filtered: Box<Filtered>) -> Box<Filtered> {
+        let feasible = std::mem::take(&mut filtered.feasible);
+        for id in feasible {
+            let name = self.cluster.node_name(id);
+            if reply.left.contains(name) {
+                filtered.feasible.push(id);
+                continue;
+            }
+            // Of what was left out without a word, kube-scheduler thinks that nothing helps there.
+            let said = reply.rejected.get(name).cloned();
+            let said = said.unwrap_or((Code::UnschedulableAndUnresolvable, String::new()));
+            filtered.verdicts[id.index()] = Verdict::ByExtender(filtered.by_extenders.len());
+            filtered.by_extenders.push(said);
+        }
+        filtered
+    }
+
+    /// The best node by the scores of plugins and extenders (S5-055).
+    fn choose(
+        &self,
+        pod: &Pod,
+        profile: usize,
+        feasible: &[NodeId],
+        reply: Option<&NodesReply>,
+    ) -> Decided {
+        let cluster = &self.cluster;
+        let scores = self.frameworks[profile].score(cluster, pod, feasible);
+        let mut totals = match scores {
+            Some(scores) => scores.totals,
+            None => vec![0; feasible.len()],
+        };
+        for (total, id) in totals.iter_mut().zip(feasible) {
+            let own = reply.and_then(|own| own.scores.get(cluster.node_name(*id)));
+            let own = own.copied().unwrap_or(0);
+            let scaled = own.saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE);
+            *total = total.saturating_add(scaled);
+        }
+        let best = totals.iter().copied().max().unwrap_or(0);
+        let top = feasible.iter().zip(&totals);
+        let top = top.filter(|(_, total)| **total == best);
+        let top: Vec<NodeId> = top.map(|(id, _)| *id).collect();
+        Decided {
+            // It is called with nodes only.
+            chosen: first_by_name(cluster, &top).unwrap_or(feasible[0]),
+            feasible: feasible.len(),
+            score: (feasible.len() > 1).then_some(best),
+            top,
+        }
+    }
+
+    /// The extenders that take part in a preemption for a pod, with what they have said about it.
+    pub(super) fn replays<'a>(
+        extenders: &'a [Extender],
+        asked: Option<&'a Asked>,
+        pod: &wire::Pod,
+    ) -> Vec<Replay<'a>> {
+        let extenders = extenders.iter().enumerate();
+        let some =
+            extenders.filter(|(_, own)| !own.preempt_verb.is_empty() && is_interested(own, pod));
+        let replays = some.map(|(index, extender)| Replay {
+            index,
+            extender,
+            said: asked.and_then(|asked| asked.victims.get(&index)),
+            question: None,
+        });
+        replays.collect()
+    }
+}
+
+/// What one of them has to be asked, if any.
+pub(super) fn question(replays: Vec<Replay<'_>>) -> Option<Question> {
+    replays.into_iter().find_map(|own| {
+        let offers: Vec<Offered> = own.question?;
+        let extender = own.index;
+        Some(Question::Victims { extender, offers })
+    })
+}

@@ -1,0 +1,331 @@
+//! One attempt to place all pods of a gang.
+
+use super::{Attempt, Outcome, Rejected, Scheduler};
+use crate::gang::{
+    Domain, End, GroupNews, GroupOutcome, Member, Preemption, Preemptor, Trial, domains, preempt,
+};
+use crate::plugins::PluginName;
+use crate::scheduling_queue::Gang;
+use evictd_placement::{NodeId, Pod, Statement};
+use evictd_preemption::{Action, Ineligible};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// What all pods of a gang are told that could not be placed, and the plugins that kept some of them away.
+type Said = (String, BTreeSet<String>);
+
+/// A node that is being freed for a pod.
+#[derive(Debug, Default)]
+struct Freed {
+    node: Option<String>,
+    victims: Vec<(String, String)>,
+    actions: Vec<Action>,
+}
+
+/// What came of looking for pods that could go for a gang.
+#[derive(Debug, Default)]
+struct Preempted {
+    /// Of each member; empty if nobody's end would help.
+    freed: Vec<Freed>,
+    is_eligible: bool,
+}
+
+impl Scheduler {
+    /// Tries the pods of a gang together, and notes what became of each.
+    pub(super) fn attempt_gang(
+        &mut self,
+        now: Timestamp,
+        gang: Gang,
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) {
+        let mut members = self.members(&gang);
+        if self.cluster.nodes().is_empty() {
+            let message = "no nodes available to schedule pods";
+            return self.end_gang(now, members, |_, _| Err(message.to_owned()));
+        }
+        if gang.must_wait {
+            let words = format!("pod group {:?} has not all its pods yet", gang.name);
+            return self.reject_gang(now, members, &(words, BTreeSet::new()), None);
+        }
+        let nodes = self.queue.nodes_of_group(&gang.name);
+        let domains = domains(&self.cluster, &gang.object, nodes.map(|name| &**name));
+        let mut statement = Statement::default();
+        let mut trial = self.trial(gang.missing);
+        if trial.run(&mut statement, &mut members, &domains).is_some() {
+            statement.commit(&mut self.cluster);
+            self.groups.push(GroupNews {
+                group: gang.object,
+                what: GroupOutcome::Placed,
+            });
+            return self.place_gang(now, members);
+        }
+        statement.undo(&mut self.cluster);
+        let (words, plugins) = said(&gang, &members, self.cluster.nodes().len());
+        let found = self.preempt_for_gang(&gang, &mut members, &domains);
+        let (message, freed) = match &found {
+            Ok(Some(found)) => (words, self.freed(&members, found, waiting)),
+            Ok(None) => {
+                let reason = "No preemption victims found for incoming preemptor";
+                (format!("{words} preemption: {reason}"), Vec::new())
+            }
+            Err(reason) => (
+                format!("{words} preemption: {}", reason.as_str()),
+                Vec::new(),
+            ),
+        };
+        let preempted = Preempted {
+            freed,
+            is_eligible: found.is_ok(),
+        };
+        self.groups.push(GroupNews {
+            group: gang.object,
+            what: GroupOutcome::Unschedulable(message.clone()),
+        });
+        self.reject_gang(now, members, &(message, plugins), Some(preempted));
+    }
+
+    /// The members of a gang that can be tried; what the others are told is noted.
+    fn members(&mut self, gang: &Gang) -> Vec<Member> {
+        let mut members = Vec::new();
+        for popped in &gang.members {
+            let key = &popped.pod;
+            let Some(wire) = self.queue.pod(key).cloned() else {
+                self.queue.done(key);
+                continue;
+            };
+            let outcome = match self.profile_of(&wire) {
+                _ if wire.metadata.deletion_timestamp.is_some() => Outcome::Deleting,
+                None => Outcome::NoProfile,
+                Some(profile) => {
+                    let name = (Arc::clone(key), popped.attempts);
+                    let mut member = Member::new(&mut self.cluster, name, wire, profile);
+                    member.nominated = self.queue.nominated_node(key);
+                    members.push(member);
+                    continue;
+                }
+            };
+            self.queue.done(key);
+            self.decided.push_back(Attempt {
+                key: Arc::clone(key),
+                pod: wire,
+                number: popped.attempts,
+                outcome,
+            });
+        }
+        members
+    }
+
+    fn trial(&mut self, missing: usize) -> Trial<'_> {
+        Trial {
+            cluster: &mut self.cluster,
+            decider: &mut self.decider,
+            frameworks: &self.frameworks,
+            missing,
+        }
+    }
+
+    /// Notes how the attempt of each member ended: `end` says it, or the words of an error.
+    fn end_gang(
+        &mut self,
+        now: Timestamp,
+        members: Vec<Member>,
+        mut end: impl FnMut(&mut Self, &mut Member) -> Result<Outcome, String>,
+    ) {
+        for mut member in members {
+            let ended = match std::mem::take(&mut member.end) {
+                End::Wrong(message) => Err(message),
+                other => {
+                    member.end = other;
+                    end(self, &mut member)
+                }
+            };
+            if let Some(pod) = member.pod.take() {
+                self.cluster.release(pod);
+            }
+            let outcome = match ended {
+                Ok(Outcome::Unschedulable(rejected)) => {
+                    self.failed(now, &member.key, &rejected.failure());
+                    Outcome::Unschedulable(rejected)
+                }
+                Ok(outcome) => outcome,
+                Err(message) => self.error(now, &member.key, message),
+            };
+            self.decided.push_back(Attempt {
+                key: member.key,
+                pod: member.wire,
+                number: member.number,
+                outcome,
+            });
+        }
+    }
+
+    /// Enough of a gang fit: they are on their way, and the others are tried later.
+    fn place_gang(&mut self, now: Timestamp, members: Vec<Member>) {
+        self.end_gang(now, members, |own, member| {
+            Ok(match std::mem::take(&mut member.end) {
+                End::Fits(decided) => {
+                    let node: Arc<str> = own.cluster.node_name(decided.chosen).into();
+                    own.nominated.remove(&member.key);
+                    own.queue.assume(&member.key, &node);
+                    own.queue.done(&member.key);
+                    let volumes = std::mem::take(&mut member.volumes);
+                    Outcome::Placed {
+                        node,
+                        decided,
+                        volumes,
+                    }
+                }
+                End::FitsNowhere(message, plugins) => {
+                    // Who belongs to a gang takes nobody's place by itself (S4-039).
+                    let declined = "not eligible due to workload aware preemption enabled.";
+                    let message = format!("{message} preemption: {declined}");
+                    Outcome::Unschedulable(rejected((message, plugins), Freed::default()))
+                }
+                End::NotTried | End::Wrong(_) => {
+                    Outcome::Unschedulable(rejected(Said::default(), Freed::default()))
+                }
+            })
+        });
+    }
+
+    /// Nobody of a gang is placed. All of them wait for whatever helps one of those that fit nowhere.
+    fn reject_gang(
+        &mut self,
+        now: Timestamp,
+        members: Vec<Member>,
+        said: &Said,
+        preempted: Option<Preempted>,
+    ) {
+        // One preemption for all of them.
+        let mut first = preempted.is_some();
+        let preempted = preempted.unwrap_or_default();
+        let mut freed = preempted.freed.into_iter();
+        self.end_gang(now, members, |_, _| {
+            let own = freed.next().unwrap_or_default();
+            // A pod that may not preempt keeps the nomination that it has.
+            let clears_nomination = preempted.is_eligible && own.node.is_none();
+            Ok(Outcome::Unschedulable(Rejected {
+                preempts: std::mem::take(&mut first),
+                clears_nomination,
+                ..rejected(said.clone(), own)
+            }))
+        });
+    }
+
+    fn preempt_for_gang(
+        &mut self,
+        gang: &Gang,
+        members: &mut [Member],
+        domains: &[Domain],
+    ) -> Result<Option<Preemption>, Ineligible> {
+        let together = self.queue.together();
+        let left = members
+            .iter()
+            .flat_map(|own| self.overdue.left_by(&own.key));
+        let not_freed: Vec<NodeId> = left
+            .filter_map(|node| self.cluster.find_node(node))
+            .collect();
+        let spec = &gang.object.spec;
+        let never = |policy: &str| policy == "Never";
+        let never = never(&spec.preemption_policy)
+            || members
+                .iter()
+                .any(|own| never(&own.wire.spec.preemption_policy));
+        let preemptor = Preemptor {
+            priority: spec.priority.unwrap_or(0),
+            never,
+            domains,
+            budgets: &self.budgets,
+            together: &together,
+            not_freed: &not_freed,
+        };
+        let mut trial = Trial {
+            cluster: &mut self.cluster,
+            decider: &mut self.decider,
+            frameworks: &self.frameworks,
+            missing: gang.missing,
+        };
+        let found = preempt(&mut trial, members, &preemptor)?;
+        let groups = found.iter().flat_map(|found| &found.groups);
+        let whole = groups.map(|group| GroupNews {
+            group: Arc::clone(&together.groups[*group]),
+            what: GroupOutcome::Preempted,
+        });
+        self.groups.extend(whole);
+        Ok(found)
+    }
+
+    /// What has to be done for each member, by index: each victim goes for a member that gets its node.
+    fn freed(
+        &self,
+        members: &[Member],
+        found: &Preemption,
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Vec<Freed> {
+        let mut freed: Vec<Freed> = members.iter().map(|_| Freed::default()).collect();
+        for (member, node) in &found.nominations {
+            freed[*member].node = Some(self.cluster.node_name(*node).to_owned());
+        }
+        for victim in &found.victims {
+            let mut nominations = found.nominations.iter();
+            let own = nominations.find(|(_, node)| *node == victim.node);
+            let Some((member, _)) = own.or(found.nominations.first()) else {
+                continue;
+            };
+            let own = &mut freed[*member];
+            let (pod, uid) = (victim.name.clone(), victim.uid.clone());
+            own.victims.push((pod.clone(), uid.clone()));
+            // Who is ending already needs nobody's help (S4-030).
+            if victim.terminating {
+                continue;
+            }
+            let mut pods = self.cluster.node(victim.node).pods.iter();
+            let waits = pods.any(|pod| pod.uid() == uid && waiting(pod));
+            own.actions.push(if waits {
+                Action::RejectWaiting { pod, uid }
+            } else {
+                Action::Delete { pod, uid }
+            });
+        }
+        freed
+    }
+}
+
+fn rejected((message, mut plugins): Said, freed: Freed) -> Rejected {
+    if plugins.is_empty() {
+        plugins.insert(PluginName::GangScheduling.as_str().to_owned());
+    }
+    Rejected {
+        message,
+        plugins,
+        preempts: false,
+        nominated: freed.node,
+        victims: freed.victims,
+        actions: freed.actions,
+        nominations_cleared: Vec::new(),
+        clears_nomination: false,
+    }
+}
+
+/// What is said of a gang that could not be placed: why the first of its pods did not fit, and how many did.
+fn said(gang: &Gang, members: &[Member], nodes: usize) -> Said {
+    let (mut first, mut plugins, mut fit) = (None, BTreeSet::new(), 0);
+    for member in members {
+        match &member.end {
+            End::Fits(_) => fit += 1,
+            End::FitsNowhere(words, by) => {
+                first.get_or_insert(words);
+                plugins.extend(by.iter().cloned());
+            }
+            End::NotTried | End::Wrong(_) => {}
+        }
+    }
+    let none = format!("0/{nodes} nodes are available.");
+    let first = first.unwrap_or(&none);
+    let (name, missing) = (&gang.name, gang.missing);
+    let words = format!(
+        "{first} pod group {name:?}: of the {missing} pods that it needs at once {fit} fit."
+    );
+    (words, plugins)
+}

@@ -1,0 +1,128 @@
+//! Attempts that fail: where the pod waits then, what it is told, and who has to go for it.
+
+use super::extenders::question;
+use super::{Outcome, Rejected, Scheduler};
+use crate::cycle::Filtered;
+use crate::plugins::{PluginName, PluginSet};
+use crate::scheduling_queue::{Failure, Nomination};
+use evictd_placement::Pod;
+use evictd_pod::wire;
+use evictd_preemption::{Extender, Plan};
+use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+impl Rejected {
+    /// The same for the queue.
+    pub(super) fn failure(&self) -> Failure {
+        let nomination = match (&self.nominated, self.clears_nomination) {
+            (Some(node), _) => Nomination::Node(node.as_str().into()),
+            (None, true) => Nomination::Cleared,
+            (None, false) => Nomination::OfStatus,
+        };
+        let names = self.plugins.iter();
+        let rejectors = names.filter_map(|name| PluginName::parse(name));
+        Failure {
+            rejectors: rejectors.collect::<PluginSet>(),
+            nomination,
+            ..Failure::default()
+        }
+    }
+}
+
+impl Scheduler {
+    /// The attempt ended in an error, which is tried again after a while (S5-042).
+    pub(super) fn error(&mut self, now: Timestamp, key: &Arc<str>, message: String) -> Outcome {
+        let failure = Failure {
+            nomination: Nomination::Cleared,
+            ..Failure::default()
+        };
+        self.failed(now, key, &failure);
+        Outcome::Error(message)
+    }
+
+    /// Puts a pod back into the queue, and its nomination into the cluster.
+    pub(super) fn failed(&mut self, now: Timestamp, key: &Arc<str>, failure: &Failure) {
+        // It was in flight; that it waits already means that it was created anew meanwhile, and then that one counts.
+        let moved = self.queue.failed(now, key, failure);
+        self.moved.extend(moved.ok().flatten());
+        self.nominate(key);
+    }
+
+    pub(super) fn reject(
+        &mut self,
+        now: Timestamp,
+        key: &Arc<str>,
+        (wire, pod): (&wire::Pod, Pod),
+        (profile, mut filtered): (usize, Filtered),
+        waiting: &dyn Fn(&Pod) -> bool,
+    ) -> Outcome {
+        let left = self.overdue.left_by(key);
+        let not_freed = left.filter_map(|node| self.cluster.find_node(node));
+        filtered.not_freed = not_freed.collect();
+        let by = (self.budgets.as_slice(), self.options);
+        let framework = &self.frameworks[profile];
+        let mut replays = Self::replays(&self.extenders, self.asked.get(key), wire);
+        let mut extenders: Vec<&mut dyn Extender> = Vec::new();
+        for replay in &mut replays {
+            extenders.push(replay);
+        }
+        let placing = (&self.cluster, &pod);
+        let failed = framework.fail(placing, &filtered, by, &mut extenders, waiting);
+        if let Some(question) = question(replays) {
+            self.cluster.release(pod);
+            return Outcome::Ask(question);
+        }
+        let failed = match failed {
+            Ok(failed) => failed,
+            Err(error) => {
+                self.cluster.release(pod);
+                return self.error(now, key, error.to_string());
+            }
+        };
+        let plan = failed.plan.as_ref();
+        let rejected = self.rejected(
+            &pod,
+            plan,
+            failed.message.unwrap_or(failed.fit_error),
+            failed.plugins,
+        );
+        self.cluster.release(pod);
+        self.failed(now, key, &rejected.failure());
+        Outcome::Unschedulable(rejected)
+    }
+
+    fn rejected(
+        &self,
+        pod: &Pod,
+        plan: Option<&Plan>,
+        message: String,
+        plugins: BTreeSet<String>,
+    ) -> Rejected {
+        let cluster = &self.cluster;
+        let choice = plan.and_then(|plan| Some((plan, plan.choice()?)));
+        let victims = choice.map(|(plan, choice)| {
+            let pods = &cluster.node(choice.node).pods;
+            let victims = plan
+                .victims(choice)
+                .iter()
+                .map(|index| &pods[*index as usize]);
+            victims
+                .map(|pod| (cluster.full_name(pod), pod.uid().to_owned()))
+                .collect()
+        });
+        Rejected {
+            message,
+            plugins,
+            preempts: plan.is_some(),
+            nominated: choice.map(|(_, choice)| cluster.node_name(choice.node).to_owned()),
+            victims: victims.unwrap_or_default(),
+            actions: choice.map_or(Vec::new(), |(plan, _)| plan.actions.clone()),
+            nominations_cleared: choice
+                .map_or(Vec::new(), |(plan, _)| plan.clear_nominations(cluster, pod)),
+            // A pod that may not preempt keeps the nomination that it has.
+            clears_nomination: plan.is_some_and(|plan| plan.ineligible.is_none())
+                && choice.is_none(),
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Pods that are placed together: what keeps them back until all are there, and how they leave the queue as one.
+
+use super::SchedulingQueue;
+use crate::change::Delta;
+use crate::gang::{Together, group_of};
+use crate::queue::{Moved, Pool, Popped};
+use evictd_pod::wire;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// The pods of a gang that are to be placed now; they are in flight.
+#[derive(Debug)]
+pub(crate) struct Gang {
+    /// `namespace/name` of its group.
+    pub(crate) name: Arc<str>,
+    pub(crate) object: Arc<wire::PodGroup>,
+    /// So many more pods have to be placed at once.
+    pub(crate) missing: usize,
+    /// Those in flight, in the order in which they are tried.
+    pub(crate) members: Vec<Popped>,
+    /// It is not tried: its object has gone, it has too few pods, or pods are still being deleted for it.
+    pub(crate) must_wait: bool,
+}
+
+impl SchedulingQueue {
+    /// A group appeared, changed or went: its pods are tried anew.
+    pub(crate) fn on_group(&mut self, delta: &Delta<wire::PodGroup>) -> Vec<Moved> {
+        let Some(group) = delta.new.as_ref().or(delta.old.as_ref()) else {
+            return Vec::new();
+        };
+        let name = self
+            .known
+            .groups
+            .set(&group.metadata, delta.new.as_ref().map(Arc::clone));
+        self.retry_group(&name)
+    }
+
+    /// Tries the pods of a group again that wait for an event or are kept back.
+    pub(crate) fn retry_group(&mut self, group: &str) -> Vec<Moved> {
+        let waits = |pod: &Arc<str>| {
+            let waiting = self.queue.waiting(pod);
+            waiting.is_some_and(|own| matches!(own.pool, Pool::Gated | Pool::Unschedulable))
+        };
+        let pods = self.known.groups.waiting(group).filter(|pod| waits(pod));
+        let pods: Vec<Arc<str>> = pods.cloned().collect();
+        self.activate(pods.iter().map(|pod| &**pod))
+    }
+
+    /// The gang of a pod that was popped, with all its waiting pods taken from wherever they wait; `None` if it is placed by
+    /// itself.
+    pub(crate) fn take_gang(&mut self, popped: &Popped) -> Option<Gang> {
+        let name = group_of(self.known.pods.get(&popped.pod)?)?;
+        let groups = &self.known.groups;
+        let object = groups.object(&name).map(Arc::clone);
+        let least = match (&object, groups.min_count(&name)) {
+            (Some(_), None) => return None,
+            (_, least) => least.unwrap_or(0),
+        };
+        let (mut others, mut preempts) = (Vec::new(), false);
+        for pod in groups.waiting(&name).filter(|pod| **pod != popped.pod) {
+            preempts |= self.known.preempting.contains(pod);
+            others.push(Arc::clone(pod));
+        }
+        preempts |= self.known.preempting.contains(&popped.pod);
+        let missing = least.saturating_sub(self.nodes_of_group(&name).count());
+        let mut members = vec![popped.clone()];
+        members.extend(others.iter().filter_map(|pod| self.queue.take(pod)));
+        members.sort_by_cached_key(|member| self.turn(&member.pod));
+        Some(Gang {
+            must_wait: preempts || members.len() < missing || object.is_none(),
+            name,
+            object: object.unwrap_or_default(),
+            missing,
+            members,
+        })
+    }
+
+    /// The order in which the pods of a gang are tried: by priority, then by name.
+    fn turn(&self, pod: &Arc<str>) -> (Reverse<i32>, String) {
+        let wire = self.known.pods.get(pod);
+        let priority = wire.and_then(|pod| pod.spec.priority).unwrap_or(0);
+        let name = wire.map_or(String::new(), |pod| pod.metadata.name.clone());
+        (Reverse(priority), name)
+    }
+
+    /// The nodes of the pods of a group: of those that are bound and of those that are on their way.
+    pub(crate) fn nodes_of_group(&self, group: &str) -> impl Iterator<Item = &Arc<str>> {
+        let groups = &self.known.groups;
+        let coming = groups.waiting(group);
+        let coming = coming.filter_map(|pod| self.assumed.get(pod));
+        groups.nodes(group).chain(coming)
+    }
+
+    /// The groups whose pods can be preempted only all together.
+    pub(crate) fn together(&self) -> Together {
+        self.known.groups.together()
+    }
+}

@@ -1,0 +1,477 @@
+//! Pods of a group are placed all at once or not at all.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use evictd_pod::wire;
+use evictd_preemption::Action;
+use evictd_scheduling::{
+    Attempt, Change, Delta, Event, Framework, GroupOutcome, Outcome, Pool, Scheduler, Settings,
+};
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+struct Scene {
+    scheduler: Scheduler,
+    now: Timestamp,
+    pods: BTreeMap<String, Value>,
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Arc<T> {
+    Arc::new(serde_json::from_value(value).unwrap())
+}
+
+fn pod(name: &str, group: &str, cpu: &str) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "default", "uid": name },
+        "spec": { "schedulingGroup": { "podGroupName": group }, "containers": [
+            { "name": "c", "resources": { "requests": { "cpu": cpu } } }] } })
+}
+
+fn group(name: &str, min_count: i32) -> Value {
+    json!({ "metadata": { "name": name, "namespace": "default" },
+        "spec": { "schedulingPolicy": { "gang": { "minCount": min_count } } } })
+}
+
+impl Scene {
+    fn new() -> Self {
+        let scheduler = Scheduler::new(Settings::default(), false, |cluster| {
+            Ok::<_, String>(vec![Framework::of_default(cluster)])
+        });
+        Self {
+            scheduler: scheduler.unwrap(),
+            now: Timestamp::UNIX_EPOCH,
+            pods: BTreeMap::new(),
+        }
+    }
+
+    fn tell(&mut self, event: &Event) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(20)).unwrap();
+        self.scheduler.on(self.now, event);
+        self.scheduler.flush_backoff(self.now);
+    }
+
+    fn node(&mut self, name: &str, cpu: &str, rack: &str) {
+        let node = read(
+            json!({ "metadata": { "name": name, "labels": { "rack": rack } },
+            "status": { "allocatable": { "cpu": cpu, "memory": "4Gi", "pods": "10" } } }),
+        );
+        self.tell(&Event::Change(Change::Node(Delta {
+            old: None,
+            new: Some(node),
+        })));
+    }
+
+    fn group(&mut self, group: Value) {
+        self.tell(&Event::PodGroup(Delta {
+            old: None,
+            new: Some(read(group)),
+        }));
+    }
+
+    /// The pod is now so (`Some`) or gone.
+    fn pod(&mut self, name: &str, new: Option<Value>) {
+        let old = self.pods.remove(name);
+        if let Some(new) = &new {
+            self.pods.insert(name.to_owned(), new.clone());
+        }
+        self.tell(&Event::Change(Change::Pod(Delta {
+            old: old.map(read),
+            new: new.map(read),
+        })));
+    }
+
+    fn pods(&mut self, group: &str, count: usize, cpu: &str) {
+        for index in 0..count {
+            let name = format!("{group}-{index}");
+            self.pod(&name, Some(pod(&name, group, cpu)));
+        }
+    }
+
+    /// A pod of the cluster on a node.
+    fn running(&mut self, name: &str, node: &str, cpu: &str, priority: i32) {
+        let mut new = pod(name, "", cpu);
+        new["spec"]["nodeName"] = json!(node);
+        new["spec"]["priority"] = json!(priority);
+        self.pod(name, Some(new));
+    }
+
+    fn attempts(&mut self) -> Vec<Attempt> {
+        let mut attempts = Vec::new();
+        while let Some(attempt) = self.scheduler.attempt(self.now, &|_| false) {
+            attempts.push(attempt);
+            assert!(attempts.len() < 1000, "it never ends");
+        }
+        attempts
+    }
+
+    /// The pods that are placed now, with their nodes.
+    fn placed(&mut self) -> BTreeMap<String, String> {
+        let attempts = self.attempts().into_iter();
+        let placed = attempts.filter_map(|attempt| match attempt.outcome {
+            Outcome::Placed { node, .. } => Some((attempt.key.to_string(), node.to_string())),
+            _ => None,
+        });
+        placed.collect()
+    }
+
+    fn message(&mut self) -> String {
+        let mut attempts = self.attempts().into_iter();
+        match attempts.next().unwrap().outcome {
+            Outcome::Unschedulable(rejected) => rejected.message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn requested(&self, node: &str) -> i64 {
+        let cluster = self.scheduler.cluster();
+        cluster.node(cluster.find_node(node).unwrap()).requested.cpu
+    }
+}
+
+/// S5-096: held back until as many as are needed at once are there, and taken out of the queue as one.
+#[test]
+fn s5_096_a_gang_waits_for_its_pods_and_goes_as_one() {
+    let mut scene = Scene::new();
+    scene.node("one", "8", "a");
+    scene.pods("train", 3, "1");
+    assert_eq!(
+        scene.placed(),
+        BTreeMap::new(),
+        "there is no group of that name"
+    );
+    scene.group(group("train", 4));
+    assert_eq!(scene.placed(), BTreeMap::new(), "a pod is missing");
+    assert_eq!(scene.scheduler.queue().count(Pool::Gated), 3);
+    scene.pod("train-3", Some(pod("train-3", "train", "1")));
+    assert_eq!(scene.placed().len(), 4);
+    assert_eq!(scene.requested("one"), 4000);
+    // Those that come later belong to a gang that is there already.
+    scene.pod("train-4", Some(pod("train-4", "train", "1")));
+    assert_eq!(scene.placed().len(), 1);
+}
+
+#[test]
+fn none_is_placed_if_not_enough_of_them_fit() {
+    let mut scene = Scene::new();
+    scene.node("one", "4", "a");
+    scene.group(group("train", 3));
+    scene.pods("train", 3, "2");
+    let attempts = scene.attempts();
+    assert_eq!(attempts.len(), 3, "all are told");
+    for attempt in attempts {
+        let Outcome::Unschedulable(rejected) = attempt.outcome else {
+            panic!("{:?}", attempt.outcome);
+        };
+        assert_eq!(
+            rejected.message,
+            "0/1 nodes are available: 1 Insufficient cpu. pod group \"default/train\": of the 3 pods that it needs at \
+             once 2 fit. preemption: No preemption victims found for incoming preemptor"
+        );
+        assert!(rejected.plugins.contains("NodeResourcesFit"));
+    }
+    assert_eq!(scene.requested("one"), 0, "nothing is held for them");
+    let news = scene.scheduler.take_groups();
+    assert!(matches!(news[0].what, GroupOutcome::Unschedulable(_)));
+    scene.node("two", "2", "a");
+    assert_eq!(scene.placed().len(), 3);
+    let news = scene.scheduler.take_groups();
+    assert_eq!(news.last().unwrap().what, GroupOutcome::Placed);
+}
+
+#[test]
+fn more_than_needed_at_once_are_placed_as_far_as_they_fit() {
+    let mut scene = Scene::new();
+    scene.node("one", "4", "a");
+    scene.group(group("train", 2));
+    scene.pods("train", 6, "1");
+    // Two begin as soon as they are there.
+    assert_eq!(scene.placed().len(), 4);
+    assert_eq!(scene.scheduler.queue().len(), 2);
+    scene.node("two", "4", "a");
+    assert_eq!(scene.placed().len(), 2);
+}
+
+#[test]
+fn a_group_that_is_not_a_gang_is_placed_pod_by_pod() {
+    let mut scene = Scene::new();
+    scene.node("one", "4", "a");
+    scene.group(
+        json!({ "metadata": { "name": "web", "namespace": "default" },
+        "spec": { "schedulingPolicy": { "basic": {} } } }),
+    );
+    scene.pods("web", 3, "2");
+    assert_eq!(scene.placed().len(), 2);
+}
+
+#[test]
+fn a_binding_that_fails_is_repeated_alone() {
+    let mut scene = Scene::new();
+    scene.node("one", "4", "a");
+    scene.group(group("train", 3));
+    scene.pods("train", 3, "1");
+    assert_eq!(scene.placed().len(), 3);
+    let failed: Arc<wire::Pod> = read(scene.pods["train-1"].clone());
+    let now = scene.now;
+    scene
+        .scheduler
+        .bind_failed(now, &Arc::from("train-1"), &failed);
+    assert_eq!(scene.requested("one"), 2000);
+    scene.group(group("train", 3));
+    assert_eq!(
+        scene.placed(),
+        BTreeMap::from([("train-1".to_owned(), "one".to_owned())])
+    );
+}
+
+#[test]
+fn all_of_a_group_are_in_one_place() {
+    let mut scene = Scene::new();
+    scene.node("a1", "2", "a");
+    scene.node("b1", "2", "b");
+    scene.node("b2", "2", "b");
+    scene.node("c1", "2", "");
+    let mut together = group("train", 3);
+    together["spec"]["schedulingConstraints"] = json!({ "topology": [{ "key": "rack" }] });
+    scene.group(together);
+    scene.pods("train", 3, "1");
+    let placed = scene.placed();
+    assert_eq!(placed.len(), 3);
+    assert!(
+        placed.values().all(|node| node.starts_with('b')),
+        "{placed:?}"
+    );
+    // The fourth must go to the others, and the fifth finds no room there.
+    scene.pod("train-3", Some(pod("train-3", "train", "1")));
+    assert!(scene.placed()["train-3"].starts_with('b'));
+    scene.pod("train-4", Some(pod("train-4", "train", "1")));
+    assert_eq!(scene.placed(), BTreeMap::new());
+}
+
+fn important(name: &str, min_count: i32) -> Value {
+    let mut group = group(name, min_count);
+    group["spec"]["priority"] = json!(100);
+    group
+}
+
+/// S4-035, S4-038: all of lower priority are thought away, and who is in nobody's way stays, the important ones first.
+#[test]
+fn s4_035_s4_038_the_least_important_go_for_a_whole_gang() {
+    let mut scene = Scene::new();
+    for (node, low, high) in [("one", 1, 3), ("two", 1, 3)] {
+        scene.node(node, "4", "a");
+        scene.running(&format!("low-{node}"), node, "2", low);
+        scene.running(&format!("high-{node}"), node, "2", high);
+    }
+    scene.running("far", "one", "0", 1);
+    scene.group(important("train", 2));
+    scene.pods("train", 2, "2");
+    let attempts = scene.attempts();
+    let (mut nodes, mut gone) = (Vec::new(), Vec::new());
+    for attempt in &attempts {
+        let Outcome::Unschedulable(rejected) = &attempt.outcome else {
+            panic!("{:?}", attempt.outcome);
+        };
+        nodes.push(rejected.nominated.clone().unwrap());
+        for action in &rejected.actions {
+            let Action::Delete { pod, .. } = action else {
+                panic!("{action:?}");
+            };
+            gone.push(pod.clone());
+        }
+    }
+    nodes.sort();
+    gone.sort();
+    assert_eq!(nodes, ["one", "two"]);
+    assert_eq!(gone, ["default/low-one", "default/low-two"]);
+    assert_eq!(
+        scene.requested("one"),
+        4000,
+        "until they are gone nothing changes"
+    );
+    // While they end nobody else goes.
+    for name in ["low-one", "low-two"] {
+        let mut ending = scene.pods[name].clone();
+        ending["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:01:00Z");
+        ending["status"] = json!({ "conditions": [{ "type": "DisruptionTarget", "status": "True",
+            "reason": "PreemptionByScheduler" }] });
+        scene.pod(name, Some(ending));
+    }
+    for attempt in &attempts {
+        let mut nominated = scene.pods[&*attempt.key].clone();
+        nominated["status"]["nominatedNodeName"] = json!("one");
+        scene.pod(&attempt.key, Some(nominated));
+    }
+    scene.group(important("train", 2));
+    assert!(
+        scene
+            .message()
+            .ends_with("terminating pod on the nominated node.")
+    );
+    scene.pod("low-one", None);
+    scene.pod("low-two", None);
+    assert_eq!(scene.placed().len(), 2);
+}
+
+/// S4-036: by the group's priority, and a group that can only go as a whole goes as a whole.
+#[test]
+fn s4_036_a_group_that_goes_together_is_one_victim() {
+    let mut scene = Scene::new();
+    scene.node("one", "2", "a");
+    scene.node("two", "2", "a");
+    let mut whole = group("old", 2);
+    whole["spec"]["disruptionMode"] = json!({ "all": {} });
+    whole["spec"]["priority"] = json!(5);
+    scene.group(whole.clone());
+    for (name, node) in [("old-0", "one"), ("old-1", "two")] {
+        let mut bound = pod(name, "old", "2");
+        bound["spec"]["nodeName"] = json!(node);
+        bound["spec"]["priority"] = json!(1000);
+        scene.pod(name, Some(bound));
+    }
+    scene.group(important("train", 1));
+    scene.pods("train", 1, "2");
+    let attempts = scene.attempts();
+    let Outcome::Unschedulable(rejected) = &attempts[0].outcome else {
+        panic!("{attempts:?}");
+    };
+    assert_eq!(rejected.victims.len(), 2, "both, though one would do");
+    let news = scene.scheduler.take_groups();
+    let gone = news.iter().find(|own| own.what == GroupOutcome::Preempted);
+    assert_eq!(gone.unwrap().group.metadata.name, "old");
+    // Of more important groups nobody goes, whatever the priority of the pods is.
+    let mut scene = Scene::new();
+    scene.node("one", "2", "a");
+    whole["spec"]["priority"] = json!(500);
+    scene.group(whole);
+    let mut bound = pod("old-0", "old", "2");
+    bound["spec"]["nodeName"] = json!("one");
+    scene.pod("old-0", Some(bound));
+    scene.group(important("train", 1));
+    scene.pods("train", 1, "2");
+    let message = scene.message();
+    assert!(
+        message.ends_with("No preemption victims found for incoming preemptor"),
+        "{message}"
+    );
+}
+
+/// S4-037.
+#[test]
+fn s4_037_one_pod_that_never_preempts_speaks_for_its_gang() {
+    let mut scene = Scene::new();
+    scene.node("one", "2", "a");
+    scene.running("low", "one", "2", 1);
+    scene.group(important("train", 2));
+    scene.pod("train-0", Some(pod("train-0", "train", "1")));
+    let mut never = pod("train-1", "train", "1");
+    never["spec"]["preemptionPolicy"] = json!("Never");
+    scene.pod("train-1", Some(never));
+    let message = scene.message();
+    assert!(
+        message.ends_with("not eligible due to preemptionPolicy=Never."),
+        "{message}"
+    );
+}
+
+/// S4-039: who is in a gang that runs already takes nobody's place for itself.
+#[test]
+fn s4_039_a_pod_of_a_gang_does_not_preempt_by_itself() {
+    let mut scene = Scene::new();
+    scene.node("one", "3", "a");
+    scene.running("low", "one", "2", 1);
+    scene.group(important("train", 1));
+    for index in 0..2 {
+        let name = format!("train-{index}");
+        let mut pod = pod(&name, "train", "1");
+        pod["spec"]["priority"] = json!(100);
+        scene.pod(&name, Some(pod));
+    }
+    let attempts = scene.attempts();
+    let rejected = attempts.iter().find_map(|attempt| match &attempt.outcome {
+        Outcome::Unschedulable(rejected) => Some(rejected),
+        _ => None,
+    });
+    let rejected = rejected.unwrap();
+    assert!(rejected.victims.is_empty());
+    assert!(
+        rejected
+            .message
+            .ends_with("not eligible due to workload aware preemption enabled."),
+        "{}",
+        rejected.message
+    );
+}
+
+/// Budgets: those that allow it go first.
+#[test]
+fn who_is_protected_by_a_budget_stays_if_another_can_go() {
+    let mut scene = Scene::new();
+    scene.node("one", "4", "a");
+    for (name, priority) in [("kept", 1), ("other", 2)] {
+        let mut new = pod(name, "", "2");
+        new["spec"]["nodeName"] = json!("one");
+        new["spec"]["priority"] = json!(priority);
+        new["metadata"]["labels"] = json!({ "app": name });
+        scene.pod(name, Some(new));
+    }
+    let budget = read(json!({ "metadata": { "name": "b", "namespace": "default" },
+        "spec": { "selector": { "matchLabels": { "app": "kept" } } }, "status": { "disruptionsAllowed": 0 } }));
+    scene.tell(&Event::PodDisruptionBudget(Delta {
+        old: None,
+        new: Some(budget),
+    }));
+    scene.group(important("train", 1));
+    scene.pods("train", 1, "2");
+    let attempts = scene.attempts();
+    let Outcome::Unschedulable(rejected) = &attempts[0].outcome else {
+        panic!("{attempts:?}");
+    };
+    assert_eq!(rejected.victims[0].0, "default/other");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Two groups that each need more than half a cluster: never does one hold a part.
+    #[test]
+    fn no_gang_ever_holds_a_part(
+        sizes in prop::collection::vec(1..7_usize, 1..5),
+        nodes in prop::collection::vec(1..5_u8, 1..4),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..40),
+    ) {
+        let mut scene = Scene::new();
+        for (index, cpu) in nodes.iter().enumerate() {
+            scene.node(&format!("node-{index}"), &cpu.to_string(), "a");
+        }
+        let mut coming = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            let name = format!("gang-{index}");
+            scene.group(group(&name, i32::try_from(*size).unwrap()));
+            coming.extend((0..*size).map(|own| (name.clone(), format!("{name}-{own}"))));
+        }
+        let mut placed: BTreeMap<String, usize> = BTreeMap::new();
+        let mut order = order.into_iter();
+        while !coming.is_empty() {
+            let next = order.next().map_or(0, |index| index.index(coming.len()));
+            let (group, name) = coming.swap_remove(next);
+            scene.pod(&name, Some(pod(&name, &group, "1")));
+            for pod in scene.placed().into_keys() {
+                let (group, _) = pod.rsplit_once('-').unwrap();
+                *placed.entry(group.to_owned()).or_default() += 1;
+            }
+            for (index, size) in sizes.iter().enumerate() {
+                let count = placed.get(&format!("gang-{index}")).copied().unwrap_or(0);
+                prop_assert!(count == 0 || count == *size, "{} of {}", count, size);
+            }
+        }
+        // Whoever waits does not fit into what is left.
+        let room: usize = nodes.iter().map(|cpu| usize::from(*cpu)).sum();
+        let left = room - placed.values().sum::<usize>();
+        for (index, size) in sizes.iter().enumerate() {
+            if !placed.contains_key(&format!("gang-{index}")) {
+                prop_assert!(*size > left, "{} fit into {}", size, left);
+            }
+        }
+    }
+}
