@@ -3,6 +3,7 @@
 mod pods;
 mod spread;
 mod statement;
+mod told;
 
 pub use statement::Statement;
 

@@ -342,6 +342,24 @@ proptest! {
     }
 
     #[test]
+    fn a_node_that_is_told_again_is_as_it_was(
+        objects in prop::collection::btree_map(object(), 0..7_u8, 5..40),
+    ) {
+        let mut cluster = Cluster::new();
+        for (object, form) in &objects {
+            put(&mut cluster, *object, *form);
+        }
+        let before = seen(&mut cluster);
+        let ids: Vec<NodeId> = cluster.node_ids().collect();
+        for id in ids {
+            let told = cluster.told_node(id);
+            cluster.update_node(&told);
+            prop_assert_eq!(format!("{:?}", cluster.told_node(id)), format!("{:?}", told));
+        }
+        prop_assert_eq!(seen(&mut cluster), before);
+    }
+
+    #[test]
     fn after_any_changes_it_equals_one_built_anew(
         steps in prop::collection::vec((object(), prop::option::weighted(0.7, 0..7_u8)), 0..80),
     ) {

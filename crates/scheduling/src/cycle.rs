@@ -207,6 +207,27 @@ impl Framework {
         checks.on(node).obstacle()
     }
 
+    /// Which plugin rejects a pod on a node, with its words; `None` if none does.
+    pub(crate) fn rejection(
+        &self,
+        cluster: &Cluster,
+        pod: &Pod,
+        id: NodeId,
+    ) -> Option<(String, Vec<String>)> {
+        let before = self.before(cluster, pod);
+        if let Some((plugin, _, reason)) = before.rejected {
+            return Some((plugin, vec![reason]));
+        }
+        let name = &cluster.node(id).name;
+        if let Some((_, by)) = before.nodes.filter(|(names, _)| !names.contains(name)) {
+            return Some((by.join(", "), Vec::new()));
+        }
+        let (mut checks, asked) = self.checks(cluster, pod);
+        let (index, rejection) = checks.verdict(id).err()?;
+        let plugin = self.filters[asked[index]].name().to_owned();
+        Some((plugin, checks.words(rejection)))
+    }
+
     /// Scores the nodes that passed; `None` where there is nothing to choose (S5-054).
     pub fn score(&self, cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Scores> {
         if nodes.len() < 2 {

@@ -31,8 +31,8 @@ impl Arguments {
         let (loaded, pod) = self.input.read(true)?;
         let config = self.config.as_deref().map(configuration::read).transpose();
         let config = config.map_err(Failure::input)?.unwrap_or_default();
-        let case = Case::new(loaded, pod, &config).map_err(Failure::input)?;
-        let answer = Answer::new(&case)?;
+        let mut case = Case::new(loaded, pod, &config).map_err(Failure::input)?;
+        let answer = Answer::new(&mut case)?;
         for warning in &answer.warnings {
             warn("evictd-scheduler", warning);
         }

@@ -3,7 +3,7 @@
 use super::Case;
 use evictd_placement::{NodeId, Pod};
 use evictd_preemption::{Options, PlanError};
-use evictd_scheduling::{Filtered, FitFailure, PluginName, Scores, Verdict, waking};
+use evictd_scheduling::{Filtered, FitFailure, PluginName, Scores, Verdict, remedies, waking};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +39,10 @@ pub(crate) struct Answer {
     /// What is in the way on the nodes that are nearest to taking it, in figures and names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) obstacles: BTreeMap<String, String>,
+    /// What would let it fit on the nodes that need the fewest changes: any of these lists of changes is enough. Each was
+    /// tried on the cluster.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) remedies: BTreeMap<String, Vec<Vec<String>>>,
     /// Which events will try it again, each with the plugins that asked for it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) wakes: BTreeMap<&'static str, Vec<&'static str>>,
@@ -83,13 +87,13 @@ pub(super) struct Failure {
 }
 
 impl Answer {
-    pub(crate) fn new(case: &Case) -> Result<Self, PlanError> {
+    pub(crate) fn new(case: &mut Case) -> Result<Self, PlanError> {
         let Case {
             cluster,
             pod,
             framework,
             ..
-        } = case;
+        } = &*case;
         let filtered = framework.filter(cluster, pod);
         let name = |id: &NodeId| cluster.node_name(*id).to_owned();
         let mut answer = Self {
@@ -110,6 +114,7 @@ impl Answer {
             answer.wakes = waking(rejectors.collect()).into_iter().collect();
             answer.obstacles = obstacles(case, &filtered);
             answer.failure = Some(Failure::of(case, &filtered, failure));
+            answer.remedies = told_remedies(case, &filtered);
             return Ok(answer);
         }
         let scores = framework.score(cluster, pod, &filtered.feasible);
@@ -176,6 +181,22 @@ fn obstacles(case: &Case, filtered: &Filtered) -> BTreeMap<String, String> {
         Some((case.cluster.node_name(id).to_owned(), obstacle))
     });
     nearest.collect()
+}
+
+fn told_remedies(case: &mut Case, filtered: &Filtered) -> BTreeMap<String, Vec<Vec<String>>> {
+    let Case {
+        cluster,
+        framework,
+        wire,
+        ..
+    } = case;
+    let remedies = remedies(cluster, framework, wire, filtered, NEAREST);
+    let words = |changes: Vec<_>| changes.iter().map(ToString::to_string).collect();
+    let told = remedies.into_iter().map(|remedy| {
+        let alternatives = remedy.alternatives.into_iter().map(words);
+        (remedy.node, alternatives.collect())
+    });
+    told.collect()
 }
 
 fn sorted(names: impl Iterator<Item = String>) -> Vec<String> {

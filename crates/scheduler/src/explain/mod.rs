@@ -19,6 +19,8 @@ pub(crate) struct Case {
     pub(crate) cluster: Cluster,
     pub(crate) budgets: Vec<Budget>,
     pub(crate) pod: Pod,
+    /// The pod as it was given.
+    wire: wire::Pod,
     pub(crate) framework: Framework,
     /// Assumptions that were made.
     doubts: Doubts,
@@ -66,12 +68,14 @@ impl Case {
         })?;
         let framework = Framework::new(&mut cluster, profile, &[]).map_err(CaseError::Plugin)?;
         let name = full_name(&pod);
+        let wire = pod.clone();
         let pod = cluster.pod(pod);
         let pod = pod.map_err(|mistake| CaseError::Pod { pod: name, mistake })?;
         Ok(Self {
             cluster,
             budgets,
             pod,
+            wire,
             framework,
             doubts,
         })

@@ -24,6 +24,15 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let head = view.sentence("What is in the way on the nearest nodes:");
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
+    if !answer.remedies.is_empty() {
+        let lines = answer.remedies.iter().map(|(node, alternatives)| {
+            let alternatives = alternatives.iter().map(|changes| changes.join(" and "));
+            let told = alternatives.collect::<Vec<_>>().join("; or ");
+            view.hanging("  ", &format!("{node}: {told}"))
+        });
+        let head = view.sentence("It would fit with any of these, each tried:");
+        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
+    }
     if !answer.wakes.is_empty() {
         let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
         parts.push(view.hanging("These events try it again: ", &events));

@@ -59,7 +59,12 @@ fn what_is_in_the_way_is_told_in_figures_with_the_events_that_help() {
         own["wakes"]["NodeUpdateNodeAllocatable"],
         json!(["NodeResourcesFit"])
     );
+    assert_eq!(
+        own["remedies"],
+        json!({ "one": [["4 more cpu"]], "two": [["2 more cpu"]] })
+    );
     let page = String::from_utf8(explain(&nodes, &pod("6"), &[]).stdout).unwrap();
+    assert!(page.contains("\n  two: 2 more cpu"), "{page}");
     assert!(page.starts_with("default/new fits on no node."), "{page}");
     assert!(
         page.lines().all(|line| line.chars().count() <= 80),

@@ -1,0 +1,60 @@
+//! A node as an API server would tell it.
+
+use super::Cluster;
+use crate::id::NodeId;
+use evictd_pod::node::{NodeImage, NodeSpec, NodeStatus, Taint};
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
+use evictd_pod::wire::Metadata;
+use evictd_pod::{Node, Quantity};
+
+impl Cluster {
+    /// What [`Cluster::update_node`] would have to be told for the node to be as it is: its name, labels, taints, whether
+    /// it is cordoned, what pods may ask for, and its images.
+    pub fn told_node(&self, id: NodeId) -> Node {
+        let (node, symbols) = (self.node(id), &self.symbols);
+        let text = |symbol| symbols.text(symbol).to_owned();
+        let taints = node.taints.iter().map(|taint| Taint {
+            key: text(taint.key),
+            value: text(taint.value),
+            effect: text(taint.effect),
+            time_added: None,
+        });
+        let images = node.images.iter().map(|name| NodeImage {
+            names: vec![text(*name)],
+            size_bytes: self.images.get(*name).map_or(0, |image| image.size),
+        });
+        let amounts = &node.allocatable;
+        let common = [
+            (CPU, Quantity::milli(amounts.cpu)),
+            (MEMORY, Quantity::bytes(amounts.memory)),
+            (
+                EPHEMERAL_STORAGE,
+                Quantity::bytes(amounts.ephemeral_storage),
+            ),
+            (PODS, Quantity::count(node.allowed_pods)),
+        ];
+        let common = common.map(|(name, amount)| (name.to_owned(), amount));
+        let rarer = self.scalars(amounts.scalars).iter();
+        let rarer = rarer.map(|(name, amount)| (text(*name), Quantity::count(*amount)));
+        let labels = node.labels.iter();
+        Node {
+            metadata: Metadata {
+                name: text(node.name),
+                labels: labels
+                    .map(|(key, value)| (text(key), text(value)))
+                    .collect(),
+                ..Metadata::default()
+            },
+            spec: NodeSpec {
+                taints: taints.collect(),
+                unschedulable: node.unschedulable,
+            },
+            status: NodeStatus {
+                allocatable: common.into_iter().chain(rarer).collect(),
+                images: images.collect(),
+                ..NodeStatus::default()
+            },
+            ..Node::default()
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Which change answers which rejection.
+
+use super::remedy::Remedy;
+use evictd_placement::{Cluster, NodeId, Pod, Symbol};
+use evictd_pod::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS};
+use evictd_pod::selector::Requirement;
+use evictd_pod::wire;
+use evictd_pod::{Node, Quantity};
+use std::collections::BTreeSet;
+
+/// What could change a rejection that has nothing to do with other pods; the first that helps is the one.
+pub(super) fn proposals(
+    (cluster, id): (&Cluster, NodeId),
+    (told, wire): (&Node, &wire::Pod),
+    pod: &Pod,
+    (plugin, reasons): (&str, &[String]),
+) -> Vec<Remedy> {
+    match plugin {
+        "NodeUnschedulable" => vec![Remedy::Uncordon],
+        "TaintToleration" => taint(told, wire).into_iter().collect(),
+        "NodeAffinity" => node_affinity(told, &wire.spec).into_iter().collect(),
+        "NodeResourcesFit" => reasons
+            .iter()
+            .filter_map(|reason| more(cluster, id, pod, reason))
+            .take(1)
+            .collect(),
+        "PodTopologySpread" | "InterPodAffinity" => absent_topologies(cluster, id, pod),
+        _ => Vec::new(),
+    }
+}
+
+fn taint(node: &Node, pod: &wire::Pod) -> Option<Remedy> {
+    let mut taints = node.spec.taints.iter();
+    let forbids = |effect: &str| matches!(effect, "NoSchedule" | "NoExecute");
+    let taint = taints
+        .find(|taint| forbids(&taint.effect) && !taint.is_tolerated(&pod.spec.tolerations))?;
+    Some(Remedy::Toleration(taint.clone()))
+}
+
+/// Whether a label says what a node is, and not what it has been told to be.
+fn describes(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let within = |own: &str| domain == own || domain.ends_with(&format!(".{own}"));
+    within("kubernetes.io") || within("k8s.io")
+}
+
+/// The first demand of the selector that the node does not meet; then, of the affinity's terms, the one of which it
+/// misses the fewest demands.
+fn node_affinity(node: &Node, spec: &wire::PodSpec) -> Option<Remedy> {
+    let labels = &node.metadata.labels;
+    let mut selector = spec.node_selector.iter();
+    if let Some((key, value)) = selector.find(|(key, value)| labels.get(*key) != Some(value)) {
+        let change = if describes(key) && labels.contains_key(key) {
+            Remedy::NoSelector(key.clone())
+        } else {
+            Remedy::Label {
+                key: key.clone(),
+                value: value.clone(),
+            }
+        };
+        return Some(change);
+    }
+    let affinity = spec.affinity.as_ref()?;
+    let terms = &affinity
+        .node_affinity
+        .required
+        .as_ref()?
+        .node_selector_terms;
+    let missed = |term: &wire::NodeSelectorTerm| -> Vec<wire::Requirement> {
+        let demands = term.match_expressions.iter();
+        let missed = demands.filter(|demand| !is_met(demand, node));
+        missed.cloned().collect()
+    };
+    let possible = terms.iter().filter(|term| term.match_fields.is_empty());
+    let missed = possible.map(missed).filter(|missed| !missed.is_empty());
+    let change = missed
+        .min_by_key(Vec::len)
+        .and_then(|missed| meet(missed.first()?, node));
+    Some(change.unwrap_or(Remedy::NoNodeAffinity))
+}
+
+fn is_met(demand: &wire::Requirement, node: &Node) -> bool {
+    let compiled = Requirement::of_node(demand, &mut |text| text);
+    compiled.is_ok_and(|own: Requirement<&str>| own.matches(&&node.metadata.labels))
+}
+
+/// The label that meets a demand.
+fn meet(demand: &wire::Requirement, node: &Node) -> Option<Remedy> {
+    let key = demand.key.clone();
+    let given = node.metadata.labels.contains_key(&key);
+    if given && describes(&key) {
+        return None;
+    }
+    let number = || demand.values.first()?.parse::<i64>().ok();
+    let value = match demand.operator.as_str() {
+        "In" => demand.values.first()?.clone(),
+        "Exists" => "true".to_owned(),
+        "Gt" => number()?.checked_add(1)?.to_string(),
+        "Lt" => number()?.checked_sub(1)?.to_string(),
+        _ => return Some(Remedy::NoLabel(key)),
+    };
+    Some(Remedy::Label { key, value })
+}
+
+/// What a node lacks of the resource that a reason names.
+fn more(cluster: &Cluster, id: NodeId, pod: &Pod, reason: &str) -> Option<Remedy> {
+    let resource = match reason {
+        "Too many pods" => PODS,
+        _ => reason.strip_prefix("Insufficient ")?,
+    };
+    let lacking = lacking(cluster, id, pod, resource);
+    let amount = match resource {
+        CPU => Quantity::milli(lacking),
+        MEMORY | EPHEMERAL_STORAGE => Quantity::bytes(lacking),
+        name if name.starts_with("hugepages-") => Quantity::bytes(lacking),
+        _ => Quantity::count(lacking),
+    };
+    let resource = resource.to_owned();
+    (lacking > 0).then_some(Remedy::More { resource, amount })
+}
+
+/// By how much what is wanted exceeds what is free, with those counted for whom the node is being freed.
+fn lacking(cluster: &Cluster, id: NodeId, pod: &Pod, resource: &str) -> i64 {
+    let node = cluster.node(id);
+    let coming = cluster.nominated().iter();
+    let coming = coming.filter(|other| {
+        other.identity.nominated == Some(node.name) && other.priority >= pod.priority
+    });
+    let coming: Vec<&Pod> = coming.filter(|other| other.name() != pod.name()).collect();
+    if resource == PODS {
+        let pods = node.pods.len() + coming.len() + 1;
+        return i64::try_from(pods).unwrap_or(i64::MAX) - node.allowed_pods;
+    }
+    let of = |pod: &Pod| asked(cluster, pod, resource);
+    let there = match resource {
+        CPU => node.allocatable.cpu - node.requested.cpu,
+        MEMORY => node.allocatable.memory - node.requested.memory,
+        EPHEMERAL_STORAGE => node.allocatable.ephemeral_storage - node.requested.ephemeral_storage,
+        name => {
+            let list = cluster.scalars(node.allocatable.scalars).iter();
+            let mut list = list.filter(|(own, _)| cluster.symbols().text(*own) == name);
+            let taken = node.pods.iter().map(of).sum::<i64>();
+            list.next().map_or(0, |(_, amount)| *amount) - taken
+        }
+    };
+    of(pod) + coming.into_iter().map(of).sum::<i64>() - there
+}
+
+/// How much of a resource a pod asks for.
+fn asked(cluster: &Cluster, pod: &Pod, resource: &str) -> i64 {
+    match resource {
+        CPU => pod.amounts.cpu,
+        MEMORY => pod.amounts.memory,
+        EPHEMERAL_STORAGE => pod.amounts.ephemeral_storage,
+        name => {
+            let list = cluster.scalars(pod.amounts.scalars).iter();
+            let mut list = list.filter(|(own, _)| cluster.symbols().text(*own) == name);
+            list.next().map_or(0, |(_, amount)| *amount)
+        }
+    }
+}
+
+/// How far a node is from having room: the largest lack of a common resource, in thousandths of what is wanted of it.
+pub(super) fn distance(cluster: &Cluster, id: NodeId, pod: &Pod) -> i64 {
+    let node = cluster.node(id);
+    let (there, taken, wanted) = (&node.allocatable, &node.requested, &pod.amounts);
+    let lacks = [
+        (wanted.cpu, there.cpu - taken.cpu),
+        (wanted.memory, there.memory - taken.memory),
+        (
+            wanted.ephemeral_storage,
+            there.ephemeral_storage - taken.ephemeral_storage,
+        ),
+    ];
+    let lacks = lacks.into_iter().filter(|(wanted, _)| *wanted > 0);
+    let lacks = lacks.map(|(wanted, free)| (wanted - free).max(0).saturating_mul(1000) / wanted);
+    lacks.max().unwrap_or(0)
+}
+
+/// The most values of one label that are tried.
+const VALUES: usize = 32;
+
+/// The labels that the pod's rules about other pods need and the node does not have, with each value that other nodes have.
+fn absent_topologies(cluster: &Cluster, id: NodeId, pod: &Pod) -> Vec<Remedy> {
+    let template = cluster.template(pod);
+    let spread = template.spread.iter().map(|own| own.topology_key);
+    let near = template.affinity.iter().map(|own| own.topology_key);
+    let keys: BTreeSet<Symbol> = spread.chain(near).collect();
+    let labels = &cluster.node(id).labels;
+    let absent = keys.into_iter().filter(|key| labels.get(*key).is_none());
+    let text = |symbol| cluster.symbols().text(symbol);
+    let changes = absent.flat_map(|key| {
+        let nodes = cluster.nodes().iter();
+        let values: BTreeSet<&str> = nodes
+            .filter_map(|node| node.labels.get(key).map(text))
+            .collect();
+        values
+            .into_iter()
+            .take(VALUES)
+            .map(move |value| Remedy::Label {
+                key: text(key).to_owned(),
+                value: value.to_owned(),
+            })
+    });
+    changes.collect()
+}

@@ -1,0 +1,108 @@
+//! One change to a node, to a pod or to who is there, and what it is called.
+
+use evictd_pod::node::Taint;
+use evictd_pod::wire::{Pod, Toleration};
+use evictd_pod::{Node, Quantity};
+use std::fmt;
+
+/// Something that would have to be different.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remedy {
+    /// The node is cordoned no more.
+    Uncordon,
+    /// The pod tolerates a taint of the node.
+    Toleration(Taint),
+    /// The node has this label.
+    Label {
+        /// Its key.
+        key: String,
+        /// One of the values that will do.
+        value: String,
+    },
+    /// The node does not have this label.
+    NoLabel(String),
+    /// The pod's node selector does not name this label.
+    NoSelector(String),
+    /// The pod has no required node affinity.
+    NoNodeAffinity,
+    /// The node has so much more of a resource to give.
+    More {
+        /// Its name; `pods` is the number of pods.
+        resource: String,
+        /// How much.
+        amount: Quantity,
+    },
+    /// These pods, `namespace/name`, are not on the node.
+    Away(Vec<String>),
+}
+
+impl Remedy {
+    /// Changes the node and the pod; who is on the node does not change.
+    pub(super) fn apply(&self, node: &mut Node, pod: &mut Pod) {
+        match self {
+            Self::Uncordon => {
+                node.spec.unschedulable = false;
+                let cordoned = "node.kubernetes.io/unschedulable";
+                node.spec.taints.retain(|taint| taint.key != cordoned);
+            }
+            Self::Toleration(taint) => pod.spec.tolerations.push(Toleration {
+                key: taint.key.clone(),
+                value: taint.value.clone(),
+                effect: taint.effect.clone(),
+                ..Toleration::default()
+            }),
+            Self::Label { key, value } => {
+                node.metadata.labels.insert(key.clone(), value.clone());
+            }
+            Self::NoLabel(key) => {
+                node.metadata.labels.remove(key);
+            }
+            Self::NoSelector(key) => {
+                pod.spec.node_selector.remove(key);
+            }
+            Self::NoNodeAffinity => {
+                if let Some(affinity) = &mut pod.spec.affinity {
+                    affinity.node_affinity.required = None;
+                }
+            }
+            Self::More { resource, amount } => {
+                let list = &mut node.status.allocatable;
+                let there = list.get(resource).copied().unwrap_or(Quantity::ZERO);
+                let sum = if resource == evictd_pod::resources::CPU {
+                    Quantity::milli(there.milli_value().saturating_add(amount.milli_value()))
+                } else {
+                    Quantity::new(
+                        there.value().saturating_add(amount.value()),
+                        amount.format(),
+                    )
+                };
+                list.insert(resource.as_str(), sum);
+            }
+            Self::Away(_) => {}
+        }
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uncordon => write!(f, "the node uncordoned"),
+            Self::Toleration(taint) => {
+                let equals = if taint.value.is_empty() { "" } else { "=" };
+                let Taint {
+                    key, value, effect, ..
+                } = taint;
+                write!(f, "a toleration of {key}{equals}{value}:{effect}")
+            }
+            Self::Label { key, value } => write!(f, "the label {key}={value} on the node"),
+            Self::NoLabel(key) => write!(f, "no label {key} on the node"),
+            Self::NoSelector(key) => write!(f, "no {key} in the pod's nodeSelector"),
+            Self::NoNodeAffinity => write!(f, "no required node affinity of the pod"),
+            Self::More { resource, amount } if resource == evictd_pod::resources::PODS => {
+                write!(f, "room for {amount} more of the pods")
+            }
+            Self::More { resource, amount } => write!(f, "{amount} more {resource}"),
+            Self::Away(pods) => write!(f, "{} gone from the node", pods.join(", ")),
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What would let a pod fit: the words for each filter, and that what is told is enough, necessary, and changes nothing.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![allow(clippy::needless_pass_by_value, reason = "json! makes values")]
+
+use evictd_placement::Cluster;
+use evictd_pod::{Node, wire};
+use evictd_scheduling::{Framework, NodeRemedies, Remedy, remedies};
+use proptest::prelude::*;
+use serde_json::{Value, from_value, json};
+
+/// Nodes and the pods on them, and a pod that is to be placed.
+#[derive(Debug, Clone)]
+struct Scene {
+    nodes: Vec<Value>,
+    pods: Vec<Value>,
+    incoming: Value,
+}
+
+fn node(name: &str, cpu: u32, labels: Value, spec: Value) -> Value {
+    let mut node = json!({ "metadata": { "name": name, "labels": labels }, "spec": spec,
+        "status": { "allocatable": { "cpu": cpu.to_string(), "memory": "8Gi", "pods": "4", "example.com/gpu": "1" } } });
+    node["metadata"]["labels"]["kubernetes.io/hostname"] = json!(name);
+    node
+}
+
+fn pod(name: &str, on: &str, cpu: u32, spec: Value) -> Value {
+    let mut pod = json!({ "metadata": { "name": name, "uid": name, "labels": { "app": "web" } }, "spec": spec });
+    pod["spec"]["nodeName"] = json!(on);
+    if pod["spec"]["containers"].is_null() {
+        pod["spec"]["containers"] = json!([{}]);
+    }
+    let container = &mut pod["spec"]["containers"][0];
+    container["name"] = json!("c");
+    container["resources"]["requests"]["cpu"] = json!(cpu.to_string());
+    pod
+}
+
+/// All that can be seen of a cluster, by names.
+fn shown(cluster: &Cluster) -> String {
+    let nodes = cluster.node_ids().map(|id| {
+        let node = cluster.node(id);
+        let pods = node.pods.iter().map(|pod| cluster.full_name(pod));
+        let pods: Vec<String> = pods.collect();
+        let told = cluster.told_node(id);
+        format!("{told:?} {pods:?} {:?}", node.requested)
+    });
+    format!("{:?} {:?}", nodes.collect::<Vec<_>>(), cluster.sizes())
+}
+
+impl Scene {
+    fn cluster(&self) -> Cluster {
+        let mut cluster = Cluster::new();
+        for node in &self.nodes {
+            let node: Node = from_value(node.clone()).unwrap();
+            assert!(cluster.add_node(&node));
+        }
+        for pod in &self.pods {
+            cluster.add_pod(from_value(pod.clone()).unwrap()).unwrap();
+        }
+        cluster
+    }
+
+    fn remedies(&self) -> Vec<NodeRemedies> {
+        let mut cluster = self.cluster();
+        let framework = Framework::of_default(&mut cluster);
+        let wire: wire::Pod = from_value(self.incoming.clone()).unwrap();
+        let pod = cluster.pod(wire.clone()).unwrap();
+        let filtered = framework.filter(&cluster, &pod);
+        cluster.release(pod);
+        let before = shown(&cluster);
+        let found = remedies(&mut cluster, &framework, &wire, &filtered, 5);
+        assert_eq!(before, shown(&cluster), "the cluster is as it was");
+        found
+    }
+
+    fn words(&self) -> Vec<String> {
+        let remedies = self.remedies();
+        let lines = remedies.iter().map(|own| {
+            let ways = own.alternatives.iter().map(|way| {
+                let words = way.iter().map(ToString::to_string);
+                words.collect::<Vec<_>>().join(" and ")
+            });
+            format!("{}: {}", own.node, ways.collect::<Vec<_>>().join("; or "))
+        });
+        lines.collect()
+    }
+
+    /// Whether the pod fits on a node after these changes to the objects.
+    fn fits_with(&self, node: &str, remedies: &[Remedy]) -> bool {
+        let mut changed = self.clone();
+        let place = changed.nodes.iter();
+        let place = place.map(|own| &own["metadata"]["name"]);
+        let own = place.into_iter().position(|name| name == node).unwrap();
+        for remedy in remedies {
+            changed.apply(own, remedy);
+        }
+        let mut cluster = changed.cluster();
+        let framework = Framework::of_default(&mut cluster);
+        let pod = cluster.pod(from_value(changed.incoming).unwrap()).unwrap();
+        let filtered = framework.filter(&cluster, &pod);
+        let id = cluster.find_node(node).unwrap();
+        filtered.feasible.contains(&id)
+    }
+
+    fn apply(&mut self, node: usize, remedy: &Remedy) {
+        let node = &mut self.nodes[node];
+        let spec = &mut self.incoming["spec"];
+        match remedy {
+            Remedy::Uncordon => node["spec"]["unschedulable"] = json!(false),
+            Remedy::Toleration(taint) => {
+                let toleration =
+                    json!({ "key": taint.key, "value": taint.value, "effect": taint.effect });
+                match spec["tolerations"].as_array_mut() {
+                    Some(list) => list.push(toleration),
+                    None => spec["tolerations"] = json!([toleration]),
+                }
+            }
+            Remedy::Label { key, value } => node["metadata"]["labels"][key] = json!(value),
+            Remedy::NoLabel(key) => {
+                let labels = node["metadata"]["labels"].as_object_mut();
+                labels.unwrap().remove(key).unwrap();
+            }
+            Remedy::NoSelector(key) => {
+                let selector = spec["nodeSelector"].as_object_mut();
+                selector.unwrap().remove(key).unwrap();
+            }
+            Remedy::NoNodeAffinity => spec["affinity"]["nodeAffinity"] = json!({}),
+            Remedy::More { resource, amount } => {
+                let own = &mut node["status"]["allocatable"][resource];
+                let there: i64 = own.as_str().map_or(0, |text| text.parse().unwrap());
+                *own = json!((there + amount.value()).to_string());
+            }
+            Remedy::Away(names) => self.pods.retain(|pod| {
+                let name = format!("default/{}", pod["metadata"]["name"].as_str().unwrap());
+                !names.contains(&name)
+            }),
+        }
+    }
+}
+
+fn one(node: Value, pods: Vec<Value>, incoming: Value) -> Vec<String> {
+    let scene = Scene {
+        nodes: vec![node],
+        pods,
+        incoming,
+    };
+    scene.words()
+}
+
+#[test]
+fn each_filter_has_its_remedy() {
+    let plain = || node("n", 4, json!({ "disk": "hdd" }), json!({}));
+    let new = |spec: Value| pod("new", "", 1, spec);
+    let affinity = |key: &str, operator: &str, values: Value| {
+        new(
+            json!({ "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }] } } } }),
+        )
+    };
+    let port = || json!({ "containers": [{ "ports": [{ "containerPort": 80, "hostPort": 80 }] }] });
+    let apart = json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } }] } } });
+    let taints = json!({ "taints": [{ "key": "for", "value": "gpu", "effect": "NoSchedule" }] });
+    let cordoned = json!({ "unschedulable": true,
+        "taints": [{ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" }] });
+    let there = |count: u32| {
+        let pods = (0..count).map(|number| pod(&format!("p{number}"), "n", 1, json!({})));
+        pods.collect::<Vec<_>>()
+    };
+    let table = [
+        (
+            node("n", 4, json!({}), cordoned),
+            vec![],
+            new(json!({})),
+            "n: the node uncordoned",
+        ),
+        (
+            node("n", 4, json!({}), taints),
+            vec![],
+            new(json!({})),
+            "n: a toleration of for=gpu:NoSchedule",
+        ),
+        (
+            plain(),
+            vec![],
+            new(json!({ "nodeSelector": { "disk": "ssd" } })),
+            "n: the label disk=ssd on the node",
+        ),
+        (
+            plain(),
+            vec![],
+            new(json!({ "nodeSelector": { "kubernetes.io/hostname": "m" } })),
+            "n: no kubernetes.io/hostname in the pod's nodeSelector",
+        ),
+        (
+            plain(),
+            vec![],
+            affinity("disk", "NotIn", json!(["hdd"])),
+            "n: no label disk on the node",
+        ),
+        (
+            plain(),
+            vec![],
+            affinity("cores", "Gt", json!(["7"])),
+            "n: the label cores=8 on the node",
+        ),
+        (
+            plain(),
+            vec![],
+            affinity("kubernetes.io/hostname", "In", json!(["m"])),
+            "n: no required node affinity of the pod",
+        ),
+        (
+            plain(),
+            there(2),
+            pod("new", "", 3, json!({})),
+            "n: 1 more cpu; or default/p1 gone from the node",
+        ),
+        (
+            node("n", 8, json!({}), json!({})),
+            there(4),
+            new(json!({})),
+            "n: room for 1 more of the pods; or default/p3 gone from the node",
+        ),
+        (
+            plain(),
+            vec![pod("p", "n", 1, port())],
+            new(port()),
+            "n: default/p gone from the node",
+        ),
+        (
+            plain(),
+            there(2),
+            new(apart),
+            "n: default/p0, default/p1 gone from the node",
+        ),
+        (
+            plain(),
+            vec![],
+            new(
+                json!({ "containers": [{ "resources": { "requests": { "example.com/gpu": "3" } } }] }),
+            ),
+            "n: 2 more example.com/gpu",
+        ),
+    ];
+    for (node, pods, incoming, expected) in table {
+        assert_eq!(one(node, pods, incoming), [expected]);
+    }
+}
+
+#[test]
+fn a_label_that_places_are_told_apart_by_is_given_a_value_that_helps() {
+    let near = json!({ "affinity": { "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+        { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } } }] } } });
+    let scene = Scene {
+        nodes: vec![
+            node("a", 1, json!({ "zone": "west" }), json!({})),
+            node("b", 1, json!({ "zone": "east" }), json!({})),
+            node("c", 4, json!({}), json!({})),
+        ],
+        pods: vec![pod("p", "a", 1, json!({}))],
+        incoming: pod("new", "", 3, near),
+    };
+    let words = scene.words();
+    assert!(
+        words.contains(&"c: the label zone=west on the node".to_owned()),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn the_nodes_that_need_the_least_are_told_first_and_each_change_is_needed() {
+    let mut nodes: Vec<Value> = (1..9)
+        .map(|cpu| node(&format!("n{cpu}"), cpu, json!({}), json!({})))
+        .collect();
+    nodes.push(node("x", 20, json!({}), json!({ "unschedulable": true })));
+    let scene = Scene {
+        nodes,
+        pods: vec![],
+        incoming: pod("new", "", 10, json!({})),
+    };
+    let words = scene.words();
+    assert_eq!(words.len(), 5);
+    assert_eq!(words[0], "n8: 2 more cpu");
+    assert_eq!(words[1], "n7: 3 more cpu");
+}
+
+fn scene() -> impl Strategy<Value = Scene> {
+    let labels = prop_oneof![
+        Just(json!({})),
+        Just(json!({ "zone": "a" })),
+        Just(json!({ "zone": "b", "disk": "ssd" }))
+    ];
+    let spec = prop_oneof![
+        2 => Just(json!({})),
+        1 => Just(json!({ "unschedulable": true })),
+        1 => Just(json!({ "taints": [{ "key": "for", "value": "gpu", "effect": "NoSchedule" }] })),
+    ];
+    let nodes = prop::collection::vec((1..5_u32, labels, spec), 1..5);
+    let form = prop_oneof![
+        2 => Just(json!({})),
+        1 => Just(json!({ "nodeSelector": { "disk": "ssd" } })),
+        1 => Just(json!({ "containers": [{ "ports": [{ "containerPort": 80, "hostPort": 80 }] }] })),
+        1 => Just(json!({ "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": { "matchLabels": { "app": "web" } } }] })),
+        1 => Just(json!({ "affinity": { "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "zone", "labelSelector": { "matchLabels": { "app": "web" } } }] } } })),
+    ];
+    let pods = prop::collection::vec((any::<prop::sample::Index>(), 0..3_u32, form.clone()), 0..9);
+    (nodes, pods, 1..6_u32, form).prop_map(|(nodes, pods, cpu, spec)| {
+        let count = nodes.len();
+        let name = |number: usize| format!("n{number}");
+        let nodes = nodes.into_iter().enumerate();
+        let nodes =
+            nodes.map(|(number, (cpu, labels, spec))| node(&name(number), cpu, labels, spec));
+        let pods = pods.into_iter().enumerate();
+        let pods = pods.map(|(number, (on, cpu, spec))| {
+            pod(&format!("p{number}"), &name(on.index(count)), cpu, spec)
+        });
+        Scene {
+            nodes: nodes.collect(),
+            pods: pods.collect(),
+            incoming: pod("new", "", cpu, spec),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_remedy_is_enough_and_nothing_in_it_can_be_left_out(scene in scene()) {
+        for own in scene.remedies() {
+            for way in &own.alternatives {
+                prop_assert!(!way.is_empty());
+                prop_assert!(scene.fits_with(&own.node, way), "{}: {way:?}", own.node);
+                for left_out in 0..way.len() {
+                    let mut fewer = way.clone();
+                    fewer.remove(left_out);
+                    prop_assert!(!scene.fits_with(&own.node, &fewer), "{}: {way:?}", own.node);
+                }
+            }
+        }
+    }
+}
