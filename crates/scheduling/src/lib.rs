@@ -63,6 +63,6 @@ pub use hints::waking;
 pub use plugins::{PluginName, PluginSet};
 pub use queue::{MAX_IN_FLIGHT_EVENTS, Moved, Pool, Popped, QueueError, Settings, Waiting};
 pub use remedies::{NodeRemedies, Remedy, remedies};
-pub use scheduler::{Attempt, Event, Outcome, Rejected, Scheduler};
+pub use scheduler::{Attempt, Event, Help, Outcome, Rejected, Scheduler};
 pub use scheduling_queue::{Failure, Nomination, SchedulingQueue};
 pub use workers::{OneByOne, Part, Workers};

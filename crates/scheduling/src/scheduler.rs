@@ -3,6 +3,7 @@
 
 mod extenders;
 mod gangs;
+mod help;
 mod overdue;
 mod reject;
 
@@ -23,6 +24,8 @@ use jiff::Timestamp;
 use overdue::Overdue;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+pub use help::Help;
 
 /// Something that a watch tells.
 #[derive(Debug, Clone)]
@@ -375,8 +378,8 @@ impl Scheduler {
         self.moved.extend(self.queue.flush_unschedulable(now));
     }
 
-    /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other. `waiting` tells which pods of the cluster hold a place that they are not bound to
-    /// yet (S4-022).
+    /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other. `waiting` tells which
+    /// pods of the cluster hold a place that they are not bound to yet (S4-022).
     pub fn attempt(&mut self, now: Timestamp, waiting: &dyn Fn(&Pod) -> bool) -> Option<Attempt> {
         if let Some(attempt) = self.decided.pop_front() {
             return Some(attempt);

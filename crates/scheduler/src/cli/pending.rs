@@ -1,11 +1,13 @@
 //! `evictd-scheduler pending`: asks the running scheduler which pods wait, and on what.
 
+use crate::explain::remedies;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use evictd_cluster_client::{Access, ApiError, CALL_TIMEOUT, Credentials};
 use evictd_command::{Colour, Column, Failure, Output, Table, View};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 const EXAMPLE: &str = "Example:
@@ -23,6 +25,9 @@ pub(super) struct Arguments {
     /// The scheduler's secure port.
     #[arg(long, value_name = "URL", default_value = "https://127.0.0.1:10259")]
     server: String,
+    /// Only this pod, and what would help it: for the nearest nodes the fewest changes, each tried on the cluster.
+    #[arg(long, value_name = "NAMESPACE/NAME", value_parser = full_name)]
+    pod: Option<String>,
     /// Whose token or certificate is shown to it. Default: as kubectl.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -43,6 +48,16 @@ struct Pending {
     time: Option<Timestamp>,
     count: usize,
     pods: Vec<Waiting>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    help: Option<Help>,
+}
+
+/// What would help the pod that was asked about.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Help {
+    feasible: usize,
+    remedies: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +68,7 @@ struct Waiting {
     since: Timestamp,
     attempts: u32,
     plugins: Vec<String>,
+    wakes: Vec<String>,
     message: String,
     nominated: Option<String>,
 }
@@ -63,7 +79,12 @@ impl Arguments {
             .enable_all()
             .build()?;
         let pending = runtime.block_on(self.ask())?;
-        self.output.print(&pending, page)
+        match &self.pod {
+            Some(pod) => self
+                .output
+                .print(&pending, |pending, view| one(pod, pending, view)),
+            None => self.output.print(&pending, page),
+        }
     }
 
     async fn ask(&self) -> Result<Pending, Failure> {
@@ -78,22 +99,65 @@ impl Arguments {
         let access = Access::find(&credentials).await.map_err(Failure::input)?;
         let access = access.towards(server, self.insecure_skip_tls_verify);
         let reader = access.reader(CALL_TIMEOUT).map_err(Failure::input)?;
-        let text = reader
-            .get("/v1/pending")
-            .await
-            .map_err(|error| match error {
-                ApiError::Forbidden { .. } => Failure::not_permitted(error),
-                _ => Failure::from(error),
-            })?;
+        let path = match &self.pod {
+            Some(pod) => format!("/v1/pending?pod={pod}"),
+            None => "/v1/pending".to_owned(),
+        };
+        let text = reader.get(&path).await.map_err(|error| match error {
+            ApiError::Forbidden { .. } => Failure::not_permitted(error),
+            _ => Failure::from(error),
+        })?;
         let read = serde_json::from_str(&text);
         Ok(read.with_context(|| format!("{} does not answer as a scheduler", self.server))?)
     }
+}
+
+/// `shop/web`, and `web` for `default/web`.
+fn full_name(text: &str) -> Result<String, String> {
+    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
+    let is_part = |part: &str| {
+        let allowed = |own: char| own.is_ascii_alphanumeric() || matches!(own, '-' | '.');
+        !part.is_empty() && part.chars().all(allowed)
+    };
+    if is_part(namespace) && is_part(name) {
+        return Ok(format!("{namespace}/{name}"));
+    }
+    Err("is not NAMESPACE/NAME".to_owned())
+}
+
+/// One pod.
+fn one(pod: &str, pending: &Pending, view: View) -> String {
+    let Some(own) = pending.pods.first() else {
+        return format!("{pod} does not wait.");
+    };
+    let mut parts = vec![table(pending, view)];
+    match &pending.help {
+        Some(help) if help.feasible > 0 => {
+            let head = format!("It fits on {} nodes now, and has its turn.", help.feasible);
+            parts.push(view.paint(Colour::Good, &view.sentence(&head)));
+        }
+        Some(help) => parts.extend(remedies(&help.remedies, view)),
+        None => {}
+    }
+    if !own.wakes.is_empty() {
+        parts.push(view.hanging("These events try it again: ", &own.wakes.join(", ")));
+    }
+    parts.join("\n\n")
 }
 
 fn page(pending: &Pending, view: View) -> String {
     if pending.count == 0 {
         return view.paint(Colour::Good, "No pod waits.");
     }
+    let table = table(pending, view);
+    let more = pending.count.saturating_sub(pending.pods.len());
+    match more {
+        0 => table,
+        more => format!("{table}\n{more} more wait."),
+    }
+}
+
+fn table(pending: &Pending, view: View) -> String {
     let now = pending.time.unwrap_or(Timestamp::UNIX_EPOCH);
     let rows = pending.pods.iter().map(|own| {
         let seconds = now.duration_since(own.since).as_secs().max(0);
@@ -118,10 +182,5 @@ fn page(pending: &Pending, view: View) -> String {
         Column::sentence("WAITS ON", 4),
         Column::sentence("WAS TOLD", 1),
     ];
-    let table = Table::new(columns, rows).shown(view);
-    let more = pending.count.saturating_sub(pending.pods.len());
-    match more {
-        0 => table,
-        more => format!("{table}\n{more} more wait."),
-    }
+    Table::new(columns, rows).shown(view)
 }

@@ -68,8 +68,8 @@ fn log(verbosity: u8) {
     };
     let mut targets = Targets::new().with_default(level);
     if level == LevelFilter::INFO {
-        // The library of the API's client warns for every connection of what is told once here.
-        targets = targets.with_target("kube_client", LevelFilter::ERROR);
+        // The library of the API's client tells of every connection what is told once here.
+        targets = targets.with_target("kube_client", LevelFilter::OFF);
     }
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)

@@ -4,7 +4,7 @@ mod answer;
 mod page;
 
 pub(crate) use answer::Answer;
-pub(crate) use page::page;
+pub(crate) use page::{page, remedies};
 
 use crate::dump::{Doubts, Loaded};
 use crate::preemptor::full_name;

@@ -24,21 +24,28 @@ pub(crate) fn page(answer: &Answer, view: View) -> String {
         let head = view.sentence("What is in the way on the nearest nodes:");
         parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
     }
-    if !answer.remedies.is_empty() {
-        let lines = answer.remedies.iter().map(|(node, alternatives)| {
-            let alternatives = alternatives.iter().map(|changes| changes.join(" and "));
-            let told = alternatives.collect::<Vec<_>>().join("; or ");
-            view.hanging("  ", &format!("{node}: {told}"))
-        });
-        let head = view.sentence("It would fit with any of these, each tried:");
-        parts.push(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")));
-    }
+    parts.extend(remedies(&answer.remedies, view));
     if !answer.wakes.is_empty() {
         let events = answer.wakes.keys().copied().collect::<Vec<_>>().join(", ");
         parts.push(view.hanging("These events try it again: ", &events));
     }
     parts.extend(elsewhere(answer, view));
     parts.join("\n\n")
+}
+
+/// What would let the pod fit.
+pub(crate) fn remedies(
+    remedies: &BTreeMap<String, Vec<Vec<String>>>,
+    view: View,
+) -> Option<String> {
+    let lines = remedies.iter().map(|(node, alternatives)| {
+        let alternatives = alternatives.iter().map(|changes| changes.join(" and "));
+        let told = alternatives.collect::<Vec<_>>().join("; or ");
+        view.hanging("  ", &format!("{node}: {told}"))
+    });
+    let lines: Vec<String> = lines.collect();
+    let head = view.sentence("It would fit with any of these, each tried:");
+    (!lines.is_empty()).then(|| format!("{head}\n{}", lines.join("\n")))
 }
 
 fn headline(answer: &Answer) -> (Colour, String) {

@@ -150,6 +150,7 @@ impl Engine {
                     return self.writer.stop();
                 },
                 _ = stop.changed() => {}
+                () = self.view.is_asked() => {}
                 _ = backoff.tick() => {
                     self.scheduler.flush_backoff((self.now)());
                     self.scheduler.leave_overdue((self.now)());
@@ -163,6 +164,7 @@ impl Engine {
     /// Takes in what has been told; whether there was anything.
     fn hear(&mut self) -> bool {
         let mut heard = false;
+        self.help();
         for _ in 0..NEWS {
             let Ok(news) = self.news.try_recv() else {
                 break;

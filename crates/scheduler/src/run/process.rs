@@ -172,13 +172,15 @@ async fn serve(
     let allowed = port.always_allowed.clone();
     let times = CacheTimes::default();
     let (pending, decisions) = (view.clone(), view);
-    let pages: [(&str, Page); 2] = [
-        ("/v1/pending", Arc::new(move |_: &str| pending.pending())),
-        (
-            "/v1/decisions",
-            Arc::new(move |query: &str| decisions.decisions(query)),
-        ),
-    ];
+    let pending: Page = Arc::new(move |query| {
+        let view = pending.clone();
+        Box::pin(async move { view.pending(&query).await })
+    });
+    let decisions: Page = Arc::new(move |query| {
+        let view = decisions.clone();
+        Box::pin(async move { view.decisions(&query) })
+    });
+    let pages = [("/v1/pending", pending), ("/v1/decisions", decisions)];
     let answers = Answers {
         health,
         exposition: Arc::new(exposition),

@@ -1,11 +1,12 @@
 //! What others may see of a running scheduler: which pods wait and on what, and the last decisions with their evidence.
 
 use evictd_pod::wire;
-use evictd_scheduling::{PluginName, Pool, SchedulingQueue};
+use evictd_scheduling::{PluginName, PluginSet, Pool, SchedulingQueue, waking};
 use jiff::Timestamp;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Notify, oneshot};
 
 /// How many decisions are kept.
 const DECISIONS: usize = 1000;
@@ -14,12 +15,35 @@ const LISTED: usize = 1000;
 
 /// Shared with whoever asks. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct View(Arc<Mutex<Seen>>);
+pub struct View {
+    seen: Arc<Mutex<Seen>>,
+    /// Somebody has asked what would help a pod.
+    asked: Arc<Notify>,
+}
 
 #[derive(Debug, Default)]
 struct Seen {
     pending: Pending,
     decisions: VecDeque<Decision>,
+    asked: Vec<Asked>,
+}
+
+/// What would help this pod?
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) reply: oneshot::Sender<Option<Help>>,
+}
+
+/// What would help a pod that waits.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Help {
+    /// On how many nodes it fits as it is.
+    pub feasible: usize,
+    /// For the nodes that need the fewest changes, lists of changes of which any is enough.
+    pub remedies: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 /// Which pods wait.
@@ -32,6 +56,9 @@ pub struct Pending {
     pub count: usize,
     /// They, or the first of them.
     pub pods: Vec<Waiting>,
+    /// What would help the one that was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub help: Option<Help>,
 }
 
 /// A pod that waits.
@@ -48,6 +75,8 @@ pub struct Waiting {
     pub attempts: u32,
     /// The plugins that kept it away, or gate it.
     pub plugins: Vec<&'static str>,
+    /// The events that have it tried again.
+    pub wakes: Vec<&'static str>,
     /// What it was told last.
     pub message: String,
     /// The node that is being freed for it.
@@ -82,7 +111,19 @@ pub struct Decision {
 
 impl View {
     fn change(&self, change: impl FnOnce(&mut Seen)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        change(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Until somebody asks what would help a pod.
+    pub(super) async fn is_asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// What was asked since the last call.
+    pub(super) fn take_asked(&self) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        self.change(|seen| asked = std::mem::take(&mut seen.asked));
+        asked
     }
 
     /// Keeps a decision; the oldest goes.
@@ -120,6 +161,7 @@ impl View {
                 since: waits.since,
                 attempts: waits.attempts,
                 plugins: waits.rejectors.iter().map(PluginName::as_str).collect(),
+                wakes: wakes(waits.rejectors),
                 message: told(pod),
                 nominated: queue.nominated_node(&key).map(|node| node.to_string()),
             })
@@ -128,24 +170,55 @@ impl View {
             time: Some(now),
             count: queue.len(),
             pods: pods.collect(),
+            help: None,
         };
         self.change(|seen| seen.pending = pending);
     }
 
-    /// Which pods wait, as JSON.
-    pub fn pending(&self) -> String {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        serde_json::to_string(&seen.pending).unwrap_or_default()
+    /// Which pods wait, as JSON. With `pod=NAMESPACE/NAME` in the query only that one, and what would help it.
+    pub async fn pending(&self, query: &str) -> String {
+        let mut pending = Pending::default();
+        self.change(|seen| pending = seen.pending.clone());
+        if let Some((namespace, name)) = pod_in(query).and_then(|pod| pod.split_once('/')) {
+            let full = format!("{namespace}/{name}");
+            pending.pods.retain(|own| own.pod == full);
+            pending.help = self.help(namespace, name).await;
+        }
+        serde_json::to_string(&pending).unwrap_or_default()
+    }
+
+    /// Asks the engine what would help a pod; `None` if it does not wait.
+    async fn help(&self, namespace: &str, name: &str) -> Option<Help> {
+        let (reply, answer) = oneshot::channel();
+        let asked = Asked {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            reply,
+        };
+        self.change(|seen| seen.asked.push(asked));
+        self.asked.notify_one();
+        answer.await.ok().flatten()
     }
 
     /// The last decisions, as JSON; the newest last. With `pod=NAMESPACE/NAME` in the query only those about that pod.
     pub fn decisions(&self, query: &str) -> String {
-        let pod = query.split('&').find_map(|part| part.strip_prefix("pod="));
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pod = pod_in(query);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = |decision: &&Decision| pod.is_none_or(|pod| decision.pod == pod);
         let decisions: Vec<&Decision> = seen.decisions.iter().filter(wanted).collect();
         serde_json::to_string(&decisions).unwrap_or_default()
     }
+}
+
+/// The pod that a query names.
+fn pod_in(query: &str) -> Option<&str> {
+    query.split('&').find_map(|part| part.strip_prefix("pod="))
+}
+
+/// The events that have a pod tried again that these plugins rejected.
+fn wakes(rejectors: PluginSet) -> Vec<&'static str> {
+    let events = waking(rejectors).into_iter();
+    events.map(|(event, _)| event).collect()
 }
 
 /// `namespace/name`.

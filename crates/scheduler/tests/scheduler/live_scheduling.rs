@@ -1,12 +1,14 @@
 //! `evictd-scheduler run` against an API server: pods come, are bound, and are told why not.
 
 use crate::scheduler;
+use evictd_testkit::program;
 use evictd_testkit::testing::wait_until;
 use evictd_testkit::{Actor, ApiServer};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::io::Write;
+use std::net::TcpListener;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::NamedTempFile;
@@ -30,10 +32,11 @@ impl Drop for Live {
 
 fn start(kubeconfig: &NamedTempFile, arguments: &[&str]) -> Child {
     let mut command = scheduler();
-    command
-        .args(["run", "--secure-port=0", "--kubeconfig"])
-        .arg(kubeconfig.path())
-        .args(arguments);
+    command.args(["run", "--kubeconfig"]).arg(kubeconfig.path());
+    command.args(arguments);
+    if !arguments.iter().any(|own| own.starts_with("--secure-port")) {
+        command.arg("--secure-port=0");
+    }
     command.stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -126,6 +129,56 @@ pub(crate) fn pod(name: &str, cpu: &str, priority: i32) -> Value {
     })
 }
 
+/// The condition `PodScheduled` of a pod.
+fn condition(pod: &Value) -> Value {
+    let conditions = pod["status"]["conditions"].as_array().cloned();
+    let mut conditions = conditions.unwrap_or_default().into_iter();
+    let found = conditions.find(|own| own["type"] == "PodScheduled");
+    found.unwrap_or_default()
+}
+
+#[test]
+fn who_asks_is_told_which_pods_wait_and_what_would_help_one() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    let secure = format!("--secure-port={port}");
+    let allowed = "--authorization-always-allow-paths=/v1/pending";
+    let arguments = [secure.as_str(), "--bind-address=127.0.0.1", allowed];
+    let live = Live::with(ApiServer::start().unwrap(), &[("one", "2")], &arguments);
+    live.admin.create(pod("large", "5", 0)).unwrap();
+    live.until("default/large", "told", |pod| {
+        condition(pod)["reason"] == "Unschedulable"
+    });
+    let server = format!("https://127.0.0.1:{port}");
+    let pending = |arguments: &[&str]| {
+        let mut command = scheduler();
+        command.args(["pending", "--insecure-skip-tls-verify", "--server", &server]);
+        command.arg("--kubeconfig").arg(live.kubeconfig.path());
+        command.args(arguments).env("COLUMNS", "80");
+        String::from_utf8(program::run(&mut command, "").stdout).unwrap()
+    };
+    wait_until("the pod is listed", || {
+        pending(&[]).contains("default/large")
+    });
+    let page = pending(&["--pod", "large"]);
+    assert!(page.contains("\n  one: 3 more cpu\n"), "{page}");
+    assert!(page.contains("NodeUpdateNodeAllocatable"), "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 80),
+        "{page}"
+    );
+    assert_eq!(
+        pending(&["--pod", "shop/none"]),
+        "shop/none does not wait.\n"
+    );
+    let own: Value = serde_json::from_str(&pending(&["--pod", "large", "-o", "json"])).unwrap();
+    assert_eq!(
+        own["help"],
+        json!({ "feasible": 0, "remedies": { "one": [["3 more cpu"]] } })
+    );
+}
+
 #[test]
 fn s5_064_pods_are_bound_to_the_best_node() {
     let live = Live::new(&[("one", "2"), ("two", "4")]);
@@ -141,16 +194,6 @@ fn s5_064_pods_are_bound_to_the_best_node() {
 fn s5_069_a_pod_that_fits_nowhere_is_told_why_and_placed_when_a_node_comes() {
     let live = Live::new(&[("one", "1")]);
     live.admin.create(pod("large", "3", 0)).unwrap();
-    let condition = |pod: &Value| -> Value {
-        let conditions = pod["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        conditions
-            .into_iter()
-            .find(|own| own["type"] == "PodScheduled")
-            .unwrap_or_default()
-    };
     let told = live.until("default/large", "told", |pod| {
         condition(pod)["status"] == "False"
     });

@@ -79,7 +79,8 @@ impl Port {
         let address = port.address().unwrap();
         let health = Health::default();
         let (_, exposition) = Metrics::new();
-        let configz: Page = Arc::new(|query| json!({"asked": query}).to_string());
+        let configz: Page =
+            Arc::new(|query| Box::pin(async move { json!({"asked": query}).to_string() }));
         tokio::spawn(port.serve(Answers {
             health: health.clone(),
             exposition: Arc::new(exposition),

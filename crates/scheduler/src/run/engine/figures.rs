@@ -1,9 +1,34 @@
-//! What is in memory, in figures.
+//! What is in memory, in figures, and what would help a pod.
 
 use super::Engine;
-use evictd_scheduling::{Moved, Pool};
+use crate::run::view::Help;
+use evictd_scheduling::{Moved, Pool, Remedy};
+
+/// The most nodes for which it is told what would let a pod fit.
+const HELPED: usize = 5;
 
 impl Engine {
+    /// Answers who has asked what would help a pod.
+    pub(super) fn help(&mut self) {
+        let words = |way: Vec<Remedy>| way.iter().map(ToString::to_string).collect();
+        for asked in self.view.take_asked() {
+            let help = self.scheduler.help(&asked.namespace, &asked.name, HELPED);
+            let told = help.map(|help| Help {
+                feasible: help.feasible,
+                remedies: help
+                    .remedies
+                    .into_iter()
+                    .map(|own| {
+                        let ways = own.alternatives.into_iter().map(words);
+                        (own.node, ways.collect())
+                    })
+                    .collect(),
+            });
+            // Nobody waits for it any more, perhaps.
+            let _ = asked.reply.send(told);
+        }
+    }
+
     /// Brings the gauges up to date; every second.
     pub(super) fn measure(&mut self) {
         let queue = self.scheduler.queue();

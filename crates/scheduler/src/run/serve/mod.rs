@@ -31,6 +31,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -46,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_mins(5);
 
 /// The JSON text of a page, from the query of the request.
-pub type Page = Arc<dyn Fn(&str) -> String + Send + Sync>;
+pub type Page = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = String> + Send>> + Send + Sync>;
 
 /// What is answered. Clones share it.
 #[derive(Clone)]
@@ -171,7 +172,10 @@ async fn answer(
         return metrics(answers, header(header::ACCEPT));
     }
     match answers.pages.get(path) {
-        Some(page) => respond(StatusCode::OK, "application/json", page(query)),
+        Some(page) => {
+            let text = page(query.to_owned()).await;
+            respond(StatusCode::OK, "application/json", text)
+        }
         None => plain(StatusCode::NOT_FOUND, "404 page not found\n"),
     }
 }

@@ -78,7 +78,7 @@ pub enum Outcome {
         /// Its node.
         node: String,
     },
-    /// The pod does not have this node, or with [`FailureKind::Unanswered`] it is not known (S5-095).
+    /// The pod does not have this node, or with [`super::FailureKind::Unanswered`] it is not known (S5-095).
     NotBound {
         /// The pod.
         pod: PodRef,
@@ -252,7 +252,7 @@ impl Writer {
     }
 
     /// From now on nothing is begun; what is under way goes on. For a scheduler that lost its lease: what waited ends as
-    /// [`FailureKind::Stopped`].
+    /// [`super::FailureKind::Stopped`].
     pub fn stop(&self) {
         self.0.bindings.close();
         self.0.preemptions.close();
