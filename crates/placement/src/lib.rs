@@ -81,7 +81,7 @@ pub use id::NodeId;
 pub use labels::Labels;
 pub use mistake::Mistake;
 pub use node::{Node, Taint};
-pub use plugin::{MAX_SCORE, Plugin, PreFilter, Score, normalize_by_highest};
+pub use plugin::{Chosen, MAX_SCORE, Permit, Plugin, PreFilter, Score, normalize_by_highest};
 pub use pod::{Identity, NO_START, Pod};
 pub use resources::{Amounts, ScalarSums, ScalarsId, Scored};
 pub use selector::{NodeSelector, Requirement, Selector};

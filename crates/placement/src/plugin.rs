@@ -6,6 +6,8 @@ use crate::filter::{Code, Filter, Here};
 use crate::id::NodeId;
 use crate::pod::Pod;
 use crate::symbol::Symbol;
+use evictd_pod::wire;
+use jiff::SignedDuration;
 
 /// What a plugin says before any node is looked at (S5-043).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,8 +20,30 @@ pub enum PreFilter {
     Rejected(Code, String),
 }
 
-/// A plugin: it may take part before the nodes are filtered, while they are, and when they are scored. It decides by what it
-/// is given and by nothing else.
+/// A pod for which a node was chosen, but which is not bound to it yet.
+#[derive(Clone, Copy)]
+pub struct Chosen<'c> {
+    /// The cluster.
+    pub cluster: &'c Cluster,
+    /// The pod.
+    pub pod: &'c wire::Pod,
+    /// The name of its node.
+    pub node: &'c str,
+}
+
+/// Whether a pod may be bound (S5-059).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permit {
+    /// Now, as far as this plugin is concerned.
+    Allow,
+    /// Later: the plugin is asked again whenever something changes in the cluster. After this time the pod is rejected.
+    Wait(SignedDuration),
+    /// Not there, with the reason.
+    Reject(String),
+}
+
+/// A plugin: it may take part before the nodes are filtered, while they are, when they are scored, and from the choice of a
+/// node to the binding. It decides by what it is given and by what it has reserved.
 pub trait Plugin: Send + Sync {
     /// Its name in configurations and answers.
     fn name(&self) -> &str;
@@ -37,6 +61,30 @@ pub trait Plugin: Send + Sync {
     /// Its score, compiled for one pod and the nodes that passed all filters; `None` where it leaves the choice to others.
     fn score(&self, _cluster: &Cluster, _pod: &Pod, _nodes: &[NodeId]) -> Option<Box<dyn Score>> {
         None
+    }
+
+    /// Sets aside what the pod needs on its node. Of a pod group's pods neither this nor what follows is asked.
+    ///
+    /// # Errors
+    /// The reason why that is not possible. Then every plugin that reserves is asked to give back what it has (S5-058).
+    fn reserve(&self, _chosen: Chosen<'_>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Gives back what was set aside, if anything was: the pod does not get this node.
+    fn unreserve(&self, _chosen: Chosen<'_>) {}
+
+    /// Whether the pod may be bound.
+    fn permit(&self, _chosen: Chosen<'_>) -> Permit {
+        Permit::Allow
+    }
+
+    /// The last look before the pod is bound.
+    ///
+    /// # Errors
+    /// The reason why it must not be. It is tried again later.
+    fn pre_bind(&self, _chosen: Chosen<'_>) -> Result<(), String> {
+        Ok(())
     }
 }
 

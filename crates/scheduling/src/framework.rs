@@ -42,6 +42,12 @@ pub struct Framework {
     pub post_filters: Vec<PostFilter>,
     /// Score the nodes that passed, each with its weight.
     pub scores: Vec<(Shared, i64)>,
+    /// Plugins of one's own that set aside what a pod needs on its node.
+    pub reserves: Vec<Shared>,
+    /// Those that say when a pod may be bound.
+    pub permits: Vec<Shared>,
+    /// Those that look once more before it is.
+    pub pre_binds: Vec<Shared>,
     /// Run the parts of a decision about many nodes.
     pub workers: Arc<dyn Workers>,
 }
@@ -71,6 +77,9 @@ impl Framework {
             filters: Vec::new(),
             post_filters: Vec::new(),
             scores: Vec::new(),
+            reserves: Vec::new(),
+            permits: Vec::new(),
+            pre_binds: Vec::new(),
             workers: Arc::new(OneByOne),
         })
     }
@@ -86,7 +95,14 @@ impl Framework {
     ) -> Result<Self, String> {
         let mut made: BTreeMap<String, Option<Shared>> = BTreeMap::new();
         let nothing = Value::Object(serde_json::Map::new());
-        for point in [Point::PreFilter, Point::Filter, Point::Score] {
+        for point in [
+            Point::PreFilter,
+            Point::Filter,
+            Point::Score,
+            Point::Reserve,
+            Point::Permit,
+            Point::PreBind,
+        ] {
             for name in profile.points.at(point) {
                 if made.contains_key(name) {
                     continue;
@@ -116,6 +132,12 @@ impl Framework {
         });
         let scores = at(Point::Score).into_iter();
         let scores = scores.map(|(name, plugin)| (plugin, profile.points.weight(name)));
+        // What the built-in ones reserve and do before the binding belongs to the cluster and to whoever binds.
+        let mine = |point| {
+            let all = at(point).into_iter();
+            let mine = all.filter(|(name, _)| own.iter().any(|own| own.name == *name));
+            mine.map(|(_, plugin)| plugin).collect()
+        };
         let plugins = |point| at(point).into_iter().map(|(_, plugin)| plugin).collect();
         Ok(Self {
             scheduler_name: profile.scheduler_name.clone(),
@@ -123,6 +145,9 @@ impl Framework {
             filters: plugins(Point::Filter),
             post_filters: post_filters.collect(),
             scores: scores.collect(),
+            reserves: mine(Point::Reserve),
+            permits: mine(Point::Permit),
+            pre_binds: mine(Point::PreBind),
             workers: Arc::new(OneByOne),
         })
     }

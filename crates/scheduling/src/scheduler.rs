@@ -5,6 +5,7 @@ mod extenders;
 mod gangs;
 mod help;
 mod overdue;
+mod permits;
 mod reject;
 
 use crate::change::{Change, Delta, pod_key};
@@ -13,15 +14,15 @@ use crate::decider::{Decided, Decider};
 use crate::extending::{Asked, Question};
 use crate::framework::Framework;
 use crate::gang::{GroupNews, group_of};
-use crate::plugins::PluginSet;
 use crate::queue::{Moved, Settings};
 use crate::scheduling_queue::SchedulingQueue;
-use evictd_placement::{Cluster, Mistake, Pod, Spreader, VolumeChoice, volume_choices};
+use evictd_placement::{Cluster, Mistake, Pod, Spreader, VolumeChoice};
 use evictd_pod::wire;
 use evictd_preemption::{Action, Budget, Options};
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use overdue::Overdue;
+use permits::Permits;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -66,6 +67,11 @@ pub enum Outcome {
         decided: Decided,
         /// What has to be done for its claims before it is bound.
         volumes: Vec<VolumeChoice>,
+    },
+    /// It has a node and waits for plugins to permit its binding. It comes out again, placed or not.
+    Waits {
+        /// The node.
+        node: Arc<str>,
     },
     /// Extenders have to be asked: [`Scheduler::answered`] goes on with it.
     Ask(Question),
@@ -119,6 +125,7 @@ pub struct Scheduler {
     /// What became of groups, and was not asked for yet.
     groups: Vec<GroupNews>,
     overdue: Overdue,
+    permits: Permits,
     extenders: Vec<config::Extender>,
     /// Pods about which extenders are asked.
     asked: HashMap<Arc<str>, Asked>,
@@ -150,6 +157,7 @@ impl Scheduler {
             decided: VecDeque::new(),
             groups: Vec::new(),
             overdue: Overdue::default(),
+            permits: Permits::default(),
             extenders: Vec::new(),
             asked: HashMap::new(),
         })
@@ -188,6 +196,7 @@ impl Scheduler {
                 self.moved.extend(self.queue.on(now, change));
                 if let Change::Pod(pods) = change {
                     self.overdue.on_pod(pods);
+                    self.end_waiting(pods);
                     self.renominate(pods);
                 }
             }
@@ -381,6 +390,7 @@ impl Scheduler {
     /// Tries the next pod, if one waits, and with it all of its gang: those are told one after the other. `waiting` tells which
     /// pods of the cluster hold a place that they are not bound to yet (S4-022).
     pub fn attempt(&mut self, now: Timestamp, waiting: &dyn Fn(&Pod) -> bool) -> Option<Attempt> {
+        self.review_permits(now);
         if let Some(attempt) = self.decided.pop_front() {
             return Some(attempt);
         }
@@ -395,7 +405,9 @@ impl Scheduler {
             self.queue.done(&key);
             return self.attempt(now, waiting);
         };
-        let outcome = self.decide(now, &key, &pod, number, waiting);
+        let held = self.permits.keys();
+        let waiting = |pod: &Pod| waiting(pod) || held.iter().any(|key| **key == *pod.uid());
+        let outcome = self.decide(now, &key, &pod, number, &waiting);
         Some(Attempt {
             key,
             pod,
@@ -438,23 +450,8 @@ impl Scheduler {
         }
         let framework = &self.frameworks[profile];
         match self.decider.decide(framework, &self.cluster, &pod) {
-            Ok(decided) => self.place(key, pod, decided),
+            Ok(decided) => self.place(now, (key, wire, number, profile), pod, decided),
             Err(filtered) => self.reject(now, key, (wire, pod), (profile, *filtered), waiting),
-        }
-    }
-
-    /// The pod is on its way.
-    fn place(&mut self, key: &Arc<str>, pod: Pod, decided: Decided) -> Outcome {
-        let node: Arc<str> = self.cluster.node_name(decided.chosen).into();
-        self.nominated.remove(key);
-        let volumes = volume_choices(&self.cluster, &pod, decided.chosen);
-        self.cluster.assume(pod, decided.chosen);
-        self.queue.assume(key, &node);
-        self.queue.done(key);
-        Outcome::Placed {
-            node,
-            decided,
-            volumes,
         }
     }
 
@@ -466,15 +463,6 @@ impl Scheduler {
         };
         let mut frameworks = self.frameworks.iter();
         frameworks.position(|own| own.scheduler_name == name)
-    }
-
-    /// A pod that was placed could not be bound: its place is free again, and it is tried later (S5-065).
-    pub fn bind_failed(&mut self, now: Timestamp, key: &Arc<str>, pod: &wire::Pod) {
-        self.cluster.remove_pod(&pod.metadata);
-        // What is not in flight any more has been deleted meanwhile.
-        let moved = self.queue.binding_failed(now, key, PluginSet::default());
-        self.moved.extend(moved.into_iter().flatten());
-        self.nominate(key);
     }
 
     /// The victims of a pod are being deleted in the background, or no longer (S5-112).

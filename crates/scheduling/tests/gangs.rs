@@ -215,7 +215,7 @@ fn a_binding_that_fails_is_repeated_alone() {
     let now = scene.now;
     scene
         .scheduler
-        .bind_failed(now, &Arc::from("train-1"), &failed);
+        .bind_failed(now, &Arc::from("train-1"), &failed, "");
     assert_eq!(scene.requested("one"), 2000);
     scene.group(group("train", 3));
     assert_eq!(

@@ -150,7 +150,7 @@ impl Run {
         if !succeeds {
             *state = State::Waiting;
             self.scheduler
-                .bind_failed(self.now, &pod_key(&old.metadata), &old);
+                .bind_failed(self.now, &pod_key(&old.metadata), &old, "");
             return;
         }
         let mut new = (*old).clone();

@@ -137,7 +137,7 @@ fn s5_067_an_assumed_pod_keeps_its_place_until_its_binding_fails() {
     assert_eq!(scene.requested("one"), 2000);
     scene
         .scheduler
-        .bind_failed(scene.now, &pod_key(&first.metadata), &first);
+        .bind_failed(scene.now, &pod_key(&first.metadata), &first, "");
     assert_eq!(scene.requested("one"), 0);
     assert_eq!(scene.scheduler.queue().count(Pool::ErrorBackoff), 1);
 }

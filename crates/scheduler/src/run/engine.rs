@@ -3,6 +3,7 @@
 
 mod asking;
 mod figures;
+mod telling;
 
 use super::attempts::Failure;
 use super::events::Events;
@@ -12,7 +13,7 @@ use super::metrics::{Metrics, attempts_label};
 use super::pod_ref::PodRef;
 use super::view::{self, Decision as Evidence, View};
 use super::watches::{KINDS, News};
-use super::writer::{Condition, Outcome, Preemption, StatusPatch, Writer};
+use super::writer::{Outcome, Preemption, Writer};
 use evictd_cluster_client::lease::Role;
 use evictd_pod::wire;
 use evictd_preemption::Action;
@@ -268,6 +269,7 @@ impl Engine {
             Decision::Error(_) => Some("error"),
             Decision::Placed { .. }
             | Decision::Ask(_)
+            | Decision::Waits { .. }
             | Decision::Deleting
             | Decision::NoProfile => None,
         };
@@ -282,6 +284,9 @@ impl Engine {
             Decision::Ask(_) => {}
             Decision::Placed { node, volumes, .. } => {
                 debug!("{reference} goes to {node}");
+                if !volumes.is_empty() {
+                    self.expect(&reference, &node);
+                }
                 let binding = Binding {
                     pod: Arc::clone(&pod),
                     began,
@@ -297,8 +302,12 @@ impl Engine {
                     // It is tried again later.
                     warn!("{reference} cannot be bound to {node}: {busy}");
                     self.binding.remove(&pod.metadata.uid);
-                    self.scheduler.bind_failed(now, &key, &pod);
+                    self.scheduler.bind_failed(now, &key, &pod, &node);
                 }
+            }
+            Decision::Waits { node } => {
+                debug!("{reference} waits for a permit on {node}");
+                self.expect(&reference, &node);
             }
             Decision::Unschedulable(rejected) => {
                 let clears = rejected.nominated.is_none() && rejected.clears_nomination;
@@ -330,51 +339,6 @@ impl Engine {
         }
     }
 
-    /// Tells users why a pod waits, in its condition and in an event (S5-069); what its status says already is not
-    /// written again (S5-071).
-    fn tell(
-        &self,
-        now: Timestamp,
-        pod: &wire::Pod,
-        reason: &'static str,
-        message: &str,
-        nomination: Nomination,
-    ) {
-        let reference = PodRef::of(&pod.metadata);
-        self.events
-            .failed_scheduling(scheduler_of(pod), &reference, message);
-        let mut conditions = pod.status.conditions.iter();
-        let old = conditions.find(|own| own.kind == "PodScheduled");
-        let told = old.is_some_and(|own| {
-            own.status == "False" && own.reason == reason && own.message == message
-        });
-        let had = &pod.status.nominated_node_name;
-        let nominated_node = match nomination {
-            Nomination::Node(node) if *node != **had => Some(Some(node.to_string())),
-            Nomination::Cleared if !had.is_empty() => Some(None),
-            Nomination::Node(_) | Nomination::Cleared | Nomination::OfStatus => None,
-        };
-        if told && nominated_node.is_none() {
-            return;
-        }
-        let since = old
-            .filter(|own| own.status == "False")
-            .and_then(|own| own.last_transition_time);
-        let condition = (!told).then(|| Condition {
-            kind: "PodScheduled",
-            holds: false,
-            reason,
-            message: message.to_owned(),
-            since: since.unwrap_or(now),
-            observed_generation: None,
-        });
-        let patch = StatusPatch {
-            condition,
-            nominated_node,
-        };
-        self.writer.status(reference, patch);
-    }
-
     /// Has the victims deleted; until then the pod is not tried (S5-112).
     fn preempt(
         &mut self,
@@ -398,8 +362,13 @@ impl Engine {
         };
         let mut victims: Vec<PodRef> = Vec::new();
         for action in &rejected.actions {
-            if let Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } = action {
-                victims.push(reference(pod, uid));
+            match action {
+                // One that only waits for a permit goes back into the queue (S4-022).
+                Action::RejectWaiting { uid, .. } if self.scheduler.reject_waiting(now, uid) => {}
+                Action::Delete { pod, uid } | Action::RejectWaiting { pod, uid } => {
+                    victims.push(reference(pod, uid));
+                }
+                _ => {}
             }
         }
         let names: HashSet<&String> = rejected.nominations_cleared.iter().collect();
@@ -517,7 +486,7 @@ impl Engine {
         warn!("{reference} was not bound to {node}: {}", failure.message);
         let now = (self.now)();
         let key = pod_key(&pod.metadata);
-        self.scheduler.bind_failed(now, &key, &pod);
+        self.scheduler.bind_failed(now, &key, &pod, node);
         // Of a pod that is gone nothing can be told.
         if self.scheduler.queue().pod(&key).is_some() {
             self.tell(
@@ -559,6 +528,10 @@ fn decision(time: Timestamp, pod: &wire::Pod, attempt: u32, outcome: &Decision) 
             evidence.victims = victims.collect();
         }
         Decision::Error(message) => evidence.message = Some(message.clone()),
+        Decision::Waits { node } => {
+            evidence.node = Some(node.to_string());
+            evidence.message = Some("it waits for a permit".to_owned());
+        }
         // It is not over yet.
         Decision::Ask(_) => {}
         Decision::Deleting => evidence.message = Some("it is being deleted".to_owned()),

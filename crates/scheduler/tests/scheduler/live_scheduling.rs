@@ -291,7 +291,7 @@ fn another_scheduler_takes_over_when_the_lease_is_given_back() {
 }
 
 #[test]
-fn s5_094_claims_get_their_volumes_before_the_pod_is_bound() {
+fn s5_063_s5_094_claims_get_their_volumes_before_the_pod_is_bound_and_the_node_is_told() {
     let live = Live::new(&[("one", "8")]);
     let create = |object: Value| live.admin.create(object).unwrap();
     create(
@@ -319,6 +319,16 @@ fn s5_094_claims_get_their_volumes_before_the_pod_is_bound() {
         node_of(&live, "wants").is_null(),
         "bound before its volume is there"
     );
+    live.until("default/wants", "told its node", |pod| {
+        pod["status"]["nominatedNodeName"] == "one"
+    });
+    // It counts there once: another of this size fits beside it, and no third.
+    live.admin.create(pod("beside", "7", 0)).unwrap();
+    live.bound("default/beside");
+    live.admin.create(pod("third", "1", 0)).unwrap();
+    live.until("default/third", "told", |pod| {
+        condition(pod)["reason"] == "Unschedulable"
+    });
     let bound = json!({ "spec": { "volumeName": "made" }, "status": { "phase": "Bound" } });
     live.admin
         .merge("persistentvolumeclaims", "default/data", bound)

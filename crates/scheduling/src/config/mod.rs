@@ -24,6 +24,7 @@ mod wire;
 pub use args::{Args, SpreadDefaults};
 pub use extender::{Extender, Tls};
 pub use points::{Point, Points};
+pub(crate) use text::print_duration;
 pub use text::{parse_duration, with_nearest};
 pub use wire::KubeSchedulerConfiguration;
 

@@ -53,7 +53,7 @@ pub fn parse_duration(text: &str) -> Option<SignedDuration> {
 }
 
 /// A duration as Go prints and reads it, though less than a second as a part of one.
-pub(super) fn print_duration(duration: SignedDuration) -> String {
+pub(crate) fn print_duration(duration: SignedDuration) -> String {
     let (seconds, part) = (duration.as_secs(), duration.subsec_nanos());
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let part = if part == 0 {

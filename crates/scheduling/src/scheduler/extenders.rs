@@ -79,7 +79,7 @@ impl Scheduler {
         let step = self.step(&mut asked, wire, &pod, profile);
         self.asked.insert(Arc::clone(key), asked);
         let outcome = match step {
-            Step::Decided(decided) => self.place(key, pod, decided),
+            Step::Decided(decided) => self.place(now, (key, wire, number, profile), pod, decided),
             Step::FitsNowhere(filtered) => {
                 self.reject(now, key, (wire, pod), (profile, *filtered), waiting)
             }

@@ -319,8 +319,8 @@ impl Run {
                 told.message = Some(message);
                 self.outcome.attempts.push(told);
             }
-            // No extender is asked here.
-            Ended::Ask(_) | Ended::Deleting | Ended::NoProfile => {}
+            // No extender is asked here, and no plugin of one's own.
+            Ended::Ask(_) | Ended::Waits { .. } | Ended::Deleting | Ended::NoProfile => {}
         }
     }
 

@@ -1,0 +1,64 @@
+//! What is written into the status of pods that are not bound yet.
+
+use super::{Engine, scheduler_of};
+use crate::run::pod_ref::PodRef;
+use crate::run::writer::{Condition, StatusPatch};
+use evictd_pod::wire;
+use evictd_scheduling::Nomination;
+use jiff::Timestamp;
+
+impl Engine {
+    /// Writes which node a pod is to get, because it takes a while until it is bound (S5-063).
+    pub(super) fn expect(&self, pod: &PodRef, node: &str) {
+        let patch = StatusPatch {
+            nominated_node: Some(Some(node.to_owned())),
+            ..StatusPatch::default()
+        };
+        self.writer.status(pod.clone(), patch);
+    }
+
+    /// Tells users why a pod waits, in its condition and in an event (S5-069); what its status says already is not
+    /// written again (S5-071).
+    pub(super) fn tell(
+        &self,
+        now: Timestamp,
+        pod: &wire::Pod,
+        reason: &'static str,
+        message: &str,
+        nomination: Nomination,
+    ) {
+        let reference = PodRef::of(&pod.metadata);
+        self.events
+            .failed_scheduling(scheduler_of(pod), &reference, message);
+        let mut conditions = pod.status.conditions.iter();
+        let old = conditions.find(|own| own.kind == "PodScheduled");
+        let told = old.is_some_and(|own| {
+            own.status == "False" && own.reason == reason && own.message == message
+        });
+        let had = &pod.status.nominated_node_name;
+        let nominated_node = match nomination {
+            Nomination::Node(node) if *node != **had => Some(Some(node.to_string())),
+            Nomination::Cleared if !had.is_empty() => Some(None),
+            Nomination::Node(_) | Nomination::Cleared | Nomination::OfStatus => None,
+        };
+        if told && nominated_node.is_none() {
+            return;
+        }
+        let since = old
+            .filter(|own| own.status == "False")
+            .and_then(|own| own.last_transition_time);
+        let condition = (!told).then(|| Condition {
+            kind: "PodScheduled",
+            holds: false,
+            reason,
+            message: message.to_owned(),
+            since: since.unwrap_or(now),
+            observed_generation: None,
+        });
+        let patch = StatusPatch {
+            condition,
+            nominated_node,
+        };
+        self.writer.status(reference, patch);
+    }
+}
