@@ -1,6 +1,7 @@
 //! `evictd-scheduler simulate`: where pods wait over a timeline, or where they go one after the other.
 
 use crate::configuration;
+use crate::progress::Count;
 use crate::simulate::{question, sequence, timeline};
 use anyhow::anyhow;
 use clap::Args;
@@ -88,7 +89,7 @@ impl Arguments {
             return self.timeline(&document);
         }
         let sequence: Sequence = document.parse().map_err(Failure::input)?;
-        let outcome = simulation::run_sequence(&sequence).map_err(|mistakes| {
+        let outcome = placed(&sequence).map_err(|mistakes| {
             let fields = mistakes.into_iter().map(|own| (own.field, own.message));
             Failure::input(document.wrong_fields(fields))
         })?;
@@ -121,8 +122,7 @@ impl Arguments {
         let question = question.map_err(Failure::input)?;
         let run = |path: &Option<PathBuf>| -> Result<SequenceOutcome, Failure> {
             let wire = path.as_deref().map(configuration::read_wire).transpose();
-            let outcome =
-                simulation::run_sequence(&question.sequence(wire.map_err(Failure::input)?));
+            let outcome = placed(&question.sequence(wire.map_err(Failure::input)?));
             outcome.map_err(|mistakes| refused(&mistakes))
         };
         let own = run(&self.config)?;
@@ -135,6 +135,12 @@ impl Arguments {
         let both = sequence::Comparison { own, other };
         self.output.print(&both, sequence::comparison)
     }
+}
+
+/// Places the pods, and shows how far it is.
+fn placed(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>> {
+    let mut count = Count::new();
+    simulation::run_sequence(sequence, &mut |done, all| count.pods(done, all))
 }
 
 fn refused(mistakes: &[Invalid]) -> Failure {

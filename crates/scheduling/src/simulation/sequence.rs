@@ -102,11 +102,14 @@ const ARRIVAL: SignedDuration = SignedDuration::from_millis(1);
 /// Between two attempts.
 const TURN: SignedDuration = SignedDuration::from_millis(10);
 
-/// Places the pods.
+/// Places the pods. `told` hears after each attempt how many pods have been decided about, and of how many.
 ///
 /// # Errors
 /// Every mistake of the input, with its field.
-pub fn run_sequence(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>> {
+pub fn run_sequence(
+    sequence: &Sequence,
+    told: &mut dyn FnMut(usize, usize),
+) -> Result<SequenceOutcome, Vec<Invalid>> {
     let config = match &sequence.config {
         None => Configuration::default(),
         Some(wire) => Configuration::new(wire, &[]).map_err(|mistakes| {
@@ -157,7 +160,7 @@ pub fn run_sequence(sequence: &Sequence) -> Result<SequenceOutcome, Vec<Invalid>
         run.wait(ARRIVAL);
         run.tell(&event);
     }
-    Ok(run.play())
+    Ok(run.play(told))
 }
 
 const fn invalid(field: String, message: String) -> Invalid {
@@ -238,13 +241,18 @@ impl Run {
         })));
     }
 
-    fn play(mut self) -> SequenceOutcome {
+    fn play(mut self, told: &mut dyn FnMut(usize, usize)) -> SequenceOutcome {
+        let all = self.scheduler.queue().len();
         loop {
             self.wait(TURN);
             let Some(attempt) = self.scheduler.attempt(self.now, &|_| false) else {
                 break;
             };
             self.end(attempt);
+            told(
+                self.outcome.placed.len() + self.outcome.unschedulable.len(),
+                all,
+            );
         }
         let queue = self.scheduler.queue();
         let gated: Vec<_> = queue.pods_in(Pool::Gated);
