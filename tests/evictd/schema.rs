@@ -306,6 +306,7 @@ fn values_schema() -> Value {
     for (name, default) in defaults.as_object().unwrap() {
         let mut property = match default {
             _ if name == "config" => json_schema()["definitions"][OURS].take(),
+            _ if name == "scheduler" => json!({ "enum": ["", "second", "only"] }),
             Value::Bool(_) => json!({ "type": "boolean" }),
             // A directory; one that is empty by default may be.
             Value::String(path) if path.is_empty() => {

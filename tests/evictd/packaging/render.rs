@@ -78,6 +78,20 @@ fn with_component(component: &str) -> PathBuf {
     directory
 }
 
+/// A kustomization of the agent and a scheduler, made for a test.
+fn both(packages: &Path, scheduler: &str) -> PathBuf {
+    assert!(packages.join(scheduler).is_dir(), "{scheduler}");
+    let directory = root().join("target/tmp/kustomization").join(scheduler);
+    fs::create_dir_all(&directory).unwrap();
+    let packages = "../../../../packaging/kubernetes";
+    let text = format!(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n\
+         resources: [{packages}, {packages}/{scheduler}]\n"
+    );
+    fs::write(directory.join("kustomization.yaml"), text).unwrap();
+    directory
+}
+
 /// Without what differs by nature: the Namespace, which Helm wants there before, and how a new configuration becomes a new
 /// rollout, which is a suffix of its name here and an annotation there.
 fn comparable(objects: Objects) -> Objects {
@@ -86,25 +100,43 @@ fn comparable(objects: Objects) -> Objects {
         if object["kind"] == "Namespace" {
             continue;
         }
-        if object["kind"] == "DaemonSet" {
+        if object["kind"] == "DaemonSet" || object["kind"] == "Deployment" {
             let template = &mut object["spec"]["template"];
-            let annotations = template["metadata"]["annotations"].as_object_mut().unwrap();
-            annotations.remove("checksum/config");
+            let metadata = template["metadata"].as_object_mut().unwrap();
+            let annotations = metadata.get_mut("annotations");
+            if let Some(Value::Object(annotations)) = annotations {
+                annotations.remove("checksum/config");
+                if annotations.is_empty() {
+                    metadata.remove("annotations");
+                }
+            }
             let volumes = template["spec"]["volumes"].as_array_mut().unwrap();
             for volume in volumes {
                 if volume["configMap"].is_object() {
-                    volume["configMap"]["name"] = "evictd-config".into();
+                    let name = without_suffix(&volume["configMap"]["name"]);
+                    volume["configMap"]["name"] = name.into();
                 }
             }
         }
         if object["kind"] == "ConfigMap" {
-            object["metadata"]["name"] = "evictd-config".into();
-            same.insert("ConfigMap evictd-config".to_owned(), object);
+            let name = without_suffix(&object["metadata"]["name"]);
+            object["metadata"]["name"] = name.into();
+            same.insert(format!("ConfigMap {name}"), object);
         } else {
             same.insert(name, object);
         }
     }
     same
+}
+
+/// The name of one of the two configurations.
+fn without_suffix(name: &Value) -> &'static str {
+    let is_scheduler = name.as_str().unwrap().starts_with("evictd-scheduler");
+    if is_scheduler {
+        "evictd-scheduler"
+    } else {
+        "evictd-config"
+    }
 }
 
 fn container(objects: &Objects) -> &Value {
@@ -133,6 +165,8 @@ fn the_chart_is_the_kustomization() {
             with_component("kubelet-certificate"),
             &["kubeletCertificate=true"],
         ),
+        (both(&packages, "scheduler"), &["scheduler=second"]),
+        (both(&packages, "scheduler-only"), &["scheduler=only"]),
     ] {
         let built = kustomize(name, &directory);
         let (Some(built), Some(rendered)) = (built, helm(name, "evictd", values)) else {
