@@ -133,7 +133,7 @@ fn comparable(objects: Objects) -> Objects {
 fn without_suffix(name: &Value) -> &'static str {
     let is_scheduler = name.as_str().unwrap().starts_with("evictd-scheduler");
     if is_scheduler {
-        "evictd-scheduler"
+        "evictd-scheduler-config"
     } else {
         "evictd-config"
     }

